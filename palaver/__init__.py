@@ -1,0 +1,27 @@
+"""Palaver: multi-agent text environments, language-model agents, and the trainers that teach them to work together."""
+
+from pathlib import Path
+
+if not (Path(__file__).parent / "envs").is_dir():  # a checkout without symbolic links: the wings lie one level up
+    __path__.append(str(Path(__file__).parent.parent))
+
+from palaver.core import Conversation, Episode, Message, PalaverError, Request, Sampling, Turn, Utterance
+from palaver.registry import Spec, make, register, spec, specs
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Conversation",
+    "Episode",
+    "Message",
+    "PalaverError",
+    "Request",
+    "Sampling",
+    "Spec",
+    "Turn",
+    "Utterance",
+    "make",
+    "register",
+    "spec",
+    "specs",
+]

@@ -1,0 +1,222 @@
+"""The shared vocabulary: records that pass between the wings, the errors a user can cause, and stable seeds.
+
+Everything here is plain data and free of torch. The words are those of ARCHITECTURE.md section 1.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+class PalaverError(Exception):
+    """A mistake the user can mend. The message is one clear line that says what to do; the CLI exits with code 2."""
+
+
+class ConfigError(PalaverError):
+    """A recipe, an override or a keyword that does not fit."""
+
+
+class TaskError(PalaverError):
+    """A data set that is missing, empty, or has a row without a needed field."""
+
+
+class PolicyError(PalaverError):
+    """A policy that cannot be loaded, or cannot be used for what was asked."""
+
+
+class CheckpointError(PalaverError):
+    """A run folder or checkpoint that cannot be read."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for an unknown name: `` Did you mean 'x'?`` or the list of known names.
+
+    >>> nearest("arxive-v0", ["arxiv-v0", "tldr-v0"])
+    " Did you mean 'arxiv-v0'?"
+    """
+    options = sorted(known)
+    close = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+    if close:
+        return f" Did you mean {close[0]!r}?"
+    return f" Known: {', '.join(options)}." if options else ""
+
+
+# --- conversations -------------------------------------------------------------------------------
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+
+
+Conversation = tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a policy draws its tokens.
+
+    Attributes:
+        temperature: divides the logits; 0 means greedy.
+        top_p: nucleus mass in (0, 1]; 1 keeps everything.
+        top_k: number of most likely tokens kept; 0 keeps everything.
+        max_tokens: most tokens in one utterance, the end token included.
+        stop: strings that end an utterance; the stop string itself is not part of the text.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_tokens: int = 256
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise ConfigError(f"temperature must be 0 (greedy) or more, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ConfigError(f"top_p must be in (0, 1], got {self.top_p}")
+        if self.top_k < 0:
+            raise ConfigError(f"top_k must be 0 (off) or more, got {self.top_k}")
+        if self.max_tokens < 1:
+            raise ConfigError(f"max_tokens must be 1 or more, got {self.max_tokens}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One conversation that waits for `len(seeds)` independent utterances.
+
+    The n samples of a request share its prompt. A seed fixes one sample's text whatever shares its batch.
+    """
+
+    agent: str
+    conversation: Conversation
+    seeds: tuple[int, ...] = (0,)
+    sampling: Sampling = Sampling()
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One answer of a policy.
+
+    Attributes:
+        text: what the environment sees.
+        prompt_ids: token ids of the rendered conversation (empty for policies without tokens).
+        token_ids: the sampled ids, end token included where one was sampled.
+        logprobs: log pi(token) under the model's full softmax at temperature 1, one per sampled token.
+        sample_logprobs: log-probability under the distribution drawn from (temperature, top-k, top-p).
+        version: how many updates the policy had seen.
+        finish: "stop" if the policy ended by itself, "length" if it was cut at max_tokens.
+    """
+
+    text: str
+    prompt_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    sample_logprobs: tuple[float, ...] = ()
+    version: int = 0
+    finish: Literal["stop", "length"] = "stop"
+
+
+# --- episodes ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One `env.step`.
+
+    Attributes:
+        index: 0 for the first turn.
+        node: unique name of this joint step in its rollout; the parent's name is a prefix.
+        parent: the node of the turn before, "" at the root.
+        group: the joint steps to be compared with each other share this key.
+        choice: agent -> which of the candidates sampled for its group this utterance was.
+        observations: agent -> what was new for it before it spoke.
+        utterances: agent -> what it said (only agents that could act).
+        rewards: agent -> reward.
+        components: agent -> named parts that sum to the reward.
+        metrics: named measurements of the joint action that are not reward.
+    """
+
+    index: int
+    node: str
+    parent: str
+    group: str
+    choice: Mapping[str, int]
+    observations: Mapping[str, str]
+    utterances: Mapping[str, Utterance]
+    rewards: Mapping[str, float]
+    components: Mapping[str, Mapping[str, float]]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def team_reward(self) -> float:
+        """Mean reward over agents; the common reward where all agents are paid the same."""
+        return sum(self.rewards.values()) / max(1, len(self.rewards))
+
+
+Stop = Literal["terminated", "truncated", "threshold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """The frozen record of one rollout, root to leaf. `stop` says how it ended."""
+
+    env: str
+    task: str
+    seed: int
+    turns: tuple[Turn, ...]
+    stop: Stop
+    team: Mapping[str, str] = field(default_factory=dict)
+
+    def team_return(self, discount: float = 1.0) -> float:
+        """Discounted sum of the team reward: sum_t discount^t r_t."""
+        return sum(discount**turn.index * turn.team_reward for turn in self.turns)
+
+    def to_dict(self, tokens: bool = False) -> dict[str, Any]:
+        """Plain data for a JSON line; token ids and log-probabilities only with `tokens=True`."""
+        record = asdict(self)
+        if not tokens:
+            for turn in record["turns"]:
+                for utterance in turn["utterances"].values():
+                    utterance["tokens"] = len(utterance["token_ids"])
+                    for name in ("prompt_ids", "token_ids", "logprobs", "sample_logprobs"):
+                        del utterance[name]
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Episode:
+        """The inverse of `to_dict`."""
+        turns = tuple(_turn(turn) for turn in record["turns"])
+        return cls(**{**record, "turns": turns})
+
+
+def _turn(record: Mapping[str, Any]) -> Turn:
+    utterances = {}
+    for agent, saved in record["utterances"].items():
+        values = {key: tuple(v) if isinstance(v, list) else v for key, v in saved.items() if key != "tokens"}
+        utterances[agent] = Utterance(**values)
+    return Turn(**{**record, "utterances": utterances})
+
+
+# --- seeds ---------------------------------------------------------------------------------------
+
+
+def stable_seed(*keys: object) -> int:
+    """A 63-bit seed from any printable keys, equal in every process and under every PYTHONHASHSEED.
+
+    >>> stable_seed(0, "rollout", 3) == stable_seed(0, "rollout", 3) != stable_seed(0, "rollout", 4)
+    True
+    """
+    text = "\x1f".join(str(key) for key in keys)
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1

@@ -1,0 +1,120 @@
+"""Environments by name, kept in PettingZoo's own parallel registry under the namespace `palaver/`.
+
+`palaver.make("arxiv-v0")` and `pettingzoo.make("parallel", "palaver/arxiv-v0")` build the same object.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pettingzoo import ParallelEnv
+from pettingzoo.env_registry import registration
+
+from palaver.core import ConfigError, nearest
+
+NAMESPACE = "palaver"
+CATALOGUE = "palaver.envs.catalogue"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is known of an environment without building it.
+
+    Attributes:
+        id: `name-v0`, without the namespace.
+        entry_point: `module:attribute` or a callable that returns the environment.
+        summary: one sentence.
+        agents: the default seats.
+        turns: the default number of turns.
+        max_reward: the largest reward an episode's turn can pay, for normalised scores.
+        dataset: the public data set it reads, as an `hf:` name.
+        scripted: name -> `module:function` of a reference policy, used as `scripted:NAME`.
+        demonstrations: `module:function` that writes texts for the built-in tiny model, "" if none.
+        kwargs: default keyword arguments of the entry point.
+    """
+
+    id: str
+    entry_point: str | Callable[..., ParallelEnv[str, str, str]]
+    summary: str = ""
+    agents: tuple[str, ...] = ()
+    turns: int = 1
+    max_reward: float = 1.0
+    dataset: str = ""
+    scripted: Mapping[str, str] = field(default_factory=dict)
+    demonstrations: str = ""
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def keywords(self) -> dict[str, inspect.Parameter]:
+        """The keyword arguments that the entry point takes."""
+        creator = resolve(self.entry_point) if isinstance(self.entry_point, str) else self.entry_point
+        return {name: p for name, p in inspect.signature(creator).parameters.items() if name != "self"}
+
+
+_SPECS: dict[str, Spec] = {}
+
+
+def resolve(path: str) -> Any:
+    """The object named `module:attribute`.
+
+    Raises:
+        ConfigError: the module or the attribute does not exist.
+    """
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"cannot load {path!r}: {error}") from error
+
+
+def register(spec: Spec) -> Spec:
+    """Add an environment to this registry and to PettingZoo's.
+
+    Raises:
+        ConfigError: the id is taken.
+    """
+    if spec.id in _SPECS:
+        raise ConfigError(f"the environment id {spec.id!r} is already registered; choose another name or version")
+    registration.register(
+        "parallel", f"{NAMESPACE}/{spec.id}", entry_point=spec.entry_point, kwargs=dict(spec.kwargs)
+    )
+    _SPECS[spec.id] = spec
+    return spec
+
+
+def specs() -> dict[str, Spec]:
+    """Every registered environment, by id."""
+    importlib.import_module(CATALOGUE)
+    return dict(sorted(_SPECS.items()))
+
+
+def spec(id: str) -> Spec:
+    """The spec of an environment; `palaver/name-v0` and `name_v0` are understood too.
+
+    Raises:
+        ConfigError: no such id; the nearest one is suggested.
+    """
+    known = specs()
+    name = id.removeprefix(f"{NAMESPACE}/").replace("_v", "-v")
+    if name not in known:
+        raise ConfigError(f"there is no environment {id!r}.{nearest(name, known)}")
+    return known[name]
+
+
+def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
+    """Build an environment.
+
+    Raises:
+        ConfigError: no such id, or a keyword the environment does not take.
+        TaskError: its tasks cannot be read.
+    """
+    found = spec(id)
+    allowed = found.keywords()
+    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in allowed.values())
+    for name in kwargs:
+        if name not in allowed and not open_ended:
+            raise ConfigError(f"{found.id} has no keyword {name!r}.{nearest(name, allowed)}")
+    return registration.make("parallel", f"{NAMESPACE}/{found.id}", **kwargs)  # type: ignore[no-any-return]

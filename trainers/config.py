@@ -1,0 +1,215 @@
+"""What a training run is told: typed sections with defaults, read from a YAML recipe and dotted overrides.
+
+Every section refuses keys it does not know and names the nearest one it does. The complete config of a run is saved as
+`config.yaml` in its folder and is itself a recipe.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from yaml import YAMLError
+
+from palaver.core import ConfigError, Sampling, nearest
+
+
+class Section(BaseModel):
+    """A part of the config: immutable, unknown keys refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EnvConfig(BaseModel):
+    """The environment; any further key is a keyword of that environment (`env.length=[32,64]`)."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: str = "arxiv-v0"
+    tasks: str = Field("sample", description="`sample`, a file, or `hf:NAME:SPLIT`; a slice may follow: `sample[:48]`")
+
+    def keywords(self) -> dict[str, Any]:
+        """The keyword arguments for `palaver.make`."""
+        return {"tasks": self.tasks, **(self.model_extra or {})}
+
+
+class PolicyConfig(Section):
+    """The model that fills a seat, and how it samples."""
+
+    model: str = Field("tiny", description="`tiny`, or any causal LM of transformers by name or folder")
+    dtype: Literal["fp32", "bf16"] = Field("fp32", description="bf16 computes in bfloat16 under fp32 master weights")
+    chat: Literal["auto", "template", "plain"] = Field("auto", description="auto: the tokenizer's template if it has one")
+    engine: Literal["auto", "palaver", "transformers"] = Field("auto", description="who generates")
+    force: bool = Field(False, description="let the tiny model run on real data, which it cannot read well")
+    temperature: float = Field(1.0, ge=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0)
+    max_tokens: int = Field(256, ge=1)
+    max_prompt_tokens: int = Field(4096, ge=1, description="a longer prompt is refused before the run starts")
+    stop: tuple[str, ...] = ()
+
+    def sampling(self, greedy: bool = False) -> Sampling:
+        """The sampling settings; `greedy=True` takes the most likely token instead."""
+        temperature = 0.0 if greedy else self.temperature
+        return Sampling(temperature, self.top_p, self.top_k, self.max_tokens, self.stop)
+
+
+class TeamConfig(Section):
+    """Which agents share what."""
+
+    kind: Literal["separate", "shared"] = Field("separate", description="one model per agent, or one for all")
+
+
+class AlgorithmConfig(Section):
+    """The algorithm's name and the choices a user may change."""
+
+    name: str = "magrpo"
+    group_size: int = Field(4, ge=1, description="G: joint actions sampled for one task and compared")
+    joint: Literal["aligned", "cross"] = Field("aligned", description="pair candidates by index, or all G^N combinations")
+    turns: Literal["tree", "independent"] = Field("tree", description="branch G ways every turn, or only at the first")
+    discount: float = Field(1.0, ge=0, le=1)
+    normalize: Literal["none", "std", "batch"] = Field("none", description="what divides the advantage")
+    std: Literal["population", "unbiased"] = "population"
+    aggregate: Literal["sum", "mean", "token"] = Field(
+        "sum", description="log-probs of an utterance summed (paper), averaged per utterance, or per token of the batch"
+    )
+    stop_above: float | None = Field(None, description="end an episode when the siblings' mean reward is above this")
+
+
+class KLConfig(Section):
+    """A pull towards the weights the run started from; 0 is off and costs nothing."""
+
+    coef: float = Field(0.0, ge=0)
+    estimator: Literal["k3"] = "k3"
+
+
+class OptimConfig(Section):
+    """AdamW on fp32 master weights."""
+
+    lr: float = Field(5e-6, gt=0)
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = Field(0.0, ge=0)
+    max_grad_norm: float = Field(1.0, ge=0, description="0 turns clipping off")
+    warmup: int = Field(0, ge=0, description="steps of linear warm-up")
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+
+
+class TrainConfig(Section):
+    """How long, how much at once, how often saved."""
+
+    steps: int = Field(100, ge=1)
+    prompts_per_step: int = Field(1, ge=1, description="B: tasks rolled out for one update")
+    micro_tokens: int = Field(16384, ge=1, description="most padded tokens in one backward pass")
+    gradient_checkpointing: bool = False
+    checkpoint_every: int = Field(50, ge=1)
+    keep: int = Field(2, ge=1, description="checkpoints kept")
+    workers: int = Field(1, ge=1, description="threads that step environments")
+
+
+class EvalConfig(Section):
+    """Evaluation on fixed tasks with fixed seeds."""
+
+    tasks: str | None = Field(None, description="held-out tasks; none: the training tasks")
+    n: int = Field(16, ge=0, description="tasks evaluated; 0 turns evaluation off")
+    every: int = Field(0, ge=0, description="steps between evaluations; 0: only before and after")
+    samples: int = Field(1, ge=1, description="episodes per task")
+    greedy: bool = False
+    seed: int = 1_000_003
+
+
+class LogConfig(Section):
+    """Where progress goes besides `metrics.jsonl`."""
+
+    tensorboard: bool = True
+    wandb: Literal["disabled", "offline", "online"] = "disabled"
+    project: str = "palaver"
+    episodes: bool = Field(True, description="write episodes/*.jsonl")
+    tokens: bool = Field(False, description="with token ids and log-probabilities")
+
+
+class RunConfig(Section):
+    """A whole run."""
+
+    env: EnvConfig = EnvConfig()
+    policy: PolicyConfig = PolicyConfig()
+    team: TeamConfig = TeamConfig()
+    algorithm: AlgorithmConfig = AlgorithmConfig()
+    kl: KLConfig = KLConfig()
+    optim: OptimConfig = OptimConfig()
+    train: TrainConfig = TrainConfig()
+    eval: EvalConfig = EvalConfig()
+    log: LogConfig = LogConfig()
+    seed: int = 0
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
+    threads: int = Field(0, ge=0, description="torch threads; 0 leaves the default")
+    out: str = Field("", description="the run folder; empty: runs/RECIPE-TIME")
+
+
+def recipes() -> dict[str, str]:
+    """Name -> first comment line of every shipped recipe."""
+    found = {}
+    for entry in resources.files("palaver.trainers.recipes").iterdir():
+        if entry.name.endswith(".yaml"):
+            first = entry.read_text(encoding="utf-8").splitlines()[0]
+            found[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
+    return dict(sorted(found.items()))
+
+
+def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
+    """A recipe's name or a YAML file, with `key.sub=value` overrides on top.
+
+    Raises:
+        ConfigError: no such recipe, bad YAML, an unknown key or a value of the wrong type.
+    """
+    path = Path(recipe)
+    if path.suffix in {".yaml", ".yml"}:
+        if not path.is_file():
+            raise ConfigError(f"there is no recipe file {recipe!r}")
+        text = path.read_text(encoding="utf-8")
+    else:
+        known = recipes()
+        if recipe not in known:
+            raise ConfigError(f"there is no recipe {recipe!r}.{nearest(recipe, known)}")
+        text = resources.files("palaver.trainers.recipes").joinpath(f"{recipe}.yaml").read_text(encoding="utf-8")
+    bad = [item for item in overrides or [] if "=" not in item]
+    if bad:
+        raise ConfigError(f"an override is written key=value, got {bad[0]!r}")
+    try:
+        merged = OmegaConf.merge(OmegaConf.create(text), OmegaConf.from_dotlist(list(overrides or [])))
+        values = OmegaConf.to_container(merged, resolve=True)
+    except (OmegaConfBaseException, YAMLError, ValueError) as error:
+        raise ConfigError(f"{recipe}: {' '.join(str(error).split())}") from error
+    return parse(values)
+
+
+def parse(values: Any) -> RunConfig:
+    """A `RunConfig` from plain data.
+
+    Raises:
+        ConfigError: with the dotted key, and the nearest known name where it is unknown.
+    """
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(_explain(first["loc"], first["type"], first["msg"], first.get("input"))) from error
+
+
+def _explain(loc: tuple[int | str, ...], kind: str, message: str, value: Any) -> str:
+    key = ".".join(map(str, loc))
+    if kind != "extra_forbidden":
+        return f"{key or 'the config'}: {message[0].lower()}{message[1:]}, got {value!r}"
+    section: type[BaseModel] = RunConfig
+    for part in loc[:-1]:
+        inner = section.model_fields[str(part)].annotation
+        section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else section
+    return f"unknown key {key!r}.{nearest(str(loc[-1]), section.model_fields)}"
+
+
+def dump(config: RunConfig) -> str:
+    """The complete config as YAML that `load` reads back to an equal config."""
+    return str(OmegaConf.to_yaml(OmegaConf.create(config.model_dump(mode="json"))))
