@@ -11,7 +11,8 @@ _TASKS = {
     ),
     "detailed": (
         "Summarise this post in detail, in {low} to {high} words and whole sentences, {short} to {long} times "
-        "as long as the brief summary that a colleague writes, with {unique} times as many different words. Use transition words."
+        "as long as the brief summary that a colleague writes, with {unique} times as many different words. "
+        "Use transition words."
     ),
     "writer": (
         "Write two summaries of this post, a brief and a detailed one, split by {split}. "
