@@ -1,0 +1,92 @@
+"""Policies by name. Imports torch only when a model is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.agents.plain import EchoPolicy, HumanPolicy, RandomPolicy, ScriptedPolicy
+from palaver.agents.policy import Policy
+from palaver.core import Conversation, PolicyError, nearest
+
+PLAIN: Mapping[str, Callable[[], Policy]] = MappingProxyType(
+    {"random": RandomPolicy, "echo": EchoPolicy, "human": HumanPolicy}
+)
+DEFAULT_OPTIONS = ModelOptions()
+
+
+def make_policy(
+    name: str,
+    *,
+    scripted: Mapping[str, str] = MappingProxyType({}),
+    demonstrations: str = "",
+    options: ModelOptions = DEFAULT_OPTIONS,
+) -> Policy:
+    """The policy called `name`.
+
+    Args:
+        name: `random`, `echo`, `human`, `scripted:NAME`, `scripted:module:function`, `tiny`, `hf:NAME_OR_PATH`, or a
+            bare name or path, which is read as `hf:`.
+        scripted: what `scripted:NAME` may name, as NAME -> `module:function`; usually an environment's own.
+        demonstrations: the `module:function` whose texts the tiny model learned from.
+        options: how a model is loaded.
+
+    Raises:
+        PolicyError: it does not exist or cannot be loaded.
+    """
+    if name in PLAIN:
+        return PLAIN[name]()
+    if name.startswith("scripted:"):
+        return _scripted(name.removeprefix("scripted:"), scripted)
+    if name == "tiny":
+        return _tiny(demonstrations, options)
+    source = name.removeprefix("hf:").strip()
+    if not source:
+        raise PolicyError(f"the policy name {name!r} is empty; give a model as hf:NAME or hf:FOLDER")
+    return _model(source, options, name)
+
+
+def _scripted(name: str, known: Mapping[str, str]) -> Policy:
+    path = known.get(name, name)
+    module, _, attribute = path.partition(":")
+    if not attribute:
+        hint = nearest(name, known) or " This environment has none; give it as scripted:module:function."
+        raise PolicyError(f"there is no scripted policy {name!r}.{hint}")
+    try:
+        function: Callable[[Conversation, int], str] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PolicyError(f"cannot load the scripted policy {path!r}: {error}") from error
+    if not callable(function):
+        raise PolicyError(f"the scripted policy {path!r} is not a function of (conversation, seed)")
+    return ScriptedPolicy(function, f"scripted:{name}")
+
+
+def _tiny(demonstrations: str, options: ModelOptions) -> Policy:
+    if not demonstrations:
+        raise PolicyError(
+            "the tiny model has learned no texts for this environment; name a model as hf:NAME or hf:FOLDER"
+        )
+    _need_torch("tiny")
+    tiny = importlib.import_module("palaver.agents.tiny")
+    folder: Path = tiny.ensure(demonstrations)
+    return _model(str(folder), options, "tiny")
+
+
+def _model(source: str, options: ModelOptions, name: str) -> Policy:
+    _need_torch(name)
+    from palaver.agents.llm.policy import LLMPolicy
+
+    policy = LLMPolicy.load(source, options)
+    policy.name = name
+    return policy
+
+
+def _need_torch(name: str) -> None:
+    for library in ("torch", "transformers"):
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            raise PolicyError(f"{name!r} needs {library}; install it with: pip install 'palaver[train]'") from error

@@ -1,0 +1,228 @@
+"""Generation: one batch for all rows, one prefill per prompt, finished rows leave.
+
+A row is one sample of one prompt. Its tokens depend on its prompt, its `Sampling` and its seed alone (in fp32; a
+rounding difference of 1e-7 between batches can in principle move a draw, with about that probability per token).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaver.agents.llm.cache import KeyValues
+from palaver.agents.llm.forward import Forward
+from palaver.agents.llm.sampler import Sampler, uniforms
+from palaver.core import PolicyError, Sampling
+
+PREFILL_TOKENS = 16384  # most padded prompt tokens in one forward
+BATCH_COLUMNS = 262144  # most (prompt + answer) tokens whose keys and values are held at once
+BATCH_LOGITS = 1 << 28  # most logits of one step
+LEAVING_SHARE = 0.25  # the batch is packed anew when this share of its rows has finished
+GPU_INTERVAL = 8  # a GPU is asked only every so many steps which rows have finished
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sample to draw: which prompt, how, and its seed."""
+
+    prompt: int
+    seed: int
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was drawn: ids with the end token where one came, and both log-probabilities of each."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    sample_logprobs: tuple[float, ...]
+    finish: Literal["stop", "length"]
+
+
+class Engine:
+    """Draws rows from a model.
+
+    Args:
+        forward: the model.
+        end_ids: tokens that end a row.
+        decode: sampled ids to text, for stop strings.
+    """
+
+    def __init__(self, forward: Forward, end_ids: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
+        self.forward = forward
+        self.end_ids = end_ids
+        self.decode = decode
+
+    @torch.no_grad()
+    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
+        """One sample per row, in order.
+
+        Raises:
+            PolicyError: the model's probabilities are not finite.
+        """
+        samples: list[Sample | None] = [None] * len(rows)
+        for places in self._batches(prompts, rows):
+            batch = _Batch(self, prompts, [rows[place] for place in places])
+            for place, sample in zip(places, batch.run(), strict=True):
+                samples[place] = sample
+        return [sample for sample in samples if sample is not None]
+
+    def _batches(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> Iterator[list[int]]:
+        """Places of rows that run together: rows of like length where one batch cannot hold all."""
+        order = sorted(range(len(rows)), key=lambda place: (len(prompts[rows[place].prompt]), place))
+        batch: list[int] = []
+        answer = 0
+        for place in order:
+            row = rows[place]
+            longest = max(answer, row.sampling.max_tokens)
+            columns = (len(prompts[row.prompt]) + longest) * (len(batch) + 1)
+            if batch and columns > BATCH_COLUMNS:
+                yield batch
+                batch, longest = [], row.sampling.max_tokens
+            batch.append(place)
+            answer = longest
+        if batch:
+            yield batch
+
+
+class _Batch:
+    """The rows of one batch while they run. `live[b]` is the row at place b of the batch."""
+
+    def __init__(self, engine: Engine, prompts: Sequence[Sequence[int]], rows: list[Row]) -> None:
+        self.engine = engine
+        # rows that sample alike stand together, and the samples of a prompt beside each other
+        groups = {sampling: place for place, sampling in enumerate(dict.fromkeys(row.sampling for row in rows))}
+        self.order = sorted(range(len(rows)), key=lambda place: (groups[rows[place].sampling], rows[place].prompt))
+        self.rows = [rows[place] for place in self.order]
+        self.prompts = {row.prompt: prompts[row.prompt] for row in self.rows}
+        self.tokens: list[list[int]] = [[] for _ in self.rows]
+        self.finish: list[Literal["stop", "length"] | None] = [None] * len(self.rows)
+        self.live = list(range(len(self.rows)))
+        self.records: list[tuple[list[int], np.ndarray]] = []
+        self.limit = max(row.sampling.max_tokens for row in self.rows)
+
+    def run(self) -> list[Sample]:
+        """Decode until every row has finished; samples in the order the rows were given."""
+        forward = self.engine.forward
+        logits, store = self._prefill()
+        sampler = Sampler([row.sampling for row in self.rows])
+        uniform = self._uniforms()
+        interval = 1 if forward.device.type == "cpu" else GPU_INTERVAL
+        pending: list[Tensor] = []
+        drawn: list[Tensor] = []
+        for step in range(self.limit):
+            ids, logprobs, sample_logprobs = sampler.draw(logits, uniform[step])
+            pending.append(ids)
+            drawn += (logprobs, sample_logprobs)
+            if len(pending) == interval or step + 1 == self.limit:
+                keep = self._look(pending)
+                pending = []
+                if len(keep) <= (1 - LEAVING_SHARE) * len(self.live):
+                    self._record(drawn)
+                    drawn = []
+                    if not keep:
+                        break
+                    kept = torch.tensor(keep, device=forward.device)
+                    self.live = [self.live[place] for place in keep]
+                    ids, uniform = ids[kept], uniform[:, kept]
+                    store.keep(kept)
+                    sampler = Sampler([self.rows[row].sampling for row in self.live])
+            logits = forward.step(ids, store)
+        return self._samples()
+
+    def _prefill(self) -> tuple[Tensor, KeyValues]:
+        forward = self.engine.forward
+        lengths = [len(self.prompts[row.prompt]) for row in self.rows]
+        store = KeyValues(lengths, max(lengths) + self.limit, forward.device, forward.dtype)
+        by_prompt: dict[int, list[int]] = {}
+        for place, row in enumerate(self.rows):
+            by_prompt.setdefault(row.prompt, []).append(place)
+        logits: Tensor | None = None
+        for part in _prefill_parts(self.prompts):
+            texts = [self.prompts[prompt] for prompt in part]
+            out, layers = forward.prefill(_right_padded(texts, forward.device), [len(text) for text in texts])
+            places = [place for prompt in part for place in by_prompt[prompt]]
+            rows = torch.tensor(places, device=forward.device)
+            counts = torch.tensor([len(by_prompt[prompt]) for prompt in part], device=forward.device)
+            sources = torch.arange(len(part), device=forward.device).repeat_interleave(counts)
+            store.place(layers, rows, sources)
+            if logits is None:
+                logits = out.new_empty((len(self.rows), out.shape[1]))
+            logits[rows] = out[sources]
+        assert logits is not None
+        return logits, store
+
+    def _uniforms(self) -> Tensor:
+        """(limit, R): drawn before the first step, so that a row's numbers do not depend on its company."""
+        numbers = np.stack([uniforms(row.seed, self.limit) for row in self.rows], 1)
+        return torch.from_numpy(numbers).to(self.engine.forward.device)
+
+    def _look(self, pending: list[Tensor]) -> list[int]:
+        """Take the new ids, mark rows that ended, return the places that go on."""
+        for ids in torch.stack(pending).tolist():
+            for row, token in zip(self.live, ids, strict=True):
+                if self.finish[row] is None:
+                    self.tokens[row].append(token)
+                    self.finish[row] = self._ended(row, token)
+        return [place for place, row in enumerate(self.live) if self.finish[row] is None]
+
+    def _ended(self, row: int, token: int) -> Literal["stop", "length"] | None:
+        sampling = self.rows[row].sampling
+        tokens = self.tokens[row]
+        if token in self.engine.end_ids or (sampling.stop and self._stopped(tokens, sampling.stop)):
+            return "stop"
+        return "length" if len(tokens) >= sampling.max_tokens else None
+
+    def _stopped(self, tokens: list[int], stop: tuple[str, ...]) -> bool:
+        """Whether the last token completed a stop string. A token adds a byte or more, so a short tail is enough."""
+        reach = max(len(string.encode()) for string in stop) + 8
+        tail = self.engine.decode(tokens[-reach:])
+        return any(string in tail for string in stop)
+
+    def _record(self, drawn: list[Tensor]) -> None:
+        """Keep the log-probabilities of the steps since the batch was last packed: (steps, 2, R)."""
+        values = torch.stack(drawn).view(len(drawn) // 2, 2, -1)
+        self.records.append((self.live, values.cpu().numpy()))
+
+    def _samples(self) -> list[Sample]:
+        logprobs: list[list[np.ndarray]] = [[] for _ in self.rows]
+        for live, values in self.records:
+            for place, row in enumerate(live):
+                logprobs[row].append(values[:, :, place])
+        samples: list[Sample] = [_EMPTY] * len(self.rows)
+        for row, place in enumerate(self.order):
+            tokens = self.tokens[row]
+            both = np.concatenate(logprobs[row])[: len(tokens)]
+            if not np.isfinite(both).all():
+                raise PolicyError("the model's probabilities are not finite; its weights have diverged or are damaged")
+            finish = self.finish[row] or "length"
+            samples[place] = Sample(tuple(tokens), tuple(both[:, 0].tolist()), tuple(both[:, 1].tolist()), finish)
+        return samples
+
+
+_EMPTY = Sample((), (), (), "stop")
+
+
+def _prefill_parts(prompts: dict[int, Sequence[int]]) -> Iterator[list[int]]:
+    """Prompts in parts of like length, each at most PREFILL_TOKENS when padded."""
+    part: list[int] = []
+    for prompt in sorted(prompts, key=lambda prompt: len(prompts[prompt])):
+        if part and len(prompts[prompt]) * (len(part) + 1) > PREFILL_TOKENS:
+            yield part
+            part = []
+        part.append(prompt)
+    if part:
+        yield part
+
+
+def _right_padded(texts: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    padded = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
+    for row, text in enumerate(texts):
+        padded[row, : len(text)] = text
+    return torch.from_numpy(padded).to(device)

@@ -1,0 +1,38 @@
+"""How a language model is loaded and run. Free of torch, so that configs and the command line can name it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal, get_args, get_type_hints
+
+from palaver.core import ConfigError, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Choices that do not change what a policy is, only how it runs.
+
+    Attributes:
+        dtype: what generation computes in; the trainable weights are fp32 either way.
+        device: `auto` takes the GPU where there is one; otherwise a torch device such as `cpu` or `cuda:1`.
+        chat: `template` needs the tokenizer's chat template, `plain` never uses it, `auto` uses it where there is one.
+        engine: `palaver` is the own generation engine, `transformers` the library's `generate`, `auto` the own one
+            wherever it can serve the architecture.
+        max_prompt_tokens: a longer prompt is refused.
+    """
+
+    dtype: Literal["fp32", "bf16"] = "fp32"
+    device: str = "auto"
+    chat: Literal["auto", "template", "plain"] = "auto"
+    engine: Literal["auto", "palaver", "transformers"] = "auto"
+    max_prompt_tokens: int = 4096
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for field in fields(self):
+            allowed = get_args(hints[field.name])
+            value = getattr(self, field.name)
+            if allowed and value not in allowed:
+                raise ConfigError(f"{field.name} cannot be {value!r}.{nearest(str(value), allowed)}")
+        if self.max_prompt_tokens < 1:
+            raise ConfigError(f"max_prompt_tokens must be 1 or more, got {self.max_prompt_tokens}")

@@ -1,0 +1,128 @@
+"""From a conversation to prompt ids, and from sampled ids back to text.
+
+With a chat template the tokenizer's own is used, ready for the assistant's answer and, where the template knows the
+switch, without a thinking section. Without one, every message is its content followed by a newline, and the tokenizer
+adds whatever it puts in front of any text (a begin-of-sequence token for some models).
+
+Text is data. A look-alike of a control token inside a message (`<|im_end|>` written by a user or by a model) is encoded
+letter by letter as ordinary text, so it cannot close the message it stands in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from jinja2.exceptions import TemplateError
+
+from palaver.core import Conversation, PolicyError
+
+MARK = "\ue000"  # a private-use character brackets the stand-ins; it is removed from messages first
+_STAND_IN = re.compile(f"{MARK}([0-9]+){MARK}")
+
+
+class Renderer:
+    """Encodes conversations for one tokenizer."""
+
+    def __init__(self, tokenizer: Any, chat: str = "auto") -> None:
+        self.tokenizer = tokenizer
+        has_template = bool(getattr(tokenizer, "chat_template", None))
+        if chat == "template" and not has_template:
+            raise PolicyError("chat='template' needs a tokenizer with a chat template; use chat='plain' or 'auto'")
+        self.template = has_template and chat != "plain"
+        added = tokenizer.added_tokens_decoder.values()
+        self._any_token = _matcher([token.content for token in added])
+        self._control_token = _matcher([token.content for token in added if token.special])
+
+    def ids(self, conversation: Conversation) -> list[int]:
+        """Prompt ids of a conversation.
+
+        Raises:
+            PolicyError: it is empty, or the chat template refuses it.
+        """
+        stand_ins: list[str] = []
+        messages = [
+            {"role": message.role, "content": self._neutralise(message.content, message.role, stand_ins)}
+            for message in conversation
+        ]
+        ids = self._encode(self._template(messages) if self.template else self._plain(messages), stand_ins)
+        if not ids:
+            raise PolicyError("an empty conversation cannot be answered: the prompt has no tokens")
+        return ids
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        """The text of sampled ids, without control tokens."""
+        return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True))
+
+    def end_tokens(self) -> set[int]:
+        """The tokenizer's end token, and the token with which the chat template closes an assistant's message."""
+        found = {self.tokenizer.eos_token_id} - {None}
+        if self.template:
+            answer = f"{MARK}0{MARK}"
+            messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": answer}]
+            _, _, after = self._template(messages, answering=False).partition(answer)
+            first = self._control_token.match(after.lstrip())
+            if first:
+                found.add(self.tokenizer.convert_tokens_to_ids(first.group()))
+        return found
+
+    def _neutralise(self, content: str, role: str, stand_ins: list[str]) -> str:
+        """Put a stand-in where the text spells a token, so that neither template nor tokenizer sees one.
+
+        In an assistant's own words only control tokens are replaced: its template may look for marks such as
+        `</think>`, which are tokens without being control tokens.
+        """
+        content = content.encode("utf-8", "replace").decode("utf-8").replace(MARK, "")
+        matcher = self._control_token if role == "assistant" else self._any_token
+
+        def stand_in(match: re.Match[str]) -> str:
+            stand_ins.append(match.group())
+            return f"{MARK}{len(stand_ins) - 1}{MARK}"
+
+        return matcher.sub(stand_in, content)
+
+    def _template(self, messages: list[dict[str, str]], answering: bool = True) -> str:
+        try:
+            return str(
+                self.tokenizer.apply_chat_template(
+                    messages, tokenize=False, add_generation_prompt=answering, enable_thinking=False
+                )
+            )
+        except (TemplateError, TypeError, IndexError) as error:
+            reason = " ".join(str(error).split())
+            raise PolicyError(f"the chat template refuses this conversation ({reason}); try chat='plain'") from error
+
+    @staticmethod
+    def _plain(messages: list[dict[str, str]]) -> str:
+        return "".join(f"{message['content']}\n" for message in messages)
+
+    def _encode(self, text: str, stand_ins: list[str]) -> list[int]:
+        special = not self.template
+        if not stand_ins:
+            return self._strip_end(self._tokens(text, special))
+        ids: list[int] = []
+        for place, piece in enumerate(_STAND_IN.split(text)):  # text, number, text, number, ..., text
+            if place % 2:
+                ids += self._letters(stand_ins[int(piece)])
+            elif piece or (place == 0 and special):
+                ids += self._tokens(piece, special and place == 0)
+        return self._strip_end(ids)
+
+    def _tokens(self, text: str, special: bool) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=special))
+
+    def _letters(self, text: str) -> list[int]:
+        return [token for letter in text for token in self._tokens(letter, False)]
+
+    def _strip_end(self, ids: list[int]) -> list[int]:
+        """A tokenizer that closes every text would otherwise make the model answer after its end."""
+        if not self.template and len(ids) > 1 and ids[-1] == self.tokenizer.eos_token_id:
+            return ids[:-1]
+        return ids
+
+
+def _matcher(tokens: Sequence[str]) -> re.Pattern[str]:
+    """Matches any of the tokens, the longest first; matches nothing if there are none."""
+    longest_first = sorted((re.escape(token) for token in tokens if token), key=len, reverse=True)
+    return re.compile("|".join(longest_first) or r"(?!)")
