@@ -204,7 +204,7 @@ class Episode:
 def _turn(record: Mapping[str, Any]) -> Turn:
     utterances = {}
     for agent, saved in record["utterances"].items():
-        values = {key: tuple(v) if isinstance(v, list) else v for key, v in saved.items() if key != "tokens"}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in saved.items() if k != "tokens"}
         utterances[agent] = Utterance(**values)
     return Turn(**{**record, "utterances": utterances})
 

@@ -78,9 +78,7 @@ def register(spec: Spec) -> Spec:
     """
     if spec.id in _SPECS:
         raise ConfigError(f"the environment id {spec.id!r} is already registered; choose another name or version")
-    registration.register(
-        "parallel", f"{NAMESPACE}/{spec.id}", entry_point=spec.entry_point, kwargs=dict(spec.kwargs)
-    )
+    registration.register("parallel", f"{NAMESPACE}/{spec.id}", entry_point=spec.entry_point, kwargs=dict(spec.kwargs))
     _SPECS[spec.id] = spec
     return spec
 
@@ -117,4 +115,4 @@ def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
     for name in kwargs:
         if name not in allowed and not open_ended:
             raise ConfigError(f"{found.id} has no keyword {name!r}.{nearest(name, allowed)}")
-    return registration.make("parallel", f"{NAMESPACE}/{found.id}", **kwargs)  # type: ignore[no-any-return]
+    return registration.make("parallel", f"{NAMESPACE}/{found.id}", **kwargs)

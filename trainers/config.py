@@ -42,7 +42,9 @@ class PolicyConfig(Section):
 
     model: str = Field("tiny", description="`tiny`, or any causal LM of transformers by name or folder")
     dtype: Literal["fp32", "bf16"] = Field("fp32", description="bf16 computes in bfloat16 under fp32 master weights")
-    chat: Literal["auto", "template", "plain"] = Field("auto", description="auto: the tokenizer's template if it has one")
+    chat: Literal["auto", "template", "plain"] = Field(
+        "auto", description="auto: the tokenizer's template if it has one"
+    )
     engine: Literal["auto", "palaver", "transformers"] = Field("auto", description="who generates")
     force: bool = Field(False, description="let the tiny model run on real data, which it cannot read well")
     temperature: float = Field(1.0, ge=0)
@@ -69,7 +71,9 @@ class AlgorithmConfig(Section):
 
     name: str = "magrpo"
     group_size: int = Field(4, ge=1, description="G: joint actions sampled for one task and compared")
-    joint: Literal["aligned", "cross"] = Field("aligned", description="pair candidates by index, or all G^N combinations")
+    joint: Literal["aligned", "cross"] = Field(
+        "aligned", description="pair candidates by index, or all G^N combinations"
+    )
     turns: Literal["tree", "independent"] = Field("tree", description="branch G ways every turn, or only at the first")
     discount: float = Field(1.0, ge=0, le=1)
     normalize: Literal["none", "std", "batch"] = Field("none", description="what divides the advantage")
@@ -208,6 +212,15 @@ def _explain(loc: tuple[int | str, ...], kind: str, message: str, value: Any) ->
         inner = section.model_fields[str(part)].annotation
         section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else section
     return f"unknown key {key!r}.{nearest(str(loc[-1]), section.model_fields)}"
+
+
+def parse_file(path: Path) -> RunConfig:
+    """The config a run was saved with.
+
+    Raises:
+        ConfigError: the file is missing or is not a complete config.
+    """
+    return load(str(path))
 
 
 def dump(config: RunConfig) -> str:

@@ -1,0 +1,1 @@
+"""Shipped recipes, one YAML file each; the first line says what it is for."""

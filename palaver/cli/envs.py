@@ -1,0 +1,124 @@
+"""`palaver envs`: what can be played."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from palaver.cli.output import console, facts, say, table
+from palaver.registry import Spec, spec, specs
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("envs", help=HELP)(envs)
+
+
+HELP = """List the environments, or show all about one.
+
+[bold]Examples[/bold]
+
+[cyan]palaver envs[/cyan]
+
+[cyan]palaver envs arxiv-v0[/cyan]  [dim]# its keywords with their defaults[/dim]
+
+[cyan]palaver envs arxiv-v0 --json[/cyan]
+"""
+
+
+def envs(
+    id: Annotated[str | None, typer.Argument(metavar="ID", help="An environment, as arxiv-v0.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List the environments, or show all about one."""
+    if id is not None:
+        found = spec(id)
+        typer.echo(json.dumps(describe(found), indent=2)) if as_json else _show(found)
+    elif as_json:
+        typer.echo(json.dumps([_row(one) for one in specs().values()], indent=2))
+    else:
+        _list()
+
+
+def describe(found: Spec) -> dict[str, Any]:
+    """All about one environment, as plain data; its keywords are read from its constructor."""
+    words = {
+        name: {"type": _type(p), "default": None if p.default is p.empty else _plain(found.kwargs.get(name, p.default))}
+        for name, p in found.keywords().items()
+        if p.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+    return {**_row(found), "scripted": dict(found.scripted), "keywords": words, "entry_point": str(found.entry_point)}
+
+
+def _row(found: Spec) -> dict[str, Any]:
+    return {
+        "id": found.id,
+        "agents": list(found.agents),
+        "turns": found.turns,
+        "max_reward": found.max_reward,
+        "dataset": found.dataset,
+        "summary": found.summary,
+    }
+
+
+def _list() -> None:
+    made = table("id", "agents", "turns", "max", "data set", "summary", right=("turns", "max"))
+    for one in specs().values():
+        made.add_row(
+            Text(one.id, style="bold"), Text(", ".join(one.agents)), str(one.turns), f"{one.max_reward:g}",
+            Text(one.dataset or "–"), Text(one.summary),
+        )  # fmt: skip
+    console.print(made)
+    say(Text("\npalaver envs ID shows one with its keywords.", style="dim"))
+
+
+def _show(found: Spec) -> None:
+    about = describe(found)
+    say(Text(found.id, style="bold"), found.summary)
+    console.print()
+    console.print(
+        facts(
+            {
+                "agents": ", ".join(found.agents),
+                "turns": found.turns,
+                "most an episode's turn pays": f"{found.max_reward:g}",
+                "data set": found.dataset or "none beside the sample",
+                "scripted policies": ", ".join(f"scripted:{name}" for name in found.scripted) or "none",
+                "tiny model": "yes" if found.demonstrations else "no",
+                "defined in": about["entry_point"],
+            }
+        )
+    )
+    console.print()
+    made = table("keyword", "default", "type")
+    for name, word in about["keywords"].items():
+        made.add_row(Text(name, style="bold"), Text(json.dumps(word["default"])), Text(word["type"], style="dim"))
+    console.print(made)
+    say(Text(f"\npalaver play {found.id} --team random KEYWORD=VALUE tries one.", style="dim"))
+
+
+def _type(parameter: inspect.Parameter) -> str:
+    if parameter.annotation is inspect.Parameter.empty:
+        return ""
+    return (
+        parameter.annotation
+        if isinstance(parameter.annotation, str)
+        else inspect.formatannotation(parameter.annotation)
+    )
+
+
+def _plain(value: object) -> Any:
+    """A default as JSON can say it; an object by its name."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    return (
+        {str(k): _plain(v) for k, v in value.items()}
+        if isinstance(value, dict)
+        else getattr(value, "__name__", str(value))
+    )

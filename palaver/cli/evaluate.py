@@ -1,0 +1,143 @@
+"""`palaver evaluate`: how well a team does, with its interval."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from palaver.cli import options
+from palaver.cli.output import console, errors, facts, say, table
+from palaver.cli.values import keywords
+from palaver.core import ConfigError, Episode
+
+if TYPE_CHECKING:
+    from palaver.benchmarks.evaluate import Result
+
+HELP = """Evaluate a team: mean reward, 95 % bootstrap interval over tasks, n, components.
+
+[bold]Examples[/bold]
+
+[cyan]palaver evaluate arxiv-v0 --team scripted:reference[/cyan]
+
+[cyan]palaver evaluate arxiv-v0 --team background=tiny,method=random --n 16 --samples 4[/cyan]
+
+[cyan]palaver evaluate arxiv-v0 --team run:runs/FOLDER --greedy --json[/cyan]
+
+[cyan]palaver evaluate tldr-v0 --team hf:Qwen/Qwen3-0.6B --tasks "hf:trl-lib/tldr:validation[:100]"[/cyan]
+
+The team of a run plays with that run's keywords, held-out tasks and sampling, unless others are given.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("evaluate", help=HELP)(evaluate)
+
+
+def evaluate(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="An environment, as arxiv-v0.")],
+    pairs: options.Pairs = None,
+    team: options.Team = "tiny",
+    n: Annotated[int, typer.Option("--n", min=0, help="The first n tasks; 0 takes all.")] = 32,
+    samples: Annotated[int, typer.Option(min=1, help="Episodes per task.")] = 1,
+    seed: options.Seed = 1_000_003,
+    tasks: Annotated[str | None, typer.Option(help="sample, a file, or hf:NAME:SPLIT; a slice may follow.")] = None,
+    greedy: options.Greedy = False,
+    temperature: Annotated[float | None, typer.Option(min=0, help="Divides the logits.", show_default="1.0")] = None,
+    max_tokens: options.MaxTokens = None,
+    device: options.Device = "auto",
+    dtype: options.DType = "fp32",
+    force: options.Force = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the episodes to this file, one JSON object a line.")] = None,
+) -> None:
+    """Evaluate a team."""
+    from palaver.benchmarks.evaluate import Setting, measure, run_config
+
+    given = keywords(pairs or [])
+    if tasks is not None:
+        if "tasks" in given:
+            raise ConfigError("the tasks are named twice: give either --tasks or tasks=, not both")
+        given["tasks"] = tasks
+    if out is not None and not out.parent.is_dir():
+        raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
+    trained = run_config(team, env)
+    setting = Setting(
+        env=env,
+        keywords=_trained_keywords(trained) | given,
+        team=team,
+        n=n,
+        samples=samples,
+        seed=seed,
+        sampling=_sampling(trained, temperature, max_tokens, greedy),
+        options=options.model_options(device, dtype),
+        force=force,
+    )
+    if trained is not None and not as_json:
+        errors.print(Text(f"keywords of the run: {json.dumps(setting.keywords)}", style="dim"), soft_wrap=True)
+    result, episodes = measure(setting)
+    if out is not None:
+        save(episodes, out)
+    typer.echo(json.dumps(result.to_dict(), indent=2)) if as_json else show(result)
+
+
+def _trained_keywords(trained: Any) -> dict[str, Any]:
+    if trained is None:
+        return {}
+    words: dict[str, Any] = trained.env.keywords()
+    return words | ({"tasks": trained.eval.tasks} if trained.eval.tasks else {})
+
+
+def _sampling(trained: Any, temperature: float | None, max_tokens: int | None, greedy: bool) -> Any:
+    from dataclasses import replace
+
+    from palaver.core import Sampling
+
+    base: Sampling = trained.policy.sampling(greedy) if trained is not None else Sampling()
+    heat = 0.0 if greedy else base.temperature if temperature is None else temperature
+    return replace(base, temperature=heat, max_tokens=max_tokens or base.max_tokens)
+
+
+def save(episodes: Sequence[Episode], path: Path) -> None:
+    """Write episodes as JSON lines.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(episode.to_dict()) + "\n" for episode in episodes)
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
+
+
+def show(result: Result) -> None:
+    """Print a result as tables."""
+    say(Text(result.env, style="bold"), Text(f"team {result.team}", style="dim"))
+    mean = Text.assemble(
+        (f"{result.mean:.3f}", "bold"), f" [{result.low:.3f}, {result.high:.3f}]", (f" of {result.max_reward:g}", "dim")
+    )
+    tokens = ", ".join(f"{agent} {count:.1f}" for agent, count in result.tokens.items() if count)
+    console.print(
+        facts(
+            [
+                ("mean reward", mean),
+                ("episodes", f"{result.n} ({result.tasks} tasks x {result.samples})"),
+                *([("tokens per answer", tokens)] if tokens else []),
+                ("seconds", f"{result.seconds:.2f}"),
+                ("seed", result.seed),
+            ]
+        )
+    )
+    for title, values in (("component", result.components), ("measurement", result.metrics)):
+        if values:
+            made = table(title, "mean", right=("mean",))
+            for name, value in values.items():
+                made.add_row(Text(name), f"{value:.3f}")
+            console.print()
+            console.print(made)

@@ -1,0 +1,103 @@
+"""Where a run goes, and which run `--resume` means."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from palaver.core import CheckpointError, ConfigError
+from palaver.trainers.config import RunConfig, load
+
+RUNS = Path("runs")
+CONFIG = "config.yaml"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be trained and where; `overrides` are the `key=value` items alone."""
+
+    recipe: str
+    overrides: tuple[str, ...]
+    config: RunConfig
+    folder: Path
+    resume: bool
+
+
+def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> Job:
+    """Read the recipe and settle the folder; nothing is written.
+
+    `recipe` may be a run folder where `resume` is set, and so may the one item without `=`.
+
+    Raises:
+        ConfigError: a recipe, key or value that does not fit, or a folder that already holds a run.
+        CheckpointError: there is nothing to resume.
+    """
+    overrides = tuple(item for item in items if "=" in item)
+    bare = [item for item in items if "=" not in item]
+    if resume:
+        return _resumed(recipe, overrides, bare, out)
+    if bare:
+        raise ConfigError(f"an override is written key=value, got {bare[0]!r}")
+    if (Path(recipe) / CONFIG).is_file():
+        again = Path(recipe) / CONFIG
+        raise ConfigError(
+            f"{recipe!r} is a run folder: add --resume to go on with it, or give {str(again)!r} to start anew"
+        )
+    config = load(recipe, list(overrides))
+    folder = out or (Path(config.out) if config.out else _fresh(_stem(recipe)))
+    if (folder / "metrics.jsonl").exists():
+        raise ConfigError(f"{str(folder)!r} already holds a run; add --resume, or choose another folder with --out")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{str(folder)!r} is a file, so no run can be written there; choose another with --out")
+    return Job(recipe, overrides, config, folder, resume=False)
+
+
+def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: Path | None) -> Job:
+    if len(bare) > 1:
+        raise ConfigError(f"--resume takes one run folder, got {' and '.join(bare)}")
+    if bare:
+        folder = Path(bare[0])
+    elif Path(recipe).is_dir():
+        folder = Path(recipe)
+    else:
+        folder = out or newest(recipe)
+    if not (folder / CONFIG).is_file():
+        what = "is not a run folder: it holds no config.yaml" if folder.is_dir() else "does not exist"
+        raise CheckpointError(f"cannot resume: {str(folder)!r} {what}")
+    return Job(recipe, overrides, load(str(folder / CONFIG), list(overrides)), folder, resume=True)
+
+
+def newest(recipe: str, runs: Path = RUNS) -> Path:
+    """The newest run of a recipe under `runs`.
+
+    Raises:
+        ConfigError: no such recipe.
+        CheckpointError: it has no run.
+    """
+    load(recipe)
+    pattern = re.compile(rf"{re.escape(_stem(recipe))}-\d{{8}}-\d{{6}}(-\d+)?")
+    found = [path for path in runs.glob("*") if pattern.fullmatch(path.name) and (path / CONFIG).is_file()]
+    if not found:
+        raise CheckpointError(f"there is no run of {recipe!r} in {str(runs)!r}; name its folder after --resume")
+    return max(found, key=lambda path: ((path / CONFIG).stat().st_mtime, path.name))
+
+
+def _stem(recipe: str) -> str:
+    path = Path(recipe)
+    return (path.resolve().parent.name if path.name == CONFIG else path.stem) or "run"
+
+
+def _fresh(stem: str) -> Path:
+    """A folder name nobody has."""
+    base = f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    names = (base if number == 1 else f"{base}-{number}" for number in range(1, 1000))
+    return next(RUNS / name for name in names if not (RUNS / name).exists())
+
+
+def is_main_process() -> bool:
+    """False in the helpers of `accelerate launch`, which print and write nothing."""
+    return os.environ.get("RANK", "0") == "0"

@@ -1,0 +1,94 @@
+"""What `palaver train` prints when a run ends: before and after, in numbers and in text."""
+
+from __future__ import annotations
+
+from rich.columns import Columns
+from rich.console import RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from palaver.benchmarks.clean import one_line
+from palaver.benchmarks.runs import Run
+from palaver.benchmarks.summary import Point, comparison, key_figures, max_reward, score, status
+from palaver.benchmarks.views import Side, samples
+from palaver.cli.output import console, facts, say, table
+
+TEXT_SHOWN = 1200
+
+
+def show(run: Run) -> None:
+    """A side-by-side sample, a table before / after, and what the run cost."""
+    for sample in samples(run, 1):
+        console.print()
+        say(Text(f"A sample, not chosen: task {sample.task}", style="bold"))
+        console.print(_pair(_side(sample.before, "before"), _side(sample.after, "after")))
+    found = score(run)
+    if found.before or found.after:
+        console.print()
+        console.print(numbers(run))
+    console.print()
+    console.print(facts([("status", status(run).text), *key_figures(run)]))
+
+
+def numbers(run: Run) -> Table:
+    """Mean, interval, n and every component and measurement, before and after."""
+    found, most = score(run), max_reward(run)
+    kind = "greedy" if found.greedy else "sampled"
+    made = table(f"evaluation, {kind}", "before", "after", "change", right=("before", "after", "change"))
+    change = f"{found.after.mean - found.before.mean:+.3f}" if found.before and found.after else "–"
+    name = f"mean reward (of {most:g})" if most else "mean reward"
+    made.add_row(name, _mean(found.before), _mean(found.after), change, style="bold")
+    made.add_row("95 % interval", _interval(found.before), _interval(found.after), "")
+    made.add_row("episodes", _count(found.before), _count(found.after), "")
+    for title, rows in comparison(run):
+        made.add_section()
+        made.add_row(Text(title.lower(), style="dim"))
+        for row in rows:
+            made.add_row(
+                Text(f"  {one_line(row.name, 40)}"), _number(row.before), _number(row.after), _number(row.change, "+")
+            )
+    return made
+
+
+def _pair(left: RenderableType, right: RenderableType) -> RenderableType:
+    """Side by side where the terminal is wide enough, else one below the other."""
+    if console.width < 80:
+        return Columns([left, right], expand=True)
+    grid = Table.grid(expand=True, padding=(0, 1))
+    grid.add_column(ratio=1)
+    grid.add_column(ratio=1)
+    grid.add_row(left, right)
+    return grid
+
+
+def _side(side: Side | None, name: str) -> Panel:
+    if side is None:
+        return Panel(Text("no episode was saved", style="dim"), title=name, title_align="left")
+    body = Text()
+    for turn in side.turns:
+        for said in turn.said:
+            body.append(f"{said.agent}", style="bold").append(f"  {said.words} words\n", style="dim")
+            body.append(said.text[:TEXT_SHOWN] if said.text.strip() else "says nothing").append("\n\n")
+        for agent, bars in turn.paid:
+            body.append(f"{agent} " if agent else "", style="bold")
+            body.append(", ".join(f"{bar.name} {bar.value:.2f}" for bar in bars) + "\n", style="dim")
+    body.rstrip()
+    title = Text(f"{name}, step {side.step}: reward {side.total:.2f}")
+    return Panel(body, title=title, title_align="left", border_style="dim" if name == "before" else "green")
+
+
+def _mean(point: Point | None) -> str:
+    return f"{point.mean:.3f}" if point else "–"
+
+
+def _interval(point: Point | None) -> str:
+    return f"{point.low:.3f} – {point.high:.3f}" if point else "–"
+
+
+def _count(point: Point | None) -> str:
+    return str(point.n) if point else "–"
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    return "–" if value is None else format(value, f"{sign}.3f")

@@ -1,0 +1,68 @@
+"""What the terminal sees: consoles, tables, one-line errors, and libraries kept quiet."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from palaver.benchmarks.clean import one_line
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+_QUIET = {
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+
+
+def quiet() -> None:
+    """Silence progress bars and warnings of libraries that a user of the command cannot act on.
+
+    What the user has set in the environment, or by `python -W`, wins.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    if not sys.warnoptions:
+        for category in (DeprecationWarning, FutureWarning, UserWarning):
+            warnings.simplefilter("ignore", category)
+
+
+def fail(message: str) -> None:
+    """One line on stderr, whatever the message holds."""
+    line = Text.assemble(("error: ", "bold red"), one_line(message, 2000))
+    errors.print(line, soft_wrap=True)
+
+
+def say(*parts: str | Text) -> None:
+    """Plain text on stdout, without rich's markup."""
+    console.print(*(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def table(*columns: str, title: str | None = None, right: Iterable[str] = ()) -> Table:
+    """An empty table in the house style; the columns named in `right` are set flush right."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    flush = set(right)
+    for column in columns:
+        made.add_column(column, justify="right" if column in flush else "left", overflow="fold")
+    return made
+
+
+def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Table:
+    """Names and values in two columns."""
+    made = Table.grid(padding=(0, 3))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in dict(pairs).items():
+        made.add_row(name, value if isinstance(value, Text) else Text(str(value)))
+    return made

@@ -1,0 +1,95 @@
+"""`palaver play`: one episode in the terminal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.text import Text
+
+from palaver.benchmarks.clean import clean
+from palaver.cli import options
+from palaver.cli.output import console, say, table
+from palaver.cli.values import choose_task, keywords
+from palaver.core import Episode, Sampling, Turn
+
+HELP = """Play one episode in the terminal, as a person or with any team.
+
+[bold]Examples[/bold]
+
+[cyan]palaver play arxiv-v0[/cyan]  [dim]# you fill every seat[/dim]
+
+[cyan]palaver play arxiv-v0 --team background=human,method=tiny[/cyan]
+
+[cyan]palaver play arxiv-v0 --team tiny --task 3 "length=[32,64]"[/cyan]
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("play", help=HELP)(play)
+
+
+def play(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="An environment, as arxiv-v0.")],
+    pairs: options.Pairs = None,
+    team: options.Team = "human",
+    task: Annotated[str | None, typer.Option(help="A task's id or index; drawn by the seed if not given.")] = None,
+    seed: options.Seed = 0,
+    greedy: options.Greedy = False,
+    temperature: options.Temperature = 1.0,
+    max_tokens: options.MaxTokens = None,
+    device: options.Device = "auto",
+    dtype: options.DType = "fp32",
+    force: options.Force = False,
+) -> None:
+    """Play one episode in the terminal."""
+    from palaver.benchmarks.evaluate import text_env
+    from palaver.registry import spec
+    from palaver.trainers.rollout import Plan, rollout
+    from palaver.trainers.team import parse_team
+
+    found = spec(env)
+    made = text_env(env, keywords(pairs or []))
+    chosen = choose_task(made, task, seed)
+    seats = made.possible_agents
+    players = parse_team(team, found, seats, options.model_options(device, dtype), made.source, force)
+    how: dict[str, Sampling] = dict.fromkeys(seats, options.sampling(temperature, max_tokens, greedy))
+    (episode,) = rollout(made, players, [chosen], Plan(), sampling=how, seed=seed)
+    show(episode, found.max_reward * found.turns)
+
+
+def show(episode: Episode, max_reward: float) -> None:
+    """Print an episode turn by turn: what was shown, what was said, what was paid and for what."""
+    say(Text(episode.env, style="bold"), Text(f"task {clean(episode.task, 120)}, seed {episode.seed}", style="dim"))
+    for turn in episode.turns:
+        console.print(Rule(f"turn {turn.index + 1}", style="dim", align="left"))
+        _show_turn(turn, episode)
+    total = Text.assemble(("reward ", "dim"), (f"{episode.team_return():.3f}", "bold"), (f" of {max_reward:g}", "dim"))
+    say(total, Text(f"({episode.stop} after {len(episode.turns)} turns)", style="dim"))
+
+
+def _show_turn(turn: Turn, episode: Episode) -> None:
+    for agent, observation in turn.observations.items():
+        if observation:
+            heading = Text(f"{clean(agent, 60)} is shown", style="dim")
+            console.print(Panel(Text(clean(observation)), title=heading, title_align="left", border_style="dim"))
+    for agent, utterance in turn.utterances.items():
+        player = clean(episode.team.get(agent, ""), 60)
+        heading = Text.assemble((clean(agent, 60), "bold"), f" ({player}), {len(utterance.text.split())} words")
+        text = Text(clean(utterance.text)) if utterance.text.strip() else Text("says nothing", style="dim italic")
+        console.print(Panel(text, title=heading, title_align="left", border_style="blue"))
+    console.print(_paid(turn))
+
+
+def _paid(turn: Turn) -> object:
+    agents = list(turn.rewards)
+    made = table("paid for", *map(clean, agents), right=map(clean, agents))
+    for name in dict.fromkeys(name for parts in turn.components.values() for name in parts):
+        made.add_row(Text(clean(name, 60)), *(f"{turn.components[agent].get(name, 0.0):.3f}" for agent in agents))
+    made.add_row(Text("reward", style="bold"), *(f"[bold]{turn.rewards[agent]:.3f}[/bold]" for agent in agents))
+    for name, value in turn.metrics.items():
+        made.add_row(Text(clean(name, 60), style="dim"), Text(f"{value:.3g}", style="dim"))
+    return made

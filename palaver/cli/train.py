@@ -1,0 +1,144 @@
+"""`palaver train`: run a recipe, show what came of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from palaver.cli import folders, recipes
+from palaver.cli.output import console, facts, say
+from palaver.cli.report import need_plots
+
+HELP = """Train a team by a recipe. Without a recipe, list them.
+
+[bold]Examples[/bold]
+
+[cyan]palaver train[/cyan]  [dim]# the recipes[/dim]
+
+[cyan]palaver train arxiv-magrpo[/cyan]
+
+[cyan]palaver train arxiv-magrpo train.steps=300 seed=1 --out runs/longer[/cyan]
+
+[cyan]palaver train arxiv-magrpo --explain[/cyan]  [dim]# every key, its value and meaning[/dim]
+
+[cyan]palaver train arxiv-magrpo --resume[/cyan]  [dim]# go on with this recipe's newest run[/dim]
+
+[cyan]palaver train --resume runs/longer[/cyan]  [dim]# go on with that run[/dim]
+
+[cyan]palaver train runs/longer/config.yaml seed=2[/cyan]  [dim]# a run's config is itself a recipe[/dim]
+
+Ctrl-C saves a checkpoint and ends the run cleanly.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("train", help=HELP)(train)
+
+
+def train(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(metavar="RECIPE", help="A recipe's name, a YAML file, or with --resume a run folder."),
+    ] = None,
+    items: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides, as train.steps=300.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run: the one named, or else the newest of this recipe.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/RECIPE-TIME")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print every key with its value and meaning, and stop.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, say what would be done, and stop.")
+    ] = False,
+) -> None:
+    """Train a team by a recipe."""
+    if recipe is None:
+        recipes.list_recipes()
+        return
+    job = folders.plan(recipe, items or [], resume, out)
+    if explain:
+        recipes.explain(job.config)
+        return
+    need_plots()
+    if folders.is_main_process():
+        announce(job)
+    if dry_run:
+        check(job)
+        return
+    from palaver.trainers import train as trainer
+
+    if folders.is_main_process():
+        _note_launch(job)
+    folder = trainer.train(job.config, job.folder, resume=job.resume)
+    if folders.is_main_process():
+        finish(folder)
+
+
+def announce(job: folders.Job) -> None:
+    """Say what is about to run."""
+    config = job.config
+    sharing = "one model for all agents" if config.team.kind == "shared" else "one model per agent"
+    algorithm = config.algorithm
+    console.print(
+        facts(
+            {
+                "environment": f"{config.env.id}, tasks {config.env.tasks}",
+                "algorithm": f"{algorithm.name}, groups of {algorithm.group_size}, {algorithm.joint}",
+                "team": f"{config.policy.model}, {config.team.kind}: {sharing}",
+                "steps": f"{config.train.steps} of {config.train.prompts_per_step} tasks",
+                "run folder": Text(str(job.folder), style="bold"),
+            }
+        )
+    )
+
+
+def check(job: folders.Job) -> None:
+    """What a run would fail on before its first step: the environment, its tasks, the evaluation's tasks.
+
+    Raises:
+        PalaverError: the first thing that does not fit.
+    """
+    from palaver.benchmarks.evaluate import text_env
+
+    config = job.config
+    env = text_env(config.env.id, config.env.keywords())
+    held_out = config.eval.tasks
+    other = text_env(config.env.id, config.env.keywords() | {"tasks": held_out}) if held_out else env
+    say(Text(f"{len(env.tasks)} training tasks, {len(other.tasks)} evaluation tasks; nothing was run", style="dim"))
+
+
+def _note_launch(job: folders.Job) -> None:
+    """Keep what the report needs to say how to run this again; a resumed run keeps its first note."""
+    from palaver.benchmarks.provenance import provenance
+    from palaver.benchmarks.runs import LAUNCH
+
+    path = job.folder / LAUNCH
+    if job.resume and path.exists():
+        return
+    job.folder.mkdir(parents=True, exist_ok=True)
+    record = {
+        "recipe": job.recipe, "overrides": list(job.overrides), "started": time.strftime("%Y-%m-%d %H:%M:%S"),
+        **provenance(),
+    }  # fmt: skip
+    path.write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+
+def finish(folder: Path) -> None:
+    """Write the report and print what came of the run."""
+    from palaver.benchmarks.report import CURVE, write
+    from palaver.benchmarks.runs import read
+    from palaver.cli import outcome
+
+    page = write(folder)
+    outcome.show(read(folder))
+    console.print()
+    console.print(facts({"report": page, "curve": page.with_name(CURVE), "again": f"palaver report {folder}"}))

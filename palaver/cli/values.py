@@ -1,0 +1,48 @@
+"""What a user types after a command: `key=value` pairs, teams and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from palaver.core import ConfigError, TaskError, nearest
+from palaver.envs.base import TextEnv
+
+
+def keywords(pairs: Sequence[str]) -> dict[str, Any]:
+    """`key=value` pairs as keyword arguments; a value is YAML, so `length=[32,64]` is a list.
+
+    Raises:
+        ConfigError: an item without `=`, or a value that is not YAML.
+    """
+    for pair in pairs:
+        if not pair.partition("=")[1] or not pair.partition("=")[0].strip():
+            raise ConfigError(f"a keyword is written key=value, got {pair!r}")
+    try:
+        values = OmegaConf.to_container(OmegaConf.from_dotlist(list(pairs)), resolve=True)
+    except (OmegaConfBaseException, YAMLError, ValueError) as error:
+        raise ConfigError(f"cannot read {' '.join(pairs)!r}: {' '.join(str(error).split())}") from error
+    return cast("dict[str, Any]", values)
+
+
+def choose_task(env: TextEnv, wanted: str | None, seed: int) -> str:
+    """The id of the task a user asked for, by id or by index; by the seed where none was asked for.
+
+    Raises:
+        TaskError: there is no such task.
+    """
+    ids = [task.id for task in env.tasks]
+    if wanted is None:
+        return ids[seed % len(ids)]
+    if wanted in ids:
+        return wanted
+    if wanted.isdecimal() and int(wanted) < len(ids):
+        return ids[int(wanted)]
+    hint = nearest(wanted, ids) if len(ids) <= 200 else ""
+    raise TaskError(
+        f"there is no task {wanted!r} among the {len(ids)} of {env.source or 'this environment'}.{hint[:120]}"
+    )

@@ -1,0 +1,57 @@
+"""An algorithm is a row of choices. This file is the row's type and the list of rows; the maths stand elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from palaver.core import ConfigError, nearest
+
+Credit = Callable[[Tensor], Tensor]  # (J, N) rewards -> (J, N) rewards each agent is answerable for
+Baseline = Callable[[Tensor, Tensor], Tensor]  # (R,) returns, (R,) groups -> (R,) advantages
+Loss = Callable[[Tensor, Tensor], Tensor]  # (R, T) log-probs, (R,) advantages -> (R, T) loss per token
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """The choices that tell one policy-gradient algorithm from another.
+
+    Attributes:
+        name: as recipes call it.
+        paper: where it is defined.
+        credit: whose reward an agent is answerable for (`credit.py`).
+        baseline: what the return is compared with (`baselines.py`).
+        loss: what each token pays (`losses.py`).
+        needs_group: the baseline compares siblings, so G must be 2 or more.
+    """
+
+    name: str
+    paper: str
+    credit: Credit
+    baseline: Baseline
+    loss: Loss
+    needs_group: bool = True
+
+
+ROWS = {
+    "magrpo": "palaver.trainers.magrpo:MAGRPO",
+    "mareinforce": "palaver.trainers.mareinforce:MAREINFORCE",
+    "marloo": "palaver.trainers.marloo:MARLOO",
+    "maremax": "palaver.trainers.maremax:MAREMAX",
+}
+
+
+def algorithm(name: str) -> Algorithm:
+    """The row called `name`.
+
+    Raises:
+        ConfigError: there is none; the nearest is suggested.
+    """
+    if name not in ROWS:
+        raise ConfigError(f"there is no algorithm {name!r}.{nearest(name, ROWS)}")
+    module, _, attribute = ROWS[name].partition(":")
+    row: Algorithm = getattr(importlib.import_module(module), attribute)
+    return row

@@ -1,0 +1,108 @@
+"""Checkpoints: folders that are complete or absent.
+
+A checkpoint is written under a temporary name with a manifest of sizes and SHA-256 sums, synced, and renamed. A folder
+whose manifest does not fit is corrupt: it is named, and the one before is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from palaver.core import CheckpointError
+
+MANIFEST = "manifest.json"
+PREFIX = "step-"
+
+
+def folder_of(run: Path, step: int) -> Path:
+    """Where the checkpoint after `step` is."""
+    return run / "checkpoints" / f"{PREFIX}{step:06d}"
+
+
+def save(run: Path, step: int, policies: Mapping[str, Any], optimizers: Mapping[str, Any], keep: int) -> Path:
+    """Write the checkpoint after `step`, and remove all but the newest `keep`.
+
+    Args:
+        run: the run's folder.
+        step: updates done.
+        policies: name -> anything with `save(folder)`.
+        optimizers: name -> optimiser.
+        keep: checkpoints that stay, at least 1.
+    """
+    target = folder_of(run, step)
+    temporary = target.with_name(f".writing-{target.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    (temporary / "optimizers").mkdir(parents=True)
+    for name, policy in policies.items():
+        policy.save(temporary / "policies" / name)
+        torch.save(optimizers[name].state_dict(), temporary / "optimizers" / f"{name}.pt")
+    files = {str(path.relative_to(temporary)): _sum(path) for path in _files(temporary)}
+    (temporary / MANIFEST).write_text(json.dumps({"step": step, "files": files}, indent=1), encoding="utf-8")
+    for path in _files(temporary):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    shutil.rmtree(target, ignore_errors=True)
+    temporary.rename(target)
+    for old in sorted(target.parent.glob(f"{PREFIX}*"))[:-keep]:
+        shutil.rmtree(old)
+    return target
+
+
+def newest(run: Path) -> tuple[Path, list[str]]:
+    """The newest sound checkpoint, and a sentence for every corrupt one that was passed over.
+
+    Raises:
+        CheckpointError: there is no sound one.
+    """
+    complaints: list[str] = []
+    for folder in sorted((run / "checkpoints").glob(f"{PREFIX}*"), reverse=True):
+        fault = _fault(folder)
+        if not fault:
+            return folder, complaints
+        complaints.append(f"the checkpoint {str(folder)!r} is corrupt ({fault}); using the one before")
+    if complaints:
+        raise CheckpointError(f"no sound checkpoint in {str(run)!r}: {complaints[0]}, but there is none")
+    raise CheckpointError(f"there is no checkpoint in {str(run)!r}; start the run again without --resume")
+
+
+def step_of(folder: Path) -> int:
+    """Updates done when this checkpoint was written."""
+    return int(folder.name.removeprefix(PREFIX))
+
+
+def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) -> None:
+    """Restore an optimiser's state."""
+    state = torch.load(folder / "optimizers" / f"{name}.pt", map_location="cpu", weights_only=True)
+    optimizer.load_state_dict(state)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _fault(folder: Path) -> str:
+    """What is wrong with a checkpoint, "" if nothing."""
+    try:
+        files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"its {MANIFEST} is missing or unreadable"
+    for name, expected in files.items():
+        path = folder / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if _sum(path) != expected:
+            return f"{name} is not what was written"
+    return ""

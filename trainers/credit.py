@@ -1,0 +1,64 @@
+"""Credit: from the rewards of joint steps to the return of every utterance. Axes: J joint steps, N agents, R rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def team(reward: Tensor) -> Tensor:
+    """Every agent answers for the team: r_jn <- mean over n of r_jn. (J, N) -> (J, N).
+
+    Where the environment pays all agents the same reward this changes nothing. MAGRPO (arXiv 2508.04652), section 4.
+    """
+    return reward.mean(dim=1, keepdim=True).expand_as(reward)
+
+
+def own(reward: Tensor) -> Tensor:
+    """Every agent answers for its own reward. (J, N) -> (J, N)."""
+    return reward
+
+
+def tree_returns(reward: Tensor, parent: Tensor, turn: Tensor, discount: float) -> Tensor:
+    """Return of each joint step in a tree of continuations: R_j = r_j + discount * mean over children c of R_c.
+
+    A chain is a tree with one child each, where this is the usual discounted reward-to-go. MAGRPO (arXiv 2508.04652).
+
+    Args:
+        reward: (J, N).
+        parent: (J,) index of the step before, -1 at a root.
+        turn: (J,) index of the turn.
+        discount: gamma in [0, 1].
+
+    Returns:
+        (J, N).
+    """
+    returns = reward.clone()
+    children = torch.zeros(len(reward), dtype=reward.dtype).index_add_(
+        0, parent[parent >= 0], torch.ones(int((parent >= 0).sum()), dtype=reward.dtype)
+    )
+    for depth in range(int(turn.max()) if len(turn) else 0, 0, -1):
+        here = (turn == depth).nonzero()[:, 0]
+        above = parent[here]
+        returns.index_add_(0, above, discount * returns[here] / children[above, None])
+    return returns
+
+
+def row_returns(returns: Tensor, step: Tensor, row: Tensor, agent: Tensor) -> Tensor:
+    """Return of each utterance: the mean return of the joint steps it took part in.
+
+    With aligned joint actions an utterance is in one step; with crossed ones in G^(N-1), and the mean over them is the
+    marginal value of the utterance against its partners' candidates.
+
+    Args:
+        returns: (J, N).
+        step: (M,) joint step of each membership.
+        row: (M,) row of each membership.
+        agent: (R,) column of each row in `returns`.
+
+    Returns:
+        (R,).
+    """
+    count = torch.bincount(row, minlength=len(agent)).to(returns.dtype)
+    total = torch.zeros(len(agent), dtype=returns.dtype).index_add_(0, row, returns[step, agent[row]])
+    return total / count

@@ -1,0 +1,127 @@
+"""Evaluation on fixed tasks with fixed seeds, and its summary: a mean never travels without its interval and n."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from palaver.agents.policy import Policy
+from palaver.core import Episode, Sampling
+from palaver.envs.base import TextEnv
+from palaver.trainers.rollout import Plan, rollout
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a set of episodes shows.
+
+    Attributes:
+        mean: of the undiscounted team return.
+        low: lower end of the 95 % bootstrap interval over tasks.
+        high: upper end.
+        n: episodes.
+        tasks: distinct tasks; the samples of one task are averaged before resampling, as they are not independent.
+        components: mean of each reward component, over agents and episodes, summed over turns.
+        metrics: mean of each measurement of the environment, over turns.
+        tokens: agent -> mean sampled tokens of an utterance.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+    tasks: int
+    components: Mapping[str, float]
+    metrics: Mapping[str, float]
+    tokens: Mapping[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def evaluate(
+    env: TextEnv,
+    team: Mapping[str, Policy],
+    tasks: Sequence[str],
+    *,
+    samples: int,
+    sampling: Mapping[str, Sampling],
+    seed: int,
+    workers: int = 1,
+) -> list[Episode]:
+    """`samples` independent episodes of every task. The same arguments give the same episodes."""
+    plan = Plan(group_size=samples, turns="independent")
+    return rollout(env, team, tasks, plan, sampling=sampling, seed=seed, workers=workers)
+
+
+def summarize(episodes: Sequence[Episode]) -> Summary:
+    """Mean team return with a 95 % percentile bootstrap over tasks (Efron 1979), components and metrics.
+
+    Raises:
+        ValueError: there are no episodes.
+    """
+    if not episodes:
+        raise ValueError("there are no episodes to summarize")
+    by_task: dict[str, list[float]] = defaultdict(list)
+    for episode in episodes:
+        by_task[episode.task].append(episode.team_return())
+    means = np.array([np.mean(values) for values in by_task.values()])
+    low, high = _interval(means)
+    return Summary(
+        mean=float(means.mean()),
+        low=low,
+        high=high,
+        n=len(episodes),
+        tasks=len(by_task),
+        components=components(episodes),
+        metrics=metrics(episodes),
+        tokens=tokens(episodes),
+    )
+
+
+def _interval(means: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
+    if len(means) < 2 or np.ptp(means) == 0:
+        return float(means.min()), float(means.max())
+    found = stats.bootstrap(
+        (means,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    return float(found.low), float(found.high)
+
+
+def components(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Mean over episodes of each component, averaged over agents, summed over turns; they add up to the mean return."""
+    total: dict[str, float] = defaultdict(float)
+    for episode in episodes:
+        for turn in episode.turns:
+            for parts in turn.components.values():
+                for name, value in parts.items():
+                    total[name] += value / len(turn.components)
+    return {name: value / len(episodes) for name, value in total.items()}
+
+
+def tokens(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Agent -> mean number of sampled tokens in an utterance."""
+    said: dict[str, list[int]] = defaultdict(list)
+    for episode in episodes:
+        for turn in episode.turns:
+            for agent, utterance in turn.utterances.items():
+                said[agent].append(len(utterance.token_ids))
+    return {agent: float(np.mean(counts)) for agent, counts in said.items()}
+
+
+def metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Mean over turns of each measurement of the environment."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for episode in episodes:
+        for turn in episode.turns:
+            for name, value in turn.metrics.items():
+                values[name].append(value)
+    return {name: float(np.mean(found)) for name, found in values.items()}

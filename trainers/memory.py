@@ -1,0 +1,75 @@
+"""What a run will need of memory, reckoned before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from palaver.trainers.config import RunConfig
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes on the device, for all policies together.
+
+    Attributes:
+        weights: fp32 weights, the reference's and the bf16 copies for generation.
+        optimizer: fp32 gradients and Adam's two moments.
+        cache: keys and values of the largest generation batch.
+        activations: of the largest micro-batch, with its logits.
+    """
+
+    weights: int
+    optimizer: int
+    cache: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """Generation and training take turns, so the larger of their buffers counts."""
+        return self.weights + self.optimizer + max(self.cache, self.activations)
+
+    def __str__(self) -> str:
+        def gib(value: int) -> str:
+            return f"{value / GIB:.2f}"
+
+        return (
+            f"{gib(self.total)} GiB (weights {gib(self.weights)}, gradients and Adam {gib(self.optimizer)}, "
+            f"keys and values {gib(self.cache)}, activations {gib(self.activations)})"
+        )
+
+
+def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int) -> Estimate:
+    """Reckon from the config and one model.
+
+    Activations are taken as 16 hidden and 3 feed-forward values per token and layer (2 with gradient checkpointing), an
+    upper estimate for pre-norm decoders; the logits as the chunk that the fused log-probability keeps.
+
+    Args:
+        config: of the run.
+        model: one of the (equal) models, with its transformers config.
+        models: how many of them are trained.
+        prompt_tokens: the longest prompt.
+    """
+    shape = model.config.get_text_config()
+    parameters = sum(p.numel() for p in model.parameters())
+    bf16 = config.policy.dtype == "bf16"
+    per_weight = 4 + (2 if bf16 else 0) + (4 if config.kl.coef > 0 else 0)
+    rows = config.algorithm.group_size * config.train.prompts_per_step
+    width = prompt_tokens + config.policy.max_tokens
+    layers, hidden = shape.num_hidden_layers, shape.hidden_size
+    heads = getattr(shape, "num_key_value_heads", None) or shape.num_attention_heads
+    head = getattr(shape, "head_dim", None) or hidden // shape.num_attention_heads
+    size = 2 if bf16 else 4
+    together = min(rows * width, max(width, config.train.micro_tokens))
+    inner = getattr(shape, "intermediate_size", None) or 4 * hidden
+    per_layer = 2 * hidden if config.train.gradient_checkpointing else 16 * hidden + 3 * inner
+    logits = min(together * shape.vocab_size * 4, 256 * 1024**2)
+    return Estimate(
+        weights=models * parameters * per_weight,
+        optimizer=models * parameters * 12,
+        cache=2 * rows * width * layers * heads * head * size,
+        activations=together * layers * per_layer * size + logits,
+    )

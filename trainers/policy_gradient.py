@@ -1,0 +1,198 @@
+"""The policy-gradient loop: roll out, tabulate, credit, update; evaluate and save on the way.
+
+It reads top to bottom and knows no algorithm by name. Every random draw is keyed by the run's seed and the step, so a
+run that is resumed at step k goes on as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from palaver.agents.llm.policy import LLMPolicy
+from palaver.core import Episode, Sampling, stable_seed
+from palaver.envs.base import TextEnv
+from palaver.trainers import checkpoint
+from palaver.trainers.algorithm import Algorithm
+from palaver.trainers.config import RunConfig
+from palaver.trainers.evaluation import components, evaluate, metrics, summarize, tokens
+from palaver.trainers.learner import Learner, NumericalError, Stats
+from palaver.trainers.rollout import Plan, rollout
+from palaver.trainers.sinks import Sinks
+from palaver.trainers.table import Table, fill, tabulate
+from palaver.trainers.world import World
+
+
+@dataclass(slots=True)
+class Clock:
+    """Wall and CPU seconds of a run, over resumes."""
+
+    wall: float
+    cpu: float
+
+    def start(self) -> None:
+        """Count from here on top of what was counted before."""
+        self.wall = time.perf_counter() - self.wall
+        self.cpu = time.process_time() - self.cpu
+
+    def read(self) -> dict[str, float]:
+        """Seconds so far."""
+        return {"wall_s": round(time.perf_counter() - self.wall, 3), "cpu_s": round(time.process_time() - self.cpu, 3)}
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Everything a run works with. `report` is called after each step with the step and its metrics."""
+
+    config: RunConfig
+    algorithm: Algorithm
+    env: TextEnv
+    eval_env: TextEnv
+    team: Mapping[str, LLMPolicy]
+    learners: Sequence[Learner]
+    world: World
+    sinks: Sinks | None
+    folder: Path
+    clock: Clock
+    report: Callable[[int, dict[str, Any]], None]
+    interrupted: Callable[[], bool]
+
+    def run(self, start: int) -> int:
+        """Train from step `start` (updates done) to the end or to an interruption; the updates done then."""
+        config = self.config
+        self.clock.start()
+        if start == 0 and config.eval.n:
+            self.evaluate(0)
+        for step in range(start + 1, config.train.steps + 1):
+            shown = self.step(step)
+            if self.sinks:
+                self.sinks.write("train", step, shown)
+            last = step == config.train.steps
+            if config.eval.n and (last or (config.eval.every and step % config.eval.every == 0)):
+                self.evaluate(step)
+            stop = self.world.share(self.interrupted())
+            if last or stop or step % config.train.checkpoint_every == 0:
+                self.save(step)
+            self.report(step, shown)
+            if stop and not last:
+                return step
+        return config.train.steps
+
+    def step(self, step: int) -> dict[str, Any]:
+        """One update of every policy; the step's metrics."""
+        config = self.config
+        began = time.perf_counter()
+        torch.manual_seed(stable_seed(config.seed, "torch", step))
+        tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
+        a = config.algorithm
+        plan = Plan(a.group_size, a.joint, a.turns, a.stop_above)
+        seed = stable_seed(config.seed, "rollout", step, self.world.rank)
+        episodes = rollout(
+            self.env, self.team, self.world.deal(tasks), plan,
+            sampling=self.sampling(), seed=seed, workers=config.train.workers,
+        )  # fmt: skip
+        rolled = time.perf_counter()
+        table = fill(tabulate(episodes), self.algorithm, a)
+        stats = {learner: self.update(learner, table, episodes, step) for learner in self.learners}
+        done = time.perf_counter()
+        everyone = self.world.gather(episodes)
+        if self.sinks:
+            self.sinks.episodes("train", step, everyone)
+        sampled = sum(len(u.token_ids) for u in table.utterances)
+        return {
+            **self.clock.read(),
+            **describe(everyone),
+            **self.describe_table(table),
+            **{f"{agent}/{name}": value for learner, s in stats.items() for agent in learner.agents
+               for name, value in _stats(s).items()},
+            "tokens_per_s": self.world.total(sampled)[0] / (done - began),
+            "time/rollout_s": rolled - began,
+            "time/update_s": done - rolled,
+        }  # fmt: skip
+
+    def update(self, learner: Learner, table: Table, episodes: Sequence[Episode], step: int) -> Stats:
+        """One learner's update; where it is not finite the rows at fault are saved before the run stops."""
+        try:
+            return learner.update(table, self.algorithm.loss, step)
+        except NumericalError as error:
+            path = self.folder / f"not-finite-{step:06d}.json"
+            rows = [
+                {"agent": table.agents[int(table.agent[row])], "advantage": float(table.advantage[row]),
+                 "task": episodes[int(table.episode[row])].task, "text": table.utterances[row].text,
+                 "token_ids": table.utterances[row].token_ids, "logprobs": table.utterances[row].logprobs}
+                for row in error.rows
+            ]  # fmt: skip
+            path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+            raise NumericalError(f"{error} at step {step}; its rows are in {str(path)!r}", error.rows) from error
+
+    def evaluate(self, step: int) -> None:
+        """Fixed tasks and seeds, on the main process."""
+        if self.sinks:
+            config = self.config.eval
+            tasks = [task.id for task in self.eval_env.tasks[: config.n]]
+            episodes = evaluate(
+                self.eval_env, self.team, tasks, samples=config.samples, sampling=self.sampling(config.greedy),
+                seed=config.seed, workers=self.config.train.workers,
+            )  # fmt: skip
+            summary = summarize(episodes).to_dict()
+            self.sinks.write("eval", step, {**self.clock.read(), **summary, "greedy": config.greedy})
+            self.sinks.episodes("eval", step, episodes)
+        self.world.wait()
+
+    def save(self, step: int) -> None:
+        """A checkpoint, by the main process."""
+        if self.world.is_main:
+            policies = {learner.policy.name: learner.policy for learner in self.learners}
+            optimizers = {learner.policy.name: learner.optimizer for learner in self.learners}
+            checkpoint.save(self.folder, step, policies, optimizers, self.config.train.keep)
+        self.world.wait()
+
+    def sampling(self, greedy: bool = False) -> dict[str, Sampling]:
+        """Agent -> how it samples."""
+        return dict.fromkeys(self.team, self.config.policy.sampling(greedy))
+
+    def describe_table(self, table: Table) -> dict[str, float]:
+        """What the table shows of the estimator."""
+        groups = int(table.group.max()) + 1
+        alive = len(set(table.group[table.advantage != 0].tolist()))
+        value, zero, total = self.world.total(float(table.root_return.sum()), groups - alive, groups)
+        return {
+            "return/mean": value / self.world.total(len(table.root_return))[0],
+            "groups/zero_advantage": zero / total,
+        }
+
+
+def batch_of_tasks(tasks: Sequence[str], size: int, seed: int, step: int) -> list[str]:
+    """The tasks of a step: a walk through shuffled passes over the data, each pass in an order of its own."""
+    chosen = []
+    for place in range((step - 1) * size, step * size):
+        epoch, index = divmod(place, len(tasks))
+        order = np.random.default_rng(stable_seed(seed, "order", epoch)).permutation(len(tasks))
+        chosen.append(tasks[order[index]])
+    return chosen
+
+
+def describe(episodes: Sequence[Episode]) -> dict[str, float]:
+    """What the episodes of a step show: undiscounted team return, its components, measurements, tokens said."""
+    rewards = np.array([episode.team_return() for episode in episodes])
+    return {
+        "reward/mean": float(rewards.mean()),
+        "reward/std": float(rewards.std()),
+        **{f"component/{name}": value for name, value in components(episodes).items()},
+        **{f"metric/{name}": value for name, value in metrics(episodes).items()},
+        **{f"{agent}/tokens": value for agent, value in tokens(episodes).items()},
+    }
+
+
+def _stats(stats: Stats) -> dict[str, float]:
+    return {
+        "loss": stats.loss, "grad_norm": stats.grad_norm, "kl": stats.kl, "drift": stats.drift,
+        "rows": stats.rows, "lr": stats.lr,
+    }  # fmt: skip

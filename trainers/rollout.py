@@ -1,0 +1,209 @@
+"""Lockstep rollout: all live episodes advance together, and every policy gets one batch a turn.
+
+At each turn every live branch is widened: its agents are asked for w candidates each, the candidates are combined into
+joint actions (aligned by index, or all combinations), and the branch is forked once per joint action. A tree widens G
+ways at every turn; independent continuation widens at the first turn only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from palaver.agents.policy import Policy
+from palaver.core import Conversation, Episode, Message, Request, Sampling, Stop, Turn, Utterance, stable_seed
+from palaver.envs.base import TextEnv
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many joint actions are sampled, and where.
+
+    Attributes:
+        group_size: G, joint actions per branching point (candidates per agent where crossed).
+        joint: `aligned` pairs the agents' candidates by index (G joint actions), `cross` takes all G^N.
+        turns: `tree` branches at every turn, `independent` at the first only.
+        stop_above: siblings whose mean team reward exceeds this end there; None never stops early.
+    """
+
+    group_size: int = 1
+    joint: Literal["aligned", "cross"] = "aligned"
+    turns: Literal["tree", "independent"] = "tree"
+    stop_above: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    env: TextEnv
+    task: str
+    seed: int
+    root: str
+    node: str
+    lane: int  # which of the root's joint actions this branch descends from
+    heard: Mapping[str, Conversation]  # what each agent has seen and said
+    observations: Mapping[str, str]
+    infos: Mapping[str, Mapping[str, Any]]
+    turns: tuple[Turn, ...] = ()
+    stop: Stop | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Joint:
+    """One joint action about to be played."""
+
+    branch: _Branch
+    node: str
+    group: str
+    choice: dict[str, int]
+    said: dict[str, Utterance]
+
+
+def rollout(
+    env: TextEnv,
+    team: Mapping[str, Policy],
+    tasks: Sequence[str],
+    plan: Plan,
+    *,
+    sampling: Mapping[str, Sampling],
+    seed: int,
+    workers: int = 1,
+) -> list[Episode]:
+    """Play every task with G joint actions per branching point.
+
+    Texts depend on `seed`, the place of the task in `tasks`, the agent and the candidate's index alone, never on what
+    shares a batch.
+
+    Args:
+        env: is forked, never stepped itself.
+        team: agent -> policy; agents may share one.
+        tasks: task ids, one or more; a task may be listed twice.
+        plan: the branching.
+        sampling: agent -> how it samples.
+        seed: of every draw.
+        workers: threads that step environments.
+
+    Returns:
+        One episode per leaf, in order of task and branch. Turns and utterances that leaves have in common are the same
+        records, told by `Turn.node` and by (`Turn.group`, agent, `Turn.choice`).
+    """
+    live = [_open(env, task, place, seed) for place, task in enumerate(tasks)]
+    done: list[_Branch] = []
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        while live:
+            width = plan.group_size if plan.turns == "tree" or not live[0].turns else 1
+            spoken = _speak(live, team, sampling, width, seed)
+            joints = [joint for b, words in zip(live, spoken, strict=True) for joint in _widen(b, words, plan, width)]
+            stepped = list(pool.map(_step, joints) if workers > 1 else map(_step, joints))
+            children = _stop_early(stepped, plan.stop_above)
+            done += [branch for branch in children if branch.stop]
+            live = [branch for branch in children if not branch.stop]
+    names = {agent: policy.name for agent, policy in team.items()}
+    done.sort(key=_place)
+    name = env.metadata["name"]
+    return [Episode(name, b.task, b.seed, b.turns, b.stop, names) for b in done if b.stop]
+
+
+def _place(branch: _Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    number, *path = branch.node.split("/")
+    return int(number), tuple(tuple(map(int, part.split("."))) for part in path)
+
+
+def _open(env: TextEnv, task: str, place: int, seed: int) -> _Branch:
+    own = env.fork()
+    task_seed = stable_seed(seed, "task", place, task)
+    observations, infos = own.reset(seed=task_seed % 2**31, options={"task": task})
+    return _Branch(
+        own, task, task_seed, str(place), str(place), 0, dict.fromkeys(env.possible_agents, ()), observations, infos
+    )
+
+
+def _speak(
+    live: Sequence[_Branch], team: Mapping[str, Policy], sampling: Mapping[str, Sampling], width: int, seed: int
+) -> list[dict[str, list[Utterance]]]:
+    """`width` candidates of every agent that may act, one batch per policy."""
+    waiting: dict[int, tuple[Policy, list[tuple[int, Request]]]] = {}
+    for index, branch in enumerate(live):
+        for agent in branch.env.agents:
+            if branch.infos[agent].get("can_act", True):
+                seeds = tuple(stable_seed(seed, branch.node, agent, k) for k in range(width))
+                request = Request(agent, _hear(branch, agent), seeds, sampling[agent])
+                waiting.setdefault(id(team[agent]), (team[agent], []))[1].append((index, request))
+    spoken: list[dict[str, list[Utterance]]] = [{} for _ in live]
+    for policy, asked in waiting.values():
+        for (index, request), answers in zip(asked, policy.act([r for _, r in asked]), strict=True):
+            spoken[index][request.agent] = answers
+    return spoken
+
+
+def _hear(branch: _Branch, agent: str) -> Conversation:
+    """The conversation with the newest observation at its end."""
+    fresh = branch.env.metadata.get("conversation") == "fresh"
+    past = () if fresh else branch.heard[agent]
+    return (*past, Message("user", branch.observations[agent]))
+
+
+def _widen(branch: _Branch, words: Mapping[str, list[Utterance]], plan: Plan, width: int) -> list[_Joint]:
+    """The joint actions of one branch, each with a fork of its own."""
+    agents = list(words)
+    combinations: list[tuple[int, ...]]
+    if plan.joint == "cross":
+        combinations = list(itertools.product(range(width), repeat=len(agents)))
+    else:
+        combinations = [(k,) * len(agents) for k in range(width if agents else 1)]
+    first = not branch.turns
+    joints = []
+    for number, picked in enumerate(combinations):
+        env = branch.env if number == len(combinations) - 1 else branch.env.fork()
+        label = ".".join(map(str, picked if plan.joint == "cross" else picked[:1])) or "0"
+        lane = number if first else branch.lane
+        if plan.turns == "tree":
+            group, choice = branch.node, picked
+        else:  # after the first turn a branch has one candidate, told from its siblings' by its lane
+            group, choice = f"{branch.root}@{len(branch.turns)}", picked if first else (branch.lane,) * len(agents)
+        said = {agent: words[agent][k] for agent, k in zip(agents, picked, strict=True)}
+        chosen = dict(zip(agents, choice, strict=True))
+        joints.append(_Joint(replace(branch, env=env, lane=lane), f"{branch.node}/{label}", group, chosen, said))
+    return joints
+
+
+def _step(joint: _Joint) -> _Branch:
+    """Play one joint action in its branch's own environment."""
+    branch, said = joint.branch, joint.said
+    acting = list(branch.env.agents)
+    actions = {agent: said[agent].text if agent in said else None for agent in acting}
+    observations, rewards, terminations, _, infos = branch.env.step(actions)
+    turn = Turn(
+        index=len(branch.turns),
+        node=joint.node,
+        parent=branch.node if branch.turns else "",
+        group=joint.group,
+        choice=joint.choice,
+        observations={agent: branch.observations[agent] for agent in acting},
+        utterances=said,
+        rewards={agent: float(rewards[agent]) for agent in acting},
+        components={agent: dict(infos[agent]["reward_components"]) for agent in acting},
+        metrics=dict(infos[acting[0]].get("metrics", {})),
+    )
+    stop: Stop | None = None
+    if not branch.env.agents:
+        stop = "terminated" if all(terminations[agent] for agent in acting) else "truncated"
+    heard = {
+        agent: (*_hear(branch, agent), Message("assistant", said[agent].text)) if agent in said else past
+        for agent, past in branch.heard.items()
+    }
+    turns = (*branch.turns, turn)
+    return replace(branch, node=joint.node, heard=heard, observations=observations, infos=infos, turns=turns, stop=stop)
+
+
+def _stop_early(branches: list[_Branch], above: float | None) -> list[_Branch]:
+    """End the siblings whose mean team reward this turn is above the threshold."""
+    if above is None:
+        return branches
+    rewards: dict[str, list[float]] = {}
+    for branch in branches:
+        rewards.setdefault(branch.turns[-1].group, []).append(branch.turns[-1].team_reward)
+    ended = {group for group, values in rewards.items() if sum(values) / len(values) > above}
+    return [replace(b, stop=b.stop or "threshold") if b.turns[-1].group in ended else b for b in branches]

@@ -1,0 +1,109 @@
+"""Where a run's numbers go: `metrics.jsonl` always, TensorBoard by default, Weights & Biases when asked."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+from palaver.core import ConfigError, Episode
+from palaver.trainers.config import RunConfig
+
+
+class Sinks:
+    """Writes metrics and episodes of one run. After a resume it goes on where the checkpoint stood.
+
+    Args:
+        folder: of the run.
+        config: its log section is read.
+        step: the checkpoint resumed from, 0 at a fresh start; later lines are dropped, they will be written again.
+    """
+
+    def __init__(self, folder: Path, config: RunConfig, step: int) -> None:
+        self.folder, self.config = folder, config
+        self.metrics = folder / "metrics.jsonl"
+        _keep_until(self.metrics, step)
+        self._board: Any = None
+        if config.log.tensorboard:
+            board = importlib.import_module("torch.utils.tensorboard")
+            self._board = board.SummaryWriter(str(folder / "tb"), purge_step=step + 1)
+        self._wandb = _wandb_run(folder, config) if config.log.wandb != "disabled" else None
+
+    def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
+        """One line of metrics; nested numbers become `name/inner` in TensorBoard and W&B."""
+        line = {"kind": kind, "step": step, **values}
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        flat = _flatten(values, "eval/" if kind == "eval" else "")
+        if self._board:
+            for name, value in flat.items():
+                self._board.add_scalar(name, value, step)
+            self._board.flush()
+        if self._wandb:
+            self._wandb.log({**flat, "step": step})
+
+    def episodes(self, kind: str, step: int, episodes: list[Episode]) -> None:
+        """`episodes/KIND-STEP.jsonl`, one episode a line."""
+        if not self.config.log.episodes:
+            return
+        path = self.folder / "episodes" / f"{kind}-{step:06d}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        lines = (json.dumps(episode.to_dict(self.config.log.tokens)) for episode in episodes)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def close(self) -> None:
+        """Flush and end."""
+        if self._board:
+            self._board.close()
+        if self._wandb:
+            self._wandb.finish()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics file; a last line cut in the middle of a write is left out."""
+    lines = []
+    if path.is_file():
+        for text in path.read_text(encoding="utf-8").splitlines():
+            try:
+                lines.append(json.loads(text))
+            except ValueError:
+                break
+    return lines
+
+
+def _keep_until(path: Path, step: int) -> None:
+    """Drop what was written after the checkpoint (and at step 0 everything, for the run begins anew)."""
+    kept = [line for line in read_metrics(path) if step and line["step"] <= step]
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+
+
+def _flatten(values: dict[str, Any], prefix: str) -> dict[str, float]:
+    flat = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat.update(_flatten(value, f"{prefix}{name}/"))
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            flat[f"{prefix}{name}"] = float(value)
+    return flat
+
+
+def _wandb_run(folder: Path, config: RunConfig) -> Any:
+    """The W&B run; its id is kept in the run folder, so that a resumed run goes on in the same place."""
+    try:
+        wandb = importlib.import_module("wandb")
+    except ImportError as error:
+        raise ConfigError("log.wandb needs wandb; install it with: pip install 'palaver[wandb]'") from error
+    kept = folder / "wandb_id"
+    if not kept.is_file():
+        kept.write_text(uuid.uuid4().hex[:12], encoding="utf-8")
+    return wandb.init(
+        project=config.log.project,
+        id=kept.read_text(encoding="utf-8"),
+        resume="allow",
+        mode=config.log.wandb,
+        dir=str(folder),
+        name=folder.name,
+        config=config.model_dump(mode="json"),
+    )

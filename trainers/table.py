@@ -1,0 +1,124 @@
+"""The table: one row per utterance. The only place in the trainers that looks into tokens.
+
+Rows are the distinct utterances of a rollout (R). Joint steps (J) are its distinct `env.step` calls, linked to their
+parents; memberships (M) say which utterance took part in which joint step. No padding over agents or turns: "per
+agent", "per group" and "per turn" are comparisons of key columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from palaver.core import Episode, Turn, Utterance
+from palaver.trainers.algorithm import Algorithm
+from palaver.trainers.baselines import normalize
+from palaver.trainers.config import AlgorithmConfig
+from palaver.trainers.credit import row_returns, tree_returns
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns by row (R), by joint step (J) and by membership (M).
+
+    Attributes:
+        agents: names; `agent` counts in it.
+        utterances: (R) what was said, with prompt ids, sampled ids and log-probs at sampling.
+        agent: (R,) who said it.
+        group: (R,) equal for the utterances that are compared with each other.
+        turn: (R,) when.
+        episode: (R,) the first episode that holds it.
+        reward: (J, N) what each agent was paid.
+        parent: (J,) the joint step before, -1 at a root.
+        step_turn: (J,).
+        member_row: (M,) row of each membership.
+        member_step: (M,) joint step of each membership.
+        returns: (R,) filled by `fill`.
+        advantage: (R,) filled by `fill`.
+    """
+
+    agents: tuple[str, ...]
+    utterances: tuple[Utterance, ...]
+    agent: Tensor
+    group: Tensor
+    turn: Tensor
+    episode: Tensor
+    reward: Tensor
+    parent: Tensor
+    step_turn: Tensor
+    member_row: Tensor
+    member_step: Tensor
+    returns: Tensor
+    advantage: Tensor
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def rows_of(self, agents: Sequence[str]) -> list[int]:
+        """Indices of the rows that any of these agents said."""
+        wanted = {self.agents.index(agent) for agent in agents}
+        return [row for row, agent in enumerate(self.agent.tolist()) if agent in wanted]
+
+    @property
+    def root_return(self) -> Tensor:
+        """(roots,) team reward-to-go of the first turns, as `fill` computed it, averaged over agents' rows."""
+        return self.returns[self.turn == 0]
+
+
+def tabulate(episodes: Sequence[Episode]) -> Table:
+    """Episodes to table. Turns that episodes share become one joint step, utterances that steps share one row.
+
+    Raises:
+        ValueError: there is no utterance in any episode.
+    """
+    agents = tuple(dict.fromkeys(agent for e in episodes for agent in (*e.team, *_speakers(e))))
+    steps: dict[str, int] = {}
+    rows: dict[tuple[str, str, int], int] = {}
+    groups: dict[tuple[str, str], int] = {}
+    turns: list[Turn] = []
+    row_keys: list[tuple[int, int, int, int]] = []  # agent, group, turn, episode
+    utterances: list[Utterance] = []
+    members: list[tuple[int, int]] = []
+    for number, episode in enumerate(episodes):
+        for turn in episode.turns:
+            if turn.node in steps:
+                continue
+            steps[turn.node] = len(turns)
+            turns.append(turn)
+            for agent, utterance in turn.utterances.items():
+                key = (turn.group, agent, turn.choice[agent])
+                if key not in rows:
+                    rows[key] = len(utterances)
+                    group = groups.setdefault((turn.group, agent), len(groups))
+                    row_keys.append((agents.index(agent), group, turn.index, number))
+                    utterances.append(utterance)
+                members.append((rows[key], steps[turn.node]))
+    if not utterances:
+        raise ValueError("no agent said anything in these episodes: there is nothing to tabulate")
+    columns = torch.tensor(row_keys).T
+    member = torch.tensor(members).T
+    unfilled = torch.full((len(utterances),), torch.nan, dtype=torch.float64)
+    return Table(
+        agents, tuple(utterances), columns[0], columns[1], columns[2], columns[3],
+        reward=torch.tensor([[t.rewards.get(a, 0.0) for a in agents] for t in turns], dtype=torch.float64),
+        parent=torch.tensor([steps[t.parent] if t.parent else -1 for t in turns]),
+        step_turn=torch.tensor([t.index for t in turns]),
+        member_row=member[0], member_step=member[1], returns=unfilled, advantage=unfilled,
+    )  # fmt: skip
+
+
+def _speakers(episode: Episode) -> list[str]:
+    return [agent for turn in episode.turns for agent in turn.rewards]
+
+
+def fill(table: Table, row: Algorithm, config: AlgorithmConfig) -> Table:
+    """Returns and advantages of every row: credit, then returns over turns, then baseline, then scale."""
+    answerable = row.credit(table.reward)
+    joint = tree_returns(answerable, table.parent, table.step_turn, config.discount)
+    returns = row_returns(joint, table.member_step, table.member_row, table.agent)
+    advantage = row.baseline(returns, table.group)
+    scaled = normalize(advantage, returns, table.group, config.normalize, config.std)
+    return replace(table, returns=returns, advantage=scaled)

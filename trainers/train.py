@@ -1,0 +1,261 @@
+"""A training run from a config: everything that can be wrong is found before any work, then the loop runs.
+
+folder = train(load("arxiv-magrpo"), Path("runs/mine"))
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import psutil
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+import palaver
+from palaver.agents.llm.policy import LLMPolicy
+from palaver.core import CheckpointError, ConfigError, Message, PolicyError
+from palaver.envs.base import TextEnv
+from palaver.trainers import checkpoint
+from palaver.trainers.algorithm import Algorithm, algorithm
+from palaver.trainers.config import RunConfig, dump, parse_file
+from palaver.trainers.learner import Learner
+from palaver.trainers.memory import GIB, estimate
+from palaver.trainers.policy_gradient import Clock, Loop
+from palaver.trainers.sinks import Sinks, read_metrics
+from palaver.trainers.team import model_options, trainable_team
+from palaver.trainers.world import World
+
+
+def train(config: RunConfig, folder: Path, *, resume: bool = False, console: Console | None = None) -> Path:
+    """Train a team, or go on training it.
+
+    Args:
+        config: of the run; with `resume` the one saved in the folder is used instead.
+        folder: where the run is kept.
+        resume: go on from the newest sound checkpoint.
+        console: where the announcement and the bar go.
+
+    Returns:
+        The folder. Its `status.json` says `done` or `interrupted`.
+
+    Raises:
+        ConfigError: choices that contradict each other, or a folder that holds another run.
+        TaskError: the data cannot be read.
+        PolicyError: the model cannot be loaded, or a prompt is too long for it.
+        CheckpointError: nothing to resume from.
+        NumericalError: a loss was not finite.
+    """
+    console = console or Console(stderr=True)
+    config, start = _resumed(config, folder, console) if resume else (_fresh(config, folder), None)
+    row = _check(config)
+    env, eval_env = _environments(config)
+    world = World(config.device, config.policy.dtype)
+    if config.train.prompts_per_step < world.size:
+        raise ConfigError(f"train.prompts_per_step must be at least the number of processes, {world.size}")
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    spec = palaver.spec(config.env.id)
+    team = trainable_team(config, spec, env.possible_agents, env.source, world.device)
+    longest = longest_prompt(config, env, eval_env, team)
+    learners = _learners(config, team, world, start)
+    _announce(config, row, team, learners, longest, console, world)
+    learners[0].probe(longest, config.policy.max_tokens, config.algorithm.group_size * config.train.prompts_per_step)
+    done = checkpoint.step_of(start) if start else 0
+    if world.is_main:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.yaml").write_text(dump(config), encoding="utf-8")
+    return _run(config, row, env, eval_env, team, learners, world, folder, done, console)
+
+
+def _run(
+    config: RunConfig, row: Algorithm, env: TextEnv, eval_env: TextEnv, team: Mapping[str, LLMPolicy],
+    learners: list[Learner], world: World, folder: Path, done: int, console: Console,
+) -> Path:  # fmt: skip
+    sinks = Sinks(folder, config, done) if world.is_main else None
+    last = read_metrics(folder / "metrics.jsonl")[-1:]
+    clock = Clock(last[0]["wall_s"], last[0]["cpu_s"]) if last else Clock(0.0, 0.0)
+    status = "failed"
+    try:
+        with _bar(config, done, console, shown=world.is_main) as report, _patient() as interrupted:
+            loop = Loop(config, row, env, eval_env, team, learners, world, sinks, folder, clock, report, interrupted)
+            _status(folder, "running", done)
+            done = loop.run(done)
+            status = "done" if done == config.train.steps else "interrupted"
+    finally:
+        if sinks:
+            _status(folder, status, done)
+            sinks.close()
+    return folder
+
+
+def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Mapping[str, LLMPolicy]) -> int:
+    """Tokens of the longest opening over all tasks and agents.
+
+    Raises:
+        PolicyError: it is longer than `policy.max_prompt_tokens`, or does not fit the model's context.
+    """
+    longest = 0
+    for source, tasks in ((env, env.tasks), (eval_env, eval_env.tasks[: config.eval.n])):
+        scratch = source.fork()
+        for task in tasks:
+            for agent, text in scratch.reset(seed=0, options={"task": task.id})[0].items():
+                length = len(team[agent].render((Message("user", text),)))
+                context = getattr(
+                    team[agent].model.config, "max_position_embeddings", length + config.policy.max_tokens
+                )
+                limit = min(config.policy.max_prompt_tokens, context - config.policy.max_tokens)
+                if length > limit:
+                    raise PolicyError(
+                        f"the prompt of task {task.id!r} for {agent!r} has {length} tokens, but at most {limit} fit "
+                        f"(policy.max_prompt_tokens, and the model's context less policy.max_tokens); shorten the data "
+                        f"or raise the limit"
+                    )
+                longest = max(longest, length)
+    return longest
+
+
+def _fresh(config: RunConfig, folder: Path) -> RunConfig:
+    if (folder / "metrics.jsonl").is_file():
+        raise ConfigError(f"{str(folder)!r} already holds a run; resume it with --resume, or choose another out=FOLDER")
+    return config
+
+
+def _resumed(config: RunConfig, folder: Path, console: Console) -> tuple[RunConfig, Path | None]:
+    if not (folder / "config.yaml").is_file():
+        raise CheckpointError(f"there is no run in {str(folder)!r}: it has no config.yaml")
+    saved = parse_file(folder / "config.yaml")
+    same = {"train", "log", "device", "threads", "out"}
+    changed = [k for k, v in saved.model_dump().items() if k not in same and v != config.model_dump()[k]]
+    if changed and config != RunConfig():
+        console.print(f"resuming with the run's own config; your {', '.join(changed)} differ and are left aside")
+    if not list((folder / "checkpoints").glob(f"{checkpoint.PREFIX}*")):
+        console.print("the run was stopped before its first checkpoint: starting it from the beginning")
+        return saved, None
+    found, complaints = checkpoint.newest(folder)
+    for complaint in complaints:
+        console.print(f"[yellow]{complaint}[/yellow]")
+    return saved, found
+
+
+def _check(config: RunConfig) -> Algorithm:
+    """Refuse what cannot work, before anything is loaded."""
+    row = algorithm(config.algorithm.name)
+    a = config.algorithm
+    if row.needs_group and a.group_size < 2:
+        raise ConfigError(
+            f"{row.name} compares a sample with its siblings: "
+            f"algorithm.group_size must be 2 or more, got {a.group_size}"
+        )
+    if config.policy.temperature == 0:
+        raise ConfigError("policy.temperature=0 samples the same text G times and teaches nothing; set it above 0")
+    return row
+
+
+def _environments(config: RunConfig) -> tuple[TextEnv, TextEnv]:
+    """The training and the evaluation environment.
+
+    Raises:
+        ConfigError: it is not one of ours (a rollout needs forks).
+    """
+    keywords = config.env.keywords()
+    env = palaver.make(config.env.id, **keywords)
+    if not isinstance(env, TextEnv):
+        raise ConfigError(f"{config.env.id} is not a palaver.envs.base.TextEnv; training needs its fork()")
+    held_out = config.eval.tasks
+    eval_env = palaver.make(config.env.id, **{**keywords, "tasks": held_out}) if held_out else env
+    assert isinstance(eval_env, TextEnv)
+    return env, eval_env
+
+
+def _learners(config: RunConfig, team: Mapping[str, LLMPolicy], world: World, start: Path | None) -> list[Learner]:
+    """One learner per distinct policy; weights and optimiser from the checkpoint where there is one.
+
+    The reference for the KL term is taken before the checkpoint is loaded: it is what the run started from.
+    """
+    agents: dict[int, list[str]] = {}
+    for agent, policy in team.items():
+        agents.setdefault(id(policy), []).append(agent)
+    learners = [Learner(team[names[0]], names, config, world) for names in agents.values()]
+    if start:
+        options = model_options(config, world.device)
+        for learner in learners:
+            saved = LLMPolicy.load(str(start / "policies" / learner.policy.name), options)
+            learner.model.load_state_dict(saved.model.state_dict())
+            checkpoint.load_optimizer(start, learner.policy.name, learner.optimizer)
+            learner.policy.refresh()
+            learner.policy.version = checkpoint.step_of(start)
+    return learners
+
+
+def _announce(
+    config: RunConfig, row: Algorithm, team: Mapping[str, LLMPolicy], learners: list[Learner], longest: int,
+    console: Console, world: World,
+) -> None:  # fmt: skip
+    """What is about to run, who shares what, and what it needs."""
+    if not world.is_main:
+        return
+    model = learners[0].model
+    need = estimate(config, model, len(learners), longest)
+    size = sum(p.numel() for p in model.parameters())
+    a, t = config.algorithm, config.train
+    sharing = "one model shared by all agents" if config.team.kind == "shared" else "one model per agent"
+    console.print(f"[bold]{row.name}[/bold] ({row.paper}) on [bold]{config.env.id}[/bold], {t.steps} steps of "
+                  f"{t.prompts_per_step} tasks x {a.group_size} joint actions ({a.joint})")  # fmt: skip
+    console.print(f"team: {', '.join(team)}: {sharing}, {len(learners)} x {size:,} parameters ({config.policy.model}), "
+                  f"{config.policy.dtype} on {world.device}, {world.size} process(es)")  # fmt: skip
+    free = torch.cuda.mem_get_info()[0] if world.device.startswith("cuda") else psutil.virtual_memory().available
+    console.print(f"longest prompt {longest} tokens; estimated memory {need}; free {free / GIB:.1f} GiB")
+    if need.total > free:
+        console.print(
+            "[yellow]this may not fit: lower train.micro_tokens, set team.kind=shared or policy.dtype=bf16[/yellow]"
+        )
+
+
+@contextmanager
+def _bar(config: RunConfig, done: int, console: Console, *, shown: bool) -> Iterator[Any]:
+    """A live bar; yields the function that the loop reports each step to."""
+    columns = (
+        TextColumn("training"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, disable=not shown) as progress:
+        task = progress.add_task("", total=config.train.steps, completed=done, shown="")
+
+        def report(step: int, metrics: Mapping[str, Any]) -> None:
+            text = f"reward {metrics['reward/mean']:.3f}  {metrics['tokens_per_s']:,.0f} tokens/s"
+            progress.update(task, completed=step, shown=text)
+
+        yield report
+
+
+@contextmanager
+def _patient() -> Iterator[Any]:
+    """Turn the first Ctrl-C (or SIGTERM) into a wish to stop after this step; a second one interrupts at once."""
+    wishes: list[int] = []
+
+    def wish(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
+        wishes.append(number)
+        if len(wishes) > 1:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, wish) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(wishes)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _status(folder: Path, status: str, step: int) -> None:
+    path = folder / "status.json"
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps({"status": status, "step": step, "pid": os.getpid()}), encoding="utf-8")
+    temporary.replace(path)

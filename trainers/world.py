@@ -1,0 +1,83 @@
+"""The processes of a run, through accelerate. One process is the ordinary case and pays nothing for it.
+
+Several processes (`accelerate launch --num_processes 2 -m palaver train ...`) hold equal weights: tasks are dealt out,
+gradients are summed in one flat message per policy, and all step alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, TypeVar
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import broadcast_object_list, gather_object
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+class World:
+    """Device, precision and the sums over processes.
+
+    Args:
+        device: `auto` takes what accelerate finds.
+        dtype: `bf16` runs the training pass under autocast; weights, gradients and optimiser stay fp32.
+    """
+
+    def __init__(self, device: str, dtype: Literal["fp32", "bf16"]) -> None:
+        AcceleratorState._reset_state()  # a second run in one process may want another precision
+        self.accelerator = Accelerator(cpu=device == "cpu", mixed_precision="bf16" if dtype == "bf16" else "no")
+        self.size: int = self.accelerator.num_processes
+        self.rank: int = self.accelerator.process_index
+        self.is_main: bool = self.accelerator.is_main_process
+        self.device = str(self.accelerator.device) if device == "auto" else device
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """The precision of the training pass."""
+        context: AbstractContextManager[None] = self.accelerator.autocast()
+        return context
+
+    def deal(self, items: Sequence[T]) -> list[T]:
+        """This process's share, every size-th item."""
+        return list(items[self.rank :: self.size])
+
+    def total(self, *numbers: float) -> list[float]:
+        """Sums over processes."""
+        if self.size == 1:
+            return list(numbers)
+        summed: Tensor = self.accelerator.reduce(
+            torch.tensor(numbers, dtype=torch.float64, device=self.accelerator.device), reduction="sum"
+        )
+        return summed.tolist()
+
+    def gather(self, items: list[T]) -> list[T]:
+        """The lists of all processes joined, in order of rank, on every process."""
+        return items if self.size == 1 else list(gather_object(items))
+
+    def share(self, value: T) -> T:
+        """The main process's value, on every process."""
+        if self.size == 1:
+            return value
+        box: list[Any] = [value]
+        broadcast_object_list(box, from_process=0)
+        shared: T = box[0]
+        return shared
+
+    def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        """Replace every gradient by its sum over processes."""
+        if self.size == 1:
+            return
+        trained = [p for p in parameters if p.requires_grad]
+        for p in trained:
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        flat = torch.cat([p.grad.reshape(-1) for p in trained if p.grad is not None])
+        flat = self.accelerator.reduce(flat, reduction="sum")
+        for p, part in zip(trained, flat.split([p.numel() for p in trained]), strict=True):
+            p.grad = part.view_as(p)
+
+    def wait(self) -> None:
+        """Until every process is here."""
+        self.accelerator.wait_for_everyone()
