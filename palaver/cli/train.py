@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from palaver.cli import folders, recipes
-from palaver.cli.output import console, facts, say
+from palaver.cli.output import console, errors, facts, say
 from palaver.cli.report import need_plots
+from palaver.core import PalaverError
 
 HELP = """Train a team by a recipe. Without a recipe, list them.
 
@@ -69,18 +70,35 @@ def train(
         recipes.explain(job.config)
         return
     need_plots()
-    if folders.is_main_process():
-        announce(job)
     if dry_run:
+        announce(job)
         check(job)
         return
+    if _run(job) == "interrupted":
+        errors.print(Text(f"interrupted; go on with: palaver train --resume {job.folder}"), soft_wrap=True)
+        raise typer.Exit(130)
+
+
+def _run(job: folders.Job) -> str:
+    """Train, then report, on the main process; the trainer's own last word, as `done` or `interrupted`."""
+    from palaver.benchmarks.runs import read
     from palaver.trainers import train as trainer
 
-    if folders.is_main_process():
-        _note_launch(job)
-    folder = trainer.train(job.config, job.folder, resume=job.resume)
-    if folders.is_main_process():
-        finish(folder)
+    main, launch = folders.is_main_process(), _launch(job)
+    if main:
+        errors.print(Text.assemble("run folder ", (str(job.folder), "bold")), soft_wrap=True)
+    try:
+        trainer.train(job.config, job.folder, resume=job.resume)
+    except PalaverError:
+        if main and (job.folder / "metrics.jsonl").is_file():
+            _note(job, launch)
+            finish(job.folder)
+        raise
+    if not main:
+        return ""
+    _note(job, launch)
+    finish(job.folder)
+    return str(read(job.folder).state.get("status", ""))
 
 
 def announce(job: folders.Job) -> None:
@@ -116,20 +134,20 @@ def check(job: folders.Job) -> None:
     say(Text(f"{len(env.tasks)} training tasks, {len(other.tasks)} evaluation tasks; nothing was run", style="dim"))
 
 
-def _note_launch(job: folders.Job) -> None:
-    """Keep what the report needs to say how to run this again; a resumed run keeps its first note."""
+def _launch(job: folders.Job) -> dict[str, Any]:
+    """What the report needs to say how to run this again."""
     from palaver.benchmarks.provenance import provenance
+
+    started = time.strftime("%Y-%m-%d %H:%M:%S")
+    return {"recipe": job.recipe, "overrides": list(job.overrides), "started": started, **provenance()}
+
+
+def _note(job: folders.Job, launch: dict[str, Any]) -> None:
+    """Keep it in the run folder; a resumed run keeps its first note."""
     from palaver.benchmarks.runs import LAUNCH
 
-    path = job.folder / LAUNCH
-    if job.resume and path.exists():
-        return
-    job.folder.mkdir(parents=True, exist_ok=True)
-    record = {
-        "recipe": job.recipe, "overrides": list(job.overrides), "started": time.strftime("%Y-%m-%d %H:%M:%S"),
-        **provenance(),
-    }  # fmt: skip
-    path.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    if not job.resume:
+        (job.folder / LAUNCH).write_text(json.dumps(launch) + "\n", encoding="utf-8")
 
 
 def finish(folder: Path) -> None:

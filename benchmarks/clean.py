@@ -1,0 +1,38 @@
+"""Text that is safe to show: model output may hold anything, terminal escapes and broken unicode included."""
+
+from __future__ import annotations
+
+import re
+
+LIMIT = 20_000
+
+# C0 and C1 controls, marks that turn the direction of writing, lone surrogates, and the byte-order mark.
+# Tab and newline stay; the separators U+2028 and U+2029 break lines in some viewers, so they go too.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+
+
+def clean(text: object, limit: int = LIMIT) -> str:
+    """`text` with every character that could act on a terminal or a page replaced by a visible one, cut at `limit`.
+
+    A C0 control becomes its Unicode control picture (escape becomes U+241B), anything else unsafe becomes U+FFFD.
+    `\\r\\n` and a lone `\\r` are read as line ends.
+
+    >>> clean("a" + chr(27) + "[31m")
+    'a␛[31m'
+    """
+    whole = str(text)
+    shown = whole[:limit].replace("\r\n", "\n").replace("\r", "\n")
+    shown = _UNSAFE.sub(_visible, shown)
+    return f"{shown} … [{len(whole) - limit:,} more characters]" if len(whole) > limit else shown
+
+
+def one_line(text: object, limit: int = 200) -> str:
+    """`clean`, with runs of white space folded to one space."""
+    return " ".join(clean(text, limit).split())
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else "\ufffd"

@@ -1,0 +1,145 @@
+"""Evaluate a team on fixed tasks with fixed seeds. A result names everything that is needed to get it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.benchmarks.provenance import provenance
+from palaver.benchmarks.runs import read
+from palaver.core import ConfigError, Episode, Sampling, TaskError
+from palaver.envs.base import TextEnv
+from palaver.registry import make, spec
+from palaver.trainers.config import RunConfig
+from palaver.trainers.evaluation import evaluate, summarize
+from palaver.trainers.team import parse_team
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is to be evaluated.
+
+    Attributes:
+        env: id.
+        keywords: of the environment, `tasks` among them.
+        team: as `parse_team` reads it: `tiny`, `a=hf:X,b=random`, `run:FOLDER`, ….
+        n: the first n tasks; 0 takes all.
+        samples: episodes per task.
+        seed: of every draw.
+        sampling: how models draw their tokens.
+        options: how models are loaded.
+        force: let the tiny model run on real data.
+    """
+
+    env: str
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    team: str = "tiny"
+    n: int = 32
+    samples: int = 1
+    seed: int = 1_000_003
+    sampling: Sampling = field(default_factory=Sampling)
+    options: ModelOptions = field(default_factory=ModelOptions)
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out. `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over tasks.
+
+    `tokens` holds agent -> mean sampled tokens of an answer; `seconds` is the wall time of the episodes alone, and
+    `provenance` says with which versions.
+    """
+
+    env: str
+    keywords: Mapping[str, Any]
+    team: str
+    tasks: int
+    samples: int
+    seed: int
+    sampling: Mapping[str, Any]
+    mean: float
+    low: float
+    high: float
+    n: int
+    max_reward: float
+    components: Mapping[str, float]
+    metrics: Mapping[str, float]
+    tokens: Mapping[str, float]
+    seconds: float
+    provenance: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
+    """The environment `id` with these keywords.
+
+    Raises:
+        ConfigError: no such environment or keyword, or one that Palaver's rollout cannot drive.
+        TaskError: its tasks cannot be read.
+    """
+    env = make(id, **keywords)
+    if not isinstance(env, TextEnv):
+        raise ConfigError(f"{id} is not a palaver.envs.base.TextEnv, which Palaver's rollout needs")
+    return env
+
+
+def run_config(team: str, env: str) -> RunConfig | None:
+    """The config of the run that `run:FOLDER` names, if it was trained on `env`: its keywords and sampling are what the
+    team knows.
+
+    Raises:
+        CheckpointError: there is no such run folder.
+    """  # fmt: skip
+    if not team.startswith("run:") or "," in team:
+        return None
+    config = read(team.removeprefix("run:")).config
+    return config if config is not None and spec(config.env.id).id == spec(env).id else None
+
+
+def measure(setting: Setting) -> tuple[Result, list[Episode]]:
+    """Play the episodes and summarise them.
+
+    Raises:
+        ConfigError: no such environment or keyword.
+        TaskError: the tasks cannot be read, or there are none.
+        PolicyError: the team cannot be made.
+    """
+    found = spec(setting.env)
+    env = text_env(setting.env, setting.keywords)
+    ids = [task.id for task in env.tasks][: setting.n or None]
+    if not ids:
+        raise TaskError(f"there are no tasks to evaluate in {env.source!r}")
+    seats = env.possible_agents
+    team = parse_team(setting.team, found, seats, setting.options, env.source, setting.force)
+    start = time.perf_counter()
+    episodes = evaluate(
+        env, team, ids, samples=setting.samples, sampling=dict.fromkeys(seats, setting.sampling), seed=setting.seed
+    )
+    seconds = time.perf_counter() - start
+    summary = summarize(episodes)
+    result = Result(
+        env=found.id,
+        keywords=dict(setting.keywords),
+        team=setting.team,
+        tasks=len(ids),
+        samples=setting.samples,
+        seed=setting.seed,
+        sampling=asdict(setting.sampling),
+        mean=summary.mean,
+        low=summary.low,
+        high=summary.high,
+        n=summary.n,
+        max_reward=found.max_reward * found.turns,
+        components=dict(summary.components),
+        metrics=dict(summary.metrics),
+        tokens=dict(summary.tokens),
+        seconds=seconds,
+        provenance=provenance(),
+    )
+    return result, episodes

@@ -1,0 +1,94 @@
+"""One page that shows a run: what was trained, whether it got better, what it writes now, and how to do it again.
+
+`write` makes `report.html` (a single static file: no script, nothing loaded from elsewhere) and `curve.png` in the run
+folder. Model text is hostile until shown otherwise: the template escapes everything, unsafe characters are replaced,
+and the page forbids scripts by its own content policy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from palaver.benchmarks import charts, theme
+from palaver.benchmarks.clean import clean, one_line
+from palaver.benchmarks.runs import Run, read
+from palaver.benchmarks.summary import comparison, key_figures, max_reward, reproduce, score, status, wall_time
+from palaver.benchmarks.views import samples
+
+HERE = Path(__file__).resolve().parent
+REPORT, CURVE = "report.html", "curve.png"
+COMPARISON, CURVES = "comparison.html", "comparison.png"
+
+
+def write(folder: Path | str, n_samples: int = 4) -> Path:
+    """Write `report.html` and `curve.png` into a run folder; returns the page's path.
+
+    Raises:
+        CheckpointError: the folder is not a run folder.
+    """
+    run = read(folder)
+    charts.write_png(run, str(run.folder / CURVE), max_reward(run), _title(run))
+    return _save(run.folder / REPORT, "report.html.j2", page(run, n_samples))
+
+
+def compare(folders: Sequence[Path | str], out: Path) -> Path:
+    """Write a page and a picture with several runs' curves overlaid into the folder `out`; returns the page's path.
+
+    Raises:
+        CheckpointError: one of the folders is not a run folder.
+    """
+    runs = [read(folder) for folder in folders]
+    names = [run.folder.resolve().name for run in runs]
+    out.mkdir(parents=True, exist_ok=True)
+    charts.write_comparison_png(runs, names, str(out / CURVES))
+    drawing = theme.figure(10, 4)
+    charts.draw_comparison(drawing.add_subplot(), runs, names, theme.PAGE)
+    rows = [(name, run, score(run), status(run), wall_time(run)) for name, run in zip(names, runs, strict=True)]
+    curve = Markup(theme.svg(drawing, "comparison", "Reward of several runs"))
+    return _save(out / COMPARISON, "comparison.html.j2", {"rows": rows, "curve": curve})
+
+
+def page(run: Run, n_samples: int) -> dict[str, Any]:
+    """What the template is given."""
+    limit = max_reward(run)
+    return {
+        "run": run,
+        "title": one_line(run.name, 80),
+        "status": status(run),
+        "score": score(run),
+        "limit": limit,
+        "figures": key_figures(run),
+        "curve": Markup(charts.main_panel(run, limit)) if run.train or run.evals else None,
+        "panels": [(panel.title, panel.note, Markup(panel.svg)) for panel in charts.panels(run)],
+        "tables": comparison(run),
+        "samples": samples(run, n_samples),
+        "config_text": clean(run.config_text),
+        "reproduce": [clean(line) for line in reproduce(run)],
+    }
+
+
+def _title(run: Run) -> str:
+    found = score(run)
+    if found.before and found.after:
+        return f"{run.name}: {found.before.mean:.2f} → {found.after.mean:.2f} in {found.after.step} steps"
+    return f"{run.name}: {run.step} steps"
+
+
+def _save(path: Path, template: str, values: dict[str, Any]) -> Path:
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["clean"] = clean
+    environment.filters["line"] = one_line
+    style = Markup((HERE / "report.css").read_text(encoding="utf-8"))
+    text = environment.get_template(template).render(style=style, **values)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8", errors="replace")
+    os.replace(partial, path)
+    return path
