@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SPLIT = "[PARAGRAPH_SPLIT]"
+from palaver.envs.writing.rules import SPLIT
 
 _TASKS = {
     "concise": (

@@ -1,0 +1,50 @@
+"""Every environment that ships with Palaver. The registry imports this module when it is first asked."""
+
+from __future__ import annotations
+
+from palaver.registry import _SPECS, Spec, register
+
+_SHIPPED = (
+    Spec(
+        id="arxiv-v0",
+        entry_point="palaver.envs.arxiv.env:ArxivEnv",
+        summary="Two authors write the background and the method paragraph of a paper's introduction.",
+        agents=("background", "method"),
+        max_reward=3.0,
+        dataset="hf:OpenMLRL/arXiv_abstract",
+        scripted={
+            "reference": "palaver.envs.arxiv.reference:reference",
+            "lazy": "palaver.envs.arxiv.reference:lazy",
+        },
+        demonstrations="palaver.envs.arxiv.corpus:demonstrations",
+    ),
+    Spec(
+        id="tldr-v0",
+        entry_point="palaver.envs.tldr.env:TldrEnv",
+        summary="Two authors summarise a post, one briefly and one in detail.",
+        agents=("concise", "detailed"),
+        max_reward=3.0,
+        dataset="hf:trl-lib/tldr",
+        scripted={
+            "reference": "palaver.envs.tldr.reference:reference",
+            "lazy": "palaver.envs.tldr.reference:lazy",
+        },
+        demonstrations="palaver.envs.tldr.corpus:demonstrations",
+    ),
+    Spec(
+        id="echo-v0",
+        entry_point="palaver.envs.echo.env:EchoEnv",
+        summary="Players repeat words that depend on what the others said: a toy for turns, trees and discounts.",
+        agents=("a1", "a2"),
+        turns=3,
+        max_reward=1.5,
+        scripted={
+            "reference": "palaver.envs.echo.reference:reference",
+            "lazy": "palaver.envs.echo.reference:lazy",
+        },
+    ),
+)
+
+for _spec in _SHIPPED:
+    if _spec.id not in _SPECS:  # an import under two names must not register twice
+        register(_spec)

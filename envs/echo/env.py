@@ -1,0 +1,123 @@
+"""Players repeat words that depend on what the others said: a toy for turns, trees and discounts.
+
+Each of the players `a1`, `a2`, ... stands in a ring and is given a word of the task. In every turn each says something.
+Then it is given the first word that its neighbour (the next player; after the last one the first) has just said, or its
+own first word again if the neighbour said none. So what a player says decides what its neighbour must say next, and
+continuations of one beginning differ when the beginnings do.
+
+## Observation
+
+At the start the rules and a word; after each turn but the last `The word is: WORD`.
+
+## Action
+
+Any text. Words are runs of letters, digits and underscores, compared in lower case by their first 24 characters.
+Silence is an empty text. Bytes are decoded, lone surrogates become `?`, anything that is no text says nothing; each of
+these, and a text that was cut at `max_length`, adds to the metric `illegal`.
+
+## Rewards
+
+In each turn a player earns
+
+* `echo`: 1 if the word it was given is among its words;
+* `brevity`: 0.5 if it is its only word.
+
+With `shared=True` every player is paid the mean of what all earned, component by component; with `shared=False` each is
+paid its own. The maximum is 1.5 a turn.
+
+Metrics that are not paid: `words`, the mean number of words said, and `illegal`.
+
+## Termination
+
+After `num_turns` turns.
+
+## Data
+
+`tasks="sample"` are lists of words written for this project. A file needs `words`, a text of at least as many words as
+there are players, parted by spaces; `id` names a task.
+
+## Version history
+
+* v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from palaver.core import ConfigError, TaskError
+from palaver.envs.base import Outcome, TextEnv
+from palaver.envs.echo import data, prompts, rules
+from palaver.envs.tasks import Task
+
+
+class EchoEnv(TextEnv):
+    """Repeat what you are given; see the module's docstring for the rules.
+
+    Args:
+        tasks: `sample`, or a path; a slice may follow.
+        agents: the number of players.
+        num_turns: the number of turns.
+        shared: True pays all players the mean, False each its own.
+        render_mode: `ansi` or None.
+        max_length: most characters of an observation or action.
+
+    Raises:
+        ConfigError: a value that does not fit; the message begins with the keyword.
+        TaskError: tasks that cannot be read, or with fewer words than players.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "echo_v0"}
+
+    def __init__(
+        self,
+        tasks: str = "sample",
+        agents: int = 2,
+        num_turns: int = 3,
+        shared: bool = True,
+        render_mode: str | None = None,
+        max_length: int = 1024,
+    ) -> None:
+        for keyword, value in (("agents", agents), ("num_turns", num_turns)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{keyword} must be a whole number of 1 or more, got {value!r}")
+        loaded = data.load(tasks)
+        for task in loaded:
+            if len(task["words"].split()) < agents or not all(map(rules.first_word, task["words"].split())):
+                raise TaskError(f"task {task.id!r}: the field 'words' needs a word for each of {agents} players")
+        super().__init__(
+            [f"a{n}" for n in range(1, agents + 1)],
+            loaded,
+            render_mode=render_mode,
+            max_length=max_length,
+            source=tasks,
+        )
+        self.num_turns = num_turns
+        self.shared = shared
+        self.targets: dict[str, str] = {}
+
+    def opening(self, task: Task) -> dict[str, str]:
+        """Give every player its own word."""
+        self.targets = self._own(task)
+        return {agent: prompts.opening(word, self.num_turns) for agent, word in self.targets.items()}
+
+    def judge(self, actions: Mapping[str, str]) -> Outcome:
+        """Pay the words said and hand each player the next one."""
+        earned = {agent: rules.judge(self.targets[agent], text) for agent, text in actions.items()}
+        if self.shared:
+            parts = next(iter(earned.values()))
+            mean = {name: sum(own[name] for own in earned.values()) / len(earned) for name in parts}
+            earned = dict.fromkeys(earned, mean)
+        own, last = self._own(self.task), self.turn + 1 >= self.num_turns
+        neighbours = zip(self.agents, [*self.agents[1:], self.agents[0]], strict=True)
+        self.targets = {agent: rules.next_target(actions[other], own[agent]) for agent, other in neighbours}
+        return Outcome(
+            earned,
+            observations={} if last else {agent: prompts.feedback(word) for agent, word in self.targets.items()},
+            terminated=last,
+            metrics={"words": sum(len(text.split()) for text in actions.values()) / len(actions)},
+        )
+
+    def _own(self, task: Task) -> dict[str, str]:
+        return dict(zip(self.possible_agents, map(rules.first_word, task["words"].split()), strict=False))

@@ -1,0 +1,33 @@
+"""The rules of the echo game. Pure: texts in, numbers and words out."""
+
+from __future__ import annotations
+
+import re
+
+_WORD = re.compile(r"\w+")
+LONGEST = 24  # characters of a word that is passed on
+
+
+def first_word(text: str) -> str:
+    """The first word of a text, lower case and cut at 24 characters; "" if it has none.
+
+    >>> first_word("- Amber, please"), first_word("...")
+    ('amber', '')
+    """
+    match = _WORD.search(text)
+    return match[0].lower()[:LONGEST] if match else ""
+
+
+def judge(target: str, text: str) -> dict[str, float]:
+    """The pay for one text: `echo` 1 if the target is one of its words, `brevity` 0.5 if it is the only one.
+
+    >>> judge("amber", "Amber!"), judge("amber", "the amber one"), judge("amber", "ambers")
+    ({'echo': 1.0, 'brevity': 0.5}, {'echo': 1.0, 'brevity': 0.0}, {'echo': 0.0, 'brevity': 0.0})
+    """
+    said = [word.lower()[:LONGEST] for word in _WORD.findall(text)]
+    return {"echo": float(target in said), "brevity": 0.5 * float(said == [target])}
+
+
+def next_target(heard: str, own: str) -> str:
+    """What an agent must say next: the first word its neighbour said, or its own word again after silence."""
+    return first_word(heard) or own

@@ -1,0 +1,19 @@
+"""Posts: where they come from and which fields they need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from palaver.envs.tasks import Task, load_tasks
+
+DATASET = "hf:trl-lib/tldr"
+SAMPLE = Path(__file__).with_name("sample.jsonl")
+
+
+def load(source: str) -> tuple[Task, ...]:
+    """Posts in `prompt`; `id` names them where there is one (the public data has none), other fields are kept.
+
+    Raises:
+        TaskError: see `palaver.envs.tasks.load_tasks`.
+    """
+    return load_tasks(source, sample=SAMPLE, fields={"prompt": str})

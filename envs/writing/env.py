@@ -1,0 +1,77 @@
+"""What the two writing environments share: two texts, one turn, one reward for the team."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from palaver.core import ConfigError
+from palaver.envs.base import Outcome, TextEnv
+from palaver.envs.tasks import Task
+from palaver.envs.writing import reward, text
+from palaver.envs.writing.rules import SPLIT, paragraphs
+
+LexiconSource = Mapping[str, list[str]] | str | Path | None
+StopwordSource = list[str] | str | Path | None
+SOLO = "writer"
+
+
+class WritingEnv(TextEnv):
+    """Two authors write one text each without seeing the other's, or `writer` alone writes both.
+
+    Subclasses name the seats in the order of the texts, and write the prompt.
+    """
+
+    seats: ClassVar[tuple[str, str]]
+
+    def __init__(
+        self,
+        tasks: tuple[Task, ...],
+        agents: int,
+        rubric: reward.Rubric,
+        *,
+        source: str,
+        render_mode: str | None,
+        max_length: int,
+    ) -> None:
+        if agents not in (1, 2) or isinstance(agents, bool):
+            raise ConfigError(f"agents must be 2, or 1 for the single author, got {agents!r}")
+        self.rubric = rubric
+        names = self.seats if agents == 2 else (SOLO,)
+        super().__init__(names, tasks, render_mode=render_mode, max_length=max_length, source=source)
+
+    @abstractmethod
+    def prompt(self, agent: str, task: Task) -> str:
+        """What `agent` is asked."""
+
+    @abstractmethod
+    def subject(self, task: Task) -> str:
+        """The text written about; it decides what is off topic."""
+
+    def opening(self, task: Task) -> dict[str, str]:
+        """The prompt of each seat."""
+        return {agent: self.prompt(agent, task) for agent in self.agents}
+
+    def judge(self, actions: Mapping[str, str]) -> Outcome:
+        """Score both texts; all agents are paid the same and the episode ends."""
+        alone = actions.get(SOLO)
+        texts = (actions[self.seats[0]], actions[self.seats[1]]) if alone is None else paragraphs(alone)
+        found = reward.facts(self.rubric, *texts)
+        scored = reward.score(self.rubric, found)
+        parts = scored.gated if self.rubric.gated else scored.ungated
+        metrics = {
+            **{f"words_{seat}": float(n) for seat, n in zip(self.seats, found.words, strict=True)},
+            "characters_ratio": found.ratio or 0.0,
+            "unique_ratio": found.unique or 0.0,
+            "jaccard": found.jaccard,
+            "transition_kinds": float(len(found.kinds)),
+            "repeated_sentence_share": text.repeated_share(texts),
+            "off_topic_share": text.off_topic_share(texts, self.subject(self.task), self.rubric.stopwords),
+            "gated_total": sum(scored.gated.values()),
+            "ungated_total": sum(scored.ungated.values()),
+        }
+        if alone is not None:
+            metrics["marker"] = float(SPLIT in alone)
+        return Outcome(dict.fromkeys(self.agents, parts), terminated=True, metrics=metrics)

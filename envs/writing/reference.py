@@ -1,0 +1,76 @@
+"""A text that scores well without a model: one sentence for each kind of transition, about the topic's own words.
+
+What the scripted policies of the writing environments share. It is honest about its task only as far as the reward is:
+the sentences are grammatical, on topic and not repeated, and that is all.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from itertools import cycle, islice
+
+from palaver.core import Conversation
+from palaver.envs.writing.lexicon import stop_list
+from palaver.envs.writing.text import words
+
+_HEADING = re.compile(r"^[\w;]+:", re.MULTILINE)
+OPENERS = (
+    "However,",
+    "Therefore,",
+    "In addition,",
+    "For example,",
+    "In other words,",
+    "Finally,",
+    "Indeed,",
+    "Similarly,",
+    "Even so,",
+    "At the same time,",
+    "In case of doubt,",
+    "Overall,",
+)
+
+
+def heard(conversation: Conversation) -> str:
+    """The last message that was not the agent's own; "" for an empty conversation."""
+    return next((m.content for m in reversed(conversation) if m.role != "assistant"), "")
+
+
+def numbers(prompt: str, pattern: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    """The groups of `pattern` as numbers, or `default` where it does not match."""
+    match = re.search(pattern, prompt)
+    return tuple(float(group) for group in match.groups()) if match else default
+
+
+def topic(text: str) -> list[str]:
+    """The different words of five letters or more, no stop words or headings, in lower case and the order of the text."""
+    body = _HEADING.sub("", text)
+    found = [word for word in words(body) if len(word) > 4 and word.isalpha() and word not in stop_list()]
+    return list(dict.fromkeys(found)) or ["subject"]
+
+
+def compose(subject: Sequence[str], patterns: Sequence[str], length: int, seed: int) -> str:
+    """Sentences of about `length` words in all.
+
+    Args:
+        subject: topic words, used in turn.
+        patterns: sentence bodies with one place `{}` for a list of topic words, used in turn.
+        length: words wanted.
+        seed: turns the order of the openers; the same seed gives the same text.
+    """
+    count = max(1, min(len(OPENERS), length // 8))
+    shift = random.Random(seed).randrange(len(OPENERS))
+    openers = islice(cycle(OPENERS), shift, shift + count)
+    supply, done, sentences = cycle(subject), 0, []
+    for n, (opener, pattern) in enumerate(zip(openers, cycle(patterns), strict=False)):
+        share = (length - done) / (count - n)
+        places = max(2, round(share) - len(f"{opener} {pattern}".split()))
+        sentence = f"{opener} {pattern.format(_series([next(supply) for _ in range(places)]))}."
+        done += len(sentence.split())
+        sentences.append(sentence)
+    return " ".join(sentences)
+
+
+def _series(items: Sequence[str]) -> str:
+    return f"{', '.join(items[:-1])} and {items[-1]}"

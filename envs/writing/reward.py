@@ -1,0 +1,219 @@
+"""What two texts are worth together: four levels, each open only if the one before it was passed.
+
+The form of the reward is that of CoMLRL's writing tasks (Liu et al., "LLM Collaboration With Multi-Agent Reinforcement
+Learning", arXiv:2508.04652, and the repository OpenMLRL/LLM_Collab_Writing). With n_i the whitespace tokens of text i,
+ρ = len(text 2) / len(text 1) in characters, u the different words of text 2 over those of text 1 (stop words included),
+k the kinds of transition found and J the Jaccard overlap of the words that are no stop words:
+
+    length      = w_1 if low <= n_1, n_2 <= high else stop
+    ratio       = w_2 · trapezoid(ρ; ratio, ratio_limits), stop outside the limits
+    unique      = w_3 · trapezoid(u; unique, unique_limits), stop outside the limits
+    transitions = w_4 · T, T = 0 if k = 0 else min(1, base + step · (k − 1))
+    overlap     = w_5 · min(J, cap) / cap
+
+All bounds are inclusive. A value exactly at a limit pays 0 for its level and leaves the next level open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from palaver.core import ConfigError, nearest
+from palaver.envs.writing import text as count
+from palaver.envs.writing.lexicon import Lexicon, Match
+
+Where = Literal["both", "second"]
+Range = tuple[float, float]
+COMPONENTS = ("length", "ratio", "unique", "transitions", "overlap")
+WEIGHTS: Mapping[str, float] = {"length": 0.5, "ratio": 1.0, "unique": 0.5, "transitions": 0.4, "overlap": 0.6}
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """Every constant of the reward.
+
+    Attributes:
+        length: fewest and most whitespace tokens of each text.
+        ratio: characters of the second text over the first: the range that is paid in full.
+        ratio_limits: where the pay has fallen to 0; outside, nothing more is paid.
+        unique: different words of the second text over the first: the range that is paid in full.
+        unique_limits: where the pay has fallen to 0; outside, nothing more is paid.
+        transition_base: T for one kind of transition.
+        transition_step: what every further kind adds to T.
+        jaccard_cap: the overlap that is paid in full.
+        weights: the pay of each component.
+        lexicon: the kinds of transition.
+        stopwords: words that do not count in the overlap.
+        match: `substring` as published, `word` as corrected.
+        transitions_in: the texts searched for transitions, `both` or the `second`.
+        gated: False pays every level by itself.
+        ending: what each text must end with to pass the first level (trailing white space aside); "" asks nothing.
+
+    Raises:
+        ConfigError: a value that does not fit; the message begins with the keyword.
+    """
+
+    length: tuple[int, int]
+    ratio: Range
+    ratio_limits: Range
+    unique: Range
+    unique_limits: Range
+    transition_base: float
+    transition_step: float
+    jaccard_cap: float
+    weights: Mapping[str, float]
+    lexicon: Lexicon
+    stopwords: frozenset[str]
+    match: Match
+    transitions_in: Where
+    gated: bool
+    ending: str
+
+    def __post_init__(self) -> None:
+        length = _pair("length", self.length)
+        if any(n != int(n) if math.isfinite(n) else True for n in length):
+            raise ConfigError(f"length must be two whole numbers, got {self.length!r}")
+        object.__setattr__(self, "length", (int(length[0]), int(length[1])))
+        for name in ("ratio", "unique"):
+            full, limits = _pair(name, getattr(self, name)), _pair(f"{name}_limits", getattr(self, f"{name}_limits"))
+            if not (limits[0] <= full[0] and full[1] <= limits[1]):
+                raise ConfigError(f"{name}_limits={list(limits)} must enclose {name}={list(full)}")
+            object.__setattr__(self, name, full)
+            object.__setattr__(self, f"{name}_limits", limits)
+        for name in ("transition_base", "transition_step"):
+            _number(name, getattr(self, name))
+        if not 0 < _number("jaccard_cap", self.jaccard_cap) <= 1:
+            raise ConfigError(f"jaccard_cap must be above 0 and at most 1, got {self.jaccard_cap!r}")
+        object.__setattr__(self, "weights", _weights(self.weights))
+        _one_of("match", self.match, get_args(Match))
+        _one_of("transitions_in", self.transitions_in, get_args(Where))
+        if not isinstance(self.gated, bool):
+            raise ConfigError(f"gated must be true or false, got {self.gated!r}")
+        if not isinstance(self.ending, str):
+            raise ConfigError(f"ending must be a text such as '.', got {self.ending!r}")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Rubric:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is counted in two texts.
+
+    Attributes:
+        words: whitespace tokens of each text.
+        ratio: characters of the second over the first; None if the first is empty.
+        unique: different words of the second over the first; None if the first has none.
+        jaccard: overlap of the words that are no stop words, in [0, 1].
+        kinds: the kinds of transition found.
+        ended: whether both texts end as asked.
+    """
+
+    words: tuple[int, int]
+    ratio: float | None
+    unique: float | None
+    jaccard: float
+    kinds: frozenset[str]
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The reward in parts.
+
+    Attributes:
+        gated: each component, 0 after the first level that was not passed.
+        ungated: each component by itself.
+    """
+
+    gated: Mapping[str, float]
+    ungated: Mapping[str, float]
+
+
+def facts(rubric: Rubric, first: str, second: str) -> Facts:
+    """Count what the reward reads."""
+    different = [len(set(count.words(text))) for text in (first, second)]
+    texts = (second,) if rubric.transitions_in == "second" else (first, second)
+    return Facts(
+        words=(len(first.split()), len(second.split())),
+        ratio=len(second) / len(first) if first else None,
+        unique=different[1] / different[0] if different[0] else None,
+        jaccard=count.jaccard(count.content(first, rubric.stopwords), count.content(second, rubric.stopwords)),
+        kinds=rubric.lexicon.found(texts, rubric.match),
+        ended=all(text.rstrip().endswith(rubric.ending) for text in (first, second)),
+    )
+
+
+def score(rubric: Rubric, found: Facts) -> Score:
+    """The five components under the rubric."""
+    low, high = rubric.length
+    in_range = found.ended and all(low <= n <= high for n in found.words)
+    ratio = trapezoid(found.ratio, rubric.ratio, rubric.ratio_limits)
+    unique = trapezoid(found.unique, rubric.unique, rubric.unique_limits)
+    shares = {
+        "length": float(in_range),
+        "ratio": ratio or 0.0,
+        "unique": unique or 0.0,
+        "transitions": transition_share(len(found.kinds), rubric.transition_base, rubric.transition_step),
+        "overlap": min(found.jaccard, rubric.jaccard_cap) / rubric.jaccard_cap,
+    }
+    passed = {"length": True, "ratio": in_range}
+    passed["unique"] = passed["ratio"] and ratio is not None
+    passed["transitions"] = passed["overlap"] = passed["unique"] and unique is not None
+    ungated = {name: rubric.weights[name] * shares[name] for name in COMPONENTS}
+    return Score({name: ungated[name] if passed[name] else 0.0 for name in COMPONENTS}, ungated)
+
+
+def trapezoid(value: float | None, full: Range, limits: Range) -> float | None:
+    """1 inside `full`, falling linearly to 0 at `limits`, None outside them; all bounds inclusive.
+
+    >>> trapezoid(1.0, (1.3, 1.6), (0.5, 2.0)), trapezoid(2.1, (1.3, 1.6), (0.5, 2.0))
+    (0.625, None)
+    """
+    if value is None or not limits[0] <= value <= limits[1]:
+        return None
+    if value < full[0]:
+        return (value - limits[0]) / (full[0] - limits[0])
+    if value > full[1]:
+        return 1.0 - (value - full[1]) / (limits[1] - full[1])
+    return 1.0
+
+
+def transition_share(kinds: int, base: float, step: float) -> float:
+    """T = 0 without transitions, else min(1, base + step · (kinds − 1))."""
+    return min(1.0, base + step * (kinds - 1)) if kinds else 0.0
+
+
+def _number(keyword: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
+        raise ConfigError(f"{keyword} must be a number of 0 or more, got {value!r}")
+    return float(value)
+
+
+def _pair(keyword: str, value: object) -> Range:
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        raise ConfigError(f"{keyword} must be two numbers [low, high], got {value!r}")
+    low, high = _number(keyword, value[0]), _number(keyword, value[1])
+    if low > high:
+        raise ConfigError(f"{keyword} must be [low, high] with low <= high, got {value!r}")
+    return low, high
+
+
+def _weights(given: object) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"weights must map components to numbers, got {given!r}")
+    for name in given:
+        if name not in WEIGHTS:
+            raise ConfigError(f"weights has no component {name!r}.{nearest(str(name), WEIGHTS)}")
+    weights = {name: _number("weights", given.get(name, WEIGHTS[name])) for name in COMPONENTS}
+    if not all(map(math.isfinite, weights.values())):
+        raise ConfigError(f"weights must be finite, got {given!r}")
+    return weights
+
+
+def _one_of(keyword: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ConfigError(f"{keyword} must be one of {', '.join(known)}, got {value!r}")

@@ -1,0 +1,65 @@
+"""Counting in texts: words, sentences, overlaps. Pure functions, each linear in the length of the texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+_WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"[.!?]+(?=\s|$)|\n")
+
+
+def words(text: str) -> list[str]:
+    """The lower-cased runs of letters, digits and underscores: `don't` gives `don` and `t`, as published.
+
+    >>> words("A cat, a CAT.")
+    ['a', 'cat', 'a', 'cat']
+    """
+    return _WORD.findall(text.lower())
+
+
+def content(text: str, stopwords: Collection[str]) -> set[str]:
+    """The different words of a text that are no stop words."""
+    return set(words(text)).difference(stopwords)
+
+
+def jaccard(first: set[str], second: set[str]) -> float:
+    """Shared over all words, |A ∩ B| / |A ∪ B|; 1 for two empty sets, as published."""
+    union = len(first | second)
+    return len(first & second) / union if union else 1.0
+
+
+def sentences(text: str) -> list[str]:
+    """Each sentence as its lower-cased words joined by spaces; those without a word are left out.
+
+    A sentence ends at `.`, `!` or `?` before white space, or at a line end.
+
+    >>> sentences("Rain fell. It rained 3.5 mm! ...")
+    ['rain fell', 'it rained 3 5 mm']
+    """
+    return [joined for part in _SENTENCE_END.split(text) if (joined := " ".join(words(part)))]
+
+
+def repeated_share(texts: Sequence[str]) -> float:
+    """The share of all sentences that stood already earlier in the same text; 0 without sentences."""
+    count = repeated = 0
+    for text in texts:
+        found = sentences(text)
+        count += len(found)
+        repeated += len(found) - len(set(found))
+    return repeated / count if count else 0.0
+
+
+def off_topic_share(texts: Sequence[str], source: str, stopwords: Collection[str]) -> float:
+    """The share of all sentences without any topic word of `source`; 0 without sentences.
+
+    Topic words are the words of `source` of at least four letters that are no stop words. A plural s is no difference.
+    """
+    topic = {_singular(word) for word in content(source, stopwords) if len(word) >= 4}
+    found = [sentence for text in texts for sentence in sentences(text)]
+    off = sum(topic.isdisjoint(_singular(word) for word in sentence.split()) for sentence in found)
+    return off / len(found) if found else 0.0
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("s") else word
