@@ -18,7 +18,16 @@ from markupsafe import Markup
 from palaver.benchmarks import charts, theme
 from palaver.benchmarks.clean import clean, one_line
 from palaver.benchmarks.runs import Run, read
-from palaver.benchmarks.summary import comparison, key_figures, max_reward, reproduce, score, status, wall_time
+from palaver.benchmarks.summary import (
+    comparison,
+    key_figures,
+    made_with,
+    max_reward,
+    reproduce,
+    score,
+    status,
+    wall_time,
+)
 from palaver.benchmarks.views import samples
 
 HERE = Path(__file__).resolve().parent
@@ -69,6 +78,7 @@ def page(run: Run, n_samples: int) -> dict[str, Any]:
         "tables": comparison(run),
         "samples": samples(run, n_samples),
         "config_text": clean(run.config_text),
+        "made_with": made_with(run),
         "reproduce": [clean(line) for line in reproduce(run)],
     }
 

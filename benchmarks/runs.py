@@ -107,7 +107,7 @@ def read(folder: Path | str) -> Run:
     text, config = _config(folder / "config.yaml", notes)
     lines, broken = _lines(folder / "metrics.jsonl")
     if broken:
-        notes.append(f"metrics.jsonl: {broken} line{'s' * (broken > 1)} could not be read and were left out")
+        notes.append(f"metrics.jsonl: {broken} unreadable line{'s' * (broken > 1)} left out")
     return Run(
         folder=folder,
         config=config,

@@ -204,6 +204,19 @@ def reproduce(run: Run) -> list[str]:
     return commands
 
 
+def made_with(run: Run) -> str:
+    """The versions and the machine that the command line noted; "" if it noted none."""
+    launch, libraries = run.launch, run.launch.get("libraries")
+    parts = [
+        f"{title} {launch[key]}"
+        for title, key in (("Palaver", "palaver"), ("commit", "commit"), ("Python", "python"), ("on", "platform"))
+        if launch.get(key)
+    ]
+    if isinstance(libraries, Mapping):
+        parts += [f"{name} {version}" for name, version in libraries.items()]
+    return ", ".join(parts)
+
+
 def duration(seconds: float) -> str:
     """Seconds as a reader says them.
 

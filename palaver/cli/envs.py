@@ -66,12 +66,13 @@ def _row(found: Spec) -> dict[str, Any]:
 
 
 def _list() -> None:
-    made = table("id", "agents", "turns", "max", "data set", "summary", right=("turns", "max"))
+    made = table("id", "agents", "turns", "max", "summary and data set", right=("turns", "max"))
+    for column in made.columns[:2]:
+        column.no_wrap = True
     for one in specs().values():
-        made.add_row(
-            Text(one.id, style="bold"), Text(", ".join(one.agents)), str(one.turns), f"{one.max_reward:g}",
-            Text(one.dataset or "–"), Text(one.summary),
-        )  # fmt: skip
+        about = Text.assemble(one.summary, *([(f" {one.dataset}", "dim")] if one.dataset else []))
+        name, agents = Text(one.id, style="bold"), Text(", ".join(one.agents))
+        made.add_row(name, agents, str(one.turns), f"{one.max_reward:g}", about)
     console.print(made)
     say(Text("\npalaver envs ID shows one with its keywords.", style="dim"))
 

@@ -13,7 +13,6 @@ from rich.text import Text
 from palaver.cli import folders, recipes
 from palaver.cli.output import console, errors, facts, say
 from palaver.cli.report import need_plots
-from palaver.core import PalaverError
 
 HELP = """Train a team by a recipe. Without a recipe, list them.
 
@@ -83,14 +82,15 @@ def _run(job: folders.Job) -> str:
     """Train, then report, on the main process; the trainer's own last word, as `done` or `interrupted`."""
     from palaver.benchmarks.runs import read
     from palaver.trainers import train as trainer
+    from palaver.trainers.learner import NumericalError
 
     main, launch = folders.is_main_process(), _launch(job)
     if main:
         errors.print(Text.assemble("run folder ", (str(job.folder), "bold")), soft_wrap=True)
     try:
         trainer.train(job.config, job.folder, resume=job.resume)
-    except PalaverError:
-        if main and (job.folder / "metrics.jsonl").is_file():
+    except NumericalError:
+        if main:
             _note(job, launch)
             finish(job.folder)
         raise
