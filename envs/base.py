@@ -18,7 +18,7 @@ import copy
 import functools
 import math
 import threading
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
@@ -101,7 +101,7 @@ def _locked(method: Callable[Concatenate[TextEnv, P], T]) -> Callable[Concatenat
     return cast("Callable[Concatenate[TextEnv, P], T]", call)
 
 
-class TextEnv(ParallelEnv):  # type: ignore[misc]  # pettingzoo ships no types
+class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no types
     """A parallel environment whose observations and actions are texts. Subclasses write `opening` and `judge`.
 
     Inside the hooks `self.agents` are the live agents, `self.task` is the task, `self.turn` counts steps from 0 and

@@ -44,7 +44,7 @@ def numbers(prompt: str, pattern: str, default: tuple[float, ...]) -> tuple[floa
 
 
 def topic(text: str) -> list[str]:
-    """The different words of five letters or more, no stop words or headings, in lower case and the order of the text."""
+    """The different words of five letters or more, in order, lower case, without stop words and headings."""
     body = _HEADING.sub("", text)
     found = [word for word in words(body) if len(word) > 4 and word.isalpha() and word not in stop_list()]
     return list(dict.fromkeys(found)) or ["subject"]

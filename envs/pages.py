@@ -1,0 +1,90 @@
+"""The environments' pages, written from their specs, signatures and docstrings.
+
+`python -m palaver.envs.pages` rewrites `docs/envs/*.md`; with `--check` it names the pages that are out of date instead
+and exits with code 1. Nothing on a page is typed twice, so a page cannot say what the code does not do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from palaver.registry import Spec, make, resolve, specs
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "envs"
+_ARGUMENT = re.compile(r"^    (?:    )?(\w+): (.+?)(?=^    (?:    )?\w+: |\Z)", re.MULTILINE | re.DOTALL)
+
+
+def page(spec: Spec) -> str:
+    """The whole page of an environment whose entry point is `module:class`, as Markdown."""
+    module = importlib.import_module(str(spec.entry_point).partition(":")[0])
+    summary, _, body = inspect.cleandoc(module.__doc__ or "").partition("\n\n")
+    return (
+        "\n\n".join(
+            [
+                f"# {spec.id}",
+                f"<!-- written by `python -m palaver.envs.pages` from {module.__name__}; do not edit -->",
+                summary,
+                _table(spec),
+                *body.split("\n## ", 1)[:1],
+                _arguments(spec),
+                *("## " + part.strip() for part in ("\n" + body).split("\n## ")[1:]),
+            ]
+        ).replace("\n\n\n", "\n\n")
+        + "\n"
+    )
+
+
+def _table(spec: Spec) -> str:
+    env = make(spec.id)
+    agent = env.possible_agents[0]
+    rows = {
+        "Creation": f'`palaver.make("{spec.id}")`, `pettingzoo.make("parallel", "palaver/{spec.id}")`',
+        "Agents": ", ".join(f"`{name}`" for name in env.possible_agents),
+        "Turns": str(spec.turns),
+        "Observation": f"`{env.observation_space(agent)!r}`",
+        "Action": f"`{env.action_space(agent)!r}`",
+        "Conversation": env.metadata["conversation"],
+        "Largest reward of a turn": f"{spec.max_reward:g}",
+        "Built-in tasks": str(len(env.tasks)),
+        "Public data set": f"`{spec.dataset}`" if spec.dataset else "none",
+        "Scripted policies": ", ".join(f"`scripted:{name}`" for name in spec.scripted) or "none",
+        "Render modes": ", ".join(f"`{mode}`" for mode in env.metadata["render_modes"]),
+    }
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def _arguments(spec: Spec) -> str:
+    doc = inspect.getdoc(resolve(str(spec.entry_point))) or ""
+    section = doc.partition("Args:\n")[2].partition("\nRaises:")[0]
+    told = {name: " ".join(text.split()) for name, text in _ARGUMENT.findall(section)}
+    rows = [f"| `{name}` | `{_value(p.default)}` | {told[name]} |" for name, p in spec.keywords().items()]
+    return "\n".join(["## Arguments", "", "| keyword | default | meaning |", "|---|---|---|", *rows])
+
+
+def _value(default: object) -> str:
+    return repr(dict(default) if isinstance(default, Mapping) else default)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with `--check` compare them; returns the exit code."""
+    stale = []
+    for spec in specs().values():
+        path, text = FOLDER / f"{spec.id}.md", page(spec)
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            stale.append(path.name)
+            if "--check" not in arguments:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+    if "--check" in arguments and stale:
+        print(f"out of date: {', '.join(stale)}; run python -m palaver.envs.pages", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,53 @@
+"""Every registered environment keeps the contract, in its default form and in its variants."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+
+import pytest
+from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+import palaver
+from palaver.envs import checks
+
+VARIANTS = {
+    "arxiv-v0": [{"agents": 1}, {"gated": False, "match": "word", "ending": ".", "length": [1, 9]}],
+    "tldr-v0": [{"agents": 1, "max_length": 64}],
+    "echo-v0": [{"agents": 3, "num_turns": 5, "shared": False, "render_mode": "ansi"}, {"agents": 1}],
+}
+CASES = [(id, kwargs) for id in palaver.specs() for kwargs in ({}, {"render_mode": "ansi"}, *VARIANTS.get(id, []))]
+
+
+@pytest.mark.parametrize("check", checks.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(("id", "kwargs"), CASES, ids=str)
+def test_contract(id, kwargs, check):
+    check(functools.partial(palaver.make, id, **kwargs))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("id", palaver.specs())
+def test_pettingzoo(id):
+    parallel_api_test(palaver.make(id), num_cycles=20)
+    parallel_seed_test(functools.partial(palaver.make, id), num_cycles=20)
+
+
+@pytest.mark.parametrize("id", palaver.specs())
+def test_the_spec_tells_the_truth(id):
+    spec = palaver.spec(id)
+    env = palaver.make(id)
+    assert tuple(env.possible_agents) == spec.agents
+    assert env.source == "sample"
+    assert env.metadata["name"] == id.replace("-", "_")
+    env.reset(seed=0)
+    turns = 0
+    while env.agents:
+        env.step({})
+        turns += 1
+    assert turns == spec.turns
+
+
+def test_environments_load_without_torch():
+    code = "import sys, palaver; [palaver.make(i) for i in palaver.specs()]; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
