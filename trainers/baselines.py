@@ -58,6 +58,13 @@ def group_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiase
     return (group_mean(squares, group) * size / divisor).sqrt()
 
 
+def pooled_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiased"]) -> Tensor:
+    """() standard deviation about the group means over all rows: sum of squares over R, or over R less the groups."""
+    squares = (value - group_mean(value, group)) ** 2
+    groups = int((torch.bincount(group) > 0).sum())
+    return (squares.sum() / (len(value) if kind == "population" else max(1, len(value) - groups))).sqrt()
+
+
 def normalize(
     advantage: Tensor,
     returns: Tensor,
@@ -67,8 +74,9 @@ def normalize(
 ) -> Tensor:
     """Divide advantages by a spread, and never shift them, so that two estimators that differ go on differing.
 
-    `std`: by the standard deviation of the group's returns (GRPO, arXiv 2402.03300). `batch`: by the root mean square
-    of the advantages of all rows. A spread below 1e-6 divides by 1 instead: noise of equal rewards is not blown up.
+    `std`: by the standard deviation of the group's returns (GRPO, arXiv 2402.03300). `batch`: by the pooled standard
+    deviation of all returns about the means of their groups. Both are taken from the returns, so that MARLOO keeps its
+    factor G/(G-1) over MAGRPO. A spread below 1e-6 divides by 1: noise of equal rewards is not blown up.
 
     Args:
         advantage: (R,).
@@ -82,6 +90,5 @@ def normalize(
     """
     if how == "none":
         return advantage
-    whole_batch = advantage.square().mean().sqrt().expand_as(advantage)
-    spread = group_std(returns, group, kind) if how == "std" else whole_batch
+    spread = group_std(returns, group, kind) if how == "std" else pooled_std(returns, group, kind).expand_as(returns)
     return advantage / torch.where(spread > ALMOST_EQUAL, spread, torch.ones_like(spread))

@@ -1,0 +1,206 @@
+"""The update: which tokens train, against gradients from plain full logits; invariance to micro-batches; bf16."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.policy import LLMPolicy
+from palaver.core import Message, Request, Sampling
+from palaver.trainers.config import AlgorithmConfig, KLConfig, OptimConfig, RunConfig, TrainConfig
+from palaver.trainers.learner import Learner, NumericalError, micro_batches
+from palaver.trainers.losses import reinforce
+from palaver.trainers.magrpo import MAGRPO
+from palaver.trainers.rollout import Plan, rollout
+from palaver.trainers.table import Table, fill, tabulate
+from palaver.trainers.world import World
+from tests.models import byte_tokenizer, tiny_qwen3
+from tests.trainers.toys import SEATS, Lengths
+
+CONFIG = RunConfig(
+    algorithm=AlgorithmConfig(group_size=4), optim=OptimConfig(lr=1e-2, max_grad_norm=0), train=TrainConfig(steps=10)
+)
+
+
+def policy(seed: int = 0, dtype: str = "fp32") -> LLMPolicy:
+    options = ModelOptions(dtype=dtype, device="cpu")
+    return LLMPolicy(tiny_qwen3(seed), byte_tokenizer(), options, f"p{seed}")
+
+
+def sampled(team, config: RunConfig = CONFIG, max_tokens: int = 12) -> Table:
+    sampling = dict.fromkeys(SEATS, Sampling(max_tokens=max_tokens))
+    plan = Plan(config.algorithm.group_size)
+    episodes = rollout(Lengths(turns=2), team, ["t0", "t1"], plan, sampling=sampling, seed=3)
+    table = fill(tabulate(episodes), MAGRPO, config.algorithm)
+    # rewards of short random texts are often equal: give every row an advantage of its own
+    advantage = torch.randn(len(table), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    return replace(table, advantage=advantage)
+
+
+def plain_gradient(model, table: Table, rows, weight) -> dict[str, torch.Tensor]:
+    """Gradient of sum_r w_r * -A_r * sum_t log pi, one row at a time, from full logits."""
+    model = copy.deepcopy(model)
+    for row in rows:
+        said = table.utterances[row]
+        ids = torch.tensor([*said.prompt_ids, *said.token_ids])
+        logp = torch.log_softmax(model(ids[None]).logits[0, :-1].double(), -1)
+        picked = logp[torch.arange(len(ids) - 1), ids[1:]][len(said.prompt_ids) - 1 :]
+        assert len(picked) == len(said.token_ids)
+        (-float(table.advantage[row]) * weight(said) * picked.sum()).backward()
+    return {name: p.grad for name, p in model.named_parameters()}
+
+
+class Spy(torch.optim.SGD):
+    """Keeps the gradients and leaves the weights alone."""
+
+    def step(self, closure=None):
+        self.seen = [None if p.grad is None else p.grad.clone() for p in self.param_groups[0]["params"]]
+
+
+def update_with_spy(learner: Learner, table: Table) -> dict[str, torch.Tensor]:
+    learner.optimizer = Spy(learner.model.parameters(), lr=0.0)
+    learner.update(table, reinforce, 1)
+    return dict(zip((n for n, _ in learner.model.named_parameters()), learner.optimizer.seen, strict=True))
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "mean", "token"])
+def test_the_gradient_is_that_of_the_sampled_tokens_alone(aggregate):
+    config = CONFIG.model_copy(update={"algorithm": AlgorithmConfig(group_size=4, aggregate=aggregate)})
+    team = {"a": policy(0), "b": policy(1)}
+    table = sampled(team, config)
+    rows = table.rows_of(["a"])
+    tokens = sum(len(table.utterances[r].token_ids) for r in rows)
+    weight = {
+        "sum": lambda u: 1 / len(rows),
+        "mean": lambda u: 1 / len(rows) / len(u.token_ids),
+        "token": lambda u: 1 / tokens,
+    }[aggregate]
+    got = update_with_spy(Learner(team["a"], ["a"], config, World("cpu", "fp32")), table)
+    expected = plain_gradient(team["a"].model, table, rows, weight)
+    assert {len(table.utterances[r].token_ids) for r in rows} != {12}, (
+        "rows of different length, some with an end token"
+    )
+    for name, value in expected.items():
+        assert torch.allclose(got[name], value, atol=1e-6, rtol=1e-4), name
+
+
+def test_shared_weights_count_the_rows_of_all_agents_and_step_once():
+    shared = policy(0)
+    table = sampled(dict.fromkeys(SEATS, shared))
+    rows = table.rows_of(SEATS)
+    got = update_with_spy(Learner(shared, SEATS, CONFIG, World("cpu", "fp32")), table)
+    expected = plain_gradient(shared.model, table, rows, lambda u: 1 / len(rows))
+    for name, value in expected.items():
+        assert torch.allclose(got[name], value, atol=1e-6, rtol=1e-4), name
+    assert shared.version == 1
+
+
+def test_micro_batches_change_nothing():
+    gradients = []
+    for micro in (1, 60, 100000):
+        team = {"a": policy(0), "b": policy(1)}
+        config = CONFIG.model_copy(update={"train": TrainConfig(steps=10, micro_tokens=micro)})
+        gradients.append(update_with_spy(Learner(team["a"], ["a"], config, World("cpu", "fp32")), sampled(team)))
+    for other in gradients[1:]:
+        for name, value in gradients[0].items():
+            assert torch.allclose(value, other[name], atol=1e-6), name
+
+
+def test_micro_batches_hold_every_row_once_longest_first():
+    table = sampled({"a": policy(0), "b": policy(1)})
+    rows = list(range(len(table)))
+    batches = list(micro_batches(table, rows, 120))
+    assert sorted(r for b in batches for r in b) == rows
+    length = [len(u.prompt_ids) + len(u.token_ids) for u in table.utterances]
+    assert all(len(b) == 1 or length[b[0]] * len(b) <= 120 for b in batches)
+    assert [length[b[0]] for b in batches] == sorted((length[b[0]] for b in batches), reverse=True)
+    assert len(batches) > 1
+
+
+def test_log_probs_of_the_table_are_those_of_sampling():
+    team = {"a": policy(0), "b": policy(1)}
+    stats = Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")).update(sampled(team), reinforce, 1)
+    assert 0 < stats.drift < 1e-5
+
+
+def test_stale_rows_show_as_drift():
+    team = {"a": policy(0), "b": policy(1)}
+    learner, table = Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")), sampled(team)
+    learner.update(table, reinforce, 1)
+    assert learner.update(table, reinforce, 2).drift > 1e-3
+
+
+def test_rows_that_pay_nothing_are_skipped_but_counted():
+    team = {"a": policy(0), "b": policy(1)}
+    table = sampled(team)
+    rows = table.rows_of(["a"])
+    silent = table.advantage.clone()
+    silent[rows[1:]] = 0.0
+    table = replace(table, advantage=silent)
+    learner = Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32"))
+    got = update_with_spy(learner, table)
+    expected = plain_gradient(team["a"].model, table, rows[:1], lambda u: 1 / len(rows))
+    for name, value in expected.items():
+        assert torch.allclose(got[name], value, atol=1e-6, rtol=1e-4), name
+    stats = learner.update(replace(table, advantage=torch.zeros_like(silent)), reinforce, 2)
+    assert stats.rows == 0
+    assert team["a"].version == 1, "nothing to learn, no step"
+
+
+def test_the_reference_pulls_towards_the_start_and_is_zero_there():
+    config = CONFIG.model_copy(update={"kl": KLConfig(coef=10.0), "optim": OptimConfig(lr=1e-2)})
+    team = {"a": policy(0), "b": policy(1)}
+    learner = Learner(team["a"], ["a"], config, World("cpu", "fp32"))
+    table = sampled(team)
+    first = learner.update(table, reinforce, 1)
+    assert abs(first.kl) < 1e-6
+    still = replace(table, advantage=torch.zeros_like(table.advantage))
+    drifted = learner.update(still, reinforce, 2)
+    later = [learner.update(still, reinforce, step) for step in range(3, 9)][-1]
+    assert drifted.kl > 1e-4
+    assert later.kl < drifted.kl
+
+
+def test_not_finite_stops_before_the_step_and_names_the_rows():
+    team = {"a": policy(0), "b": policy(1)}
+    table = sampled(team)
+    rows = table.rows_of(["a"])
+    broken = table.advantage.clone()
+    broken[rows[2]] = torch.inf
+    before = copy.deepcopy(team["a"].model.state_dict())
+    with pytest.raises(NumericalError) as caught:
+        Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")).update(replace(table, advantage=broken), reinforce, 1)
+    assert rows[2] in caught.value.rows
+    assert all(torch.equal(before[k], v) for k, v in team["a"].model.state_dict().items())
+
+
+def test_bf16_keeps_fp32_master_weights_that_small_steps_move():
+    """Pure bf16 weights lose most steps of 5e-6 (reference/comlrl.md, section 5, item 28)."""
+    config = CONFIG.model_copy(update={"optim": OptimConfig(lr=5e-6)})
+    team = {"a": policy(0, "bf16"), "b": policy(1, "bf16")}
+    world = World("cpu", "bf16")
+    learner = Learner(team["a"], ["a"], config, world)
+    before = {n: p.detach().clone() for n, p in team["a"].model.named_parameters()}
+    learner.update(sampled(team), reinforce, 1)
+    moved = total = 0
+    for name, p in team["a"].model.named_parameters():
+        assert p.dtype == torch.float32
+        moved += int((p != before[name]).sum())
+        total += p.numel()
+    assert moved / total > 0.9
+    request = Request("a", (Message("user", "hi"),), (1,), Sampling(max_tokens=4))
+    assert team["a"].act([request])[0][0].version == 1
+    World("cpu", "fp32")
+
+
+def test_clipping_bounds_the_step():
+    config = CONFIG.model_copy(update={"optim": OptimConfig(lr=1e-2, max_grad_norm=1e-3)})
+    team = {"a": policy(0), "b": policy(1)}
+    learner = Learner(team["a"], ["a"], config, World("cpu", "fp32"))
+    got = update_with_spy(learner, sampled(team))
+    norm = torch.sqrt(sum((g**2).sum() for g in got.values()))
+    assert norm.item() == pytest.approx(1e-3, rel=1e-3)

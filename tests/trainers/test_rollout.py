@@ -1,0 +1,124 @@
+"""Rollout and table: who speaks when, what is compared with what."""
+
+from __future__ import annotations
+
+import pytest
+
+from palaver.agents.factory import make_policy
+from palaver.core import Sampling
+from palaver.trainers.config import AlgorithmConfig
+from palaver.trainers.magrpo import MAGRPO
+from palaver.trainers.rollout import Plan, rollout
+from palaver.trainers.table import fill, tabulate
+from tests.trainers.toys import SEATS, Lengths, Script
+
+SAMPLING = dict.fromkeys(SEATS, Sampling())
+
+
+def play(plan: Plan, turns: int = 1, tasks: tuple[str, ...] = ("t0",), shared: bool = False):
+    one = Script("x")
+    team = {"a": one, "b": one if shared else Script("y")}
+    return rollout(Lengths(turns=turns), team, tasks, plan, sampling=SAMPLING, seed=0), team
+
+
+def test_aligned_pairs_candidates_by_index():
+    episodes, team = play(Plan(3))
+    said = [tuple(e.turns[0].utterances[s].text for s in SEATS) for e in episodes]
+    assert said == [("x", "y"), ("xx", "yy"), ("xxx", "yyy")]
+    assert len(team["a"].calls) == 1
+    assert len(team["a"].calls[0]) == 1, "the samples of a prompt are one request"
+
+
+def test_cross_plays_all_combinations_and_rows_stay_2g():
+    episodes, _ = play(Plan(3, joint="cross"))
+    assert len(episodes) == 9
+    table = tabulate(episodes)
+    assert len(table) == 6
+    assert table.reward.shape == (9, 2)
+    # own reward of candidate k of agent a is (k+1)/50 + .5; the team reward of (i, j) is (i+1 + j+1)/100 + .5,
+    # so candidate i's mean over partners is (i+1)/100 + 2/100 + .5
+    filled = fill(table, MAGRPO, AlgorithmConfig())
+    of_a = [filled.returns[r].item() for r in filled.rows_of(["a"])]
+    assert of_a == pytest.approx([0.53, 0.54, 0.55])
+    assert [filled.advantage[r].item() for r in filled.rows_of(["a"])] == pytest.approx([-0.01, 0.0, 0.01])
+
+
+def test_tree_shares_the_first_turn():
+    episodes, team = play(Plan(2), turns=3)
+    assert len(episodes) == 8
+    table = tabulate(episodes)
+    assert len(table) == 2 * (2 + 4 + 8)
+    assert [len(calls) for calls in team["a"].calls] == [1, 2, 4], "one batch a turn holds all nodes"
+    sizes = table.group.bincount().tolist()
+    assert set(sizes) == {2}
+
+
+def test_independent_continuation_compares_lanes_of_a_turn():
+    episodes, _ = play(Plan(4, turns="independent"), turns=3)
+    assert len(episodes) == 4
+    table = tabulate(episodes)
+    assert len(table) == 2 * 3 * 4
+    assert set(table.group.bincount().tolist()) == {4}
+    assert [turn.choice["a"] for turn in episodes[2].turns] == [2, 2, 2]
+
+
+def test_cross_with_independent_continuation():
+    episodes, _ = play(Plan(2, joint="cross", turns="independent"), turns=2)
+    table = tabulate(episodes)
+    assert len(episodes) == 4
+    assert len(table) == 4 + 8
+
+
+def test_returns_are_discounted_over_turns():
+    episodes, _ = play(Plan(1, turns="independent"), turns=2)
+    table = fill(tabulate(episodes), MAGRPO, AlgorithmConfig(group_size=2, discount=0.5))
+    # every turn pays 1/50 + 0.5 = 0.52: 0.52 + 0.26 at the first, 0.52 at the second
+    assert sorted({round(r, 6) for r in table.returns.tolist()}) == [0.52, 0.78]
+
+
+def test_conversations_grow_and_a_policy_hears_its_own_words():
+    _, team = play(Plan(1, turns="independent"), turns=2)
+    second = team["a"].calls[1][0].conversation
+    assert [m.role for m in second] == ["user", "assistant", "user"]
+    assert [m.content for m in second] == ["a: task t0", "x", "1 characters"]
+
+
+def test_shared_policies_get_one_batch_for_all_agents():
+    _, team = play(Plan(2), tasks=("t0", "t1"), shared=True)
+    assert len(team["a"].calls) == 1
+    assert [r.agent for r in team["a"].calls[0]] == ["a", "b", "a", "b"]
+
+
+def test_threshold_ends_siblings_above_it():
+    episodes, _ = play(Plan(2, stop_above=0.4), turns=3)
+    assert {e.stop for e in episodes} == {"threshold"}
+    assert {len(e.turns) for e in episodes} == {1}
+    longer, _ = play(Plan(2, stop_above=0.9), turns=3)
+    assert {e.stop for e in longer} == {"terminated"}
+
+
+def test_a_task_listed_twice_is_two_groups():
+    episodes, _ = play(Plan(2), tasks=("t3", "t3"))
+    table = tabulate(episodes)
+    assert len(table) == 8
+    assert set(table.group.bincount().tolist()) == {2}
+
+
+@pytest.mark.parametrize("plan", [Plan(2), Plan(2, joint="cross"), Plan(3, turns="independent")])
+def test_the_same_seed_gives_the_same_episodes_with_any_number_of_workers(plan):
+    def once(workers: int):
+        team = {seat: make_policy("random") for seat in SEATS}
+        return rollout(Lengths(turns=2), team, ["t0", "t1"], plan, sampling=SAMPLING, seed=5, workers=workers)
+
+    assert once(1) == once(1) == once(4)
+
+
+def test_candidates_of_one_group_are_drawn_with_different_seeds():
+    team = {seat: make_policy("random") for seat in SEATS}
+    episodes = rollout(Lengths(), team, ["t0"], Plan(4), sampling=SAMPLING, seed=1)
+    assert len({e.turns[0].utterances["a"].text for e in episodes}) == 4
+
+
+def test_an_empty_table_is_refused():
+    with pytest.raises(ValueError, match="nothing to tabulate"):
+        tabulate([])

@@ -1,0 +1,219 @@
+"""Whole runs on the toy: the run folder, resume after a kill, corrupt checkpoints, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from palaver.core import CheckpointError, ConfigError, PolicyError
+from palaver.trainers import checkpoint
+from palaver.trainers.config import RunConfig, load, parse
+from palaver.trainers.sinks import read_metrics
+from palaver.trainers.train import train
+from tests.trainers.toys import register_toy, save_model
+
+ROOT = Path(__file__).parents[2]
+TIMINGS = ("wall_s", "cpu_s", "tokens_per_s", "time/")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    register_toy()
+    return save_model(tmp_path_factory.mktemp("model") / "m")
+
+
+def config(model: str, **changes) -> RunConfig:
+    values = {
+        "env": {"id": "lengths-v0"},
+        "policy": {"model": model, "max_tokens": 12},
+        "algorithm": {"group_size": 2},
+        "optim": {"lr": 1e-3},
+        "train": {"steps": 6, "checkpoint_every": 2},
+        "eval": {"n": 2, "every": 3},
+        "log": {"tensorboard": False},
+        "device": "cpu",
+    }
+    for key, value in changes.items():
+        section, _, name = key.partition("__")
+        if name:
+            values.setdefault(section, {})[name] = value
+        else:
+            values[section] = value
+    return parse(values)
+
+
+def numbers(folder: Path) -> list[dict]:
+    """The metrics without what a clock says."""
+    lines = read_metrics(folder / "metrics.jsonl")
+    return [{k: v for k, v in line.items() if not k.startswith(TIMINGS)} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def finished(model, tmp_path_factory) -> Path:
+    return train(config(model), tmp_path_factory.mktemp("runs") / "whole")
+
+
+def test_the_run_folder(finished):
+    lines = read_metrics(finished / "metrics.jsonl")
+    assert [(line["kind"], line["step"]) for line in lines] == [
+        ("eval", 0), ("train", 1), ("train", 2), ("train", 3), ("eval", 3),
+        ("train", 4), ("train", 5), ("train", 6), ("eval", 6),
+    ]  # fmt: skip
+    assert load(str(finished / "config.yaml")).train.steps == 6
+    assert json.loads((finished / "status.json").read_text())["status"] == "done"
+    assert [p.name for p in sorted((finished / "checkpoints").iterdir())] == ["step-000004", "step-000006"]
+    episodes = [json.loads(t) for t in (finished / "episodes" / "eval-000006.jsonl").read_text().splitlines()]
+    assert len(episodes) == 2
+    assert lines[1]["component/own"] + lines[1]["component/other"] == pytest.approx(lines[1]["reward/mean"])
+
+
+def test_the_same_seed_gives_the_same_numbers(model, finished, tmp_path):
+    assert numbers(train(config(model), tmp_path / "again")) == numbers(finished)
+
+
+def test_another_seed_gives_others(model, finished, tmp_path):
+    assert numbers(train(config(model, seed=1), tmp_path / "other")) != numbers(finished)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from palaver.trainers.config import load
+from palaver.trainers.train import train
+from tests.trainers.toys import register_toy
+register_toy()
+train(load(sys.argv[1]), Path(sys.argv[2]), resume=sys.argv[3] == "resume")
+"""
+
+
+@pytest.mark.parametrize("after", [1, 3, 5])
+def test_a_killed_run_resumes_number_for_number(model, finished, tmp_path, after):
+    """kill -9 at a moment after the given step was logged; the resumed metrics equal the uninterrupted ones."""
+    folder = tmp_path / "killed"
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text((finished / "config.yaml").read_text(), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"}
+    command = [sys.executable, "-c", SCRIPT, str(recipe), str(folder)]
+    process = subprocess.Popen([*command, "fresh"], env=environment, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not any(x["kind"] == "train" and x["step"] >= after for x in read_metrics(folder / "metrics.jsonl")):
+        assert (time.monotonic() < deadline and process.poll() is None) or process.poll() == 0
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    subprocess.run([*command, "resume"], env=environment, check=True, stderr=subprocess.DEVNULL, timeout=120)
+    assert numbers(folder) == numbers(finished)
+
+
+def test_ctrl_c_saves_and_ends_cleanly(model, finished, tmp_path):
+    folder, recipe = tmp_path / "stopped", tmp_path / "recipe.yaml"
+    recipe.write_text((finished / "config.yaml").read_text().replace("steps: 6", "steps: 600"), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(recipe), str(folder), "fresh"], env=environment, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while len(read_metrics(folder / "metrics.jsonl")) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 0
+    status = json.loads((folder / "status.json").read_text())
+    assert status["status"] == "interrupted"
+    assert checkpoint.step_of(checkpoint.newest(folder)[0]) == status["step"]
+
+
+def test_a_corrupt_checkpoint_is_named_and_the_one_before_is_used(model, finished, tmp_path, capsys):
+    folder = train(config(model), tmp_path / "run")
+    weights = next((folder / "checkpoints" / "step-000006").rglob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-9])
+    train(config(model), folder, resume=True)
+    assert "step-000006" in capsys.readouterr().err.replace("\n", "")
+    assert numbers(folder) == numbers(finished)
+
+
+def test_no_sound_checkpoint_is_an_error(model, tmp_path):
+    folder = train(config(model, train__steps=2, eval__n=0), tmp_path / "run")
+    (folder / "checkpoints" / "step-000002" / "manifest.json").write_text("{")
+    with pytest.raises(CheckpointError, match="no sound checkpoint"):
+        train(config(model), folder, resume=True)
+
+
+def test_bad_input_is_refused_before_any_work(model, tmp_path):
+    cases = [
+        (config(model, algorithm={"group_size": 1}), ConfigError, "group_size must be 2 or more"),
+        (config(model, algorithm={"name": "magrpoo"}), ConfigError, "Did you mean 'magrpo'"),
+        (config(model, policy__temperature=0.0), ConfigError, "teaches nothing"),
+        (config(model, policy__max_prompt_tokens=3), PolicyError, "at most 3 fit"),
+        (config(model, policy__model="no/such-model"), PolicyError, "no/such-model"),
+        (config(model, policy__model="random"), PolicyError, "no weights to train"),
+        (config(model, env={"id": "lengths-v9"}), ConfigError, "Did you mean 'lengths-v0'"),
+        (config(model, env={"id": "lengths-v0", "turn": 2}), ConfigError, "Did you mean 'turns'"),
+    ]
+    for wrong, error, words in cases:
+        with pytest.raises(error, match=words):
+            train(wrong, tmp_path / "never")
+    assert not (tmp_path / "never").exists()
+
+
+def test_the_tiny_model_is_refused_on_real_data(model, tmp_path):
+    with pytest.raises(PolicyError, match=r"policy\.force=true"):
+        train(config(model, policy__model="tiny", env={"id": "lengths-v0", "tasks": "real.jsonl"}), tmp_path / "never")
+
+
+def test_a_folder_with_another_run_is_not_overwritten(model, finished):
+    with pytest.raises(ConfigError, match="already holds a run"):
+        train(config(model), finished)
+
+
+def test_nothing_to_resume(model, tmp_path):
+    with pytest.raises(CheckpointError, match="no run"):
+        train(config(model), tmp_path / "empty", resume=True)
+
+
+@pytest.mark.parametrize("kind", ["separate", "shared"])
+@pytest.mark.parametrize(("joint", "turns"), [("aligned", "tree"), ("cross", "tree"), ("aligned", "independent")])
+@pytest.mark.parametrize("name", ["magrpo", "mareinforce", "marloo", "maremax"])
+def test_matrix(model, tmp_path, kind, joint, turns, name):
+    """Every algorithm with every kind of team, joint action and continuation, two turns, two steps."""
+    run = config(
+        model, team={"kind": kind}, env={"id": "lengths-v0", "turns": 2}, eval={"n": 0},
+        algorithm={"name": name, "joint": joint, "turns": turns, "group_size": 2, "discount": 0.9},
+        train={"steps": 2}, log={"tensorboard": False, "episodes": False},
+    )  # fmt: skip
+    lines = read_metrics(train(run, tmp_path / "run") / "metrics.jsonl")
+    assert [line["step"] for line in lines] == [1, 2]
+    policies = sorted(p.name for p in (tmp_path / "run/checkpoints/step-000002/policies").iterdir())
+    assert policies == (["shared"] if kind == "shared" else ["a", "b"])
+
+
+def test_weights_and_biases_offline_keeps_one_id_across_resumes(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    log = {"tensorboard": True, "wandb": "offline"}
+    folder = train(config(model, log=log, train={"steps": 2, "checkpoint_every": 1}, eval={"n": 0}), tmp_path / "run")
+    first = (folder / "wandb_id").read_text()
+    longer = (folder / "config.yaml").read_text().replace("steps: 2", "steps: 3")
+    (folder / "config.yaml").write_text(longer)
+    train(config(model), folder, resume=True)
+    assert (folder / "wandb_id").read_text() == first
+    offline = [p.name for p in (folder / "wandb").glob("offline-run-*")]
+    assert offline
+    assert all(name.endswith(first) for name in offline)
+    assert list((folder / "tb").glob("events*"))
+
+
+def test_learning(model, tmp_path):
+    """The toy pays length: MAGRPO makes two random models talk longer than they did."""
+    run = config(
+        model, algorithm={"group_size": 8, "normalize": "std"}, optim={"lr": 1e-2}, train={"steps": 25},
+        policy={"model": model, "max_tokens": 24}, eval={"n": 8, "samples": 4},
+    )  # fmt: skip
+    lines = [line for line in numbers(train(run, tmp_path / "run")) if line["kind"] == "eval"]
+    assert lines[-1]["low"] > lines[0]["high"]

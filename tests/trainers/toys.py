@@ -1,0 +1,77 @@
+"""A toy environment and team for the trainers' tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from palaver.core import Request, Utterance
+from palaver.envs.base import Outcome, TextEnv
+from palaver.envs.tasks import Task
+from palaver.registry import Spec, register
+from tests.models import byte_tokenizer, tiny_qwen3
+
+SEATS = ("a", "b")
+
+
+class Lengths(TextEnv):
+    """Paid `min(len, 50)/50` each (component `own`) and 0.5 if the other said something (component `other`)."""
+
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "lengths_v0"}
+
+    def __init__(self, tasks: str = "sample", turns: int = 1, n: int = 8, render_mode: str | None = None) -> None:
+        super().__init__(list(SEATS), [Task(f"t{i}", {}) for i in range(n)], render_mode=render_mode, source=tasks)
+        self.turns = turns
+
+    def opening(self, task: Task) -> Mapping[str, str]:
+        return {seat: f"{seat}: task {task.id}" for seat in self.agents}
+
+    def judge(self, actions: Mapping[str, str]) -> Outcome:
+        parts = {
+            seat: {
+                "own": min(len(actions[seat]), 50) / 50,
+                "other": 0.5 * any(t for s, t in actions.items() if s != seat),
+            }
+            for seat in self.agents
+        }
+        heard = {seat: f"{len(actions[seat])} characters" for seat in self.agents}
+        return Outcome(
+            parts,
+            heard,
+            terminated=self.turn + 1 >= self.turns,
+            metrics={"chars": float(sum(map(len, actions.values())))},
+        )
+
+
+LENGTHS = Spec("lengths-v0", Lengths, agents=SEATS)
+
+
+def register_toy() -> None:
+    """Once per process."""
+    import palaver
+
+    if LENGTHS.id not in palaver.specs():
+        register(LENGTHS)
+
+
+def save_model(folder: Path, seed: int = 0, **changes: Any) -> str:
+    """A random Qwen3 with a byte tokenizer, in the ordinary format."""
+    tiny_qwen3(seed, **changes).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+class Script:
+    """Says `word * (seed-independent index + 1)`: candidate k of a request is `word` k+1 times."""
+
+    def __init__(self, word: str) -> None:
+        self.name, self.word = f"script:{word}", word
+        self.calls: list[list[Request]] = []
+
+    def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
+        self.calls.append(list(requests))
+        return [
+            [Utterance(self.word * (k + 1), (1, 2), (3,) * (k + 1), (-0.5,) * (k + 1)) for k, _ in enumerate(r.seeds)]
+            for r in requests
+        ]
