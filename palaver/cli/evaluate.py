@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from palaver.cli import options
-from palaver.cli.output import console, errors, facts, say, table
+from palaver.cli.output import console, count, errors, facts, say, table
 from palaver.cli.values import keywords
 from palaver.core import ConfigError, Episode
 
@@ -43,7 +43,7 @@ def evaluate(
     env: Annotated[str, typer.Argument(metavar="ENV", help="An environment, as arxiv-v0.")],
     pairs: options.Pairs = None,
     team: options.Team = "tiny",
-    n: Annotated[int, typer.Option("--n", min=0, help="The first n tasks; 0 takes all.")] = 32,
+    n: Annotated[int, typer.Option("--n", "-n", min=0, help="The first n tasks; 0 takes all.")] = 32,
     samples: Annotated[int, typer.Option(min=1, help="Episodes per task.")] = 1,
     seed: options.Seed = 1_000_003,
     tasks: Annotated[str | None, typer.Option(help="sample, a file, or hf:NAME:SPLIT; a slice may follow.")] = None,
@@ -127,7 +127,7 @@ def show(result: Result) -> None:
         facts(
             [
                 ("mean reward", mean),
-                ("episodes", f"{result.n} ({result.tasks} tasks x {result.samples})"),
+                ("episodes", f"{result.n} ({count(result.tasks, 'task')} x {result.samples})"),
                 *([("tokens per answer", tokens)] if tokens else []),
                 ("seconds", f"{result.seconds:.2f}"),
                 ("seed", result.seed),

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.config import RunConfig, load
+from palaver.cli.values import check_pairs
+from palaver.core import CheckpointError, ConfigError, nearest
+from palaver.trainers.config import RunConfig, load, recipes
 
 RUNS = Path("runs")
 CONFIG = "config.yaml"
@@ -40,8 +41,7 @@ def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> J
     bare = [item for item in items if "=" not in item]
     if resume:
         return _resumed(recipe, overrides, bare, out)
-    if bare:
-        raise ConfigError(f"an override is written key=value, got {bare[0]!r}")
+    check_pairs(items)
     if (Path(recipe) / CONFIG).is_file():
         again = Path(recipe) / CONFIG
         raise ConfigError(
@@ -57,6 +57,7 @@ def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> J
 
 
 def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: Path | None) -> Job:
+    check_pairs(overrides)
     if len(bare) > 1:
         raise ConfigError(f"--resume takes one run folder, got {' and '.join(bare)}")
     if bare:
@@ -78,7 +79,10 @@ def newest(recipe: str, runs: Path = RUNS) -> Path:
         ConfigError: no such recipe.
         CheckpointError: it has no run.
     """
-    load(recipe)
+    if recipe not in recipes() and not Path(recipe).is_file():
+        raise ConfigError(
+            f"there is neither a run folder nor a recipe {recipe!r} to resume.{nearest(recipe, recipes())}"
+        )
     pattern = re.compile(rf"{re.escape(_stem(recipe))}-\d{{8}}-\d{{6}}(-\d+)?")
     found = [path for path in runs.glob("*") if pattern.fullmatch(path.name) and (path / CONFIG).is_file()]
     if not found:

@@ -20,6 +20,7 @@ _QUIET = {
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_VERBOSITY": "error",
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
     "TRANSFORMERS_VERBOSITY": "error",
@@ -45,8 +46,13 @@ def fail(message: str) -> None:
 
 
 def say(*parts: str | Text) -> None:
-    """Plain text on stdout, without rich's markup."""
-    console.print(*(Text(part) if isinstance(part, str) else part for part in parts))
+    """Plain text on stdout, without rich's markup; the terminal breaks long lines, so that paths can be copied."""
+    console.print(*(Text(part) if isinstance(part, str) else part for part in parts), soft_wrap=True)
+
+
+def count(number: int, thing: str) -> str:
+    """`1 word`, `2 words`."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def table(*columns: str, title: str | None = None, right: Iterable[str] = ()) -> Table:

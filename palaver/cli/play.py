@@ -11,7 +11,7 @@ from rich.text import Text
 
 from palaver.benchmarks.clean import clean
 from palaver.cli import options
-from palaver.cli.output import console, say, table
+from palaver.cli.output import console, count, say, table
 from palaver.cli.values import choose_task, keywords
 from palaver.core import Episode, Sampling, Turn
 
@@ -68,7 +68,7 @@ def show(episode: Episode, max_reward: float) -> None:
         console.print(Rule(f"turn {turn.index + 1}", style="dim", align="left"))
         _show_turn(turn, episode)
     total = Text.assemble(("reward ", "dim"), (f"{episode.team_return():.3f}", "bold"), (f" of {max_reward:g}", "dim"))
-    say(total, Text(f"({episode.stop} after {len(episode.turns)} turns)", style="dim"))
+    say(total, Text(f"({episode.stop} after {count(len(episode.turns), 'turn')})", style="dim"))
 
 
 def _show_turn(turn: Turn, episode: Episode) -> None:
@@ -78,10 +78,15 @@ def _show_turn(turn: Turn, episode: Episode) -> None:
             console.print(Panel(Text(clean(observation)), title=heading, title_align="left", border_style="dim"))
     for agent, utterance in turn.utterances.items():
         player = clean(episode.team.get(agent, ""), 60)
-        heading = Text.assemble((clean(agent, 60), "bold"), f" ({player}), {len(utterance.text.split())} words")
+        heading = Text.assemble(
+            (clean(agent, 60), "bold"), f" ({player}), {count(len(utterance.text.split()), 'word')}"
+        )
         text = Text(clean(utterance.text)) if utterance.text.strip() else Text("says nothing", style="dim italic")
         console.print(Panel(text, title=heading, title_align="left", border_style="blue"))
     console.print(_paid(turn))
+    measured = ", ".join(f"{clean(name, 60)} {value:.3g}" for name, value in turn.metrics.items())
+    if measured:
+        say(Text(f"measured: {measured}", style="dim"))
 
 
 def _paid(turn: Turn) -> object:
@@ -90,6 +95,4 @@ def _paid(turn: Turn) -> object:
     for name in dict.fromkeys(name for parts in turn.components.values() for name in parts):
         made.add_row(Text(clean(name, 60)), *(f"{turn.components[agent].get(name, 0.0):.3f}" for agent in agents))
     made.add_row(Text("reward", style="bold"), *(f"[bold]{turn.rewards[agent]:.3f}[/bold]" for agent in agents))
-    for name, value in turn.metrics.items():
-        made.add_row(Text(clean(name, 60), style="dim"), Text(f"{value:.3g}", style="dim"))
     return made

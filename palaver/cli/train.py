@@ -159,4 +159,5 @@ def finish(folder: Path) -> None:
     page = write(folder)
     outcome.show(read(folder))
     console.print()
-    console.print(facts({"report": page, "curve": page.with_name(CURVE), "again": f"palaver report {folder}"}))
+    say(Text("report ", style="dim"), str(page))
+    say(Text("curve  ", style="dim"), str(page.with_name(CURVE)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -12,16 +13,27 @@ from yaml import YAMLError
 from palaver.core import ConfigError, TaskError, nearest
 from palaver.envs.base import TextEnv
 
+_PAIR = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*=.*", re.DOTALL)
+
+
+def check_pairs(pairs: Sequence[str]) -> None:
+    """Refuse what is not `key=value` or `key.sub=value`.
+
+    Raises:
+        ConfigError: the first one that is not.
+    """
+    for pair in pairs:
+        if not _PAIR.fullmatch(pair):
+            raise ConfigError(f"write key=value, or key.sub=value; got {pair!r}")
+
 
 def keywords(pairs: Sequence[str]) -> dict[str, Any]:
     """`key=value` pairs as keyword arguments; a value is YAML, so `length=[32,64]` is a list.
 
     Raises:
-        ConfigError: an item without `=`, or a value that is not YAML.
+        ConfigError: an item that is not such a pair, or a value that is not YAML.
     """
-    for pair in pairs:
-        if not pair.partition("=")[1] or not pair.partition("=")[0].strip():
-            raise ConfigError(f"a keyword is written key=value, got {pair!r}")
+    check_pairs(pairs)
     try:
         values = OmegaConf.to_container(OmegaConf.from_dotlist(list(pairs)), resolve=True)
     except (OmegaConfBaseException, YAMLError, ValueError) as error:

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from palaver.cli import main
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+def test_one_run(fabricate, capsys):
+    folder = fabricate()
+    assert run("report", folder) == 0
+    assert capsys.readouterr().out.split() == [f"{folder}/report.html", f"{folder}/curve.png"]
+
+
+def test_several_runs_are_laid_over_each_other(fabricate, tmp_path):
+    assert run("report", fabricate("one"), fabricate("two", steps=3, evals=())) == 0
+    assert {"comparison.html", "comparison.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_mistake_in_the_last_name_shows_before_the_first_page(fabricate, tmp_path, capsys):
+    folder = fabricate()
+    assert run("report", folder, tmp_path / "nope") == 2
+    assert capsys.readouterr().err == f"error: there is no run folder '{tmp_path}/nope'\n"
+    assert not (folder / "report.html").exists()
+
+
+def test_the_summary_after_a_run(fabricate, capsys):
+    from palaver.benchmarks.runs import read
+    from palaver.cli import outcome
+
+    outcome.show(read(fabricate(text="[bold]x[/bold] \x1b[2J")))
+    shown = capsys.readouterr().out
+    assert "[bold]x[/bold] \u241b[2J" in " ".join(shown.split())
+    assert "0.200" in shown
+    assert "2.200" in shown
+    assert "+2.000" in shown
+    assert "2.100 – 2.400" in shown

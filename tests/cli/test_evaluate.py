@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import palaver as package
+from palaver.core import Episode
+
+
+def test_the_result_names_what_is_needed_to_get_it_again(palaver):
+    ran = palaver(
+        "evaluate", "echo-v0", "--team", "a1=scripted:reference,a2=scripted:lazy", "-n", 4, "--samples", 2,
+        "--seed", 7, "--json",
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    found = json.loads(ran.out)
+    # a1 answers rightly in every turn and is paid 1.5; a2 says nothing and is paid 0: 3 turns x (1.5 + 0) / 2
+    assert (found["mean"], found["low"], found["high"], found["n"], found["tasks"]) == (2.25, 2.25, 2.25, 8, 4)
+    assert sum(found["components"].values()) == pytest.approx(2.25)
+    assert (found["env"], found["seed"], found["samples"], found["max_reward"]) == ("echo-v0", 7, 2, 4.5)
+    assert found["provenance"]["palaver"] == package.__version__
+
+
+def test_the_table_shows_mean_interval_and_n(palaver):
+    ran = palaver("evaluate", "echo-v0", "--team", "scripted:reference", "--n", 3)
+    assert "4.500 [4.500, 4.500] of 4.5" in ran.out
+    assert "3 (3 tasks x 1)" in ran.out
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_does_not(palaver):
+    def rewards(seed: int) -> list[float]:
+        palaver("evaluate", "tldr-v0", "--team", "random", "-n", 6, "--seed", seed, "--out", "e.jsonl", "gated=false")
+        lines = Path("e.jsonl").read_text(encoding="utf-8").splitlines()
+        return [Episode.from_dict(json.loads(line)).team_return() for line in lines]
+
+    first = rewards(1)
+    assert len(first) == 6
+    assert first == rewards(1) != rewards(2)
+
+
+def test_tasks_by_option_or_by_keyword(palaver):
+    one = json.loads(palaver("evaluate", "echo-v0", "--team", "random", "--tasks", "sample[:2]", "--json").out)
+    two = json.loads(palaver("evaluate", "echo-v0", "--team", "random", "tasks=sample[:2]", "--json").out)
+    assert one["tasks"] == two["tasks"] == 2
+    assert one["mean"] == two["mean"]
+    ran = palaver("evaluate", "echo-v0", "--tasks", "sample", "tasks=sample")
+    assert (ran.code, "named twice" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["arxv-v0"], "Did you mean 'arxiv-v0'?"),
+        (["arxiv-v0", "--team", "random", "--tasks", "nope.jsonl"], "there is no file 'nope.jsonl'"),
+        (["arxiv-v0", "--team", "random", "--tasks", "sample[9000:]"], "is empty"),
+        (["arxiv-v0", "--team", "random", "--tasks", "rows.jsonl"], "row 0: the field 'abstract_text'"),
+        (["arxiv-v0", "--team", "tiny", "--tasks", "good.jsonl"], "--force"),
+        (["arxiv-v0", "--team", "random", "length=3"], "length must be"),
+        (["arxiv-v0", "--team", "/no/such/model"], "'/no/such/model'"),
+        (["arxiv-v0", "--team", "run:nope"], "there is no run folder 'nope'"),
+        (["arxiv-v0", "--team", "run:."], "is not a run folder"),
+        (["arxiv-v0", "--team", "background=random"], "leaves the seat 'method' empty"),
+        (["arxiv-v0", "--team", "random", "--out", "no/such/place.jsonl"], "there is no folder 'no/such'"),
+        (["arxiv-v0", "--team", "random", "--out", "folder"], "cannot write 'folder'"),
+    ],
+)
+def test_mistakes_are_one_line(palaver, arguments, says):
+    row = {"id": "1", "title": "A title", "abstract_text": "An abstract."}
+    Path("good.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    Path("rows.jsonl").write_text(json.dumps({"id": "1", "title": "A title"}) + "\n", encoding="utf-8")
+    Path("folder").mkdir()
+    ran = palaver("evaluate", *arguments)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert says in ran.err

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+
+def test_an_episode_is_shown_turn_by_turn(palaver):
+    ran = palaver("play", "echo-v0", "--team", "scripted:reference", "--task", "0")
+    assert ran.code == 0
+    assert [f"turn {k}" in ran.out for k in (1, 2, 3, 4)] == [True, True, True, False]
+    assert "a1 (scripted:reference), 1 word " in ran.out
+    assert "reward 4.500 of 4.5 (terminated after 3 turns)" in ran.out
+
+
+def test_the_same_seed_gives_the_same_episode(palaver):
+    first, again, other = (palaver("play", "echo-v0", "--team", "random", "--seed", s).out for s in (5, 5, 6))
+    assert first == again != other
+
+
+def test_a_person_plays_and_may_stop_answering(palaver, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("first answer\n"))
+    ran = palaver("play", "arxiv-v0", "--team", "background=human,method=scripted:reference", "length=[4,8]")
+    assert ran.code == 0
+    assert "first answer" in ran.out
+    assert "background (human), 2 words" in ran.out
+
+
+def test_keywords_reach_the_environment(palaver):
+    ran = palaver("play", "arxiv-v0", "--team", "random", "length=[17,19]")
+    assert "17 to 19 words" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["arxive-v0"], "Did you mean 'arxiv-v0'?"),
+        (["echo-v0", "--task", "999"], "there is no task '999'"),
+        (["echo-v0", "--team", "a1=random"], "leaves the seat 'a2' empty"),
+        (["echo-v0", "lenght=3"], "has no keyword 'lenght'"),
+        (["echo-v0", "three"], "write key=value"),
+        (["echo-v0", "--team", "scripted:refrence"], "Did you mean 'reference'?"),
+        (["echo-v0", "--team", "random", "--dtype", "fp16"], "dtype cannot be 'fp16'"),
+    ],
+)
+def test_mistakes_are_one_line(palaver, arguments, says):
+    ran = palaver("play", *arguments)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert says in ran.err

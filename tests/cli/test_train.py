@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from palaver.cli import folders
+from palaver.core import CheckpointError, ConfigError
+from palaver.trainers.config import dump, load, recipes
+
+
+def started(path: str) -> Path:
+    folder = Path(path)
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(dump(load("arxiv-magrpo", ["train.steps=7"])), encoding="utf-8")
+    return folder
+
+
+def test_without_a_recipe_they_are_listed(palaver):
+    ran = palaver("train")
+    assert ran.code == 0
+    assert all(name in ran.out for name in recipes())
+
+
+def test_explain_shows_every_key_and_what_was_changed(palaver):
+    ran = palaver("train", "arxiv-magrpo", "--explain", "optim.lr=0.25", "env.gated=false")
+    rows = {line.split()[0]: line.split()[1:] for line in ran.out.splitlines() if line.strip()}
+    assert rows["optim.lr"][:2] == ["0.25", "5e-06"]
+    assert rows["env.gated"][0] == "False"
+    assert rows["train.keep"][0] == "2"
+    assert not Path("runs").exists()
+
+
+def test_a_dry_run_checks_and_writes_nothing(palaver):
+    ran = palaver(
+        "train", "arxiv-magrpo", "--dry-run", "env.tasks=sample[:3]", "eval.tasks=sample[3:5]", "--out", "here"
+    )
+    assert ran.code == 0
+    assert "3 training tasks, 2 evaluation tasks" in ran.out
+    assert not Path("here").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["arxiv-magrop"], "Did you mean 'arxiv-magrpo'?"),
+        (["nope.yaml"], "there is no recipe file 'nope.yaml'"),
+        (["bad.yaml"], "bad.yaml"),
+        (["arxiv-magrpo", "optim.lrr=1"], "unknown key 'optim.lrr'. Did you mean 'lr'?"),
+        (["arxiv-magrpo", "train.steps=many"], "train.steps"),
+        (["arxiv-magrpo", "train.steps=0"], "train.steps"),
+        (["arxiv-magrpo", "steps"], "write key=value"),
+        (["arxiv-magrpo", "[=1"], "write key=value"),
+        (["arxiv-magrpo", "--resume"], "there is no run of 'arxiv-magrpo'"),
+        (["--resume", "nope"], "neither a run folder nor a recipe 'nope'"),
+        (["arxiv-magrpo", "--resume", "a", "b"], "takes one run folder"),
+        (["arxiv-magrpo", "--resume", "nope"], "'nope' does not exist"),
+        (["runs/old"], "add --resume"),
+        (["arxiv-magrpo", "--out", "runs/full"], "already holds a run"),
+        (["arxiv-magrpo", "--out", "bad.yaml"], "is a file"),
+        (["arxiv-magrpo", "env.tasks=nope.jsonl"], "there is no file 'nope.jsonl'"),
+        (["arxiv-magrpo", "env.lenght=3"], "Did you mean 'length'?"),
+        (["arxiv-magrpo", "env.id=arxive-v0"], "Did you mean 'arxiv-v0'?"),
+        (["arxiv-magrpo", "algorithm.name=magrop"], "magrop"),
+        (["arxiv-magrpo", "algorithm.group_size=1"], "group_size"),
+        (["arxiv-magrpo", "policy.model=random", "eval.tasks=sample[:2]"], "random"),
+        (["arxiv-magrpo", "policy.model=/no/such", "eval.tasks=sample[:2]"], "/no/such"),
+    ],
+)
+def test_mistakes_are_one_line_before_any_work(palaver, arguments, says):
+    Path("bad.yaml").write_text("train: [unclosed", encoding="utf-8")
+    started("runs/old")
+    (started("runs/full") / "metrics.jsonl").touch()
+    before = sorted(Path("runs").rglob("*"))
+    ran = palaver("train", *arguments)
+    *notes, error = ran.err.splitlines()
+    assert (ran.code, ran.out) == (2, "")
+    assert error.startswith("error: ")
+    assert says in error
+    assert [note for note in notes if not note.startswith("run folder ")] == []
+    assert sorted(Path("runs").rglob("*")) == before
+
+
+def test_a_new_run_gets_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(time, "strftime", lambda _: "20260102-030405")
+    job = folders.plan("arxiv-magrpo", ["seed=3"], resume=False, out=None)
+    assert (str(job.folder), job.config.seed, job.resume) == ("runs/arxiv-magrpo-20260102-030405", 3, False)
+    job.folder.mkdir(parents=True)
+    assert folders.plan("arxiv-magrpo", [], resume=False, out=None).folder.name == "arxiv-magrpo-20260102-030405-2"
+
+
+def test_the_folder_may_be_named_by_option_or_by_config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert folders.plan("arxiv-magrpo", ["out=there"], resume=False, out=None).folder == Path("there")
+    assert folders.plan("arxiv-magrpo", ["out=there"], resume=False, out=Path("here")).folder == Path("here")
+
+
+def test_resume_means_the_newest_run_of_the_recipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["arxiv-magrpo-20260101-000001", "arxiv-magrpo-20260101-000002", "arxiv-magrpo-qwen3-20260301-000000"]
+    for number, name in enumerate(names):
+        os.utime(started(f"runs/{name}") / "config.yaml", (1000 + number, 1000 + number))
+    job = folders.plan("arxiv-magrpo", [], resume=True, out=None)
+    assert (job.folder.name, job.config.train.steps, job.resume) == (names[1], 7, True)
+
+
+@pytest.mark.parametrize(("recipe", "items"), [("runs/mine", []), ("arxiv-magrpo", ["runs/mine"])])
+def test_resume_of_a_named_run(tmp_path, monkeypatch, recipe, items):
+    monkeypatch.chdir(tmp_path)
+    started("runs/mine")
+    assert folders.plan(recipe, items, resume=True, out=None).folder == Path("runs/mine")
+
+
+def test_resume_of_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CheckpointError, match="it holds no config"):
+        folders.plan("empty", [], resume=True, out=None)
+    with pytest.raises(ConfigError, match="there is no recipe"):
+        folders.plan("empty", [], resume=False, out=None)
+    assert json.dumps(os.listdir()) == '["empty"]'
