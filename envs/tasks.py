@@ -17,7 +17,7 @@ from typing import Any
 from palaver.core import TaskError
 
 _SOURCE = re.compile(r"(?P<name>.*?)(?P<slice>\[[^\[\]]*\])?", re.DOTALL)
-_SLICE = re.compile(r"\[\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(-?\d*)\s*)?\]")
+_SLICE = re.compile(r"\[\s*(-?\d{1,15})?\s*:\s*(-?\d{1,15})?\s*(?::\s*(-?\d{1,15})?\s*)?\]")
 _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 Row = tuple[str, Mapping[str, Any]]  # where it stands ("row 3"), and its fields
 
@@ -90,9 +90,10 @@ def load_tasks(
 
 def _slice(text: str, source: str) -> slice:
     match = _SLICE.fullmatch(text)
-    if match is None or match[3] in ("0", "-0"):
+    bounds = [int(n) if n else None for n in match.groups()] if match else [0, 0, 0]
+    if bounds[2] == 0:
         raise TaskError(f"tasks={source!r} has a bad slice; write it as in Python, for example [:48] or [48:]")
-    return slice(*(int(n) if n not in (None, "", "-") else None for n in match.groups()))
+    return slice(*bounds)
 
 
 def _require(row: Mapping[str, Any], fields: Mapping[str, type], place: str) -> None:

@@ -1,0 +1,34 @@
+"""The committed pages are what the code says; run `python -m palaver.envs.pages` to rewrite them."""
+
+from __future__ import annotations
+
+import pytest
+
+import palaver
+from palaver.envs import pages
+
+
+@pytest.mark.parametrize("id", palaver.specs())
+def test_the_page_is_up_to_date(id):
+    assert (pages.FOLDER / f"{id}.md").read_text(encoding="utf-8") == pages.page(palaver.spec(id))
+
+
+@pytest.mark.parametrize("id", palaver.specs())
+def test_the_page_has_every_part(id):
+    text = pages.page(palaver.spec(id))
+    headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    for part in ("Arguments", "Observation", "Action", "Rewards", "Termination", "Data", "Version history"):
+        assert part in headings
+    for keyword in palaver.spec(id).keywords():
+        assert f"| `{keyword}` |" in text
+
+
+def test_writing_and_checking(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(pages, "FOLDER", tmp_path / "docs")
+    assert pages.main(["--check"]) == 1
+    assert "arxiv-v0.md" in capsys.readouterr().err
+    assert pages.main([]) == 0
+    assert pages.main(["--check"]) == 0
+    (tmp_path / "docs" / "echo-v0.md").write_text("old")
+    assert pages.main(["--check"]) == 1
+    assert "out of date: echo-v0.md;" in capsys.readouterr().err

@@ -1,0 +1,184 @@
+"""Task sets: every source and format, slices, and one clear line for every mistake."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import gzip
+import json
+import pickle
+import sys
+import types
+
+import pytest
+
+from palaver.core import TaskError
+from palaver.envs.tasks import Task, load_tasks
+
+ROWS = [{"id": f"r{n}", "text": f"text {n}\u2028, “quoted”\nline"} for n in range(5)]
+
+
+@pytest.fixture
+def sample(tmp_path):
+    path = tmp_path / "sample.jsonl"
+    path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS) + "\n\n", encoding="utf-8")
+    return path
+
+
+def load(source, sample, **kwargs):
+    return load_tasks(source, sample=sample, fields={"text": str}, **kwargs)
+
+
+def ids(tasks):
+    return [task.id for task in tasks]
+
+
+def write(tmp_path, suffix):
+    path = tmp_path / f"rows{suffix}"
+    plain = suffix.removesuffix(".gz")
+    if plain == ".parquet":
+        arrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(ROWS), path)
+        return path
+    if plain == ".csv":
+        quoted = [row["text"].replace('"', '""') for row in ROWS]
+        lines = ["\ufeffid,text", *(f'{row["id"]},"{text}"' for row, text in zip(ROWS, quoted, strict=True))]
+        raw = "\r\n".join(lines).encode()
+    elif plain == ".json":
+        raw = json.dumps(ROWS).encode()
+    else:
+        raw = "\r\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS).encode()
+    path.write_bytes(gzip.compress(raw) if suffix.endswith(".gz") else raw)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".parquet", ".jsonl.gz", ".json.gz", ".csv.gz"])
+def test_formats(tmp_path, sample, suffix):
+    tasks = load(str(write(tmp_path, suffix)), sample)
+    assert [dict(task.data) for task in tasks] == ROWS
+    assert ids(tasks) == ["r0", "r1", "r2", "r3", "r4"]
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ("", "01234"),
+        ("[:2]", "01"),
+        ("[3:]", "34"),
+        ("[-2:]", "34"),
+        ("[1:4:2]", "13"),
+        ("[::-1]", "43210"),
+        ("[ : 9 ]", "01234"),
+    ],
+)
+def test_slices(sample, part, expected):
+    for source in ("sample", str(sample)):
+        assert "".join(ids(load(source + part, sample))) == "".join(f"r{n}" for n in expected)
+
+
+def test_ids_without_a_field_are_row_numbers_before_slicing(tmp_path, sample):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "a"}\n{"text": "b"}\n{"text": "c", "id": 7}\n{"text": "d", "id": 7}')
+    assert ids(load(f"{path}[1:]", sample)) == ["row-1", "7", "7#row 3"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "names no data"),
+        ("[:3]", "names no data"),
+        ("nowhere.jsonl", "there is no file 'nowhere.jsonl'"),
+        ("sample[5:]", "is empty"),
+        ("sample[3]", "bad slice"),
+        ("sample[a:b]", "bad slice"),
+        ("sample[::0]", "bad slice"),
+        ("sample[:-]", "bad slice"),
+    ],
+)
+def test_bad_sources(sample, source, message):
+    with pytest.raises(TaskError, match=message) as caught:
+        load(source, sample)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "message"),
+    [
+        ("a.txt", b"x", "expected a file that ends with"),
+        ("a.jsonl", b"", "is empty"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": ', "line 2 is not JSON"),
+        ("a.jsonl", b'{"text": "a"}\n[1]', "row 1: expected an object"),
+        ("a.jsonl", b'{"text": "a"}\n{"body": "b"}', "row 1: the field 'text' is missing or empty; it has body"),
+        ("a.jsonl", b'{"text": " "}', "row 0: the field 'text' is missing"),
+        ("a.jsonl", b'{"text": 3}', "row 0: the field 'text' is int, expected str"),
+        ("a.jsonl", b"\xff\xfe", "cannot read"),
+        ("a.json", b'{"text": "a"}', "expected a list"),
+        ("a.json", b"nope", "cannot read"),
+        ("a.csv", b"text\n\n", "is empty"),
+        ("a.csv", b'text\n"open', "cannot read"),
+        ("a.csv", b"body\nx", "the field 'text' is missing"),
+        ("a.jsonl.gz", b"not zipped", "cannot read"),
+        ("a.parquet", b"not arrow", "cannot read"),
+    ],
+)
+def test_bad_files(tmp_path, sample, name, raw, message):
+    (tmp_path / name).write_bytes(raw)
+    with pytest.raises(TaskError, match=message) as caught:
+        load(str(tmp_path / name), sample)
+    assert "\n" not in str(caught.value)
+
+
+def test_hub_names_splits_and_slices(monkeypatch, sample):
+    asked = []
+
+    def load_dataset(name, split):
+        asked.append((name, split))
+        return ROWS
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
+    assert ids(load("hf:some/set", sample)) == ["r0", "r1", "r2", "r3", "r4"]
+    assert ids(load("hf:some/set:validation[1:3]", sample)) == ["r1", "r2"]
+    assert asked == [("some/set", "train"), ("some/set", "validation")]
+
+
+@pytest.mark.parametrize("error", [ConnectionError("no\nnetwork"), FileNotFoundError("gone"), ValueError("split")])
+def test_hub_failures(monkeypatch, sample, error):
+    def load_dataset(name, split):
+        raise error
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
+    with pytest.raises(TaskError, match="check the name, the split and the network") as caught:
+        load("hf:some/set", sample)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["hf:some/set", "rows.parquet"])
+def test_missing_packages(monkeypatch, tmp_path, sample, source):
+    real = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.split(".")[0] in ("datasets", "pyarrow"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    for module in [m for m in sys.modules if m.split(".")[0] in ("datasets", "pyarrow")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr("importlib.import_module", refuse)
+    (tmp_path / "rows.parquet").write_bytes(b"")
+    with pytest.raises(TaskError, match=r"pip install 'palaver\[train\]'"):
+        load(source if source.startswith("hf") else str(tmp_path / source), sample)
+
+
+def test_tasks_are_frozen_and_travel():
+    task = Task("a", {"x": [1]})
+    assert task["x"] == [1]
+    with pytest.raises(AttributeError):
+        task.id = "b"
+    with pytest.raises(TypeError):
+        task.data["x"] = 2
+    assert copy.deepcopy(task) is task
+    assert pickle.loads(pickle.dumps(task)) == task
+    assert {task, Task("a", {"x": [1]})} == {task}
+    assert task != Task("a", {"x": [2]})
+    with pytest.raises(TaskError):
+        Task("", {})
