@@ -39,6 +39,7 @@ class WritingEnv(TextEnv):
         if agents not in (1, 2) or isinstance(agents, bool):
             raise ConfigError(f"agents must be 2, or 1 for the single author, got {agents!r}")
         self.rubric = rubric
+        self.topic: frozenset[str] = frozenset()
         names = self.seats if agents == 2 else (SOLO,)
         super().__init__(names, tasks, render_mode=render_mode, max_length=max_length, source=source)
 
@@ -52,6 +53,7 @@ class WritingEnv(TextEnv):
 
     def opening(self, task: Task) -> dict[str, str]:
         """The prompt of each seat."""
+        self.topic = text.topic_words(self.subject(task), self.rubric.stopwords)
         return {agent: self.prompt(agent, task) for agent in self.agents}
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:
@@ -60,6 +62,7 @@ class WritingEnv(TextEnv):
         texts = (actions[self.seats[0]], actions[self.seats[1]]) if alone is None else paragraphs(alone)
         found = reward.facts(self.rubric, *texts)
         scored = reward.score(self.rubric, found)
+        said = [text.sentences(each) for each in texts]
         parts = scored.gated if self.rubric.gated else scored.ungated
         metrics = {
             **{f"words_{seat}": float(n) for seat, n in zip(self.seats, found.words, strict=True)},
@@ -67,8 +70,8 @@ class WritingEnv(TextEnv):
             "unique_ratio": found.unique or 0.0,
             "jaccard": found.jaccard,
             "transition_kinds": float(len(found.kinds)),
-            "repeated_sentence_share": text.repeated_share(texts),
-            "off_topic_share": text.off_topic_share(texts, self.subject(self.task), self.rubric.stopwords),
+            "repeated_sentence_share": text.repeated_share(said),
+            "off_topic_share": text.off_topic_share(said, self.topic),
             "gated_total": sum(scored.gated.values()),
             "ungated_total": sum(scored.ungated.values()),
         }

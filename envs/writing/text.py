@@ -40,24 +40,30 @@ def sentences(text: str) -> list[str]:
     return [joined for part in _SENTENCE_END.split(text) if (joined := " ".join(words(part)))]
 
 
-def repeated_share(texts: Sequence[str]) -> float:
-    """The share of all sentences that stood already earlier in the same text; 0 without sentences."""
-    count = repeated = 0
-    for text in texts:
-        found = sentences(text)
-        count += len(found)
-        repeated += len(found) - len(set(found))
-    return repeated / count if count else 0.0
+def repeated_share(texts: Sequence[Sequence[str]]) -> float:
+    """The share of all sentences that stood already earlier in the same text; 0 without sentences.
 
-
-def off_topic_share(texts: Sequence[str], source: str, stopwords: Collection[str]) -> float:
-    """The share of all sentences without any topic word of `source`; 0 without sentences.
-
-    Topic words are the words of `source` of at least four letters that are no stop words. A plural s is no difference.
+    Args:
+        texts: the sentences of each text.
     """
-    topic = {_singular(word) for word in content(source, stopwords) if len(word) >= 4}
-    found = [sentence for text in texts for sentence in sentences(text)]
-    off = sum(topic.isdisjoint(_singular(word) for word in sentence.split()) for sentence in found)
+    count = sum(map(len, texts))
+    return (count - sum(len(set(said)) for said in texts)) / count if count else 0.0
+
+
+def topic_words(source: str, stopwords: Collection[str]) -> frozenset[str]:
+    """The words of `source` of at least four letters that are no stop words; a plural s is cut."""
+    return frozenset(_singular(word) for word in content(source, stopwords) if len(word) >= 4)
+
+
+def off_topic_share(texts: Sequence[Sequence[str]], topic: frozenset[str]) -> float:
+    """The share of all sentences without any topic word; 0 without sentences.
+
+    Args:
+        texts: the sentences of each text.
+        topic: see `topic_words`.
+    """
+    found = [sentence for said in texts for sentence in said]
+    off = sum(topic.isdisjoint(map(_singular, sentence.split())) for sentence in found)
     return off / len(found) if found else 0.0
 
 

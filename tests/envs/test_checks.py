@@ -266,6 +266,10 @@ def test_each_check_finds_its_fault(check, broken, message):
     with pytest.raises(AssertionError) as caught:
         check(broken)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("broken", [NoName, RaisesOnBraces, AnswersTheDead])
+def test_the_whole_contract_finds_faults_too(broken):
     with pytest.raises(AssertionError):
         checks.check(broken)
 

@@ -6,6 +6,8 @@ import json
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import palaver
 from palaver.core import ConfigError, Message
@@ -27,19 +29,23 @@ def test_words_and_sentences():
     assert text.jaccard({"a"}, set()) == 0.0
 
 
+def said(*texts):
+    return [text.sentences(each) for each in texts]
+
+
 def test_repeated_share_counts_within_each_text():
     # text 1: a, b, a; text 2: a — one of four was said before in the same text
-    assert text.repeated_share(["A. B. a!", "A."]) == 1 / 4
-    assert text.repeated_share(["", "..."]) == 0.0
-    assert text.repeated_share(["A. A. A. A."]) == 3 / 4
+    assert text.repeated_share(said("A. B. a!", "A.")) == 1 / 4
+    assert text.repeated_share(said("", "...")) == 0.0
+    assert text.repeated_share(said("A. A. A. A.")) == 3 / 4
 
 
 def test_off_topic_share():
-    source = "The Rivers carry sand to the sea"
-    # topic words of four letters or more: river, carry, sand; "sea" is too short, "the" a stop word
-    assert text.off_topic_share(["A river is wide. It is nice."], source, stop_list()) == 1 / 2
-    assert text.off_topic_share(["The sea.", "Sands! Carry on."], source, stop_list()) == 1 / 3
-    assert text.off_topic_share([""], source, stop_list()) == 0.0
+    topic = text.topic_words("The Rivers carry sand to the sea", stop_list())
+    assert topic == {"river", "carry", "sand"}  # "sea" is too short, "the" and "to" are stop words
+    assert text.off_topic_share(said("A river is wide. It is nice."), topic) == 1 / 2
+    assert text.off_topic_share(said("The sea.", "Sands! Carry on."), topic) == 1 / 3
+    assert text.off_topic_share(said(""), topic) == 0.0
 
 
 def test_the_lexicon_has_twelve_disjoint_kinds_of_ten_expressions():
@@ -177,6 +183,21 @@ def test_a_misspelt_weight_gets_a_hint():
         palaver.make("arxiv-v0", weights={"lenght": 1.0})
 
 
+@settings(max_examples=60, deadline=None)
+@given(first=st.text(max_size=300), second=st.text(max_size=300))
+def test_any_two_texts_are_scored(first, second):
+    for id in IDS:
+        for match in ("substring", "word"):
+            parts = ENVS[id, match].fork()
+            parts.reset(seed=0)
+            *_, infos = parts.step(dict(zip(parts.possible_agents, (first, second), strict=True)))
+            metrics = infos[parts.possible_agents[0]]["metrics"]
+            assert 0.0 <= metrics["gated_total"] <= metrics["ungated_total"] + 1e-12 <= 2.98 + 1e-9
+            assert 0.0 <= metrics["repeated_sentence_share"] < 1.0
+            assert 0.0 <= metrics["off_topic_share"] <= 1.0
+
+
+ENVS = {(id, match): palaver.make(id, match=match, length=[1, 30]) for id in IDS for match in ("substring", "word")}
 SEATS = [
     *((arxiv_prompts.opening, seat, ("T", "A. B.")) for seat in ("background", "method", "writer")),
     *((tldr_prompts.opening, seat, ("POST: x",)) for seat in ("concise", "detailed", "writer")),
