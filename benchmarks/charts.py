@@ -138,6 +138,18 @@ def main_panel(run: Run, max_reward: float | None) -> str:
     return svg(drawing, "reward", "Reward over training steps")
 
 
+def measured(run: Run) -> list[Panel]:
+    """A small drawing of each measurement that is not reward and not 0 throughout."""
+    drawn = []
+    for key, name in _names(run, "metric/").items():
+        if any(run.series(key)[1]):
+            drawing = figure(4.9, 2.3)
+            draw_lines(drawing.add_subplot(), run, PAGE, {key: name})
+            title = _heading(label(name))
+            drawn.append(Panel(title, "", svg(drawing, f"measured{len(drawn)}", "A measurement over training steps")))
+    return drawn
+
+
 def panels(run: Run) -> list[Panel]:
     """The smaller drawings, in the order of the page; those without data are left out."""
     agents = run.agents
@@ -148,7 +160,6 @@ def panels(run: Run) -> list[Panel]:
         ("Gradient norm", "Before clipping, by agent.", _of(agents, "grad_norm")),
         ("KL to the start", "How far a policy has moved from its first weights.", _of(agents, "kl")),
         ("Learning rate", "After warm-up and schedule.", _of(agents, "lr")),
-        *((_heading(name), "Measured, not rewarded.", {key: name}) for key, name in _names(run, "metric/").items()),
         ("Tokens per second", "Sampled tokens over the time of a step.", {"tokens_per_s": "tokens/s"}),
         (
             "Groups without a signal",

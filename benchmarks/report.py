@@ -75,6 +75,7 @@ def page(run: Run, n_samples: int) -> dict[str, Any]:
         "figures": key_figures(run),
         "curve": Markup(charts.main_panel(run, limit)) if run.train or run.evals else None,
         "panels": [(panel.title, panel.note, Markup(panel.svg)) for panel in charts.panels(run)],
+        "measured": [(panel.title, Markup(panel.svg)) for panel in charts.measured(run)],
         "tables": comparison(run),
         "samples": samples(run, n_samples),
         "config_text": clean(run.config_text),

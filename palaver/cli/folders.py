@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from palaver.cli.recipes import rows
 from palaver.cli.values import check_pairs
 from palaver.core import CheckpointError, ConfigError, nearest
 from palaver.trainers.config import RunConfig, load, recipes
@@ -69,7 +70,20 @@ def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: 
     if not (folder / CONFIG).is_file():
         what = "is not a run folder: it holds no config.yaml" if folder.is_dir() else "does not exist"
         raise CheckpointError(f"cannot resume: {str(folder)!r} {what}")
-    return Job(recipe, overrides, load(str(folder / CONFIG), list(overrides)), folder, resume=True)
+    config = load(str(folder / CONFIG))
+    _refuse_changes(config, load(str(folder / CONFIG), list(overrides)), folder)
+    return Job(recipe, overrides, config, folder, resume=True)
+
+
+def _refuse_changes(saved: RunConfig, asked: RunConfig, folder: Path) -> None:
+    """A resumed run keeps its config, so that its metrics are those of a run that was never stopped."""
+    kept = {key: value for key, value, *_ in rows(saved)}
+    for key, wish, *_ in rows(asked):
+        if kept.get(key) != wish:
+            raise ConfigError(
+                f"a resumed run keeps its config: {key} is {kept.get(key)} there, not {wish}; leave {key} out, "
+                f"or start anew from {str(folder / CONFIG)!r}"
+            )
 
 
 def newest(recipe: str, runs: Path = RUNS) -> Path:

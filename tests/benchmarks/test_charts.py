@@ -23,14 +23,18 @@ def test_the_window_is_a_tenth_of_the_run_within_bounds():
 def test_panels_show_what_there_is(fabricate):
     titles = [panel.title for panel in charts.panels(read(fabricate()))]
     assert titles == [
-        "Reward components", "Tokens per utterance", "Loss", "Gradient norm", "KL to the start", "Off topic",
+        "Reward components", "Tokens per utterance", "Loss", "Gradient norm", "KL to the start",
         "Tokens per second", "Seconds per step",
     ]  # fmt: skip
 
 
+def test_measurements_are_drawn_apart(fabricate):
+    assert [panel.title for panel in charts.measured(read(fabricate()))] == ["Off topic"]
+
+
 def test_drawings_are_xml_with_page_colours_and_no_ids_in_common(fabricate):
     run = read(fabricate())
-    drawings = [charts.main_panel(run, 3.0), *(panel.svg for panel in charts.panels(run))]
+    drawings = [charts.main_panel(run, 3.0), *(panel.svg for panel in charts.panels(run) + charts.measured(run))]
     ids: list[str] = []
     for drawing in drawings:
         ElementTree.fromstring(drawing)

@@ -115,6 +115,16 @@ def test_resume_of_a_named_run(tmp_path, monkeypatch, recipe, items):
     assert folders.plan(recipe, items, resume=True, out=None).folder == Path("runs/mine")
 
 
+def test_a_resumed_run_keeps_its_config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    started("runs/mine")
+    assert folders.plan("runs/mine", ["train.steps=7"], resume=True, out=None).config.train.steps == 7
+    with pytest.raises(ConfigError, match=r"keeps its config: train\.steps is 7 there, not 9"):
+        folders.plan("runs/mine", ["train.steps=9"], resume=True, out=None)
+    with pytest.raises(ConfigError, match=r"keeps its config: env\.gated is None there, not False"):
+        folders.plan("runs/mine", ["env.gated=false"], resume=True, out=None)
+
+
 def test_resume_of_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
