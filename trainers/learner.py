@@ -37,7 +37,7 @@ class Stats:
         loss: the weighted sum of token losses, KL included.
         grad_norm: before clipping.
         kl: mean over trained tokens of the k3 estimate, 0 without a reference.
-        drift: largest |log-prob now - log-prob at sampling| over trained tokens; rounding only, where data is fresh.
+        drift: largest |log-prob now - log-prob at sampling| over this process's tokens; rounding only on fresh data.
         rows: utterances that paid anything.
         lr: of this step.
     """
@@ -103,7 +103,8 @@ class Learner:
         )
         paying = [row for row in mine if self.reference is not None or table.advantage[row] != 0]
         rate = learning_rate(self.config.optim, step, self.config.train.steps)
-        if self.world.total(len(paying))[0] == 0:
+        count_paying = int(self.world.total(len(paying))[0])
+        if count_paying == 0:
             return Stats(0.0, 0.0, 0.0, 0.0, 0, rate)
         self.optimizer.zero_grad(set_to_none=True)
         totals = torch.zeros(3, dtype=torch.float64)  # loss, kl, tokens
@@ -114,7 +115,7 @@ class Learner:
             drift = max(drift, gap)
         norm = self._step(rate, paying)
         value, kl_sum, count = self.world.total(*totals.tolist())
-        return Stats(value, norm, kl_sum / max(1.0, count), drift, len(paying), rate)
+        return Stats(value, norm, kl_sum / max(1.0, count), drift, count_paying, rate)
 
     def _backward(
         self, table: Table, batch: Sequence[int], loss: Loss, weights: Sequence[float]

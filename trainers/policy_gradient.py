@@ -93,10 +93,11 @@ class Loop:
         tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
         a = config.algorithm
         plan = Plan(a.group_size, a.joint, a.turns, a.stop_above)
-        seed = stable_seed(config.seed, "rollout", step, self.world.rank)
+        mine = self.world.deal(list(enumerate(tasks)))
         episodes = rollout(
-            self.env, self.team, self.world.deal(tasks), plan,
-            sampling=self.sampling(), seed=seed, workers=config.train.workers,
+            self.env, self.team, [task for _, task in mine], plan,
+            sampling=self.sampling(), seed=stable_seed(config.seed, "rollout", step), workers=config.train.workers,
+            places=[place for place, _ in mine],
         )  # fmt: skip
         rolled = time.perf_counter()
         table = fill(tabulate(episodes), self.algorithm, a)

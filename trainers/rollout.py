@@ -70,6 +70,7 @@ def rollout(
     sampling: Mapping[str, Sampling],
     seed: int,
     workers: int = 1,
+    places: Sequence[int] | None = None,
 ) -> list[Episode]:
     """Play every task with G joint actions per branching point.
 
@@ -84,12 +85,14 @@ def rollout(
         sampling: agent -> how it samples.
         seed: of every draw.
         workers: threads that step environments.
+        places: the tasks' places in a batch that several processes share; 0, 1, ... if none.
 
     Returns:
         One episode per leaf, in order of task and branch. Turns and utterances that leaves have in common are the same
         records, told by `Turn.node` and by (`Turn.group`, agent, `Turn.choice`).
     """
-    live = [_open(env, task, place, seed) for place, task in enumerate(tasks)]
+    numbers = range(len(tasks)) if places is None else places
+    live = [_open(env, task, place, seed) for place, task in zip(numbers, tasks, strict=True)]
     done: list[_Branch] = []
     with ThreadPoolExecutor(max_workers=workers) as pool:
         while live:

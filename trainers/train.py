@@ -86,7 +86,8 @@ def _run(
     try:
         with _bar(config, done, console, shown=world.is_main) as report, _patient() as interrupted:
             loop = Loop(config, row, env, eval_env, team, learners, world, sinks, folder, clock, report, interrupted)
-            _status(folder, "running", done)
+            if sinks:
+                _status(folder, "running", done)
             done = loop.run(done)
             status = "done" if done == config.train.steps else "interrupted"
     finally:

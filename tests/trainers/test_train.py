@@ -14,7 +14,7 @@ import pytest
 
 from palaver.core import CheckpointError, ConfigError, PolicyError
 from palaver.trainers import checkpoint
-from palaver.trainers.config import RunConfig, load, parse
+from palaver.trainers.config import RunConfig, dump, load, parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.toys import register_toy, save_model
@@ -93,7 +93,7 @@ train(load(sys.argv[1]), Path(sys.argv[2]), resume=sys.argv[3] == "resume")
 """
 
 
-@pytest.mark.parametrize("after", [1, 3, 5])
+@pytest.mark.parametrize("after", [1, pytest.param(3, marks=pytest.mark.slow), 5])
 def test_a_killed_run_resumes_number_for_number(model, finished, tmp_path, after):
     """kill -9 at a moment after the given step was logged; the resumed metrics equal the uninterrupted ones."""
     folder = tmp_path / "killed"
@@ -207,6 +207,26 @@ def test_weights_and_biases_offline_keeps_one_id_across_resumes(model, tmp_path,
     assert offline
     assert all(name.endswith(first) for name in offline)
     assert list((folder / "tb").glob("events*"))
+
+
+@pytest.mark.parametrize("kind", [pytest.param("separate", marks=pytest.mark.slow), "shared"])
+def test_two_processes_do_what_one_does(model, tmp_path, kind):
+    """Tasks dealt to two gloo processes: the same rewards, and losses equal up to the order of summation."""
+    recipe = tmp_path / "recipe.yaml"
+    run = config(model, team={"kind": kind}, train={"steps": 3, "prompts_per_step": 4}, eval={"n": 0})
+    recipe.write_text(dump(run), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    command = [*launch, str(script), str(recipe), str(tmp_path / "two"), "fresh"]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+    one, two = numbers(train(run, tmp_path / "one")), numbers(tmp_path / "two")
+    assert len(one) == len(two) == 3
+    for a, b in zip(one, two, strict=True):
+        assert a["reward/mean"] == pytest.approx(b["reward/mean"], rel=1e-9)
+        for name in ("a/loss", "b/loss", "a/grad_norm", "b/rows", "groups/zero_advantage", "return/mean"):
+            assert a[name] == pytest.approx(b[name], rel=1e-4, abs=1e-6), name
 
 
 def test_learning(model, tmp_path):
