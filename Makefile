@@ -1,0 +1,63 @@
+# `make demo` and `make test` need Python 3.11+ and nothing else: each makes the virtual environment $(VENV) and installs
+# into it on first use, and again when pyproject.toml or constraints.txt has changed.
+
+VENV ?= .venv
+# a Python of 3.11 or newer; empty: the first one found
+PYTHON ?=
+# test processes
+JOBS ?= 2
+# passed on: `make demo ARGS="seed=1"`, `make test ARGS="tests/envs -x"`
+ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# one thread per test process, so that processes do not fight for cores; nothing is fetched from a hub
+TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
+PARALLEL := -n $(JOBS) --dist worksteal
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint install clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed-demo  ## train two tiny agents on arxiv-v0 and show what they learned: runs/demo-TIME
+	@$(BIN)/palaver train arxiv-magrpo --out "runs/demo-$$(date +%Y%m%d-%H%M%S)" $(ARGS)
+
+test: $(VENV)/.installed-dev  ## run the tests, under 10 minutes on 2 cores
+	@$(TEST) $(PARALLEL) -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.installed-dev  ## run the tests, the slow ones too
+	@$(TEST) $(PARALLEL) $(ARGS)
+
+lint: $(VENV)/.installed-dev  ## ruff and mypy --strict
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+install: $(VENV)/.installed-dev  ## make the environment with everything a developer needs
+	@echo "Ready: source $(BIN)/activate"
+
+clean:  ## remove the environment, caches and builds; runs/ stays
+	@rm -rf $(VENV) build dist palaver.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch goes first and alone: a resolver that meets it as somebody's dependency may choose another build
+$(VENV)/.installed-%: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "Installing palaver[$*] into $(VENV): a minute or more the first time ..."
+	@$(PIP) install -qq -c constraints.txt torch
+	@$(PIP) install -qq -c constraints.txt -e '.[$*]'
+	@touch $@
+	@echo "Installed."
+
+$(VENV)/.made:
+	@for python in $(or $(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python); do \
+	  if "$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "Making the virtual environment $(VENV) with $$("$$python" --version)"; \
+	    "$$python" -m venv $(VENV) && touch $@ && exit 0; \
+	    exit 1; \
+	  fi; \
+	done; \
+	echo "Palaver needs Python 3.11 or newer with venv; found: $$($(or $(PYTHON),python3) --version 2>&1)." >&2; \
+	echo "Install one (Debian: apt-get install python3 python3-venv), or name it: make PYTHON=/path/to/python3.11 ..." >&2; \
+	exit 1
