@@ -1,0 +1,120 @@
+"""The order of imports is one-directional, nothing heavy loads early, and the wings are never global packages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.running import run
+from tests.architecture.source import ROOT, WINGS, files, imports, module, unit
+
+BELOW = {
+    "core": set(),
+    "registry": {"core"},
+    "envs": {"core", "registry"},
+    "agents": {"core"},
+    "trainers": {"core", "registry", "envs", "agents"},
+    "benchmarks": {"core", "registry", "envs", "agents", "trainers"},
+    "cli": {"core", "registry", "envs", "agents", "trainers", "benchmarks"},
+}
+
+
+def test_the_order_of_imports():
+    wrong = []
+    for path in files():
+        here = unit(module(path))
+        for name in imports(path):
+            if name.split(".")[0] == "palaver" and unit(name) not in BELOW[here] | {here}:
+                wrong.append(f"{path} ({here}) imports {name}")
+    assert wrong == []
+
+
+def test_the_order_has_no_circle():
+    placed: set[str] = set()
+    while len(placed) < len(BELOW):
+        free = {name for name, below in BELOW.items() if below <= placed} - placed
+        assert free, f"a circle among {set(BELOW) - placed}"
+        placed |= free
+    assert "agents" not in BELOW["envs"]
+    assert "envs" not in BELOW["agents"]
+
+
+def test_nothing_imports_a_wing_by_its_bare_name():
+    everything = [*files(), *(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py"))]
+    assert [f"{path}: {name}" for path in everything for name in imports(path) if name.split(".")[0] in WINGS] == []
+
+
+@pytest.mark.parametrize(
+    "line", ["import agents", "from envs import base", "import trainers.train", "from benchmarks import x"]
+)
+def test_the_linter_refuses_bare_wings(line):
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--no-cache", "--select=TID251", "--stdin-filename=envs/x.py", "-"],
+        input=f"{line}\n", cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "TID251" in done.stdout
+    assert "import palaver." in done.stdout
+
+
+def test_torch_is_not_needed_to_play():
+    code = """
+import sys
+for heavy in ("torch", "transformers", "matplotlib", "datasets", "tensorboard", "accelerate"):
+    sys.modules[heavy] = None  # importing it raises
+import palaver
+for id in palaver.specs():
+    env = palaver.make(id)
+    env.reset(seed=0)
+    env.step({agent: "hello" for agent in env.agents})
+    print(id)
+"""
+    assert {"arxiv-v0", "tldr-v0", "echo-v0"} <= set(run("-c", code).split())
+
+
+def test_every_environment_module_loads_without_torch():
+    names = [module(path) for path in files() if path.parts[0] == "envs"]
+    code = f"""
+import importlib, sys
+sys.modules["torch"] = None
+for name in {names!r}:
+    importlib.import_module(name)
+print(len({names!r}))
+"""
+    assert run("-c", code) == f"{len(names)}\n"
+
+
+def test_the_command_line_starts_without_torch():
+    code = (
+        "import sys, palaver.cli, palaver.trainers.config; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
+    )
+    assert run("-c", code) == "False False\n"
+
+
+def test_wings_are_not_global_packages(tmp_path):
+    code = f"from importlib.util import find_spec; print([w for w in {WINGS!r} if find_spec(w)])"
+    assert run("-c", code, cwd=tmp_path) == "[]\n"
+
+
+def test_another_distribution_keeps_its_name(tmp_path):
+    """`agents` is the import name of a well-known distribution; in our repository it must still be theirs."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").write_text("whose = 'theirs'\n")
+    code = "import agents, palaver.agents.policy as ours; print(agents.whose, ours.__name__)"
+    assert run("-c", code, cwd=ROOT, path=tmp_path) == "theirs palaver.agents.policy\n"
+
+
+def test_spawned_workers_import(tmp_path):
+    script = tmp_path / "spawn.py"
+    script.write_text(
+        "import multiprocessing\n"
+        "def work(id):\n"
+        "    import palaver\n"
+        "    return palaver.make(id).metadata['name']\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        print(pool.map(work, ['echo-v0']))\n"
+    )
+    assert run(str(script), cwd=tmp_path) == "['echo_v0']\n"
