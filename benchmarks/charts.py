@@ -60,6 +60,8 @@ def draw_reward(ax: Axes, run: Run, theme: Theme, max_reward: float | None = Non
             textcoords="offset points", ha="right", va="top", fontsize=8.5, color=theme.muted,
         )  # fmt: skip
         ax.set_ylim(top=max_reward * 1.06)
+    if ax.dataLim.y0 >= 0:
+        ax.set_ylim(bottom=-0.02 * ax.get_ylim()[1])  # room for points that lie on 0
     dress(ax, theme)
     legend(ax, theme)
 
@@ -140,7 +142,7 @@ def main_panel(run: Run, max_reward: float | None) -> str:
 
 def measured(run: Run) -> list[Panel]:
     """A small drawing of each measurement that is not reward and not 0 throughout."""
-    drawn = []
+    drawn: list[Panel] = []
     for key, name in _names(run, "metric/").items():
         if any(run.series(key)[1]):
             drawing = figure(4.9, 2.3)
