@@ -59,7 +59,7 @@ class Engine:
         self.end_ids = end_ids
         self.decode = decode
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
         """One sample per row, in order.
 

@@ -1,6 +1,8 @@
 """Drawing tokens: temperature, then top-k, then top-p, then an inverse-CDF draw from a uniform number given per row.
 
-Nothing here sorts the vocabulary unless the nucleus really spans it. Draws run over token ids in ascending order, not
+The vocabulary is long and an operation over it is what a step costs, so: one exponential pass serves both kinds of
+log-probability, the largest logits are found among the blocks that hold them, and nothing is sorted unless the nucleus
+really spans more than a few hundred tokens. Draws run over token ids in ascending order, not
 over probabilities in descending order: a rounding difference between two batches then moves the draw by no more than
 itself, while a swap of two nearly equal candidates in a sorted list would change the token.
 """
@@ -15,7 +17,8 @@ from torch import Tensor
 
 from palaver.core import Sampling
 
-FIRST_NUCLEUS = 64
+NUCLEUS_GUESSES = (64, 512)
+BLOCK = 256  # tokens of the vocabulary summed before the first half of a draw
 _MASK64 = (1 << 64) - 1
 
 
@@ -54,24 +57,38 @@ class Sampler:
 
 def draw(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor, Tensor]:
     """`Sampler.draw` for rows that share one `Sampling`."""
-    total = logits.logsumexp(-1)
-    if sampling.temperature == 0:
-        best, ids = logits.max(-1)
-        return ids, best - total, torch.zeros_like(best)
-    vocabulary = logits.shape[-1]
-    if 0 < sampling.top_k < vocabulary:
-        values, candidates = logits.topk(sampling.top_k, -1)
-        weights = (values.double() / sampling.temperature).softmax(-1)
-        ids, drawn = _draw_among(candidates, _nucleus(weights, sampling.top_p), uniform)
-    elif sampling.top_p < 1:
-        weights, candidates = _leading(logits / sampling.temperature, sampling.top_p)
-        ids, drawn = _draw_among(candidates, _nucleus(weights, sampling.top_p), uniform)
+    temperature, top_k, top_p = sampling.temperature, sampling.top_k, sampling.top_p
+    probabilities = logits.softmax(-1)
+    top = logits.amax(-1)
+    total = top - probabilities.amax(-1).log()  # log sum exp z = max z - log max p
+    if temperature == 0:
+        ids = largest(logits, 1)[1][:, 0]
+        return ids, top - total, torch.zeros_like(top)
+    if 0 < top_k < logits.shape[-1]:
+        values, candidates = largest(logits, top_k)
+        weights = (values.double() / temperature).softmax(-1)
+        ids, drawn = _draw_among(candidates, _nucleus(weights, top_p), uniform)
     else:
-        scaled = logits if sampling.temperature == 1 else logits / sampling.temperature
-        tempered_total = total if sampling.temperature == 1 else scaled.logsumexp(-1)
-        ids = _invert((scaled - tempered_total[:, None]).exp_().cumsum(-1, dtype=torch.float64), uniform)
-        drawn = scaled.gather(-1, ids[:, None])[:, 0] - tempered_total
+        tempered = probabilities if temperature == 1 else (logits / temperature).softmax(-1)
+        ids, drawn = _draw_nucleus(tempered, uniform, top_p) if top_p < 1 else _draw_all(tempered, uniform)
     return ids, logits.gather(-1, ids[:, None])[:, 0] - total, drawn
+
+
+def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """`values.topk(k)` of (R, V), descending: of the blocks of V, only the k with the largest maxima can hold them."""
+    R, V = values.shape
+    depth = 16 if V < 65536 else 32
+    blocks = V // depth // 64 * 64  # block b holds the elements b, b + blocks, b + 2 blocks, ...
+    if blocks < 4 * k:
+        found = values.topk(k, -1)
+        return found.values, found.indices
+    maxima = values[:, : depth * blocks].unflatten(-1, (depth, blocks)).amax(1)
+    chosen = maxima.topk(k, -1, sorted=False).indices
+    offsets = torch.arange(0, depth * blocks, blocks, device=values.device)
+    rest = torch.arange(depth * blocks, V, device=values.device)
+    members = torch.cat(((chosen[:, :, None] + offsets).flatten(1), rest.expand(R, -1)), -1)
+    best, place = values.gather(-1, members).topk(k, -1)
+    return best, members.gather(-1, place)
 
 
 def _nucleus(weights: Tensor, top_p: float) -> Tensor:
@@ -82,27 +99,57 @@ def _nucleus(weights: Tensor, top_p: float) -> Tensor:
     return weights.masked_fill(before >= top_p, 0.0)
 
 
-def _leading(scaled: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
-    """The leading probabilities (R, k) float64, descending, and their ids, k grown until every row holds top_p."""
-    total = scaled.logsumexp(-1, keepdim=True)
-    vocabulary = scaled.shape[-1]
-    k = min(FIRST_NUCLEUS, vocabulary)
-    while True:
-        values, candidates = scaled.topk(k, -1)
-        weights = (values - total).double().exp()
-        if k == vocabulary or bool((weights.sum(-1) >= top_p).all()):
-            return weights, candidates
-        k = min(k * 8, vocabulary)
+def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
+    """Draw from the nucleus of (R, V): among a few leading tokens if they hold it, else above its lowest probability."""
+    for k in NUCLEUS_GUESSES:
+        if 8 * k <= probabilities.shape[-1]:
+            values, candidates = largest(probabilities, k)
+            weights = values.double()
+            if bool((weights.sum(-1) >= top_p).all()):
+                return _draw_among(candidates, _nucleus(weights, top_p), uniform)
+    kept = probabilities.masked_fill(probabilities < _lowest(probabilities, top_p), 0.0)
+    return _draw_all(kept, uniform)
+
+
+def _lowest(probabilities: Tensor, top_p: float) -> Tensor:
+    """The smallest probability (R, 1) in the nucleus of each row; equal ones are all in it."""
+    if probabilities.device.type == "cpu":
+        ordered = torch.from_numpy(np.sort(probabilities.numpy(), -1)).flip(-1)  # 10 times faster than torch's sort
+    else:
+        ordered = probabilities.sort(-1, descending=True).values
+    before = ordered.cumsum(-1, dtype=torch.float64) - ordered
+    size = (before < top_p).sum(-1, keepdim=True)
+    return ordered.gather(-1, size - 1)
 
 
 def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Ids (R,) drawn from unnormalised weights (R, k) over candidate ids (R, k), and their log-probabilities."""
+    """Ids (R,) drawn from unnormalised weights (R, k) float64 over candidate ids (R, k); their log-probabilities."""
     candidates, order = candidates.sort(-1)
     weights = weights.gather(-1, order)
     cumulative = weights.cumsum(-1)
     place = _invert(cumulative, uniform)[:, None]
     drawn = (weights.gather(-1, place)[:, 0] / cumulative[:, -1]).log().float()
     return candidates.gather(-1, place)[:, 0], drawn
+
+
+def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Ids (R,) drawn from unnormalised weights (R, V), first a block of the vocabulary, then a token of the block."""
+    V = weights.shape[-1]
+    blocks = -(-V // BLOCK)
+    whole = V // BLOCK
+    sums = weights[:, : whole * BLOCK].unflatten(-1, (whole, BLOCK)).sum(-1)
+    if whole < blocks:
+        sums = torch.cat((sums, weights[:, whole * BLOCK :].sum(-1, keepdim=True)), -1)
+    cumulative = sums.double().cumsum(-1)
+    block = _invert(cumulative, uniform)[:, None]
+    share = sums.gather(-1, block).double()
+    # what is left of the uniform number within the block, in [0, 1)
+    within = (uniform[:, None] * cumulative[:, -1:] - cumulative.gather(-1, block) + share) / share
+    members = block * BLOCK + torch.arange(BLOCK, device=weights.device)
+    inside = weights.gather(-1, members.clamp_max(V - 1)).double().masked_fill_(members >= V, 0.0)
+    place = _invert(inside.cumsum(-1), within[:, 0].clamp_(0.0, 1.0 - 2.0**-53))[:, None]
+    drawn = (inside.gather(-1, place) / cumulative[:, -1:])[:, 0].log().float()
+    return members.gather(-1, place)[:, 0], drawn
 
 
 def _invert(cumulative: Tensor, uniform: Tensor) -> Tensor:
