@@ -126,22 +126,16 @@ def _machine() -> Iterator[Finding]:
 
 
 def _caches() -> Iterator[Finding]:
-    folder = cache_folder()
-    models = sorted(path.parent.name for path in folder.glob("**/config.json"))
-    yield Finding("Palaver's cache", str(folder), *_writable(folder))
-    yield Finding(
-        "tiny models made", ", ".join(models) if models else "none yet", "ok", "" if models else "made at first use"
-    )
+    if util.find_spec("torch") is not None:  # the tiny model's own module needs it
+        from palaver.agents.tiny.cache import cache_folder
+
+        folder = cache_folder()
+        made = ", ".join(sorted(path.parent.name for path in folder.glob("tiny/*/config.json")))
+        yield Finding("Palaver's cache", str(folder), *_writable(folder))
+        yield Finding("tiny models made", made or "none yet", "ok", "" if made else "made at first use")
     offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-    yield Finding(
-        "Hugging Face hub", "offline, by HF_HUB_OFFLINE" if offline else "asked when a model or data set is named hf:…"
-    )
-
-
-def cache_folder() -> Path:
-    """Where Palaver keeps what it makes for itself."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "palaver"
+    asked = "asked when a model or data set is named hf:…"
+    yield Finding("Hugging Face hub", "offline, by HF_HUB_OFFLINE" if offline else asked)
 
 
 def _writable(folder: Path) -> tuple[State, str]:
@@ -150,7 +144,7 @@ def _writable(folder: Path) -> tuple[State, str]:
         with tempfile.TemporaryFile(dir=parent):
             return "ok", ""
     except OSError:
-        return "bad", f"{parent} cannot be written; set XDG_CACHE_HOME to a folder that can"
+        return "bad", f"{parent} cannot be written; set PALAVER_CACHE to a folder that can"
 
 
 def _size(count: float) -> str:

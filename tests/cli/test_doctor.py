@@ -28,10 +28,10 @@ def test_a_cache_that_cannot_be_written_is_a_fault(tmp_path, monkeypatch):
     def refuse(dir: object) -> None:
         raise PermissionError
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PALAVER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
     (cache,) = [finding for finding in doctor._caches() if finding.name == "Palaver's cache"]
-    assert (cache.value, cache.state) == (str(tmp_path / "cache" / "palaver"), "bad")
+    assert (cache.value, cache.state) == (str(tmp_path / "cache"), "bad")
 
 
 @pytest.mark.parametrize(("value", "offline"), [("1", True), ("0", False), ("", False)])
