@@ -7,8 +7,6 @@ rounding difference of 1e-7 between batches can in principle move a draw, with a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -16,33 +14,14 @@ from torch import Tensor
 
 from palaver.agents.llm.cache import KeyValues
 from palaver.agents.llm.forward import Forward
+from palaver.agents.llm.rows import Progress, Row, Sample
 from palaver.agents.llm.sampler import Sampler, uniforms
-from palaver.core import PolicyError, Sampling
 
 PREFILL_TOKENS = 16384  # most padded prompt tokens in one forward
 BATCH_COLUMNS = 262144  # most (prompt + answer) tokens whose keys and values are held at once
 BATCH_LOGITS = 1 << 28  # most logits of one step
 LEAVING_SHARE = 0.25  # the batch is packed anew when this share of its rows has finished
 GPU_INTERVAL = 8  # a GPU is asked only every so many steps which rows have finished
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One sample to draw: which prompt, how, and its seed."""
-
-    prompt: int
-    seed: int
-    sampling: Sampling
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What was drawn: ids with the end token where one came, and both log-probabilities of each."""
-
-    token_ids: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    sample_logprobs: tuple[float, ...]
-    finish: Literal["stop", "length"]
 
 
 class Engine:
@@ -73,6 +52,10 @@ class Engine:
                 samples[place] = sample
         return [sample for sample in samples if sample is not None]
 
+    def refresh(self) -> None:
+        """See `Generator.refresh`."""
+        self.forward.refresh()
+
     def _batches(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> Iterator[list[int]]:
         """Places of rows that run together: rows of like length where one batch cannot hold all."""
         order = sorted(range(len(rows)), key=lambda place: (len(prompts[rows[place].prompt]), place))
@@ -91,8 +74,11 @@ class Engine:
             yield batch
 
 
+_EMPTY = Sample((), (), (), "stop")
+
+
 class _Batch:
-    """The rows of one batch while they run. `live[b]` is the row at place b of the batch."""
+    """The rows that run together."""
 
     def __init__(self, engine: Engine, prompts: Sequence[Sequence[int]], rows: list[Row]) -> None:
         self.engine = engine
@@ -101,10 +87,7 @@ class _Batch:
         self.order = sorted(range(len(rows)), key=lambda place: (groups[rows[place].sampling], rows[place].prompt))
         self.rows = [rows[place] for place in self.order]
         self.prompts = {row.prompt: prompts[row.prompt] for row in self.rows}
-        self.tokens: list[list[int]] = [[] for _ in self.rows]
-        self.finish: list[Literal["stop", "length"] | None] = [None] * len(self.rows)
-        self.live = list(range(len(self.rows)))
-        self.records: list[tuple[list[int], np.ndarray]] = []
+        self.progress = Progress(self.rows, engine.end_ids, engine.decode)
         self.limit = max(row.sampling.max_tokens for row in self.rows)
 
     def run(self) -> list[Sample]:
@@ -113,6 +96,8 @@ class _Batch:
         logits, store = self._prefill()
         sampler = Sampler([row.sampling for row in self.rows])
         uniform = self._uniforms()
+        progress = self.progress
+        live = list(range(len(self.rows)))  # live[b] is the row at place b of the batch
         interval = 1 if forward.device.type == "cpu" else GPU_INTERVAL
         pending: list[Tensor] = []
         drawn: list[Tensor] = []
@@ -121,20 +106,25 @@ class _Batch:
             pending.append(ids)
             drawn += (logprobs, sample_logprobs)
             if len(pending) == interval or step + 1 == self.limit:
-                keep = self._look(pending)
+                for taken in torch.stack(pending).tolist():
+                    progress.take(live, taken)
                 pending = []
-                if len(keep) <= (1 - LEAVING_SHARE) * len(self.live):
-                    self._record(drawn)
+                keep = [place for place, row in enumerate(live) if progress.finish[row] is None]
+                if len(keep) <= (1 - LEAVING_SHARE) * len(live):
+                    progress.record(live, drawn)
                     drawn = []
                     if not keep:
                         break
                     kept = torch.tensor(keep, device=forward.device)
-                    self.live = [self.live[place] for place in keep]
+                    live = [live[place] for place in keep]
                     ids, uniform = ids[kept], uniform[:, kept]
                     store.keep(kept)
-                    sampler = Sampler([self.rows[row].sampling for row in self.live])
+                    sampler = Sampler([self.rows[row].sampling for row in live])
             logits = forward.step(ids, store)
-        return self._samples()
+        samples: list[Sample] = [_EMPTY] * len(self.rows)
+        for place, sample in zip(self.order, progress.samples(), strict=True):
+            samples[place] = sample
+        return samples
 
     def _prefill(self) -> tuple[Tensor, KeyValues]:
         forward = self.engine.forward
@@ -162,51 +152,6 @@ class _Batch:
         """(limit, R): drawn before the first step, so that a row's numbers do not depend on its company."""
         numbers = np.stack([uniforms(row.seed, self.limit) for row in self.rows], 1)
         return torch.from_numpy(numbers).to(self.engine.forward.device)
-
-    def _look(self, pending: list[Tensor]) -> list[int]:
-        """Take the new ids, mark rows that ended, return the places that go on."""
-        for ids in torch.stack(pending).tolist():
-            for row, token in zip(self.live, ids, strict=True):
-                if self.finish[row] is None:
-                    self.tokens[row].append(token)
-                    self.finish[row] = self._ended(row, token)
-        return [place for place, row in enumerate(self.live) if self.finish[row] is None]
-
-    def _ended(self, row: int, token: int) -> Literal["stop", "length"] | None:
-        sampling = self.rows[row].sampling
-        tokens = self.tokens[row]
-        if token in self.engine.end_ids or (sampling.stop and self._stopped(tokens, sampling.stop)):
-            return "stop"
-        return "length" if len(tokens) >= sampling.max_tokens else None
-
-    def _stopped(self, tokens: list[int], stop: tuple[str, ...]) -> bool:
-        """Whether the last token completed a stop string. A token adds a byte or more, so a short tail is enough."""
-        reach = max(len(string.encode()) for string in stop) + 8
-        tail = self.engine.decode(tokens[-reach:])
-        return any(string in tail for string in stop)
-
-    def _record(self, drawn: list[Tensor]) -> None:
-        """Keep the log-probabilities of the steps since the batch was last packed: (steps, 2, R)."""
-        values = torch.stack(drawn).view(len(drawn) // 2, 2, -1)
-        self.records.append((self.live, values.cpu().numpy()))
-
-    def _samples(self) -> list[Sample]:
-        logprobs: list[list[np.ndarray]] = [[] for _ in self.rows]
-        for live, values in self.records:
-            for place, row in enumerate(live):
-                logprobs[row].append(values[:, :, place])
-        samples: list[Sample] = [_EMPTY] * len(self.rows)
-        for row, place in enumerate(self.order):
-            tokens = self.tokens[row]
-            both = np.concatenate(logprobs[row])[: len(tokens)]
-            if not np.isfinite(both).all():
-                raise PolicyError("the model's probabilities are not finite; its weights have diverged or are damaged")
-            finish = self.finish[row] or "length"
-            samples[place] = Sample(tuple(tokens), tuple(both[:, 0].tolist()), tuple(both[:, 1].tolist()), finish)
-        return samples
-
-
-_EMPTY = Sample((), (), (), "stop")
 
 
 def _prefill_parts(prompts: dict[int, Sequence[int]]) -> Iterator[list[int]]:

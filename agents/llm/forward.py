@@ -1,4 +1,4 @@
-"""What the engine needs of a model, and the way to have it from any causal LM of transformers."""
+"""What the engine needs of a model, found for any causal LM of transformers that attends to all earlier tokens."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache
 
 from palaver.agents.llm.cache import KeyValues, LayerStates, as_library_cache
-
-# layers whose state is not the keys and values of all earlier tokens
-_FULL = {"full_attention", None}
-_PADDED_BY_MASK = ("alibi", "position_bias")
+from palaver.agents.llm.dense_decoder import DenseDecoder
 
 
 class Forward(Protocol):
@@ -29,7 +26,7 @@ class Forward(Protocol):
         ...
 
     def prefill(self, ids: Tensor, lengths: Sequence[int]) -> tuple[Tensor, LayerStates]:
-        """Right-padded prompts (U, P) to logits after each one's last token (U, V) and per-layer states (U, h, P, d)."""
+        """Right-padded prompts (U, P) to logits after each one's last token (U, V), and layer states (U, h, P, d)."""
         ...
 
     def step(self, ids: Tensor, store: KeyValues) -> Tensor:
@@ -97,24 +94,55 @@ def copy_weights(source: nn.Module, target: nn.Module) -> None:
                 old.copy_(new)
 
 
+def find_forward(model: Any, dtype: torch.dtype) -> tuple[Forward | None, str]:
+    """The fastest forward that serves this model, or None and the reason why there is none."""
+    if DenseDecoder.supports(model):
+        return DenseDecoder(model, dtype), ""
+    reason = unservable(model)
+    if reason:
+        return None, reason
+    forward = LibraryForward(model, dtype)
+    return (forward, "") if _agrees(forward) else (None, "its cache or positions work in another way")
+
+
 def unservable(model: Any) -> str:
     """Why the own engine cannot serve this model, "" if it can, judged by its config and its forward's signature."""
     config = model.config
     if getattr(config, "is_encoder_decoder", False):
         return "it is an encoder-decoder"
-    if not getattr(model, "_supports_attention_backend", True) and getattr(model, "_is_stateful", False):
-        return "it keeps a recurrent state"
     if getattr(model, "_is_stateful", False):
         return "it keeps a recurrent state"
-    layers = getattr(config, "layer_types", None) or [None]
-    if not set(layers) <= _FULL:
-        return f"it has layers of the kind {sorted(set(layers) - _FULL)[0]!r}"
-    if getattr(config, "layer_types", None) is None and getattr(config, "sliding_window", None):
+    layers = getattr(config, "layer_types", None)
+    if layers and set(layers) != {"full_attention"}:
+        return f"it has layers of the kind {min(set(layers) - {'full_attention'})!r}"
+    if not layers and getattr(config, "sliding_window", None):
         return "it attends through a sliding window"
-    if any(getattr(config, name, False) for name in _PADDED_BY_MASK):
-        return "its positions depend on the attention mask"
     known = inspect.signature(model.forward).parameters
-    for name in ("position_ids", "past_key_values", "logits_to_keep"):
-        if name not in known:
-            return f"its forward has no argument {name!r}"
-    return ""
+    missing = [name for name in ("position_ids", "past_key_values", "logits_to_keep") if name not in known]
+    return f"its forward has no argument {missing[0]!r}" if missing else ""
+
+
+@torch.inference_mode()
+def _agrees(forward: LibraryForward) -> bool:
+    """Whether two prompts of different lengths, decoded together, give the logits of each alone.
+
+    Catches what configs do not tell: positions taken from the mask (ALiBi), caches of another layout.
+    """
+    device = forward.device
+    training = forward.model.training
+    forward.model.eval()
+    texts = [[1, 2, 3, 4, 5], [3, 1]]
+    padded = torch.tensor([texts[0], [3, 1, 0, 0, 0]], device=device)
+    try:
+        _, layers = forward.prefill(padded, [5, 2])
+        store = KeyValues([5, 2], 6, device, forward.dtype)
+        store.place(layers, torch.arange(2, device=device), torch.arange(2, device=device))
+        found = forward.step(torch.tensor([2, 2], device=device), store)
+        alone = [forward.model(input_ids=torch.tensor([[*t, 2]], device=device)).logits[:, -1] for t in texts]
+    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, NotImplementedError):
+        return False
+    finally:
+        forward.model.train(training)
+    expected = torch.cat(alone).float()
+    tolerance = (1e-3 if forward.dtype == torch.float32 else 5e-2) * float(expected.std())
+    return bool((found - expected).abs().max() <= tolerance)

@@ -82,7 +82,7 @@ def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if blocks < 4 * k:
         found = values.topk(k, -1)
         return found.values, found.indices
-    maxima = values[:, : depth * blocks].unflatten(-1, (depth, blocks)).amax(1)
+    maxima = values[:, : depth * blocks].view(R, depth, blocks).amax(1)
     chosen = maxima.topk(k, -1, sorted=False).indices
     offsets = torch.arange(0, depth * blocks, blocks, device=values.device)
     rest = torch.arange(depth * blocks, V, device=values.device)
@@ -100,7 +100,7 @@ def _nucleus(weights: Tensor, top_p: float) -> Tensor:
 
 
 def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
-    """Draw from the nucleus of (R, V): among a few leading tokens if they hold it, else above its lowest probability."""
+    """Draw from the nucleus of (R, V): among a few leading tokens if they hold it, else down to its lowest one."""
     for k in NUCLEUS_GUESSES:
         if 8 * k <= probabilities.shape[-1]:
             values, candidates = largest(probabilities, k)
@@ -137,7 +137,7 @@ def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     V = weights.shape[-1]
     blocks = -(-V // BLOCK)
     whole = V // BLOCK
-    sums = weights[:, : whole * BLOCK].unflatten(-1, (whole, BLOCK)).sum(-1)
+    sums = weights[:, : whole * BLOCK].view(-1, whole, BLOCK).sum(-1)
     if whole < blocks:
         sums = torch.cat((sums, weights[:, whole * BLOCK :].sum(-1, keepdim=True)), -1)
     cumulative = sums.double().cumsum(-1)

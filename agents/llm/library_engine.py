@@ -1,0 +1,109 @@
+"""Generation by transformers' own `generate`: the reference, and the fallback for what the own engine cannot serve.
+
+The library runs the model, its cache and its masks. The draw is ours, as a logits processor that leaves only the drawn
+token for the library's greedy choice, because the library draws from one global generator and cannot give a row a seed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+
+from palaver.agents.llm.forward import copy_weights
+from palaver.agents.llm.rows import Progress, Row, Sample
+from palaver.agents.llm.sampler import Sampler, uniforms
+
+
+class LibraryEngine:
+    """See `palaver.agents.llm.rows.Generator`. One batch, left-padded; finished rows stay in it."""
+
+    def __init__(
+        self, model: nn.Module, dtype: torch.dtype, end_ids: frozenset[int], decode: Callable[[Sequence[int]], str]
+    ) -> None:
+        self.master = model
+        self.model: Any = model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)
+        self.end_ids = end_ids
+        self.decode = decode
+
+    def refresh(self) -> None:
+        """See `Generator.refresh`."""
+        if self.model is not self.master:
+            copy_weights(self.master, self.model)
+
+    @torch.no_grad()
+    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
+        """See `Generator.generate`."""
+        if not rows:
+            return []
+        order = sorted(range(len(rows)), key=lambda place: repr(rows[place].sampling))
+        chosen = [rows[place] for place in order]
+        progress = Progress(chosen, self.end_ids, self.decode)
+        device = next(self.model.parameters()).device
+        ids, mask = _left_padded([prompts[row.prompt] for row in chosen], device)
+        watch = _Watch(progress, device)
+        plain = GenerationConfig(
+            max_new_tokens=max(row.sampling.max_tokens for row in chosen), do_sample=False, pad_token_id=0, num_beams=1
+        )
+        own, self.model.generation_config = self.model.generation_config, GenerationConfig()  # no hidden defaults
+        try:
+            self.model.generate(
+                ids,
+                attention_mask=mask,
+                generation_config=plain,
+                logits_processor=LogitsProcessorList([watch.processor]),
+                stopping_criteria=StoppingCriteriaList([watch]),
+            )
+        finally:
+            self.model.generation_config = own
+        progress.record(range(len(chosen)), watch.processor.drawn)
+        samples = progress.samples()
+        by_place = dict(zip(order, samples, strict=True))
+        return [by_place[place] for place in range(len(rows))]
+
+
+class _Draw(LogitsProcessor):  # type: ignore[misc]
+    """Keeps the drawn token of each row and forbids all others."""
+
+    def __init__(self, rows: Sequence[Row], device: torch.device) -> None:
+        self.sampler = Sampler([row.sampling for row in rows])
+        limit = max(row.sampling.max_tokens for row in rows)
+        self.uniform = torch.from_numpy(np.stack([uniforms(row.seed, limit) for row in rows], 1)).to(device)
+        self.drawn: list[Tensor] = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Scores (R, V) of the next token."""
+        del input_ids
+        ids, *logprobs = self.sampler.draw(scores.float(), self.uniform[len(self.drawn) // 2])
+        self.drawn += logprobs
+        return torch.full_like(scores, float("-inf")).scatter_(1, ids[:, None], 0.0)
+
+
+class _Watch(StoppingCriteria):  # type: ignore[misc]
+    """Tells the library which rows have ended, by the same rules as the own engine."""
+
+    def __init__(self, progress: Progress, device: torch.device) -> None:
+        self.progress = progress
+        self.device = device
+        self.processor = _Draw(progress.rows, device)
+
+    def __call__(self, input_ids: Tensor, scores: Tensor, **kwargs: Any) -> Tensor:
+        """Input ids (R, so far), the token just drawn included."""
+        del scores, kwargs
+        self.progress.take(range(len(input_ids)), input_ids[:, -1].tolist())
+        return torch.tensor([finish is not None for finish in self.progress.finish], device=self.device)
+
+
+def _left_padded(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    width = max(map(len, texts))
+    ids = np.zeros((len(texts), width), dtype=np.int64)
+    mask = np.zeros_like(ids)
+    for row, text in enumerate(texts):
+        ids[row, width - len(text) :] = text
+        mask[row, width - len(text) :] = 1
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)

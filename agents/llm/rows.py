@@ -1,0 +1,102 @@
+"""The rows of a generation: what is asked of one, what comes of it, and which are finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaver.core import PolicyError, Sampling
+
+Finish = Literal["stop", "length"]
+_TAIL = 8  # tokens beyond a stop string's bytes that are decoded to find it
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sample to draw: which prompt, its seed, and how."""
+
+    prompt: int
+    seed: int
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was drawn: ids with the end token where one came, and both log-probabilities of each."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    sample_logprobs: tuple[float, ...]
+    finish: Finish
+
+
+class Generator(Protocol):
+    """Draws rows from a model."""
+
+    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
+        """One sample per row, in order."""
+        ...
+
+    def refresh(self) -> None:
+        """Take over the model's weights after they changed."""
+        ...
+
+
+class Progress:
+    """The tokens of every row so far and how each ended."""
+
+    def __init__(self, rows: Sequence[Row], end_ids: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
+        self.rows = rows
+        self.end_ids = end_ids
+        self.decode = decode
+        self.tokens: list[list[int]] = [[] for _ in rows]
+        self.finish: list[Finish | None] = [None] * len(rows)
+        self._records: list[tuple[Sequence[int], np.ndarray]] = []
+
+    def take(self, live: Sequence[int], ids: Sequence[int]) -> None:
+        """One new token for each of the rows in `live`; those that had ended ignore theirs."""
+        for row, token in zip(live, ids, strict=True):
+            if self.finish[row] is None:
+                self.tokens[row].append(token)
+                self.finish[row] = self._ended(row, token)
+
+    def record(self, live: Sequence[int], drawn: Sequence[Tensor]) -> None:
+        """Log-probabilities of some steps of the rows in `live`: plain, sampled, plain, sampled, ... each (R,)."""
+        values = torch.stack(list(drawn)).view(len(drawn) // 2, 2, -1)
+        self._records.append((live, values.cpu().numpy()))
+
+    def samples(self) -> list[Sample]:
+        """One per row.
+
+        Raises:
+            PolicyError: a probability is not finite.
+        """
+        parts: list[list[np.ndarray]] = [[] for _ in self.rows]
+        for live, values in self._records:
+            for place, row in enumerate(live):
+                parts[row].append(values[:, :, place])
+        samples = []
+        for tokens, logprobs, finish in zip(self.tokens, parts, self.finish, strict=True):
+            both = np.concatenate(logprobs)[: len(tokens)]
+            if not np.isfinite(both).all():
+                raise PolicyError("the model's probabilities are not finite; its weights have diverged or are damaged")
+            plain, sampled = both.T.tolist()
+            samples.append(Sample(tuple(tokens), tuple(plain), tuple(sampled), finish or "length"))
+        return samples
+
+    def _ended(self, row: int, token: int) -> Finish | None:
+        sampling, tokens = self.rows[row].sampling, self.tokens[row]
+        if token in self.end_ids or (sampling.stop and self._stopped(tokens, sampling.stop)):
+            return "stop"
+        return "length" if len(tokens) >= sampling.max_tokens else None
+
+    def _stopped(self, tokens: list[int], stop: tuple[str, ...]) -> bool:
+        """Whether the last token completed a stop string. A token adds a byte or more, so a short tail is enough."""
+        reach = max(len(string.encode("utf-8", "replace")) for string in stop) + _TAIL
+        tail = self.decode(tokens[-reach:])
+        return any(string in tail for string in stop)
