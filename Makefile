@@ -45,8 +45,8 @@ clean:  ## remove the environment, caches and builds; runs/ stays
 # torch goes first and alone: a resolver that meets it as somebody's dependency may choose another build
 $(VENV)/.installed-%: $(VENV)/.made pyproject.toml constraints.txt
 	@echo "Installing palaver[$*] into $(VENV): a minute or more the first time ..."
-	@$(PIP) install -qq -c constraints.txt torch
-	@$(PIP) install -qq -c constraints.txt -e '.[$*]'
+	@$(PIP) install -qq --no-compile -c constraints.txt torch
+	@$(PIP) install -qq --no-compile -c constraints.txt -e '.[$*]'
 	@touch $@
 	@echo "Installed."
 
