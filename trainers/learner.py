@@ -171,13 +171,16 @@ class Learner:
 
 
 def micro_batches(table: Table, rows: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
-    """Rows of like length together, longest first, at most `most_tokens` padded tokens each (or one row)."""
-    length = {row: len(table.utterances[row].prompt_ids) + len(table.utterances[row].token_ids) for row in rows}
+    """Rows with one prompt together, long prompts first, at most `most_tokens` padded tokens each (or one row)."""
+    said = table.utterances
+    length = {row: len(said[row].prompt_ids) + len(said[row].token_ids) for row in rows}
+    longest = 0
     batch: list[int] = []
-    for row in sorted(rows, key=lambda row: (-length[row], row)):
-        if batch and length[batch[0]] * (len(batch) + 1) > most_tokens:
+    for row in sorted(rows, key=lambda row: (-len(said[row].prompt_ids), said[row].prompt_ids, row)):
+        longest = max(longest, length[row])
+        if batch and longest * (len(batch) + 1) > most_tokens:
             yield batch
-            batch = []
+            batch, longest = [], length[row]
         batch.append(row)
     if batch:
         yield batch

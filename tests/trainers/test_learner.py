@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -110,15 +111,18 @@ def test_micro_batches_change_nothing():
             assert torch.allclose(value, other[name], atol=1e-6), name
 
 
-def test_micro_batches_hold_every_row_once_longest_first():
+def test_micro_batches_hold_every_row_once_and_keep_prompts_together():
     table = sampled({"a": policy(0), "b": policy(1)})
     rows = list(range(len(table)))
     batches = list(micro_batches(table, rows, 120))
     assert sorted(r for b in batches for r in b) == rows
     length = [len(u.prompt_ids) + len(u.token_ids) for u in table.utterances]
-    assert all(len(b) == 1 or length[b[0]] * len(b) <= 120 for b in batches)
-    assert [length[b[0]] for b in batches] == sorted((length[b[0]] for b in batches), reverse=True)
+    assert all(len(b) == 1 or max(length[r] for r in b) * len(b) <= 120 for b in batches)
     assert len(batches) > 1
+    whole = next(micro_batches(table, rows, 10**6))
+    prompts = [table.utterances[r].prompt_ids for r in whole]
+    assert len(prompts) == len(rows)
+    assert sum(a != b for a, b in itertools.pairwise(prompts)) == len(set(prompts)) - 1
 
 
 def test_log_probs_of_the_table_are_those_of_sampling():

@@ -1,0 +1,96 @@
+"""Answers to one prompt in one sequence: the prompt is computed once for all of them.
+
+    [prompt | answer 1 | answer 2 | ... ]     positions of every answer go on from the prompt's end
+
+A mask lets an answer see the prompt and itself and none of its siblings, so that hidden states are those of separate
+sequences up to rounding. With G answers of T tokens to a prompt of P tokens it replaces G(P + T) tokens by P + GT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+LONGEST = 2048  # tokens of one packed sequence: beyond, attention over siblings costs more than the prompt it saves
+WORTH = 0.8  # pack where the padded tokens fall below this share
+PROMPT, PADDING = 0, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A batch of B packed sequences of W tokens, and where each answer token is predicted.
+
+    Attributes:
+        ids: (B, W).
+        positions: (B, W).
+        segment: (B, W) 0 on the prompt, 1, 2, ... on the answers, -1 on padding.
+        row: (n,) the packed sequence of every answer token, answers in the order given.
+        place: (n,) the place of the token before it.
+        tokens: (n,) the answer tokens.
+    """
+
+    ids: np.ndarray
+    positions: np.ndarray
+    segment: np.ndarray
+    row: np.ndarray
+    place: np.ndarray
+    tokens: np.ndarray
+
+
+def worth_packing(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> bool:
+    """Whether packing saves enough to pay for its mask."""
+    shared = _sequences(prompts, answers)
+    if len(shared) == len(prompts):
+        return False
+    padded = len(prompts) * max(len(p) + len(a) for p, a in zip(prompts, answers, strict=True))
+    packed = len(shared) * max(len(prompts[group[0]]) + sum(len(answers[k]) for k in group) for group in shared)
+    return packed < WORTH * padded
+
+
+def pack(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Packed:
+    """Lay out R prompts (equal ones together) and their answers."""
+    shared = _sequences(prompts, answers)
+    width = max(len(prompts[group[0]]) + sum(len(answers[k]) for k in group) for group in shared)
+    ids, positions = (np.zeros((len(shared), width), dtype=np.int64) for _ in range(2))
+    segment = np.full((len(shared), width), PADDING, dtype=np.int64)
+    rows: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(prompts)
+    places = list(rows)
+    for number, group in enumerate(shared):
+        prompt = prompts[group[0]]
+        start = len(prompt)
+        ids[number, :start], positions[number, :start], segment[number, :start] = prompt, np.arange(start), PROMPT
+        for label, k in enumerate(group, 1):
+            end = start + len(answers[k])
+            ids[number, start:end], segment[number, start:end] = answers[k], label
+            positions[number, start:end] = len(prompt) + np.arange(len(answers[k]))
+            rows[k] = np.full(end - start, number)
+            places[k] = np.concatenate([[len(prompt) - 1], np.arange(start, end - 1)])[: end - start]
+            start = end
+    tokens = np.concatenate([np.asarray(answer, dtype=np.int64) for answer in answers])
+    return Packed(ids, positions, segment, np.concatenate(rows), np.concatenate(places).astype(np.int64), tokens)
+
+
+def attention_mask(segment: Tensor) -> Tensor:
+    """(B, 1, W, W), true where a place may look: at or before itself, in the prompt or in its own segment."""
+    here, there = segment[:, :, None], segment[:, None, :]
+    earlier = torch.ones(segment.shape[1], segment.shape[1], dtype=torch.bool, device=segment.device).tril()
+    return (earlier & ((there == PROMPT) | (there == here)))[:, None]
+
+
+def _sequences(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Which answers share a packed sequence."""
+    shared: list[list[int]] = []
+    open_: dict[tuple[int, ...], tuple[list[int], int]] = {}
+    for k, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
+        key = tuple(prompt)
+        group, length = open_.get(key, ([], 0))
+        if not group or length + len(answer) > LONGEST:
+            group, length = [], len(prompt)
+            shared.append(group)
+        group.append(k)
+        open_[key] = (group, length + len(answer))
+    return shared

@@ -1,0 +1,76 @@
+"""Answers that share a prompt's sequence have the log-probabilities and gradients of answers on their own."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from palaver.agents.llm import logprob, packing
+from palaver.agents.llm.logprob import response_logprobs
+from tests.models import tiny_gpt2, tiny_llama, tiny_qwen3
+
+PROMPTS = [[5, 6, 7, 8, 9, 10, 11, 12]] * 3 + [[20, 21, 22, 23, 24, 25]] * 2
+ANSWERS = [[30, 31, 1], [32], [33, 34, 35, 36], [40, 41], [42, 43, 1]]
+
+
+def test_the_layout_is_as_drawn():
+    packed = packing.pack([[7, 8], [9], [7, 8]], [[1, 2], [3], [4, 5]])
+    assert packed.ids.tolist() == [[7, 8, 1, 2, 4, 5], [9, 3, 0, 0, 0, 0]]
+    assert packed.positions.tolist() == [[0, 1, 2, 3, 2, 3], [0, 1, 0, 0, 0, 0]]
+    assert packed.segment.tolist() == [[0, 0, 1, 1, 2, 2], [0, 1, -1, -1, -1, -1]]
+    assert packed.tokens.tolist() == [1, 2, 3, 4, 5]
+    assert packed.row.tolist() == [0, 0, 1, 0, 0]
+    assert packed.place.tolist() == [1, 2, 0, 1, 4]
+
+
+def test_an_answer_sees_the_prompt_and_itself():
+    mask = packing.attention_mask(torch.tensor([[0, 0, 1, 2, 2, -1]]))[0, 0].int().tolist()
+    assert mask == [
+        [1, 0, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0, 0],
+        [1, 1, 1, 0, 0, 0],
+        [1, 1, 0, 1, 0, 0],
+        [1, 1, 0, 1, 1, 0],
+        [1, 1, 0, 0, 0, 1],
+    ]
+
+
+def test_worth():
+    assert packing.worth_packing(PROMPTS, ANSWERS)
+    assert not packing.worth_packing([[1, 2], [3, 4]], [[1], [2]])
+    assert not packing.worth_packing([[1], [1]], [[1] * 50, [2] * 50])
+
+
+def test_a_long_group_is_cut():
+    prompts, answers = [[1] * 100] * 5, [[2] * 900] * 5
+    packed = packing.pack(prompts, answers)
+    assert packed.ids.shape == (3, 1900)
+    assert np.bincount(packed.row).tolist() == [1800, 1800, 900]
+
+
+@pytest.mark.parametrize("build", [tiny_qwen3, tiny_llama, tiny_gpt2])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_values_and_gradients_are_those_of_separate_sequences(build, temperature, monkeypatch):
+    together, alone = build(3), build(3)
+    weights = torch.linspace(-1, 1, 20).reshape(5, 4)
+    packed, mask = response_logprobs(together, PROMPTS, ANSWERS, temperature)
+    assert logprob._PARTS[together].packs
+    (packed * weights).sum().backward()
+    monkeypatch.setattr(logprob, "worth_packing", lambda *_: False)
+    padded, same = response_logprobs(alone, PROMPTS, ANSWERS, temperature)
+    (padded * weights).sum().backward()
+    assert torch.equal(mask, same)
+    assert torch.allclose(packed, padded, atol=2e-5)
+    for (name, one), two in zip(together.named_parameters(), alone.parameters(), strict=True):
+        assert torch.allclose(one.grad, two.grad, atol=1e-4, rtol=1e-3), name
+
+
+def test_a_model_that_ignores_the_mask_is_not_packed():
+    model = copy.deepcopy(tiny_qwen3(1))
+    forward = model.model.forward
+    model.model.forward = lambda **kw: forward(**{k: v for k, v in kw.items() if k != "attention_mask"})
+    response_logprobs(model, PROMPTS, ANSWERS)
+    assert not logprob._PARTS[model].packs
