@@ -61,7 +61,7 @@ def response_logprobs(
     if not sum(counts):
         return torch.zeros(mask.shape, device=device), mask_here
     parts = _parts(model)
-    if parts is not None and parts.packs and worth_packing(prompt_ids, token_ids):
+    if parts is not None and parts.packs and worth_packing(prompt_ids, token_ids, parts.head.in_features):
         values = _packed(parts, prompt_ids, token_ids, temperature, device)
     else:
         values = _padded(model, parts, prompt_ids, token_ids, temperature, device)

@@ -39,9 +39,13 @@ def test_an_answer_sees_the_prompt_and_itself():
 
 
 def test_worth():
-    assert packing.worth_packing(PROMPTS, ANSWERS)
-    assert not packing.worth_packing([[1, 2], [3, 4]], [[1], [2]])
-    assert not packing.worth_packing([[1], [1]], [[1] * 50, [2] * 50])
+    assert packing.worth_packing(PROMPTS, ANSWERS, 32)
+    assert not packing.worth_packing([[1, 2], [3, 4]], [[1], [2]], 32)
+    assert not packing.worth_packing([[1], [1]], [[1] * 50, [2] * 50], 32)
+    # two prompts of 300 with four answers of 256 each: padded 8*556*(6H + 278), packed 2*1324*(6H + 1324)
+    long = [[1] * 300] * 4 + [[2] * 300] * 4, [[3] * 256] * 8
+    assert not packing.worth_packing(*long, 128)  # 4.65e6 against 5.54e6
+    assert packing.worth_packing(*long, 1024)  # 28.6e6 against 19.8e6
 
 
 def test_a_long_group_is_cut():
