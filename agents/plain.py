@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
+from palaver.clean import clean
 from palaver.core import Conversation, PolicyError, Request, Utterance, stable_seed
 
 WORDS = (
@@ -87,7 +88,7 @@ class HumanPolicy:
             if message.role == "assistant":
                 break
             shown.append(message.content)
-        body = Text("\n\n".join(reversed(shown)))
+        body = Text(clean("\n\n".join(reversed(shown))))
         self.console.print(Panel(body, title=Text(request.agent), title_align="left"))
         try:
             return self.console.input("your answer> ", markup=False)

@@ -37,6 +37,7 @@ class Engine:
         self.forward = forward
         self.end_ids = end_ids
         self.decode = decode
+        self.interval = 1 if forward.device.type == "cpu" else GPU_INTERVAL
 
     @torch.inference_mode()
     def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
@@ -98,14 +99,13 @@ class _Batch:
         uniform = self._uniforms()
         progress = self.progress
         live = list(range(len(self.rows)))  # live[b] is the row at place b of the batch
-        interval = 1 if forward.device.type == "cpu" else GPU_INTERVAL
         pending: list[Tensor] = []
         drawn: list[Tensor] = []
         for step in range(self.limit):
             ids, logprobs, sample_logprobs = sampler.draw(logits, uniform[step])
             pending.append(ids)
             drawn += (logprobs, sample_logprobs)
-            if len(pending) == interval or step + 1 == self.limit:
+            if len(pending) == self.engine.interval or step + 1 == self.limit:
                 for taken in torch.stack(pending).tolist():
                     progress.take(live, taken)
                 pending = []

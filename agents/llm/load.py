@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from huggingface_hub import constants, try_to_load_from_cache
-from huggingface_hub.errors import HFValidationError
+from huggingface_hub.errors import HFValidationError, StrictDataclassError
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as library_logging
 
 from palaver.core import PolicyError
 
 HUB_TIMEOUT_S = 5.0
-_FAILURES = (OSError, ValueError, KeyError, ImportError, RuntimeError, TypeError, AttributeError, SafetensorError)
+_BUILT_IN = (OSError, ValueError, KeyError, ImportError, RuntimeError, TypeError, AttributeError)
+_FAILURES = (*_BUILT_IN, SafetensorError, StrictDataclassError)
 
 
 def pick_device(name: str) -> torch.device:
@@ -45,23 +48,41 @@ def load_pretrained(source: str, device: torch.device) -> tuple[nn.Module, Any]:
     """
     local = _is_local(source)
     keywords: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
-    quiet = logging.getLogger("transformers.modeling_utils")
-    level = quiet.level
-    quiet.setLevel(logging.ERROR)  # what it warns of (weights it had to invent) is an error below
     try:
-        model, report = AutoModelForCausalLM.from_pretrained(
-            source, dtype=torch.float32, output_loading_info=True, **keywords
-        )
-        tokenizer = AutoTokenizer.from_pretrained(source, **keywords)
+        with quiet():  # what the library warns of (weights it had to invent) is an error below
+            model, report = AutoModelForCausalLM.from_pretrained(
+                source, dtype=torch.float32, output_loading_info=True, **keywords
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source, **keywords)
     except _FAILURES as error:
         raise PolicyError(f"cannot load the model {source!r}: {_one_line(error)}") from error
-    finally:
-        quiet.setLevel(level)
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
         raise PolicyError(f"the model {source!r} lacks {len(missing)} of its weights, among them {missing[0]!r}")
+    if not _reads_letters(tokenizer):
+        raise PolicyError(f"the model {source!r} comes without a tokenizer that can read ordinary text")
     model.to(device).eval()
     return model, tokenizer
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bars and no warnings of transformers, which would break into a run's own display."""
+    level, bars = library_logging.get_verbosity(), library_logging.is_progress_bar_enabled()
+    library_logging.set_verbosity_error()
+    library_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        library_logging.set_verbosity(level)
+        if bars:
+            library_logging.enable_progress_bar()
+
+
+def _reads_letters(tokenizer: Any) -> bool:
+    """False for the empty tokenizer that the library makes up where a folder has none."""
+    ids = tokenizer.encode("abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ", add_special_tokens=False)
+    return any(token != tokenizer.unk_token_id for token in ids)
 
 
 def _is_local(source: str) -> bool:

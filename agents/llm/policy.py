@@ -13,7 +13,7 @@ from torch import nn
 from palaver.agents.llm.engine import Engine
 from palaver.agents.llm.forward import find_forward
 from palaver.agents.llm.library_engine import LibraryEngine
-from palaver.agents.llm.load import load_pretrained, pick_device
+from palaver.agents.llm.load import load_pretrained, pick_device, quiet
 from palaver.agents.llm.options import ModelOptions
 from palaver.agents.llm.render import Renderer
 from palaver.agents.llm.rows import Generator, Row, Sample
@@ -97,8 +97,9 @@ class LLMPolicy:
 
     def save(self, folder: Path | str) -> None:
         """Write model and tokenizer in the ordinary format of transformers."""
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        with quiet():
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
 
     def _generator(self) -> Generator:
         """The engine that serves this model, by the options and by what the own one can do."""

@@ -118,7 +118,7 @@ def _lowest(probabilities: Tensor, top_p: float) -> Tensor:
     else:
         ordered = probabilities.sort(-1, descending=True).values
     before = ordered.cumsum(-1, dtype=torch.float64) - ordered
-    size = (before < top_p).sum(-1, keepdim=True)
+    size = (before < top_p).sum(-1, keepdim=True).clamp_min_(1)
     return ordered.gather(-1, size - 1)
 
 
@@ -134,10 +134,10 @@ def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[T
 
 def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """Ids (R,) drawn from unnormalised weights (R, V), first a block of the vocabulary, then a token of the block."""
-    V = weights.shape[-1]
+    R, V = weights.shape
     blocks = -(-V // BLOCK)
     whole = V // BLOCK
-    sums = weights[:, : whole * BLOCK].view(-1, whole, BLOCK).sum(-1)
+    sums = weights[:, : whole * BLOCK].view(R, whole, BLOCK).sum(-1)
     if whole < blocks:
         sums = torch.cat((sums, weights[:, whole * BLOCK :].sum(-1, keepdim=True)), -1)
     cumulative = sums.double().cumsum(-1)
@@ -149,7 +149,7 @@ def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     inside = weights.gather(-1, members.clamp_max(V - 1)).double().masked_fill_(members >= V, 0.0)
     place = _invert(inside.cumsum(-1), within[:, 0].clamp_(0.0, 1.0 - 2.0**-53))[:, None]
     drawn = (inside.gather(-1, place) / cumulative[:, -1:])[:, 0].log().float()
-    return members.gather(-1, place)[:, 0], drawn
+    return members.gather(-1, place)[:, 0].clamp_max_(V - 1), drawn
 
 
 def _invert(cumulative: Tensor, uniform: Tensor) -> Tensor:
@@ -157,4 +157,4 @@ def _invert(cumulative: Tensor, uniform: Tensor) -> Tensor:
     # dividing makes the last share exactly 1 > u, so that a place of weight 0 is never taken
     shares = cumulative / cumulative[:, -1:]
     place = torch.searchsorted(shares, uniform[:, None], right=True)[:, 0]
-    return place.clamp_max_(shares.shape[-1] - 1)  # only NaN gets past the last place; the engine reports it
+    return place.clamp_max_(shares.shape[-1] - 1)  # only NaN gets past the last place; `Progress` reports it

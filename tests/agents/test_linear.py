@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from trl.trainer.utils import selective_log_softmax
+
+from palaver.agents.llm import linear
+from palaver.agents.llm.linear import linear_logprobs
+
+KEEP = [0, 1 << 30]  # computed again in the backward pass, or kept
+
+
+def inputs(n: int = 37, hidden: int = 16, vocabulary: int = 101, dtype: torch.dtype = torch.float32, bias: bool = True):
+    generator = torch.Generator().manual_seed(0)
+    shape = {"generator": generator, "dtype": dtype}
+    h = torch.randn(n, hidden, **shape).requires_grad_()
+    w = torch.randn(vocabulary, hidden, **shape).requires_grad_()
+    b = torch.randn(vocabulary, **shape).requires_grad_() if bias else None
+    return h, w, torch.randint(0, vocabulary, (n,), generator=generator), b
+
+
+@pytest.mark.parametrize("keep", KEEP)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_values_and_gradients_equal_the_plain_form(
+    keep: int, bias: bool, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear, "MIN_CHUNK", 8)
+    monkeypatch.setattr(linear, "CHUNK_BYTES", 0)
+    h, w, targets, b = inputs(bias=bias)
+    weights = torch.linspace(-1, 2, len(h))
+    leaves = [leaf for leaf in (h, w, b) if leaf is not None]
+    found = linear_logprobs(h, w, targets, b, temperature, keep)
+    found_gradients = torch.autograd.grad((found * weights).sum(), leaves)
+    logits = (h.double() @ w.double().T + (0 if b is None else b.double())) / temperature
+    expected = logits.log_softmax(-1).gather(1, targets[:, None])[:, 0]
+    expected_gradients = torch.autograd.grad((expected * weights).sum(), leaves)
+    torch.testing.assert_close(found.double(), expected, atol=2e-6, rtol=1e-6)
+    for one, other in zip(found_gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=5e-6, rtol=1e-5)
+    torch.testing.assert_close(found, selective_log_softmax(logits.float(), targets), atol=5e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("keep", KEEP)
+def test_gradcheck(keep: int) -> None:
+    h, w, targets, b = inputs(6, 4, 9, torch.float64)
+    assert torch.autograd.gradcheck(lambda h, w, b: linear_logprobs(h, w, targets, b, 0.8, keep), (h, w, b))
+
+
+def test_a_second_backward_gives_the_same() -> None:
+    h, w, targets, _ = inputs(bias=False)
+    total = linear_logprobs(h, w, targets).sum()
+    first = torch.autograd.grad(total, (h, w), retain_graph=True)
+    second = torch.autograd.grad(total, (h, w))
+    for one, other in zip(first, second, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_frozen_inputs_get_no_gradient() -> None:
+    h, w, targets, _ = inputs(bias=False)
+    linear_logprobs(h, w.detach(), targets).sum().backward()
+    assert h.grad is not None
+    assert w.grad is None
+    with torch.no_grad():
+        assert not linear_logprobs(h, w, targets).requires_grad
+
+
+def test_very_unlikely_and_very_likely_targets_stay_exact() -> None:
+    """p(target) = 1/(1+e^40) and 1 - 2e-9: neither the value nor the gradient is rounded to 0 or infinity."""
+    h = torch.tensor([[1.0], [0.5]], requires_grad=True)
+    w = torch.tensor([[40.0], [0.0]])
+    values = linear_logprobs(h, w, torch.tensor([1, 0]))
+    assert values[0].item() == pytest.approx(-40.0)
+    assert values[1].item() == pytest.approx(-2.0611536e-09, abs=1e-7)
+    values = linear_logprobs(torch.tensor([[400.0]]), w, torch.tensor([1]))
+    assert values.item() == pytest.approx(-16000.0)
+
+
+@pytest.mark.parametrize("keep", KEEP)
+def test_bf16_autocast(keep: int) -> None:
+    """Master weights in fp32, products in bf16: values to bf16's 3 digits, gradients in fp32."""
+    h, w, targets, b = inputs(64, 32, 200)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = linear_logprobs(h, w, targets, b, 1.0, keep)
+    assert found.dtype == torch.float32
+    expected = (h @ w.T + b).log_softmax(-1).gather(1, targets[:, None])[:, 0]
+    assert (found - expected).abs().max() < 0.15
+    one = torch.autograd.grad(found.mean(), (h, w, b))
+    other = torch.autograd.grad(expected.mean(), (h, w, b))
+    for left, right in zip(one, other, strict=True):
+        assert left.dtype == torch.float32
+        assert (left - right).norm() < 0.02 * right.norm()
+
+
+def test_no_tokens() -> None:
+    h, w, targets, b = inputs(0)
+    values = linear_logprobs(h, w, targets, b)
+    values.sum().backward()
+    assert values.shape == (0,)
+    assert w.grad is not None
+    assert not w.grad.any()
