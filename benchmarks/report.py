@@ -16,7 +16,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from palaver.benchmarks import charts, theme
-from palaver.benchmarks.clean import clean, one_line
 from palaver.benchmarks.runs import Run, read
 from palaver.benchmarks.summary import (
     comparison,
@@ -29,6 +28,7 @@ from palaver.benchmarks.summary import (
     wall_time,
 )
 from palaver.benchmarks.views import samples
+from palaver.clean import clean, one_line
 
 HERE = Path(__file__).resolve().parent
 REPORT, CURVE = "report.html", "curve.png"

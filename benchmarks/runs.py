@@ -16,7 +16,6 @@ from typing import Any
 from palaver.core import CheckpointError, ConfigError, Episode
 from palaver.trainers.config import RunConfig, load
 
-LAUNCH = "launch.json"
 STATUS = "status.json"
 
 
@@ -113,7 +112,7 @@ def read(folder: Path | str) -> Run:
         config=config,
         config_text=text,
         state=_first_object(folder / STATUS),
-        launch=_first_object(folder / LAUNCH),
+        launch=_first_object(folder / "launch.json"),
         train=_by_step(lines, "train"),
         evals=_by_step(lines, "eval"),
         notes=tuple(notes),

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from palaver.benchmarks.clean import one_line
+from palaver.clean import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from palaver.benchmarks.clean import clean, one_line
 from palaver.benchmarks.runs import Run
 from palaver.benchmarks.summary import score
+from palaver.clean import clean, one_line
 from palaver.core import Episode, Turn
 
 TEXT_LIMIT = 8_000

@@ -173,7 +173,7 @@ def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
     if path.suffix in {".yaml", ".yml"}:
         if not path.is_file():
             raise ConfigError(f"there is no recipe file {recipe!r}")
-        text = path.read_text(encoding="utf-8")
+        text = _read(path)
     else:
         known = recipes()
         if recipe not in known:
@@ -183,11 +183,21 @@ def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
     if bad:
         raise ConfigError(f"an override is written key=value, got {bad[0]!r}")
     try:
-        merged = OmegaConf.merge(OmegaConf.create(text), OmegaConf.from_dotlist(list(overrides or [])))
+        made = OmegaConf.create(text)
+        if not OmegaConf.is_dict(made):
+            raise ConfigError(f"{recipe}: a recipe is a mapping of sections such as `train: {{steps: 10}}`")
+        merged = OmegaConf.merge(made, OmegaConf.from_dotlist(list(overrides or [])))
         values = OmegaConf.to_container(merged, resolve=True)
-    except (OmegaConfBaseException, YAMLError, ValueError) as error:
+    except (OmegaConfBaseException, YAMLError, ValueError, IndexError) as error:
         raise ConfigError(f"{recipe}: {' '.join(str(error).split())}") from error
     return parse(values)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the recipe {str(path)!r}: {error}") from error
 
 
 def parse(values: Any) -> RunConfig:

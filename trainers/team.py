@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from palaver.agents.factory import make_policy
 from palaver.agents.llm.options import ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
 from palaver.agents.policy import Policy
 from palaver.core import PolicyError, Sampling, nearest
 from palaver.registry import Spec
-from palaver.trainers import checkpoint
 from palaver.trainers.config import RunConfig, parse_file
+
+if TYPE_CHECKING:  # a team without models needs no torch
+    from palaver.agents.llm.policy import LLMPolicy
 
 
 def trainable_team(
@@ -74,6 +76,9 @@ def load_run(folder: Path, agents: Sequence[str], options: ModelOptions) -> dict
         CheckpointError: there is none.
         PolicyError: it was trained for other seats.
     """
+    from palaver.agents.llm.policy import LLMPolicy
+    from palaver.trainers import checkpoint
+
     config = parse_file(folder / "config.yaml")
     options = replace(options, chat=config.policy.chat)
     found, _ = checkpoint.newest(folder)
@@ -93,7 +98,7 @@ def load_run(folder: Path, agents: Sequence[str], options: ModelOptions) -> dict
 
 def _seats(text: str, agents: Sequence[str]) -> dict[str, str]:
     parts = [part.strip() for part in text.split(",")]
-    if len(parts) == 1 and parts[0].partition("=")[0] not in agents:
+    if (len(parts) == 1 and not parts[0].partition("=")[0].isidentifier()) or "=" not in text:
         return dict.fromkeys(agents, parts[0])
     named = {}
     for part in parts:
@@ -120,6 +125,8 @@ def _make(name: str, spec: Spec, options: ModelOptions, source: str, force: bool
 
 
 def _trainable(name: str, spec: Spec, options: ModelOptions, source: str, force: bool) -> LLMPolicy:
+    from palaver.agents.llm.policy import LLMPolicy
+
     policy = _make(name, spec, options, source, force)
     if not isinstance(policy, LLMPolicy):
         raise PolicyError(f"{name!r} has no weights to train; set policy.model to `tiny` or to a causal language model")

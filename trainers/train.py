@@ -33,8 +33,17 @@ from palaver.trainers.sinks import Sinks, read_metrics
 from palaver.trainers.team import model_options, trainable_team
 from palaver.trainers.world import World
 
+LAUNCH = "launch.json"
 
-def train(config: RunConfig, folder: Path, *, resume: bool = False, console: Console | None = None) -> Path:
+
+def train(
+    config: RunConfig,
+    folder: Path,
+    *,
+    resume: bool = False,
+    console: Console | None = None,
+    launch: Mapping[str, Any] | None = None,
+) -> Path:
     """Train a team, or go on training it.
 
     Args:
@@ -42,6 +51,7 @@ def train(config: RunConfig, folder: Path, *, resume: bool = False, console: Con
         folder: where the run is kept.
         resume: go on from the newest sound checkpoint.
         console: where the announcement and the bar go.
+        launch: how the run was started; kept as `launch.json` from its first moment.
 
     Returns:
         The folder. Its `status.json` says `done` or `interrupted`.
@@ -72,6 +82,8 @@ def train(config: RunConfig, folder: Path, *, resume: bool = False, console: Con
     if world.is_main:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.yaml").write_text(dump(config), encoding="utf-8")
+        if launch is not None and not resume:
+            (folder / LAUNCH).write_text(json.dumps(launch) + "\n", encoding="utf-8")
     return _run(config, row, env, eval_env, team, learners, world, folder, done, console)
 
 

@@ -8,10 +8,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from palaver.benchmarks.clean import one_line
 from palaver.benchmarks.runs import Run
 from palaver.benchmarks.summary import Point, comparison, key_figures, max_reward, score, status
 from palaver.benchmarks.views import Side, samples
+from palaver.clean import one_line
 from palaver.cli.output import console, facts, say, table
 
 TEXT_SHOWN = 1200

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from palaver.benchmarks.clean import one_line
+from palaver.clean import one_line
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)

@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
-from palaver.benchmarks.clean import clean
+from palaver.clean import clean
 from palaver.cli import options
 from palaver.cli.output import console, count, say, table
 from palaver.cli.values import choose_task, keywords

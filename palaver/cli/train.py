@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -84,19 +83,17 @@ def _run(job: folders.Job) -> str:
     from palaver.trainers import train as trainer
     from palaver.trainers.learner import NumericalError
 
-    main, launch = folders.is_main_process(), _launch(job)
+    main = folders.is_main_process()
     if main:
         errors.print(Text.assemble("run folder ", (str(job.folder), "bold")), soft_wrap=True)
     try:
-        trainer.train(job.config, job.folder, resume=job.resume)
+        trainer.train(job.config, job.folder, resume=job.resume, launch=_launch(job))
     except NumericalError:
         if main:
-            _note(job, launch)
             finish(job.folder)
         raise
     if not main:
         return ""
-    _note(job, launch)
     finish(job.folder)
     return str(read(job.folder).state.get("status", ""))
 
@@ -140,14 +137,6 @@ def _launch(job: folders.Job) -> dict[str, Any]:
 
     started = time.strftime("%Y-%m-%d %H:%M:%S")
     return {"recipe": job.recipe, "overrides": list(job.overrides), "started": started, **provenance()}
-
-
-def _note(job: folders.Job, launch: dict[str, Any]) -> None:
-    """Keep it in the run folder; a resumed run keeps its first note."""
-    from palaver.benchmarks.runs import LAUNCH
-
-    if not job.resume:
-        (job.folder / LAUNCH).write_text(json.dumps(launch) + "\n", encoding="utf-8")
 
 
 def finish(folder: Path) -> None:
