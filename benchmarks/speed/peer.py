@@ -1,0 +1,95 @@
+"""Runs a peer's benchmark script under the peer's own Python, and measures its updates' memory.
+
+    PEER_PYTHON peer.py [--memory] [--model JSON] [--device D] SCRIPT FLAGS ...
+
+The script must offer `main(flags)`, which prints its report as the last line, one JSON object, and
+`build(args, ...)`, which returns a trainer first; `/work/shared/peer/comlrl_magrpo.py` of this project's workplace is
+one. With `--memory` a last line `{"update_peak_bytes": ...}` follows. Nothing of Palaver is imported: the peer's
+environment need not have it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def main() -> None:
+    """Run the script that the command line names."""
+    parser = argparse.ArgumentParser(description="run a peer's benchmark script")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--model", type=json.loads, help="keywords of a Qwen3Config in place of the script's model")
+    parser.add_argument("--dtype", default="fp32")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("script", type=Path)
+    args, flags = parser.parse_known_args()
+    here = Path(__file__).resolve().parent
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]  # our file names are not theirs
+    watch = _load(here / "peak.py").Watch(args.device)
+    script = _load(args.script)
+    if args.model:
+        _replace_model(script, args.model, args.dtype)
+    _replace_build(script, args.device, watch if args.memory and watch.possible else None)
+    script.main(flags)
+    if args.memory:
+        print(json.dumps({"update_peak_bytes": max(watch.rises) if watch.rises else None}))
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _replace_model(script: ModuleType, keywords: dict[str, Any], dtype: str) -> None:
+    """Let the script build a model of another shape than its flags can name."""
+
+    def build(args: Any, tokenizer: Any, seed: int) -> Any:
+        del args, tokenizer
+        import torch
+        from transformers import Qwen3Config, Qwen3ForCausalLM
+
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(Qwen3Config(**keywords))
+        return model.to(torch.bfloat16) if dtype == "bf16" else model
+
+    script.tiny_qwen3 = build  # type: ignore[attr-defined]
+
+
+def _replace_build(script: ModuleType, device: str, watch: Any) -> None:
+    """Let the script's trainer run on `device`, and `watch` its updates."""
+    build = script.build
+
+    def built(*args: Any, **keywords: Any) -> Any:
+        if device != "cpu":
+            kind = script.MAGRPOConfig
+            keywords["config_cls"] = lambda **given: kind(**{**given, "agent_devices": device})
+        made = build(*args, **keywords)
+        if watch is not None:
+            _watch(made[0], watch)
+        return made
+
+    script.build = built  # type: ignore[attr-defined]
+
+
+def _watch(trainer: Any, watch: Any) -> None:
+    update = trainer._update_from_samples
+
+    def watched(agent: int, samples: Any) -> Any:
+        with watch.update(trainer.agents[agent], trainer.optimizers[agent]):
+            return update(agent, samples)
+
+    trainer._update_from_samples = watched
+
+
+if __name__ == "__main__":
+    main()
