@@ -75,9 +75,9 @@ class AlgorithmConfig(Section):
         "aligned", description="pair candidates by index, or all G^N combinations"
     )
     turns: Literal["tree", "independent"] = Field("tree", description="branch G ways every turn, or only at the first")
-    discount: float = Field(1.0, ge=0, le=1)
+    discount: float = Field(1.0, ge=0, le=1, description="gamma, per turn")
     normalize: Literal["none", "std", "batch"] = Field("none", description="what divides the advantage")
-    std: Literal["population", "unbiased"] = "population"
+    std: Literal["population", "unbiased"] = Field("population", description="squares over G, or over G-1")
     aggregate: Literal["sum", "mean", "token"] = Field(
         "sum", description="log-probs of an utterance summed (paper), averaged per utterance, or per token of the batch"
     )
@@ -87,16 +87,16 @@ class AlgorithmConfig(Section):
 class KLConfig(Section):
     """A pull towards the weights the run started from; 0 is off and costs nothing."""
 
-    coef: float = Field(0.0, ge=0)
-    estimator: Literal["k3"] = "k3"
+    coef: float = Field(0.0, ge=0, description="weight of the term in the loss")
+    estimator: Literal["k3"] = Field("k3", description="exp(d) - d - 1 per token")
 
 
 class OptimConfig(Section):
     """AdamW on fp32 master weights."""
 
-    lr: float = Field(5e-6, gt=0)
-    betas: tuple[float, float] = (0.9, 0.999)
-    weight_decay: float = Field(0.0, ge=0)
+    lr: float = Field(5e-6, gt=0, description="learning rate after warm-up")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="decay of the moments")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled, times the learning rate")
     max_grad_norm: float = Field(1.0, ge=0, description="0 turns clipping off")
     warmup: int = Field(0, ge=0, description="steps of linear warm-up")
     schedule: Literal["constant", "linear", "cosine"] = "constant"
