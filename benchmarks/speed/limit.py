@@ -36,7 +36,8 @@ class Work:
         prefill_flops: the prompts, once each.
         decode_flops: products of all sampled tokens.
         decode_bytes: weights once per decoding step (shared by the rows), and every row's keys and values.
-        update_flops: forward and backward over prompt and answer, the head on answers only.
+        update_flops: forward and backward over answers and, once for all G answers to it, the prompt; the head on
+            answers only.
         optimizer_bytes: weights, gradients and both moments read, all but gradients written.
     """
 
@@ -69,15 +70,16 @@ def work(setting: Setting, prompts: int, prompt_tokens: float, answer_tokens: fl
     attended = s.heads * s.head_dim
     layer = s.hidden * (2 * attended + 2 * s.kv_heads * s.head_dim + 3 * s.inner)
     trunk, head = s.layers * layer, s.hidden * s.vocab
-    rows, width = GROUP * len(AGENTS), prompt_tokens + answer_tokens
+    rows = GROUP * len(AGENTS)
     kept = 2 * s.layers * s.kv_heads * s.head_dim * size  # bytes of one token's keys and values
     seen = answer_tokens * (prompt_tokens + answer_tokens / 2)  # tokens looked at while decoding one answer
     looking = 4 * s.layers * attended  # products for one look at one token: query with key, weight with value
+    prompt = prompt_tokens * 2 * trunk + looking * prompt_tokens**2 / 2
     return Work(
-        prefill_flops=len(AGENTS) * (prompt_tokens * 2 * trunk + looking * prompt_tokens**2 / 2 + 2 * head),
+        prefill_flops=len(AGENTS) * (prompt + 2 * head),
         decode_flops=rows * (answer_tokens * 2 * (trunk + head) + looking * seen),
         decode_bytes=len(AGENTS) * longest * (trunk + head) * size / prompts + rows * seen * kept,
-        update_flops=3 * rows * (width * 2 * trunk + looking * width**2 / 2 + answer_tokens * 2 * head),
+        update_flops=3 * (len(AGENTS) * prompt + rows * (answer_tokens * 2 * (trunk + head) + looking * seen)),
         optimizer_bytes=len(AGENTS) * 7 * 4 * (trunk + head) / prompts,
     )
 
