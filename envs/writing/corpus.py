@@ -1,0 +1,103 @@
+"""What the text generators share: sentences from patterns, a passage of sentences, and which combinations are held out.
+
+A pattern is a sentence in lower case, without its full stop, with choices in brackets and slots in braces:
+`[work|research] on {field} is [new|old]`. Nothing here draws from a data set: every word is in the generators.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from palaver.core import stable_seed
+
+SAMPLE_ROWS = 96
+SAMPLE_SEED = 0
+HELD_OUT = 8  # one combination in so many is kept for tasks; imitation texts never use it
+OPENERS = (
+    "however,",
+    "therefore,",
+    "in addition,",
+    "for example,",
+    "indeed,",
+    "similarly,",
+    "even so,",
+    "at the same time,",
+    "overall,",
+    "finally,",
+)
+ANSWERS = 4  # to each prompt of the imitation texts; they share its computation in training
+ALONE = 0.06  # share of prompts to the single author
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+
+Slots = Mapping[str, str]
+
+
+def fill(pattern: str, slots: Slots, rng: random.Random) -> str:
+    """One wording of a pattern.
+
+    >>> fill("[big] {thing}", {"thing": "dogs"}, random.Random(0))
+    'big dogs'
+    """
+    return _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), pattern).format_map(slots)
+
+
+def sentence(text: str) -> str:
+    """With a capital in front and a full stop behind, unless it ends as a question.
+
+    >>> sentence("rain fell"), sentence("why?")
+    ('Rain fell.', 'Why?')
+    """
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith('?') else '.'}"
+
+
+def passage(patterns: Sequence[str], slots: Slots, count: int, rng: random.Random, opener_rate: float = 0.0) -> str:
+    """`count` sentences of different patterns, all patterns if there are fewer.
+
+    Args:
+        patterns: to choose from.
+        slots: what fills them.
+        count: sentences wanted.
+        rng: draws everything.
+        opener_rate: how often a sentence begins with a transition; none is used twice.
+    """
+    openers = list(OPENERS)
+    rng.shuffle(openers)
+    said = []
+    for pattern in rng.sample(list(patterns), min(count, len(patterns))):
+        opener = f"{openers.pop()} " if openers and rng.random() < opener_rate else ""
+        said.append(sentence(opener + fill(pattern, slots, rng)))
+    return " ".join(said)
+
+
+def in_order(steps: Sequence[Sequence[str]], slots: Slots, rng: random.Random) -> str:
+    """One sentence per step, each from that step's patterns; the pattern "" leaves the step out."""
+    chosen = [rng.choice(patterns) for patterns in steps]
+    return " ".join(sentence(fill(pattern, slots, rng)) for pattern in chosen if pattern)
+
+
+def held_out(*combination: str) -> bool:
+    """Whether a combination of slots belongs to the tasks (true) or to the imitation texts (false)."""
+    return stable_seed("held out", *combination) % HELD_OUT == 0
+
+
+def draw(make: Callable[[random.Random], Slots], keys: Sequence[str], rng: random.Random, tasks: bool) -> Slots:
+    """Slots whose combination of `keys` is held out (`tasks=True`) or not."""
+    while True:
+        slots = make(rng)
+        if held_out(*(slots[key] for key in keys)) == tasks:
+            return slots
+
+
+def uneven_count(rng: random.Random) -> int:
+    """Sentences of an answer: 1 to 9, the middle less often. It ignores what was asked: lengths are left to reward."""
+    return rng.choice((1, 2, 3, 7, 8, 9)) if rng.random() < 0.75 else rng.randint(4, 6)
+
+
+def write_sample(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows as JSON lines."""
+    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")

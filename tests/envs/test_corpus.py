@@ -1,0 +1,173 @@
+"""The text generators: reproducible, in the public schema, disjoint from what the tiny model imitates."""
+
+from __future__ import annotations
+
+import importlib
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+
+import palaver
+from palaver.core import Message
+from palaver.envs.writing import corpus
+from palaver.envs.writing.rules import SPLIT
+
+NAMES = ("arxiv", "tldr")
+TEXT = {"arxiv": "abstract_text", "tldr": "prompt"}
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def module(name):
+    return importlib.import_module(f"palaver.envs.{name}.corpus")
+
+
+def combination(module, text):
+    """The slots of a generated text, read back from its words."""
+    slots = {
+        "palaver.envs.arxiv.corpus": {
+            "field": list(module.FIELDS) if hasattr(module, "FIELDS") else [],
+            "data": [d for data, _, _ in getattr(module, "FIELDS", {}).values() for d in data],
+            "problem": [p for _, problems, _ in getattr(module, "FIELDS", {}).values() for p in problems],
+            "method": getattr(module, "METHODS", ()),
+            "measure": getattr(module, "MEASURES", ()),
+        },
+        "palaver.envs.tldr.corpus": {
+            "who": list(getattr(module, "PEOPLE", ())),
+            "deed": getattr(module, "DEEDS", ()),
+            "since": getattr(module, "TIMES", ()),
+            "tried": getattr(module, "TRIED", ()),
+            "option": getattr(module, "OPTIONS", ()),
+        },
+    }[module.__name__]
+    lowered = text.lower()
+    return tuple(frozenset(v for v in slots[key] if re.search(rf"\b{v.lower()}\b", lowered)) for key in module.KEYS)
+
+
+def test_the_shipped_sample_is_what_the_command_writes(module, tmp_path):
+    assert module.SAMPLE.read_bytes().count(b"\n") == 96
+    corpus.write_sample(tmp_path / "again.jsonl", module.tasks(96, 0))
+    assert (tmp_path / "again.jsonl").read_bytes() == module.SAMPLE.read_bytes()
+
+
+def test_another_process_with_another_hash_seed_makes_the_same_texts(module):
+    code = (
+        f"import hashlib, {module.__name__} as m; "
+        "print(hashlib.sha256(repr((m.tasks(20, 3), m.demonstrations(40, 3))).encode()).hexdigest())"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+
+
+def test_generators_do_not_need_torch(module):
+    code = f"import sys, {module.__name__} as m; m.demonstrations(8, 0); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_public_schema(name, module):
+    rows = module.tasks(96, 0)
+    assert module.tasks(10, 0) == rows[:10]
+    assert module.tasks(10, 1) != rows[:10]
+    if name == "arxiv":
+        assert len({row["article_id"] for row in rows}) == 96
+        assert all(row["token_count"] == len(row["abstract_text"].split()) for row in rows)
+        assert all(60 <= row["token_count"] <= 120 for row in rows)
+    else:
+        layout = re.compile(r"SUBREDDIT: r/\w+\n\nTITLE: [^\n]+\n\nPOST: [^\n]+\n\nTL;DR:")
+        assert all(layout.fullmatch(row["prompt"]) and row["completion"].startswith(" ") for row in rows)
+    assert len({row[TEXT[name]] for row in rows}) == 96
+
+
+def test_no_combination_of_the_sample_is_imitated(name, module):
+    """Read back from the texts, not from the generator: for every sample, no imitated prompt has all of its slots."""
+    imitated = {combination(module, conversation[0].content) for conversation, _ in module.demonstrations(9600, 0)}
+    assert len(imitated) > 2000
+    sample = [row.get("title", "") + "\n" + row[TEXT[name]] for row in module.tasks(96, 0)]
+    assert not imitated & {combination(module, text) for text in sample}
+
+
+def test_the_partition_holds_for_other_seeds(module):
+    for seed in range(3):
+        for tasks in (True, False):
+            rng = random.Random(seed)
+            slots = corpus.draw(module._slots, module.KEYS, rng, tasks=tasks)
+            assert corpus.held_out(*(slots[key] for key in module.KEYS)) is tasks
+
+
+def test_prompts_are_the_environments_own(name, module):
+    env = palaver.make(f"{name}-v0", **({"length": (32, 64)} if name == "arxiv" else {}))
+    seen = env.reset(seed=0)[0]
+    heads = {text.partition("\n\n")[0] for text in seen.values()}
+    shown = {conversation[0].content.partition("\n\n")[0] for conversation, _ in module.demonstrations(400, 0)}
+    assert heads <= shown
+    for conversation, _ in module.demonstrations(8, 0):
+        assert len(conversation) == 1
+        assert isinstance(conversation[0], Message)
+        assert conversation[0].role == "user"
+
+
+def test_answers(name, module):
+    """Whole sentences on the topic; lengths all over the place; both paragraphs where one author writes."""
+    found = module.demonstrations(2000, 5)
+    counts = []
+    for conversation, answer in found:
+        prompt = conversation[0].content
+        assert answer.endswith(".")
+        assert (SPLIT in answer) == (SPLIT in prompt)
+        assert not re.search(r"[{}|]|\[(?!PARAGRAPH)| {2}", answer)
+        counts += [len(part.split()) for part in answer.split(SPLIT)]
+    assert min(counts) <= 12
+    assert max(counts) >= 64
+    middle = sum(32 <= count <= 64 for count in counts) / len(counts)
+    assert 0.2 < middle < 0.5
+
+
+def test_an_uncoordinated_pair_is_paid_little(module, name):
+    """What the demonstrator's texts are worth before any learning: there is something to learn, and a start."""
+    if name != "arxiv":
+        pytest.skip("tldr-v0 pays for any length from 8 words on, so chance alone earns more there")
+    env = palaver.make("arxiv-v0", length=(32, 64), match="word", ending=".")
+    rng = random.Random(0)
+    rewards = []
+    for number in range(96):
+        env.reset(options={"task": number})
+        own = random.Random(module.stable_seed("arxiv tasks", 0, number))
+        slots = corpus.draw(module._slots, module.KEYS, own, tasks=True)
+        for _ in range(5):
+            env.reset(options={"task": number})
+            said = {agent: module._answer(agent, slots, rng) for agent in env.agents}
+            rewards.append(env.step(said)[1]["method"])
+    assert 0.1 <= sum(rewards) / len(rewards) <= 0.4
+    assert max(rewards) > 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("{a} is [red]", "Tea is red."), ("why {a}?", "Why tea?"), ("Äpfel", "Äpfel.")],
+)
+def test_fill_and_sentence(pattern, expected):
+    assert corpus.sentence(corpus.fill(pattern, {"a": "tea"}, random.Random(0))) == expected
+
+
+def test_passage_repeats_neither_pattern_nor_opener():
+    text = corpus.passage([f"w{n} x" for n in range(6)], {}, 9, random.Random(1), 1.0)
+    sentences = text.split(". ")
+    assert len(sentences) == 6
+    assert len({s.split()[-2] for s in sentences}) == 6
+    assert len({s.rpartition(" w")[0] for s in sentences}) == 6
+
+
+def test_in_order_leaves_empty_steps_out():
+    assert corpus.in_order((("a",), ("",), ("b",)), {}, random.Random(0)) == "A. B."
