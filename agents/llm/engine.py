@@ -7,6 +7,7 @@ rounding difference of 1e-7 between batches can in principle move a draw, with a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +19,9 @@ from palaver.agents.llm.rows import Progress, Row, Sample
 from palaver.agents.llm.sampler import Sampler, uniforms
 
 PREFILL_TOKENS = 16384  # most padded prompt tokens in one forward
-BATCH_COLUMNS = 262144  # most (prompt + answer) tokens whose keys and values are held at once
-BATCH_LOGITS = 1 << 28  # most logits of one step
+CPU_STORE_BYTES = 2 << 30  # most memory for the keys and values of one batch; on a GPU GPU_STORE_SHARE of what is free
+GPU_STORE_SHARE = 0.4
+BATCH_LOGITS = 1 << 27  # most logits of one step
 LEAVING_SHARE = 0.25  # the batch is packed anew when this share of its rows has finished
 GPU_INTERVAL = 8  # a GPU is asked only every so many steps which rows have finished
 
@@ -57,8 +59,18 @@ class Engine:
         """See `Generator.refresh`."""
         self.forward.refresh()
 
+    def _room(self) -> tuple[int, int]:
+        """Most columns (tokens of all rows together) and most rows of one batch."""
+        forward = self.forward
+        store = CPU_STORE_BYTES
+        if forward.device.type == "cuda":
+            store = int(torch.cuda.mem_get_info(forward.device)[0] * GPU_STORE_SHARE)
+        columns = store // column_bytes(forward.model.config, forward.dtype)
+        return max(1, columns), max(1, BATCH_LOGITS // forward.model.config.vocab_size)
+
     def _batches(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> Iterator[list[int]]:
         """Places of rows that run together: rows of like length where one batch cannot hold all."""
+        most_columns, most_rows = self._room()
         order = sorted(range(len(rows)), key=lambda place: (len(prompts[rows[place].prompt]), place))
         batch: list[int] = []
         answer = 0
@@ -66,13 +78,20 @@ class Engine:
             row = rows[place]
             longest = max(answer, row.sampling.max_tokens)
             columns = (len(prompts[row.prompt]) + longest) * (len(batch) + 1)
-            if batch and columns > BATCH_COLUMNS:
+            if batch and (columns > most_columns or len(batch) >= most_rows):
                 yield batch
                 batch, longest = [], row.sampling.max_tokens
             batch.append(place)
             answer = longest
         if batch:
             yield batch
+
+
+def column_bytes(config: Any, dtype: torch.dtype) -> int:
+    """Memory of one token's keys and values over all layers."""
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(2 * config.num_hidden_layers * heads * size * dtype.itemsize)
 
 
 _EMPTY = Sample((), (), (), "stop")

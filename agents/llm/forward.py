@@ -13,12 +13,14 @@ from transformers import DynamicCache
 
 from palaver.agents.llm.cache import KeyValues, LayerStates, as_library_cache
 from palaver.agents.llm.dense_decoder import DenseDecoder
+from palaver.agents.llm.split import split_head
 
 
 class Forward(Protocol):
     """A causal LM in the two steps of generation."""
 
     dtype: torch.dtype
+    model: Any
 
     @property
     def device(self) -> torch.device:
@@ -57,11 +59,16 @@ class LibraryForward:
     def prefill(self, ids: Tensor, lengths: Sequence[int]) -> tuple[Tensor, LayerStates]:
         """See `Forward.prefill`: causal and unmasked, as padding on the right is never looked at."""
         cache = DynamicCache()
+        row = torch.arange(len(ids), device=ids.device)
         last = torch.tensor([length - 1 for length in lengths], device=ids.device)
-        kept, place = torch.unique(last, return_inverse=True)
-        logits = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=kept).logits
-        layers = [(layer.keys, layer.values) for layer in cache.layers]
-        return logits[torch.arange(len(ids), device=ids.device), place].float(), layers
+        parts = split_head(self.model)
+        if parts is not None:
+            logits = parts.head(parts.trunk(input_ids=ids, past_key_values=cache, use_cache=True)[0][row, last])
+        else:
+            kept, place = torch.unique(last, return_inverse=True)
+            logits = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=kept).logits
+            logits = logits[row, place]
+        return logits.float(), [(layer.keys, layer.values) for layer in cache.layers]
 
     def step(self, ids: Tensor, store: KeyValues) -> Tensor:
         """See `Forward.step`."""

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 
 KEEP_BYTES = 256 << 20
 CHUNK_BYTES = 16 << 20
-MIN_CHUNK = 32
+MIN_CHUNK = 64
 
 
 def linear_logprobs(

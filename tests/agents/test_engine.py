@@ -150,9 +150,12 @@ def test_batches_split_by_memory_give_the_same(pair, monkeypatch: pytest.MonkeyP
     rows = [Row(place % 10, place, Sampling(max_tokens=15 + place % 3)) for place in range(30)]
     engine = new_engine(forward)
     whole = engine.generate(prompts, rows)
-    monkeypatch.setattr(engine_module, "BATCH_COLUMNS", 200)
+    monkeypatch.setattr(engine, "_room", lambda: (200, 7))
     monkeypatch.setattr(engine_module, "PREFILL_TOKENS", 30)
-    assert len(list(engine._batches(prompts, rows))) > 3
+    sizes = [len(batch) for batch in engine._batches(prompts, rows)]
+    assert sum(sizes) == 30
+    assert len(sizes) > 4
+    assert max(sizes) <= 7
     assert all(same(one, other) for one, other in zip(whole, engine.generate(prompts, rows), strict=True))
 
 
@@ -267,3 +270,9 @@ def test_a_model_with_changed_parts_is_not_taken_for_a_plain_one() -> None:
     scaled = tiny_llama(rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0})
     assert not DenseDecoder.supports(scaled)
     assert find_forward(scaled, torch.float32)[0] is not None
+
+
+def test_the_memory_of_a_column() -> None:
+    """2 (keys, values) x 2 layers x 2 heads x 8 numbers x 4 bytes; GPT-2: all 4 heads."""
+    assert engine_module.column_bytes(tiny_qwen3().config, torch.float32) == 256
+    assert engine_module.column_bytes(tiny_gpt2().config, torch.bfloat16) == 256

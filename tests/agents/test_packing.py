@@ -10,6 +10,7 @@ import torch
 
 from palaver.agents.llm import logprob, packing
 from palaver.agents.llm.logprob import response_logprobs
+from palaver.agents.llm.split import split_head
 from tests.models import tiny_gpt2, tiny_llama, tiny_qwen3
 
 PROMPTS = [[5, 6, 7, 8, 9, 10, 11, 12]] * 3 + [[20, 21, 22, 23, 24, 25]] * 2
@@ -61,7 +62,7 @@ def test_values_and_gradients_are_those_of_separate_sequences(build, temperature
     together, alone = build(3), build(3)
     weights = torch.linspace(-1, 1, 20).reshape(5, 4)
     packed, mask = response_logprobs(together, PROMPTS, ANSWERS, temperature)
-    assert logprob._PARTS[together].packs
+    assert split_head(together).packs
     (packed * weights).sum().backward()
     monkeypatch.setattr(logprob, "worth_packing", lambda *_: False)
     padded, same = response_logprobs(alone, PROMPTS, ANSWERS, temperature)
@@ -77,4 +78,4 @@ def test_a_model_that_ignores_the_mask_is_not_packed():
     forward = model.model.forward
     model.model.forward = lambda **kw: forward(**{k: v for k, v in kw.items() if k != "attention_mask"})
     response_logprobs(model, PROMPTS, ANSWERS)
-    assert not logprob._PARTS[model].packs
+    assert not split_head(model).packs

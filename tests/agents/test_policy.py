@@ -126,3 +126,16 @@ def test_acting_leaves_the_mode_and_the_gradients_alone() -> None:
     assert policy.act(requests) == policy.act(requests)  # dropout is off while it acts
     assert policy.model.training
     assert all(parameter.grad is None and parameter.requires_grad for parameter in policy.model.parameters())
+
+
+def test_a_tokenizer_that_does_not_fit_the_model_is_told() -> None:
+    policy = LLMPolicy(tiny_qwen3(vocab=100), byte_tokenizer())
+    with pytest.raises(PolicyError, match="which its model does not know"):
+        policy.act([ask("\xff" * 3, 0, max_tokens=2)])
+
+
+def test_ids_beyond_the_tokenizer_are_no_text() -> None:
+    """Models pad their vocabulary; a random one draws such ids, as the benchmark's does."""
+    answer = LLMPolicy(tiny_qwen3(vocab=9000), byte_tokenizer()).act([ask("x", 0, max_tokens=20)])[0][0]
+    assert max(answer.token_ids) >= 260
+    assert len(answer.text) <= 20
