@@ -36,17 +36,9 @@ earthquake warning: seismic traces, borehole readings; false alarms, weak tremor
 music recommendation: listening histories, playlist archives; popularity bias, unfamiliar tastes; listeners
 energy planning: meter curves, turbine logs; volatile demand, windless nights; utilities
 software testing: bug trackers, commit messages; flaky builds, intermittent crashes; developers
-question answering: encyclopedia articles, school exams; vague wording, outdated facts; students
 drug discovery: molecule libraries, cell assays; toxic compounds, costly screening; chemists
-ocean modelling: buoy measurements, ship diaries; turbulent currents, sparse sensors; sailors
-video compression: sports clips, surveillance footage; fast motion, dark scenes; broadcasters
 network security: packet captures, server journals; hidden attacks, encrypted traffic; administrators
-hospital scheduling: patient admissions, theatre rosters; urgent arrivals, staff shortages; nurses
-handwriting analysis: historical letters, bank cheques; faded ink, touching strokes; archivists
 wildlife counting: camera traps, acoustic stations; overlapping herds, nocturnal species; rangers
-star classification: telescope spectra, brightness series; faint companions, instrument drift; astronomers
-battery design: charging cycles, laboratory samples; rapid ageing, uneven heating; engineers
-language teaching: pupil essays, dialogue transcripts; careless spelling, shy learners; teachers
 """
 
 
@@ -63,13 +55,12 @@ def _fields() -> dict[str, tuple[list[str], list[str], str]]:
 FIELDS = _fields()
 METHODS = (
     "sparse attention", "Bayesian filtering", "contrastive pretraining", "graph convolution", "tree search",
-    "spectral clustering", "curriculum learning", "evolutionary search", "kernel regression", "variational inference",
-    "reinforcement learning", "tensor factorisation", "active sampling", "ensemble voting", "diffusion sampling",
+    "spectral clustering", "curriculum learning", "kernel regression", "variational inference",
     "symbolic reasoning", "federated averaging", "convex relaxation", "adaptive hashing", "recurrent memory",
 )  # fmt: skip
 DEVICES = (
     "a simple penalty", "a learned prior", "random restarts", "a shared encoder", "pairwise comparisons",
-    "early stopping", "a second critic", "synthetic examples", "gradual refinement", "a compact dictionary",
+    "early stopping", "a second critic", "synthetic examples",
 )  # fmt: skip
 MEASURES = (
     "prediction error", "training time", "memory use", "annotation effort", "response delay", "calibration error",

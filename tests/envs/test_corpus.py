@@ -93,7 +93,7 @@ def test_public_schema(name, module):
 def test_no_combination_of_the_sample_is_imitated(name, module):
     """Read back from the texts, not from the generator: for every sample, no imitated prompt has all of its slots."""
     imitated = {combination(module, conversation[0].content) for conversation, _ in module.demonstrations(9600, 0)}
-    assert len(imitated) > 2000
+    assert len(imitated) > 1500
     sample = [row.get("title", "") + "\n" + row[TEXT[name]] for row in module.tasks(96, 0)]
     assert not imitated & {combination(module, text) for text in sample}
 
