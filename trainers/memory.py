@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from palaver.agents.llm.linear import KEEP_BYTES
 from palaver.trainers.config import RunConfig
 
 GIB = 1024**3
@@ -66,7 +67,7 @@ def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int) -> 
     together = min(rows * width, max(width, config.train.micro_tokens))
     inner = getattr(shape, "intermediate_size", None) or 4 * hidden
     per_layer = 2 * hidden if config.train.gradient_checkpointing else 16 * hidden + 3 * inner
-    logits = min(together * shape.vocab_size * 4, 256 * 1024**2)
+    logits = min(together * shape.vocab_size * 4, KEEP_BYTES)
     return Estimate(
         weights=models * parameters * per_weight,
         optimizer=models * parameters * 12,

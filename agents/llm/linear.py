@@ -4,8 +4,9 @@ For one token with hidden state h, logits z = (W h + b) / tau and p = softmax(z)
 
     log p_y = z_y - log sum_j exp z_j            d log p_y / d z = e_y - p
 
-so the gradient needs p and nothing else. Up to `keep_bytes` the softmax is kept and turned into the gradient in place;
-beyond, it is computed again chunk by chunk, so that memory stays bounded by one chunk.
+so the gradient needs p and nothing else. Up to `keep_bytes` the softmax is kept and turned into the gradient in place.
+Beyond, log sum exp is built up tile by tile over the vocabulary, and the backward pass computes each tile again: memory
+is that of one tile, and on a CPU a tile, its weights and their gradient stay in the cache while all rows pass by.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-KEEP_BYTES = 256 << 20
+KEEP_BYTES = 96 << 20
 CHUNK_BYTES = 16 << 20
-MIN_CHUNK = 64
+MIN_CHUNK = 32
+TILE = 1 << 19  # logits of a tile on a CPU, 2 MiB in fp32
+TILE_COLUMNS = 2048  # of the vocabulary, on a CPU; elsewhere a tile has them all, for few large operations are faster
+TILE_ELSEWHERE = 1 << 24
 
 
 def linear_logprobs(
@@ -69,45 +73,93 @@ class _LinearLogprobs(torch.autograd.Function):
         n, vocabulary = len(hidden), len(weight)
         needs = any(tensor is not None and tensor.requires_grad for tensor in (hidden, weight, bias))
         keep = needs and n * vocabulary * compute.itemsize <= keep_bytes
-        kept = hidden.new_empty((n, vocabulary), dtype=compute) if keep else None
         h, w = hidden.to(compute), weight.to(compute)
-        logprobs = hidden.new_empty(n, dtype=torch.promote_types(hidden.dtype, torch.float32))
-        for rows in _chunks(n, vocabulary, compute):
-            out = None if kept is None else kept[rows]
-            logits = _logits(h[rows], w, bias, temperature, out)
-            logprobs[rows] = _softmax_(logits, targets[rows])
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        logprobs = hidden.new_empty(n, dtype=wide)
+        kept, total = None, None
+        if keep:
+            kept = hidden.new_empty((n, vocabulary), dtype=compute)
+            for rows in _chunks(n, vocabulary, compute):
+                logits = _logits(h[rows], w, bias, temperature, kept[rows])
+                logprobs[rows] = _softmax_(logits, targets[rows])
+        else:
+            total = _log_sum_exp(h, w, bias, temperature, wide)
+            at_target = torch.linalg.vecdot(h.to(wide), w[targets].to(wide))
+            logprobs = (at_target + (0 if bias is None else bias[targets])) / temperature - total
         ctx.kept = kept
         ctx.temperature, ctx.compute = temperature, compute
-        ctx.save_for_backward(hidden, weight, targets, bias, logprobs)
+        ctx.save_for_backward(hidden, weight, targets, bias, logprobs, total)
         return logprobs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, targets, bias, logprobs = ctx.saved_tensors
+        hidden, weight, targets, bias, logprobs, total = ctx.saved_tensors
         kept, ctx.kept = ctx.kept, None  # it is overwritten below; a second backward computes it again
         needs_hidden, needs_weight, _, needs_bias = ctx.needs_input_grad[:4]
         h, w = hidden.to(ctx.compute), weight.to(ctx.compute)
-        to_hidden = torch.empty_like(hidden) if needs_hidden else None
+        to_hidden = torch.zeros_like(hidden, dtype=logprobs.dtype) if needs_hidden else None
         to_weight = torch.zeros_like(weight) if needs_weight else None
         to_bias = torch.zeros_like(bias) if needs_bias else None
         scale = gradient / ctx.temperature
         at_target = -scale * torch.expm1(logprobs)  # (1 - p_y), exact where p_y is near 1
-        for rows in _chunks(len(hidden), len(weight), ctx.compute):
-            if kept is None:
-                slope = _logits(h[rows], w, bias, ctx.temperature, None)
-                _softmax_(slope, targets[rows])
-            else:
-                slope = kept[rows]
+        for rows, columns, slope in _probabilities(kept, total, h, w, targets, bias, ctx.temperature):
             slope *= -scale[rows, None].to(slope.dtype)
-            slope.scatter_(1, targets[rows, None], at_target[rows, None].to(slope.dtype))
+            here = ((targets[rows] >= columns.start) & (targets[rows] < columns.stop)).nonzero()[:, 0]
+            slope[here, targets[rows][here] - columns.start] = at_target[rows][here].to(slope.dtype)
+            slope = slope.to(ctx.compute)
             if to_hidden is not None:
-                to_hidden[rows] = slope @ w
+                _accumulate(to_hidden[rows], slope, w[columns])
             if to_weight is not None:
-                _accumulate(to_weight, slope, h[rows])
+                _accumulate(to_weight[columns], slope.t(), h[rows])
             if to_bias is not None:
-                to_bias += slope.sum(0, dtype=to_bias.dtype)
-        return to_hidden, to_weight, None, to_bias, None, None, None
+                to_bias[columns] += slope.sum(0, dtype=to_bias.dtype)
+        return None if to_hidden is None else to_hidden.to(hidden.dtype), to_weight, None, to_bias, None, None, None
+
+
+def _probabilities(
+    kept: Tensor | None, total: Tensor | None, h: Tensor, w: Tensor, targets: Tensor, bias: Tensor | None,
+    temperature: float,
+) -> Iterator[tuple[slice, slice, Tensor]]:  # fmt: skip
+    """Rows, columns and softmax of every part of the logits: each tile computed again, or what was kept."""
+    if total is not None:
+        for rows, columns in _tiles(h, w):
+            part = None if bias is None else bias[columns]
+            logits = _logits(h[rows], w[columns], part, temperature, None).to(total.dtype)
+            yield rows, columns, logits.sub_(total[rows, None]).exp_()
+        return
+    for rows in _chunks(len(h), len(w), h.dtype):
+        if kept is None:
+            slope = _logits(h[rows], w, bias, temperature, None)
+            _softmax_(slope, targets[rows])
+        else:
+            slope = kept[rows]
+        yield rows, slice(0, len(w)), slope
+
+
+def _log_sum_exp(h: Tensor, w: Tensor, bias: Tensor | None, temperature: float, dtype: torch.dtype) -> Tensor:
+    """log sum exp (n,) of each row's logits, tile by tile; the running sum is rescaled when a larger one comes."""
+    top = h.new_full((len(h),), -torch.inf, dtype=dtype)
+    mass = torch.zeros_like(top)
+    for rows, columns in _tiles(h, w):
+        part = None if bias is None else bias[columns]
+        logits = _logits(h[rows], w[columns], part, temperature, None).to(dtype)
+        higher = torch.maximum(top[rows], logits.amax(1))
+        mass[rows] *= (top[rows] - higher).exp()
+        mass[rows] += logits.sub_(higher[:, None]).exp_().sum(1)
+        top[rows] = higher
+    return top + mass.log_()
+
+
+def _tiles(hidden: Tensor, weight: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of the logits; all rows of some columns before the next columns."""
+    n, vocabulary = len(hidden), len(weight)
+    cpu = hidden.device.type == "cpu"
+    wide = min(TILE_COLUMNS, vocabulary) if cpu else vocabulary
+    high = max(1, (TILE if cpu else TILE_ELSEWHERE) // wide)
+    for column in range(0, vocabulary, wide):
+        for row in range(0, n, high):
+            yield slice(row, min(row + high, n)), slice(column, min(column + wide, vocabulary))
 
 
 def _chunks(n: int, vocabulary: int, dtype: torch.dtype) -> Iterator[slice]:
@@ -139,9 +191,9 @@ def _softmax_(logits: Tensor, targets: Tensor) -> Tensor:
     return at_target - total
 
 
-def _accumulate(total: Tensor, slope: Tensor, hidden: Tensor) -> None:
-    """total (V, H) += slope.T @ hidden, summed in the dtype of the total."""
-    if total.dtype == slope.dtype:
-        total.addmm_(slope.t(), hidden)
+def _accumulate(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """total += left @ right, summed in the dtype of the total."""
+    if total.dtype == left.dtype:
+        total.addmm_(left, right)
     else:
-        total += slope.t() @ hidden
+        total += left @ right
