@@ -1,0 +1,38 @@
+"""Build a tiny model and print its examination: `python -m palaver.agents.tiny MODULE:FUNCTION [--seed N]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from palaver.agents.tiny.build import checks, ensure
+from palaver.core import PalaverError
+
+
+def main() -> int:
+    """The exit code: 0, or 2 if the model was refused."""
+    parser = argparse.ArgumentParser(prog="python -m palaver.agents.tiny", description=__doc__)
+    parser.add_argument("demonstrations", help="module:function, for example palaver.envs.arxiv.corpus:demonstrations")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cache", type=Path, help="where models are kept")
+    arguments = parser.parse_args()
+    try:
+        folder = ensure(arguments.demonstrations, cache=arguments.cache, seed=arguments.seed)
+    except PalaverError as error:
+        Console(stderr=True).print(str(error), style="red", highlight=False, markup=False)
+        return 2
+    table = Table("check", "found", "accepted", title="tiny model")
+    for check in checks(folder):
+        table.add_row(check.name, f"{check.value:.3f}", f"{check.low:.3f} to {check.high:.3f}")
+    console = Console()
+    console.print(table)
+    console.print(str(folder), soft_wrap=True, highlight=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""From the name of a generator to the folder of a model that has learned its texts."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from transformers.utils import logging
+
+from palaver.agents.tiny import cache as store
+from palaver.agents.tiny.gate import PROMPTS, Check, demand, examine
+from palaver.agents.tiny.recipe import Recipe
+from palaver.agents.tiny.tokenizer import train_tokenizer
+from palaver.agents.tiny.training import Demonstration, encode, train
+from palaver.core import Conversation, PolicyError, stable_seed
+
+RECIPE = Recipe()
+KEYED = 512  # demonstrations that decide the cache key
+LEXICAL = 4000  # demonstrations that the tokenizer is made from
+GATE = "gate.json"
+
+Generator = Callable[[int, int], list[Demonstration]]
+
+
+def ensure(
+    demonstrations: str,
+    *,
+    cache: Path | None = None,
+    progress: bool = True,
+    seed: int = 0,
+    recipe: Recipe = RECIPE,
+) -> Path:
+    """The folder of the tiny model for these demonstrations, in the ordinary format of transformers.
+
+    Trained where it is not there yet, or where a file of it is damaged. Nothing is downloaded.
+
+    Args:
+        demonstrations: `module:function`, a function `(n, seed) -> list[(conversation, answer)]`.
+        cache: where models are kept; None is the folder `tiny` in the cache of the user.
+        progress: show a bar while training.
+        seed: of weights and order.
+        recipe: shape and training.
+
+    Raises:
+        PolicyError: no such generator, the cache cannot be written, or the model did not pass the examination.
+    """
+    generate = _generator(demonstrations)
+    name = demonstrations.partition(":")[0].removeprefix("palaver.").replace("envs.", "").replace(".", "-")
+    folder = (cache or store.cache_folder() / "tiny") / f"{name}-{_key(generate, recipe, seed)}"
+
+    def build(target: Path) -> None:
+        _build(target, generate, demonstrations, recipe, seed, progress)
+
+    if not store.is_whole(folder):
+        store.publish(folder, build)
+    return folder
+
+
+def checks(folder: Path) -> list[Check]:
+    """The examination that the model in this folder passed."""
+    return [Check(**record) for record in json.loads((folder / GATE).read_text(encoding="utf-8"))]
+
+
+def _generator(path: str) -> Generator:
+    module, _, attribute = path.partition(":")
+    try:
+        found: Generator = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PolicyError(f"cannot load the demonstrations {path!r} (module:function): {error}") from error
+    if not callable(found):
+        raise PolicyError(f"the demonstrations {path!r} are not a function of (n, seed)")
+    return found
+
+
+def _key(generate: Generator, recipe: Recipe, seed: int) -> str:
+    """A digest of texts, recipe and seed: another grammar or another prompt makes another model."""
+    texts = [
+        [answer, *(f"{message.role}: {message.content}" for message in conversation)]
+        for conversation, answer in generate(KEYED, stable_seed("tiny texts", seed))
+    ]
+    content = json.dumps([asdict(recipe), seed, texts], sort_keys=True)
+    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+def _build(folder: Path, generate: Generator, name: str, recipe: Recipe, seed: int, progress: bool) -> None:
+    known = generate(recipe.texts, stable_seed("tiny texts", seed))
+    fresh = _fresh(generate, stable_seed("tiny gate", seed))
+    tokenizer = train_tokenizer(_texts(known[:LEXICAL]), recipe.pieces, recipe.vocabulary)
+    with _bar(name, recipe.steps, shown=progress) as report:
+        model = train(tokenizer, encode(tokenizer, known), recipe, seed, report)
+    found = examine(model, tokenizer, known, fresh)
+    demand(found, name)
+    _save(model, tokenizer, folder)
+    (folder / GATE).write_text(json.dumps([asdict(check) for check in found], indent=1), encoding="utf-8")
+
+
+def _save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """In the format of transformers, without its own bar."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _fresh(generate: Generator, seed: int) -> list[Demonstration]:
+    """One demonstration for each of `PROMPTS` prompts, or as many as the generator has in four times that number."""
+    first: dict[Conversation, str] = {}
+    for conversation, answer in generate(4 * PROMPTS, seed):
+        first.setdefault(conversation, answer)
+    return list(first.items())[:PROMPTS]
+
+
+def _texts(demonstrations: Sequence[Demonstration]) -> list[str]:
+    """Each prompt once, and the answers."""
+    prompts = dict.fromkeys(message.content for conversation, _ in demonstrations for message in conversation)
+    return [*prompts, *(answer for _, answer in demonstrations)]
+
+
+@contextmanager
+def _bar(name: str, steps: int, *, shown: bool) -> Iterator[Callable[[int, float], None]]:
+    """A bar on standard error; yields the function that each step is reported to."""
+    columns = (
+        TextColumn("teaching the tiny model"), BarColumn(bar_width=30), MofNCompleteColumn(),
+        TextColumn("{task.fields[loss]}"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(file=sys.stderr), disable=not shown) as bar:
+        task = bar.add_task(name, total=steps, loss="")
+
+        def report(step: int, loss: float) -> None:
+            bar.update(task, completed=step, loss=f"loss {loss:.3f}")
+
+        yield report

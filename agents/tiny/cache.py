@@ -1,0 +1,76 @@
+"""Finished models on disk. A model is there whole or not at all, whoever is killed and whoever builds beside us."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock
+
+from palaver.core import PolicyError
+
+MANIFEST = "manifest.json"
+
+
+def cache_folder() -> Path:
+    """`PALAVER_CACHE`, else `palaver` in `XDG_CACHE_HOME`, else `~/.cache/palaver`."""
+    own = os.environ.get("PALAVER_CACHE")
+    if own:
+        return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "palaver"
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether every file that was written is there and unchanged."""
+    try:
+        files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        return bool(files) and all(_digest(folder / name) == digest for name, digest in files.items())
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return False
+
+
+def publish(folder: Path, build: Callable[[Path], None]) -> None:
+    """Let `build` fill a temporary folder and rename it to `folder`, replacing a broken one.
+
+    Processes that want the same folder wait for each other; who comes second finds it made. If `build` raises, or the
+    process is killed, `folder` is as before.
+
+    Raises:
+        PolicyError: the cache cannot be written.
+    """
+    prefix = f".{folder.name}-"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.parent / f"{prefix}lock"):
+            if is_whole(folder):
+                return
+            for left in folder.parent.glob(f"{prefix}building-*"):  # of a process that was killed: we hold the lock
+                shutil.rmtree(left, ignore_errors=True)
+            temporary = Path(tempfile.mkdtemp(prefix=f"{prefix}building-", dir=folder.parent))
+            try:
+                build(temporary)
+                _write_manifest(temporary)
+                shutil.rmtree(folder, ignore_errors=True)
+                temporary.rename(folder)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        raise PolicyError(
+            f"the cache {str(folder.parent)!r} cannot be written ({error.strerror or error}); "
+            f"set PALAVER_CACHE to a folder that can"
+        ) from error
+
+
+def _write_manifest(folder: Path) -> None:
+    files = {path.name: _digest(path) for path in sorted(folder.iterdir())}
+    (folder / MANIFEST).write_text(json.dumps({"files": files}, indent=1), encoding="utf-8")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -1,0 +1,130 @@
+"""The examination a freshly trained tiny model must pass before anybody may use it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import mean
+from typing import Any
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.tiny.training import Demonstration
+from palaver.core import Conversation, PolicyError, Request, Sampling, stable_seed
+
+PROMPTS = 64
+MAX_TOKENS = 256
+COMMON = 0.3  # a word that stands in more of the prompts is no topic word
+OWN = 0.95  # nor is one that fewer of its uses take from the own prompt
+_WORD = re.compile(r"[^\W\d_]+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One measurement: what was found and the range that is accepted."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the value is in the range, bounds included."""
+        return self.low <= self.value <= self.high
+
+
+def examine(model: Any, tokenizer: Any, known: Sequence[Demonstration], fresh: Sequence[Demonstration]) -> list[Check]:
+    """Measure what the model says, at temperature 1, to prompts it has not seen.
+
+    Args:
+        model: to be examined.
+        tokenizer: of the model.
+        known: what it was trained on; its words are the vocabulary.
+        fresh: held-out demonstrations; their answers say what is normal.
+    """
+    policy = LLMPolicy(model, tokenizer, ModelOptions(device="cpu"), "tiny")
+    sampling = Sampling(max_tokens=MAX_TOKENS)
+    requests = [
+        Request("tiny", conversation, (stable_seed("tiny gate", place),), sampling)
+        for place, (conversation, _) in enumerate(fresh)
+    ]
+    said = [utterances[0].text for utterances in policy.act(requests)]
+    asked = [_prompt(conversation) for conversation, _ in fresh]
+    shown = [answer for _, answer in fresh]
+    vocabulary = {word for conversation, answer in known for word in words(_prompt(conversation)) + words(answer)}
+    topics = _topic_words(known)
+    usual = mean(len(text.split()) for text in shown)
+    bar = 0.85 * _grounded(shown, asked, topics)
+    return [
+        Check("unknown words", _unknown(said, vocabulary), 0.0, 0.0),
+        Check("texts with a full stop", mean(text.rstrip().endswith(".") for text in said), 0.97, 1.0),
+        Check("topic words from the prompt", _grounded(said, asked, topics), bar, 1.0),
+        Check("repeated sentences", _repeated(said), 0.0, 0.08),
+        Check("words per text", mean(len(text.split()) for text in said), 0.6 * usual, 1.6 * usual),
+    ]
+
+
+def demand(checks: Iterable[Check], name: str) -> None:
+    """Refuse a model.
+
+    Raises:
+        PolicyError: a check failed; the message names the first.
+    """
+    for check in checks:
+        if not check.passed:
+            raise PolicyError(
+                f"the tiny model for {name} did not learn its texts and is refused: {check.name} is {check.value:.3f}, "
+                f"accepted {check.low:.3f} to {check.high:.3f}; try another seed or more steps"
+            )
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased runs of letters."""
+    return _WORD.findall(text.lower())
+
+
+def _prompt(conversation: Conversation) -> str:
+    return " ".join(message.content for message in conversation)
+
+
+def _topic_words(known: Sequence[Demonstration]) -> set[str]:
+    """Words of four letters or more that answers take from their own prompt and that most other prompts lack."""
+    asked, said, taken = Counter[str](), Counter[str](), Counter[str]()
+    for conversation, answer in known:
+        own = set(words(_prompt(conversation)))
+        spoken = [word for word in words(answer) if len(word) >= 4]
+        asked.update(own)
+        said.update(spoken)
+        taken.update(word for word in spoken if word in own)
+    return {word for word, count in said.items() if taken[word] >= OWN * count and asked[word] <= COMMON * len(known)}
+
+
+def _grounded(texts: Sequence[str], prompts: Sequence[str], topics: set[str]) -> float:
+    """The share of topic words said that stand in the prompt answered; 0 if none is said."""
+    hits = [
+        word in own
+        for text, own in zip(texts, (set(words(prompt)) for prompt in prompts), strict=True)
+        for word in words(text)
+        if word in topics
+    ]
+    return mean(hits) if hits else 0.0
+
+
+def _unknown(texts: Sequence[str], vocabulary: set[str]) -> float:
+    """The share of words said that no demonstration holds."""
+    found = [word not in vocabulary for text in texts for word in words(text)]
+    return mean(found) if found else 1.0
+
+
+def _repeated(texts: Sequence[str]) -> float:
+    """The share of sentences that stood already earlier in the same text."""
+    count = repeated = 0
+    for text in texts:
+        sentences = [part for part in _SENTENCE.split(text) if part.strip()]
+        count += len(sentences)
+        repeated += len(sentences) - len(set(sentences))
+    return repeated / count if count else 0.0
