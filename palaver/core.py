@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 # --- errors --------------------------------------------------------------------------------------
@@ -185,20 +185,32 @@ class Episode:
 
     def to_dict(self, tokens: bool = False) -> dict[str, Any]:
         """Plain data for a JSON line; token ids and log-probabilities only with `tokens=True`."""
-        record = asdict(self)
-        if not tokens:
-            for turn in record["turns"]:
-                for utterance in turn["utterances"].values():
-                    utterance["tokens"] = len(utterance["token_ids"])
-                    for name in ("prompt_ids", "token_ids", "logprobs", "sample_logprobs"):
-                        del utterance[name]
-        return record
+        turns = [
+            _shallow(turn) | {"utterances": {agent: _said(u, tokens) for agent, u in turn.utterances.items()}}
+            for turn in self.turns
+        ]
+        return _shallow(self) | {"turns": turns}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Episode:
         """The inverse of `to_dict`."""
         turns = tuple(_turn(turn) for turn in record["turns"])
         return cls(**{**record, "turns": turns})
+
+
+_BY_TOKEN = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
+
+
+def _shallow(record: Any) -> dict[str, Any]:
+    """Fields by name. `dataclasses.asdict` would copy every token of every episode."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _said(utterance: Utterance, tokens: bool) -> dict[str, Any]:
+    if tokens:
+        return _shallow(utterance)
+    kept = {name: value for name, value in _shallow(utterance).items() if name not in _BY_TOKEN}
+    return kept | {"tokens": len(utterance.token_ids)}
 
 
 def _turn(record: Mapping[str, Any]) -> Turn:
