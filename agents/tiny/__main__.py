@@ -27,7 +27,7 @@ def main() -> int:
         return 2
     table = Table("check", "found", "accepted", title="tiny model")
     for check in checks(folder):
-        table.add_row(check.name, f"{check.value:.3f}", f"{check.low:.3f} to {check.high:.3f}")
+        table.add_row(check.name, f"{check.value:.4f}", f"{check.low:.4f} to {check.high:.4f}")
     console = Console()
     console.print(table)
     console.print(str(folder), soft_wrap=True, highlight=False)

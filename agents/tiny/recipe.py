@@ -42,9 +42,9 @@ class Recipe:
     pieces: int = 256
     vocabulary: int = 1536
     context: int = 4096
-    texts: int = 6240
+    texts: int = 7200
     batch: int = 6
-    steps: int = 260
+    steps: int = 300
     muon_lr: float = 0.02
     adam_lr: float = 0.01
     warmup: int = 15

@@ -63,12 +63,11 @@ DEVICES = (
     "early stopping", "a second critic", "synthetic examples",
 )  # fmt: skip
 MEASURES = (
-    "prediction error", "training time", "memory use", "annotation effort", "response delay", "calibration error",
-    "sample variance", "inference cost",
+    "prediction error", "training time", "memory use", "annotation effort", "response delay", "calibration drift",
 )  # fmt: skip
 RIVALS = (
-    "handwritten rules", "linear baselines", "nearest neighbours", "deep networks", "decision forests",
-    "human experts", "moving averages", "commercial systems",
+    "handwritten rules", "linear baselines", "nearest neighbours", "deep networks", "human experts",
+    "commercial systems",
 )  # fmt: skip
 AMOUNTS = ("a half", "a third", "a quarter", "a tenth", "two thirds", "a fifth")
 LESSONS = (
@@ -134,34 +133,34 @@ BACKGROUND = (
     "{people} [depend on|benefit from|ask for] [reliable|better|faster] {field}",
     "[large|growing] collections of {data} are [available|easy to obtain]",
     "{rival} [remain|are] the [usual|standard] choice for {field}",
+    "understanding {data} [requires|takes] [patience|time|expert knowledge]",
+    "the price of {problem} is paid by {people}",
+    "[simple|cheap] solutions based on {rival} do not [scale to|work for] {data}",
     "coping with {problem} is [hard|difficult|an open question]",
     "{rival} [struggle|fail] in the presence of {problem}",
     "[earlier|previous] [studies|work] on {data} [ignored|overlooked|rarely considered] {problem}",
     "[little|not much] is known about {measure} in {field}",
     "a [high|large] {measure} limits the use of {rival}",
-    "[solving|avoiding] {problem} would help {people}",
     "without [progress|care], {problem} may [harm|mislead] {people}",
-    "it is [unclear|uncertain] whether {method} can cope with {problem}",
+    "[solving|avoiding] {problem} would help {people}",
     "the [promise|role] of {method} in {field} is [poorly understood|not yet clear]",
-    "understanding {data} [requires|takes] [patience|time|expert knowledge]",
-    "the price of {problem} is paid by {people}",
-    "[simple|cheap] solutions based on {rival} do not [scale to|work for] {data}",
+    "it is [unclear|uncertain] whether {method} can cope with {problem}",
 )
 METHOD = (
     "we [propose|present|introduce] {method} [for|to improve] {field}",
     "[our|the] [approach|model] adapts {method} to {data}",
     "thanks to {method}, [training|learning] stays [stable|fast]",
     "we [train|evaluate|test] the [approach|model|system] on {data}",
-    "{method} [handles|copes with|is robust to] {problem}",
+    "we report {measure} and compare with {rival}",
     "{measure} [falls|drops] [clearly|steadily] on {data}",
     "[compared with|relative to] {rival}, the [gain|improvement] in {measure} is [clear|large|consistent]",
-    "the [analysis|theory] explains why {method} [works|helps] in {field}",
-    "the [results|findings] [suggest|show|indicate] that {people} [benefit|gain] from {method}",
-    "{people} can [use|adopt] the [system|tool] [directly|without extra training]",
-    "the [design|approach] extends to {data} [of any size|with little effort]",
-    "we report {measure} and compare with {rival}",
+    "{method} [handles|copes with|is robust to] {problem}",
     "[an ablation|a second experiment] confirms the [result|gain] in the presence of {problem}",
     "{method} needs [less|no more] data than {rival}",
+    "the [analysis|theory] explains why {method} [works|helps] in {field}",
+    "the [results|findings] [suggest|show|indicate] that {people} [benefit|gain] from {method}",
+    "the [design|approach] extends to {data} [of any size|with little effort]",
+    "{people} can [use|adopt] the [system|tool] [directly|without extra training]",
     "one consequence for {people} is a lower {measure}",
     "[future|further] work on {field} can build on {method}",
 )

@@ -87,31 +87,31 @@ TITLES = (
 )
 CONCISE = (
     "my {who} keeps {deed}",
-    "I feel {feeling} because my {who} keeps {deed}",
-    "I [wonder|am asking] whether to {option}",
-    "{tried} did not [help|work]",
     "since {since}, my {who} [has changed|is a problem]",
-    "I [fear|dread] {fear}",
     "it [started|began] {place}",
+    "I feel {feeling} because my {who} keeps {deed}",
+    "{tried} did not [help|work]",
+    "I [fear|dread] {fear}",
     "my friends [say|think] I should {option}",
+    "I [wonder|am asking] whether to {option}",
 )
 DETAILED = (
+    "before {since}, my {who} was [kind|fun] and we [got along|rarely disagreed]",
     "my {who} keeps {deed} [and will not stop|without any reason]",
     "the [trouble|conflict] has [lasted|grown] since {since}",
     "it [started|began] {place}, where I [said nothing|kept quiet]",
+    "the scene {place} [hurt|surprised] me [badly|most]",
     "I tried {tried}, [but nothing changed|without success]",
     "[yesterday|last night] it happened again and we had [an argument|a fight]",
+    "[nobody|no one] noticed that my {who} kept {deed}",
     "I feel {feeling} and [cannot sleep|cannot think clearly]",
+    "it is [hard|painful] to be {feeling} about my {who}",
     "I am [afraid of|scared of] {fear}",
     "my friends [say|think] that I should {option}",
     "[part of me|some days I] would rather {option} than keep {tried}",
-    "before {since}, my {who} was [kind|fun] and we [got along|rarely disagreed]",
-    "[nobody|no one] noticed that my {who} kept {deed}",
-    "the scene {place} [hurt|surprised] me [badly|most]",
-    "it is [hard|painful] to be {feeling} about my {who}",
     "{fear} [seems|looks] [possible|likely] if I {option}",
-    "I [want|need] an honest opinion about my {who}",
     "I [wonder|am asking] whether to {option} [soon|now]",
+    "I [want|need] an honest opinion about my {who}",
 )
 
 

@@ -56,7 +56,9 @@ def sentence(text: str) -> str:
 
 
 def passage(patterns: Sequence[str], slots: Slots, count: int, rng: random.Random, opener_rate: float = 0.0) -> str:
-    """`count` sentences of different patterns, all patterns if there are fewer.
+    """`count` sentences of different patterns, in the patterns' order; all patterns if there are fewer.
+
+    The order makes the text read as one, and lets a small model know what it has said already from its last sentence.
 
     Args:
         patterns: to choose from.
@@ -68,9 +70,9 @@ def passage(patterns: Sequence[str], slots: Slots, count: int, rng: random.Rando
     openers = list(OPENERS)
     rng.shuffle(openers)
     said = []
-    for pattern in rng.sample(list(patterns), min(count, len(patterns))):
+    for place in sorted(rng.sample(range(len(patterns)), min(count, len(patterns)))):
         opener = f"{openers.pop()} " if openers and rng.random() < opener_rate else ""
-        said.append(sentence(opener + fill(pattern, slots, rng)))
+        said.append(sentence(opener + fill(patterns[place], slots, rng)))
     return " ".join(said)
 
 

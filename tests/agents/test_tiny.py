@@ -198,7 +198,7 @@ def test_gate_measures(folder):
 
 def test_demand():
     demand([Check("a", 1.0, 0.0, 1.0)], "x")
-    with pytest.raises(PolicyError, match=r"for x .* b is 1\.500"):
+    with pytest.raises(PolicyError, match=r"for x .* b is 1\.5000"):
         demand([Check("a", 1.0, 0.0, 1.0), Check("b", 1.5, 0.0, 1.0)], "x")
 
 
