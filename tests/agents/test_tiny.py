@@ -32,7 +32,7 @@ from palaver.envs.arxiv import corpus
 from tests.agents import texts
 
 TEXTS = "tests.agents.texts:demonstrations"
-SMALL = Recipe(hidden=64, inner=128, pieces=16, vocabulary=400, texts=400, batch=4, steps=120, warmup=5)
+SMALL = Recipe(hidden=64, inner=128, pieces=16, vocabulary=400, texts=400, batch=4, steps=160, warmup=5)
 HOSTILE = [
     "",
     " ",

@@ -44,6 +44,18 @@ class Lengths(TextEnv):
         )
 
 
+class Letters(Lengths):
+    """Paid the share of small letters in what each says: about 0.1 for random bytes."""
+
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "letters_v0"}
+
+    def judge(self, actions: Mapping[str, str]) -> Outcome:
+        small = {seat: sum("a" <= letter <= "z" for letter in text) for seat, text in actions.items()}
+        parts = {seat: {"letters": small[seat] / max(1, len(actions[seat]))} for seat in self.agents}
+        return Outcome(parts, terminated=True)
+
+
+LETTERS = Spec("letters-v0", Letters, agents=SEATS)
 LENGTHS = Spec("lengths-v0", Lengths, agents=SEATS)
 
 
@@ -51,8 +63,9 @@ def register_toy() -> None:
     """Once per process."""
     import palaver
 
-    if LENGTHS.id not in palaver.specs():
-        register(LENGTHS)
+    for spec in (LENGTHS, LETTERS):
+        if spec.id not in palaver.specs():
+            register(spec)
 
 
 def save_model(folder: Path, seed: int = 0, **changes: Any) -> str:
