@@ -88,7 +88,9 @@ class KLConfig(Section):
     """A pull towards the weights the run started from; 0 is off and costs nothing."""
 
     coef: float = Field(0.0, ge=0, description="weight of the term in the loss")
-    estimator: Literal["k3"] = Field("k3", description="exp(d) - d - 1 per token")
+    estimator: Literal["k2", "k3"] = Field(
+        "k3", description="d^2 / 2, or exp(d) - d - 1, per token; d = log pi_start - log pi"
+    )
 
 
 class OptimConfig(Section):

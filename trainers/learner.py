@@ -16,7 +16,7 @@ from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import PalaverError
 from palaver.trainers.algorithm import Loss
 from palaver.trainers.config import OptimConfig, RunConfig
-from palaver.trainers.losses import kl_k3, token_weights
+from palaver.trainers.losses import KL, token_weights
 from palaver.trainers.table import Table
 from palaver.trainers.world import World
 
@@ -36,7 +36,7 @@ class Stats:
     Attributes:
         loss: the weighted sum of token losses, KL included.
         grad_norm: before clipping.
-        kl: mean over trained tokens of the k3 estimate, 0 without a reference.
+        kl: mean over trained tokens of the estimate that `kl.estimator` names, 0 without a reference.
         drift: largest |log-prob now - log-prob at sampling| over this process's tokens; rounding only on fresh data.
         rows: utterances that paid anything.
         lr: of this step.
@@ -131,7 +131,7 @@ class Learner:
         if self.reference is not None:
             with torch.no_grad(), self.world.autocast():
                 reference, _ = response_logprobs(self.reference, prompts, answers)
-            kl = kl_k3(logp, reference)
+            kl = KL[self.config.kl.estimator](logp, reference)
             per_token = per_token + self.config.kl.coef * kl
         weight = torch.tensor(weights, dtype=logp.dtype, device=logp.device)[:, None] * mask
         value = torch.where(mask.bool(), per_token * weight, 0.0).sum()

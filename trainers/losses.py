@@ -22,10 +22,28 @@ def reinforce(logp: Tensor, advantage: Tensor) -> Tensor:
     return -advantage[:, None] * logp
 
 
+def kl_k2(logp: Tensor, reference: Tensor) -> Tensor:
+    """Per-token estimate of KL(pi || pi_ref): d^2 / 2 with d = log pi_ref - log pi; never below 0.
+
+    Schulman, "Approximating KL divergence" (2020), estimator k2. Differentiated on the policy's own samples, its mean
+    gradient is exactly that of KL(pi || pi_ref): the pull on a token grows with log(pi / pi_ref) without bound.
+
+    Args:
+        logp: (R, T).
+        reference: (R, T), without gradient.
+
+    Returns:
+        (R, T).
+    """
+    return (reference - logp).square() / 2
+
+
 def kl_k3(logp: Tensor, reference: Tensor) -> Tensor:
     """Per-token estimate of KL(pi || pi_ref): exp(d) - d - 1 with d = log pi_ref - log pi; never below 0.
 
-    Schulman, "Approximating KL divergence" (2020), estimator k3.
+    Schulman, "Approximating KL divergence" (2020), estimator k3. Its value is unbiased, its gradient is not: on the
+    policy's own samples that is, in the mean, the gradient of KL(pi_ref || pi), (1 - pi_ref / pi) for each token. The
+    pull on a token that the reference never says stays below 1, so such tokens can be bought with little reward.
 
     Args:
         logp: (R, T).
@@ -36,6 +54,9 @@ def kl_k3(logp: Tensor, reference: Tensor) -> Tensor:
     """
     d = reference - logp
     return torch.exp(d) - d - 1
+
+
+KL = {"k2": kl_k2, "k3": kl_k3}
 
 
 def token_weights(lengths: Sequence[int], how: Literal["sum", "mean", "token"], rows: int, tokens: int) -> list[float]:

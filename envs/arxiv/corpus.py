@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
@@ -197,6 +198,23 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
         prompt = (Message("user", opening(agent, title, abstract, rng.choice(LENGTHS))),)
         found += [(prompt, _answer(agent, slots, rng)) for _ in range(corpus.ANSWERS)]
     return found[:n]
+
+
+def grammar() -> re.Pattern[str]:
+    """What matches a sentence as the imitation texts have them; see `corpus.grammar`."""
+    vocabulary = {
+        "field": FIELDS,
+        "data": [each for data, _, _ in FIELDS.values() for each in data],
+        "problem": [each for _, problems, _ in FIELDS.values() for each in problems],
+        "people": [people for *_, people in FIELDS.values()],
+        "method": METHODS,
+        "device": DEVICES,
+        "measure": MEASURES,
+        "rival": RIVALS,
+        "amount": AMOUNTS,
+        "lesson": LESSONS,
+    }
+    return corpus.grammar(BACKGROUND + METHOD, vocabulary)
 
 
 def _slots(rng: random.Random) -> dict[str, str]:

@@ -41,6 +41,9 @@ Metrics that are not paid: `words_background`, `words_method`, `characters_ratio
 * `off_topic_share`: the share of sentences without any word of title and abstract that has at least four letters and
   is no stop word (a plural s makes no difference).
 
+With `grammar="sample"` a third: `ill_formed_share`, the share of sentences that the texts which the tiny model imitates
+could not hold, with whichever words in their slots. Of models that write freely it says nothing.
+
 With `agents=1` also `marker`: 1 if the text held the marker.
 
 Guards against holes, all off by default: `ending="."` stops at level 1 a text that was cut off; `match="word"` counts
@@ -75,10 +78,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from palaver.envs.arxiv import data, prompts
+from palaver.envs.arxiv import corpus, data, prompts
 from palaver.envs.base import MAX_LENGTH, TextEnv
 from palaver.envs.tasks import Task
-from palaver.envs.writing.env import LexiconSource, StopwordSource, WritingEnv
+from palaver.envs.writing.env import Grammar, LexiconSource, StopwordSource, WritingEnv, read_grammar
 from palaver.envs.writing.lexicon import Match
 from palaver.envs.writing.lexicon import lexicon as read_lexicon
 from palaver.envs.writing.lexicon import stopwords as read_stopwords
@@ -106,6 +109,7 @@ class ArxivEnv(WritingEnv):
         transitions_in: the texts searched for transitions, `both` or `second`.
         gated: False pays every level by itself.
         ending: what each text must end with to pass level 1; empty asks nothing.
+        grammar: `sample` measures `ill_formed_share`; None does not.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
@@ -136,6 +140,7 @@ class ArxivEnv(WritingEnv):
         transitions_in: Where = "both",
         gated: bool = True,
         ending: str = "",
+        grammar: Grammar = None,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
@@ -156,7 +161,15 @@ class ArxivEnv(WritingEnv):
             gated=gated,
             ending=ending,
         )
-        super().__init__(data.load(tasks), agents, rubric, source=tasks, render_mode=render_mode, max_length=max_length)
+        super().__init__(
+            data.load(tasks),
+            agents,
+            rubric,
+            grammar=read_grammar(grammar, corpus.grammar),
+            source=tasks,
+            render_mode=render_mode,
+            max_length=max_length,
+        )
 
     def prompt(self, agent: str, task: Task) -> str:
         """The prompt with title and abstract."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
@@ -141,6 +142,21 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
         prompt = (Message("user", opening(agent, _post(slots, rng), rng.choice(LENGTHS))),)
         found += [(prompt, _answer(agent, slots, rng)) for _ in range(corpus.ANSWERS)]
     return found[:n]
+
+
+def grammar() -> re.Pattern[str]:
+    """What matches a sentence as the imitation texts have them; see `corpus.grammar`."""
+    vocabulary = {
+        "who": PEOPLE,
+        "deed": DEEDS,
+        "since": TIMES,
+        "place": PLACES,
+        "tried": TRIED,
+        "fear": FEARS,
+        "option": OPTIONS,
+        "feeling": FEELINGS,
+    }
+    return corpus.grammar(CONCISE + DETAILED, vocabulary)
 
 
 def _slots(rng: random.Random) -> dict[str, str]:

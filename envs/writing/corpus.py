@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from palaver.core import stable_seed
+from palaver.envs.writing.text import words
 
 SAMPLE_ROWS = 96
 SAMPLE_SEED = 0
@@ -33,6 +34,7 @@ OPENERS = (
 ANSWERS = 4  # to each prompt of the imitation texts; they share its computation in training
 ALONE = 0.06  # share of prompts to the single author
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_PIECES = re.compile(r"\[([^\[\]]*)\]|\{(\w+)\}|([^\[{]+)")
 
 Slots = Mapping[str, str]
 
@@ -80,6 +82,32 @@ def in_order(steps: Sequence[Sequence[str]], slots: Slots, rng: random.Random) -
     """One sentence per step, each from that step's patterns; the pattern "" leaves the step out."""
     chosen = [rng.choice(patterns) for patterns in steps]
     return " ".join(sentence(fill(pattern, slots, rng)) for pattern in chosen if pattern)
+
+
+def grammar(patterns: Iterable[str], vocabulary: Mapping[str, Iterable[str]]) -> re.Pattern[str]:
+    """What matches a whole sentence of these patterns, with or without a transition, as `text.sentences` cuts it.
+
+    Args:
+        patterns: the sentences that are allowed.
+        vocabulary: what may stand in each slot; the slots of one sentence need not fit each other.
+
+    >>> small = grammar(["{who} [sleep|eat], as ever"], {"who": ["cats", "well-fed dogs"]})
+    >>> [bool(small.fullmatch(said)) for said in ("however well fed dogs eat as ever", "cats sleep eat as ever")]
+    [True, False]
+    """
+
+    def one_of(texts: Iterable[str]) -> str:
+        return f"(?:{'|'.join(re.escape(' '.join(words(each))) for each in texts)})"
+
+    def shape(pattern: str) -> str:
+        pieces = [
+            one_of(choice.split("|") if choice else vocabulary[slot] if slot else [plain])
+            for choice, slot, plain in _PIECES.findall(pattern)
+            if choice or slot or words(plain)
+        ]
+        return " ".join(pieces)
+
+    return re.compile(f"(?:{one_of(OPENERS)} )?(?:{'|'.join(map(shape, patterns))})")
 
 
 def held_out(*combination: str) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from palaver.core import ConfigError
 from palaver.envs.base import Outcome, TextEnv
@@ -16,6 +17,7 @@ from palaver.envs.writing.rules import SPLIT, paragraphs
 LexiconSource = Mapping[str, list[str]] | str | Path | None
 StopwordSource = list[str] | str | Path | None
 SOLO = "writer"
+Grammar = Literal["sample"] | None
 
 
 class WritingEnv(TextEnv):
@@ -32,6 +34,7 @@ class WritingEnv(TextEnv):
         agents: int,
         rubric: reward.Rubric,
         *,
+        grammar: re.Pattern[str] | None,
         source: str,
         render_mode: str | None,
         max_length: int,
@@ -39,6 +42,7 @@ class WritingEnv(TextEnv):
         if agents not in (1, 2) or isinstance(agents, bool):
             raise ConfigError(f"agents must be 2, or 1 for the single author, got {agents!r}")
         self.rubric = rubric
+        self.grammar = grammar
         self.topic: frozenset[str] = frozenset()
         names = self.seats if agents == 2 else (SOLO,)
         super().__init__(names, tasks, render_mode=render_mode, max_length=max_length, source=source)
@@ -75,6 +79,19 @@ class WritingEnv(TextEnv):
             "gated_total": sum(scored.gated.values()),
             "ungated_total": sum(scored.ungated.values()),
         }
+        if self.grammar is not None:
+            metrics["ill_formed_share"] = text.ill_formed_share(said, self.grammar)
         if alone is not None:
             metrics["marker"] = float(SPLIT in alone)
         return Outcome(dict.fromkeys(self.agents, parts), terminated=True, metrics=metrics)
+
+
+def read_grammar(grammar: Grammar, sample: Callable[[], re.Pattern[str]]) -> re.Pattern[str] | None:
+    """What sentences are measured against: nothing, or what the texts that imitate the sample tasks are made of.
+
+    Raises:
+        ConfigError: another value.
+    """
+    if grammar not in (None, "sample"):
+        raise ConfigError(f"grammar must be 'sample' or left out, got {grammar!r}")
+    return sample() if grammar else None

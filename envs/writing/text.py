@@ -67,5 +67,16 @@ def off_topic_share(texts: Sequence[Sequence[str]], topic: frozenset[str]) -> fl
     return off / len(found) if found else 0.0
 
 
+def ill_formed_share(texts: Sequence[Sequence[str]], grammar: re.Pattern[str]) -> float:
+    """The share of all sentences that the grammar cannot make; 0 without sentences.
+
+    Args:
+        texts: the sentences of each text.
+        grammar: must match a whole sentence.
+    """
+    found = [sentence for said in texts for sentence in said]
+    return sum(grammar.fullmatch(sentence) is None for sentence in found) / len(found) if found else 0.0
+
+
 def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") else word

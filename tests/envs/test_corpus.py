@@ -14,7 +14,7 @@ import pytest
 import palaver
 from palaver.agents.tiny.recipe import Recipe
 from palaver.core import Message, stable_seed
-from palaver.envs.writing import corpus
+from palaver.envs.writing import corpus, text
 from palaver.envs.writing.rules import SPLIT
 
 NAMES = ("arxiv", "tldr")
@@ -145,6 +145,16 @@ def test_an_uncoordinated_pair_is_paid_little():
             rewards.append(env.step(said)[1]["method"])
     assert 0.1 <= sum(rewards) / len(rewards) <= 0.4
     assert max(rewards) > 2
+
+
+def test_the_grammar_knows_every_sentence_imitated_and_no_broken_one(module):
+    grammar = module.grammar()
+    paragraphs = [part for _, answer in module.demonstrations(400, 9) for part in answer.split(SPLIT)]
+    said = [sentence for part in paragraphs for sentence in text.sentences(part)]
+    assert len(said) > 1000
+    assert [sentence for sentence in said if not grammar.fullmatch(sentence)] == []
+    assert not any(grammar.fullmatch(" ".join(reversed(sentence.split()))) for sentence in said)
+    assert not grammar.fullmatch("developers can consequence for residents is")
 
 
 @pytest.mark.parametrize(

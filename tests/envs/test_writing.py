@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 
@@ -15,7 +16,7 @@ from palaver.envs.arxiv import prompts as arxiv_prompts
 from palaver.envs.tldr import prompts as tldr_prompts
 from palaver.envs.writing import text
 from palaver.envs.writing.lexicon import Lexicon, lexicon, stop_list, stopwords, transitions
-from palaver.envs.writing.rules import paragraphs
+from palaver.envs.writing.rules import SPLIT, paragraphs
 from palaver.registry import resolve
 
 IDS = ["arxiv-v0", "tldr-v0"]
@@ -46,6 +47,13 @@ def test_off_topic_share():
     assert text.off_topic_share(said("A river is wide. It is nice."), topic) == 1 / 2
     assert text.off_topic_share(said("The sea.", "Sands! Carry on."), topic) == 1 / 3
     assert text.off_topic_share(said(""), topic) == 0.0
+
+
+def test_ill_formed_share():
+    grammar = re.compile("(?:however )?(?:cats|dogs) sleep")
+    assert text.ill_formed_share(said("Cats sleep. However, dogs sleep!", "Sleep cats."), grammar) == 1 / 3
+    assert text.ill_formed_share(said("Cats sleep soundly."), grammar) == 1.0
+    assert text.ill_formed_share(said(""), grammar) == 0.0
 
 
 def test_the_lexicon_has_twelve_disjoint_kinds_of_ten_expressions():
@@ -235,6 +243,25 @@ def test_the_reference_scores_well_and_lazy_does_not(id, kwargs):
                 metrics = next(iter(infos.values()))["metrics"]
                 assert metrics["repeated_sentence_share"] == 0.0
                 assert metrics["off_topic_share"] <= 0.1
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_grammar_measures_and_does_not_pay(id):
+    corpus = importlib.import_module(f"palaver.envs.{id.removesuffix('-v0')}.corpus")
+    env, plain = palaver.make(id, grammar="sample"), palaver.make(id)
+    said = next(answer for _, answer in corpus.demonstrations(40, 5) if SPLIT not in answer)
+    texts = dict(zip(env.possible_agents, (said, f"{said} Sleep furiously ideas."), strict=True))
+    count = 2 * len(text.sentences(said)) + 1
+    found = {}
+    for each in (env, plain):
+        each.reset(options={"task": 0})
+        _, rewards, _, _, infos = each.step(texts)
+        found[each] = rewards, next(iter(infos.values()))["metrics"]
+    assert found[env][0] == found[plain][0]
+    assert found[env][1].pop("ill_formed_share") == pytest.approx(1 / count)
+    assert found[env][1] == found[plain][1]
+    with pytest.raises(ConfigError, match="grammar must be"):
+        palaver.make(id, grammar="English")
 
 
 def test_the_reference_survives_other_conversations():

@@ -8,7 +8,7 @@ import torch
 
 from palaver.trainers.config import OptimConfig
 from palaver.trainers.learner import learning_rate
-from palaver.trainers.losses import kl_k3, reinforce, token_weights
+from palaver.trainers.losses import kl_k2, kl_k3, reinforce, token_weights
 
 
 def test_reinforce():
@@ -28,6 +28,25 @@ def test_kl_k3_is_unbiased_on_a_small_softmax():
     exact = (p * (p / q).log()).sum()
     estimate = (p * kl_k3(p.log()[None], q.log()[None])[0]).sum()
     assert torch.allclose(exact, estimate)
+
+
+def test_kl_k2_is_half_the_square():
+    assert kl_k2(torch.tensor([[-1.0, -2.0]]), torch.tensor([[-1.0, -0.5]])).tolist() == [[0.0, 1.125]]
+
+
+def test_gradients_of_the_estimators_on_a_small_softmax():
+    """k2: p_i (log(p_i / q_i) - KL(p, q)), that of KL(p, q). k3: p_i - q_i, that of KL(q, p)."""
+    p, q = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64), torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64)
+    apart = 0.7 * math.log(7 / 3) + 0.2 * math.log(2 / 3) + 0.1 * math.log(1 / 4)
+    expected = {
+        kl_k2: [0.7 * (math.log(7 / 3) - apart), 0.2 * (math.log(2 / 3) - apart), 0.1 * (math.log(1 / 4) - apart)],
+        kl_k3: [0.4, -0.1, -0.3],
+    }
+    for estimator, gradient in expected.items():
+        logits = p.log().requires_grad_()
+        logp = torch.log_softmax(logits, dim=0)
+        (p * estimator(logp[None], q.log()[None])[0]).sum().backward()  # p: how often each token is sampled
+        assert torch.allclose(logits.grad, torch.tensor(gradient, dtype=torch.float64))
 
 
 def test_token_weights():
