@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 _WORD = re.compile(r"\w+")
-_SENTENCE_END = re.compile(r"[.!?]+(?=\s|$)|\n")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")  # no +: a long run of stops would take its length squared
 
 
 def words(text: str) -> list[str]:

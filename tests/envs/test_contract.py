@@ -5,15 +5,20 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+import time
 
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import palaver
 from palaver.envs import checks
+from palaver.envs.playing import HOSTILE
 
 VARIANTS = {
-    "arxiv-v0": [{"agents": 1}, {"gated": False, "match": "word", "ending": ".", "length": [1, 9]}],
+    "arxiv-v0": [
+        {"agents": 1, "grammar": "sample"},
+        {"gated": False, "match": "word", "ending": ".", "length": [1, 9]},
+    ],
     "tldr-v0": [{"agents": 1, "max_length": 64}],
     "echo-v0": [{"agents": 3, "num_turns": 5, "shared": False, "render_mode": "ansi"}, {"agents": 1}],
 }
@@ -24,6 +29,16 @@ CASES = [(id, kwargs) for id in palaver.specs() for kwargs in ({}, {"render_mode
 @pytest.mark.parametrize(("id", "kwargs"), CASES, ids=str)
 def test_contract(id, kwargs, check):
     check(functools.partial(palaver.make, id, **kwargs))
+
+
+@pytest.mark.parametrize(("id", "kwargs"), CASES, ids=str)
+def test_no_action_takes_long(id, kwargs):
+    env = palaver.make(id, **kwargs)
+    for action in HOSTILE:
+        env.reset(seed=3)
+        start = time.process_time()
+        env.step(dict.fromkeys(env.agents, action))
+        assert time.process_time() - start < 1.0, repr(action)[:40] if isinstance(action, str) else type(action)
 
 
 @pytest.mark.filterwarnings("error")

@@ -25,6 +25,7 @@ IDS = ["arxiv-v0", "tldr-v0"]
 def test_words_and_sentences():
     assert text.words("Don't stop, état-major_2!") == ["don", "t", "stop", "état", "major_2"]
     assert text.sentences("One.Two. Three?! Four\nfive... \n. 3.5 m") == ["one two", "three", "four", "five", "3 5 m"]
+    assert text.sentences("Rain... and?!. Sun") == ["rain", "and", "sun"]
     assert text.jaccard({"a", "b"}, {"b", "c"}) == pytest.approx(1 / 3)
     assert text.jaccard(set(), set()) == 1.0
     assert text.jaccard({"a"}, set()) == 0.0
