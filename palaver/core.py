@@ -143,7 +143,7 @@ class Turn:
         choice: agent -> which of the candidates sampled for its group this utterance was.
         observations: agent -> what was new for it before it spoke.
         utterances: agent -> what it said (only agents that could act).
-        rewards: agent -> reward.
+        rewards: agent -> reward, of every agent of the episode; 0 for those that have left.
         components: agent -> named parts that sum to the reward.
         metrics: named measurements of the joint action that are not reward.
     """
@@ -161,7 +161,7 @@ class Turn:
 
     @property
     def team_reward(self) -> float:
-        """Mean reward over agents; the common reward where all agents are paid the same."""
+        """Mean reward over all agents of the episode; the common reward where all are paid the same."""
         return sum(self.rewards.values()) / max(1, len(self.rewards))
 
 

@@ -14,11 +14,6 @@ def team(reward: Tensor) -> Tensor:
     return reward.mean(dim=1, keepdim=True).expand_as(reward)
 
 
-def own(reward: Tensor) -> Tensor:
-    """Every agent answers for its own reward. (J, N) -> (J, N)."""
-    return reward
-
-
 def tree_returns(reward: Tensor, parent: Tensor, turn: Tensor, discount: float) -> Tensor:
     """Return of each joint step in a tree of continuations: R_j = r_j + discount * mean over children c of R_c.
 

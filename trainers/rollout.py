@@ -45,6 +45,7 @@ class _Branch:
     lane: int  # which of the root's joint actions this branch descends from
     heard: Mapping[str, Conversation]  # what each agent has seen and said
     observations: Mapping[str, str]
+    unread: Mapping[str, str]  # what an agent that waits was told before the newest observation
     infos: Mapping[str, Mapping[str, Any]]
     turns: tuple[Turn, ...] = ()
     stop: Stop | None = None
@@ -119,7 +120,7 @@ def _open(env: TextEnv, task: str, place: int, seed: int) -> _Branch:
     task_seed = stable_seed(seed, "task", place, task)
     observations, infos = own.reset(seed=task_seed % 2**31, options={"task": task})
     return _Branch(
-        own, task, task_seed, str(place), str(place), 0, dict.fromkeys(env.possible_agents, ()), observations, infos
+        own, task, task_seed, str(place), str(place), 0, dict.fromkeys(env.possible_agents, ()), observations, {}, infos
     )
 
 
@@ -142,10 +143,19 @@ def _speak(
 
 
 def _hear(branch: _Branch, agent: str) -> Conversation:
-    """The conversation with the newest observation at its end."""
-    fresh = branch.env.metadata.get("conversation") == "fresh"
-    past = () if fresh else branch.heard[agent]
-    return (*past, Message("user", branch.observations[agent]))
+    """The conversation with all that the agent has not yet answered as its last message.
+
+    What it was told while it waited stands before the newest observation: many chat templates refuse two messages of
+    the user in a row.
+    """
+    if branch.env.metadata.get("conversation") == "fresh":
+        return (Message("user", branch.observations[agent]),)
+    return (*branch.heard[agent], Message("user", _told(branch, agent)))
+
+
+def _told(branch: _Branch, agent: str) -> str:
+    parts = (branch.unread.get(agent, ""), branch.observations[agent])
+    return "\n\n".join(part for part in parts if part)
 
 
 def _widen(branch: _Branch, words: Mapping[str, list[Utterance]], plan: Plan, width: int) -> list[_Joint]:
@@ -175,7 +185,7 @@ def _widen(branch: _Branch, words: Mapping[str, list[Utterance]], plan: Plan, wi
 def _step(joint: _Joint) -> _Branch:
     """Play one joint action in its branch's own environment."""
     branch, said = joint.branch, joint.said
-    acting = list(branch.env.agents)
+    acting, everyone = list(branch.env.agents), branch.env.possible_agents
     actions = {agent: said[agent].text if agent in said else None for agent in acting}
     observations, rewards, terminations, _, infos = branch.env.step(actions)
     turn = Turn(
@@ -186,8 +196,8 @@ def _step(joint: _Joint) -> _Branch:
         choice=joint.choice,
         observations={agent: branch.observations[agent] for agent in acting},
         utterances=said,
-        rewards={agent: float(rewards[agent]) for agent in acting},
-        components={agent: dict(infos[agent]["reward_components"]) for agent in acting},
+        rewards={agent: float(rewards.get(agent, 0.0)) for agent in everyone},
+        components={agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
         metrics=dict(infos[acting[0]].get("metrics", {})),
     )
     stop: Stop | None = None
@@ -197,8 +207,16 @@ def _step(joint: _Joint) -> _Branch:
         agent: (*_hear(branch, agent), Message("assistant", said[agent].text)) if agent in said else past
         for agent, past in branch.heard.items()
     }
-    turns = (*branch.turns, turn)
-    return replace(branch, node=joint.node, heard=heard, observations=observations, infos=infos, turns=turns, stop=stop)
+    return replace(
+        branch,
+        node=joint.node,
+        heard=heard,
+        observations=observations,
+        unread={agent: _told(branch, agent) for agent in acting if agent not in said},
+        infos=infos,
+        turns=(*branch.turns, turn),
+        stop=stop,
+    )
 
 
 def _stop_early(branches: list[_Branch], above: float | None) -> list[_Branch]:

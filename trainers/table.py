@@ -31,7 +31,7 @@ class Table:
         group: (R,) equal for the utterances that are compared with each other.
         turn: (R,) when.
         episode: (R,) the first episode that holds it.
-        reward: (J, N) what each agent was paid.
+        reward: (J, N) what each agent was paid, 0 where it had left.
         parent: (J,) the joint step before, -1 at a root.
         step_turn: (J,).
         member_row: (M,) row of each membership.
@@ -64,7 +64,7 @@ class Table:
 
     @property
     def root_return(self) -> Tensor:
-        """(roots,) team reward-to-go of the first turns, as `fill` computed it, averaged over agents' rows."""
+        """(first-turn rows,) the discounted team return of each utterance of the first turn, as `fill` computed it."""
         return self.returns[self.turn == 0]
 
 
@@ -74,7 +74,7 @@ def tabulate(episodes: Sequence[Episode]) -> Table:
     Raises:
         ValueError: there is no utterance in any episode.
     """
-    agents = tuple(dict.fromkeys(agent for e in episodes for agent in (*e.team, *_speakers(e))))
+    agents = tuple(dict.fromkeys(agent for e in episodes for turn in e.turns for agent in turn.rewards))
     steps: dict[str, int] = {}
     rows: dict[tuple[str, str, int], int] = {}
     groups: dict[tuple[str, str], int] = {}
@@ -108,10 +108,6 @@ def tabulate(episodes: Sequence[Episode]) -> Table:
         step_turn=torch.tensor([t.index for t in turns]),
         member_row=member[0], member_step=member[1], returns=unfilled, advantage=unfilled,
     )  # fmt: skip
-
-
-def _speakers(episode: Episode) -> list[str]:
-    return [agent for turn in episode.turns for agent in turn.rewards]
 
 
 def fill(table: Table, row: Algorithm, config: AlgorithmConfig) -> Table:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from palaver.trainers.credit import own, row_returns, team, tree_returns
+from palaver.trainers.credit import row_returns, team, tree_returns
 
 
-def test_team_is_the_mean_over_agents_and_own_changes_nothing():
+def test_team_is_the_mean_over_agents():
     reward = torch.tensor([[1.0, 3.0], [0.0, -2.0]])
     assert team(reward).tolist() == [[2.0, 2.0], [-1.0, -1.0]]
-    assert own(reward).tolist() == reward.tolist()
 
 
 def test_a_chain_gives_the_discounted_reward_to_go():

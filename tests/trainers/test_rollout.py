@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pytest
 
 from palaver.agents.factory import make_policy
 from palaver.core import Sampling
+from palaver.envs.base import Outcome, TextEnv
+from palaver.envs.tasks import Task
 from palaver.trainers.config import AlgorithmConfig
+from palaver.trainers.evaluation import summarize
 from palaver.trainers.magrpo import MAGRPO
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.table import fill, tabulate
@@ -19,6 +24,42 @@ def play(plan: Plan, turns: int = 1, tasks: tuple[str, ...] = ("t0",), shared: b
     one = Script("x")
     team = {"a": one, "b": one if shared else Script("y")}
     return rollout(Lengths(turns=turns), team, tasks, plan, sampling=SAMPLING, seed=0), team
+
+
+class Waiting(TextEnv):
+    """Turn 0: both speak; turn 1: only `a`; turn 2: only `b`; then `b` leaves, and `a` is paid 1 for turn 3."""
+
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "waiting_v0"}
+
+    def __init__(self) -> None:
+        super().__init__(list(SEATS), [Task("t0", {})])
+
+    def opening(self, task):
+        return {seat: f"{seat} opens" for seat in self.agents}
+
+    def judge(self, actions):
+        heard = {seat: f"{seat} after {self.turn}" for seat in self.agents}
+        paid = {seat: {"pay": float(self.turn == 3)} for seat in self.agents}
+        over = {2: ["b"], 3: True}.get(self.turn, False)
+        return Outcome(paid, heard, terminated=over, can_act={0: ["a"], 1: ["b"]}.get(self.turn))
+
+
+def test_an_agent_that_waited_is_told_all_it_missed():
+    b = Script("y")
+    (episode,) = rollout(Waiting(), {"a": Script("x"), "b": b}, ["t0"], Plan(), sampling=SAMPLING, seed=0)
+    first, second = [calls[0].conversation for calls in b.calls]
+    assert [message.content for message in first] == ["b opens"]
+    assert [message.content for message in second] == ["b opens", "y", "b after 0\n\nb after 1"]
+    assert episode.turns[2].observations["b"] == "b after 1", "the record says what was new"
+
+
+def test_the_team_return_counts_all_agents_of_the_episode():
+    """`a` is paid 1 after `b` has left: the team's reward is the mean over both, 1/2, in every place that tells it."""
+    (episode,) = rollout(Waiting(), {"a": Script("x"), "b": Script("y")}, ["t0"], Plan(), sampling=SAMPLING, seed=0)
+    assert episode.team_return() == 0.5
+    table = fill(tabulate([episode]), MAGRPO, AlgorithmConfig())
+    assert table.root_return.tolist() == [0.5, 0.5]
+    assert summarize([episode]).components == {"pay": 0.5}
 
 
 def test_aligned_pairs_candidates_by_index():
