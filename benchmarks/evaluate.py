@@ -10,6 +10,7 @@ from typing import Any
 from palaver.agents.llm.options import ModelOptions
 from palaver.benchmarks.provenance import provenance
 from palaver.benchmarks.runs import read
+from palaver.benchmarks.summary import most_possible
 from palaver.core import ConfigError, Episode, Sampling, TaskError
 from palaver.envs.base import TextEnv
 from palaver.registry import make, spec
@@ -135,7 +136,7 @@ def measure(setting: Setting) -> tuple[Result, list[Episode]]:
         low=summary.low,
         high=summary.high,
         n=summary.n,
-        max_reward=found.max_reward * found.turns,
+        max_reward=most_possible(env, found),
         components=dict(summary.components),
         metrics=dict(summary.metrics),
         tokens=dict(summary.tokens),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from palaver.benchmarks.runs import Run, number, numbers
-from palaver.core import ConfigError
-from palaver.registry import spec
+from palaver.core import PalaverError
+from palaver.registry import Spec, make, spec
 
 
 @dataclass(frozen=True)
@@ -127,15 +127,21 @@ def _alive(pid: object) -> bool:
     return True
 
 
+def most_possible(env: object, found: Spec) -> float:
+    """The most an episode of this instance can pay: what it says itself, else what its spec says of the default one."""
+    own = getattr(env, "max_return", None)
+    return found.max_reward * found.turns if own is None else float(own)
+
+
 def max_reward(run: Run) -> float | None:
     """The most an episode can pay; None where it is unknown, or where a keyword has made more possible."""
     if run.config is None:
         return None
-    try:
-        found = spec(run.config.env.id)
-    except ConfigError:
+    env = run.config.env
+    try:  # the built-in tasks: those of the run may be gone, or on another machine
+        most = most_possible(make(env.id, **env.keywords() | {"tasks": "sample"}), spec(env.id))
+    except (PalaverError, TypeError, ValueError):
         return None
-    most = found.max_reward * found.turns
     seen = [*run.series("reward/mean")[1], *(number(line, "mean") or 0.0 for line in run.evals)]
     return most if all(value <= most + 1e-9 for value in seen) else None
 

@@ -106,6 +106,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     Inside the hooks `self.agents` are the live agents, `self.task` is the task, `self.turn` counts steps from 0 and
     `self.rng` is the instance's generator. Attributes a subclass sets in the hooks are its state: `fork` copies them.
+    One whose keywords change what can be earned sets `max_return`, the most an episode of this instance pays an agent.
 
     Args:
         agents: the seats, in order.
@@ -125,6 +126,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         "is_parallelizable": True,
         "conversation": "continued",
     }
+    max_return: float | None = None
 
     def __init__(
         self,

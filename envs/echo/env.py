@@ -94,6 +94,7 @@ class EchoEnv(TextEnv):
             source=tasks,
         )
         self.num_turns = num_turns
+        self.max_return = 1.5 * num_turns
         self.shared = shared
         self.targets: dict[str, str] = {}
 

@@ -42,6 +42,7 @@ class WritingEnv(TextEnv):
         if agents not in (1, 2) or isinstance(agents, bool):
             raise ConfigError(f"agents must be 2, or 1 for the single author, got {agents!r}")
         self.rubric = rubric
+        self.max_return = sum(rubric.weights.values())
         self.grammar = grammar
         self.topic: frozenset[str] = frozenset()
         names = self.seats if agents == 2 else (SOLO,)

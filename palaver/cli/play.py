@@ -47,6 +47,7 @@ def play(
 ) -> None:
     """Play one episode in the terminal."""
     from palaver.benchmarks.evaluate import text_env
+    from palaver.benchmarks.summary import most_possible
     from palaver.registry import spec
     from palaver.trainers.rollout import Plan, rollout
     from palaver.trainers.team import parse_team
@@ -58,7 +59,7 @@ def play(
     players = parse_team(team, found, seats, options.model_options(device, dtype), made.source, force)
     how: dict[str, Sampling] = dict.fromkeys(seats, options.sampling(temperature, max_tokens, greedy))
     (episode,) = rollout(made, players, [chosen], Plan(), sampling=how, seed=seed)
-    show(episode, found.max_reward * found.turns)
+    show(episode, most_possible(made, found))
 
 
 def show(episode: Episode, max_reward: float) -> None:

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from palaver.benchmarks.runs import read
-from palaver.benchmarks.summary import comparison, duration, key_figures, reproduce, sampled_tokens, score, status
+from palaver.benchmarks.summary import (
+    comparison,
+    duration,
+    key_figures,
+    max_reward,
+    most_possible,
+    reproduce,
+    sampled_tokens,
+    score,
+    status,
+)
+from palaver.registry import Spec
 
 
 def append(folder: Path, **line: object) -> None:
@@ -50,6 +61,26 @@ def test_figures_name_time_and_tokens(fabricate):
     assert figures["steps"] == "30 of 30"
     assert (figures["wall time"], figures["CPU time"]) == ("33.0 s", "1 min 00 s")
     assert figures["background: tokens per answer"] == "40 → 43"
+
+
+@pytest.mark.parametrize(
+    ("env", "most"),
+    [
+        ({"id": "arxiv-v0"}, 3.0),
+        ({"id": "arxiv-v0", "weights": {"length": 5.0}}, 7.5),
+        ({"id": "echo-v0", "num_turns": 2, "tasks": "gone.jsonl"}, 3.0),
+        ({"id": "echo-v0", "num_turns": "two"}, None),
+        ({"id": "nothing-v0"}, None),
+    ],
+)
+def test_the_most_possible_follows_the_keywords(fabricate, env, most):
+    folder = fabricate()
+    (folder / "config.yaml").write_text(json.dumps({"env": env}), encoding="utf-8")
+    assert max_reward(read(folder)) == most
+
+
+def test_an_environment_that_does_not_say_is_asked_of_its_spec():
+    assert most_possible(object(), Spec("x-v0", "", turns=4, max_reward=0.5)) == 2.0
 
 
 def test_status_without_a_word_from_the_trainer(fabricate):

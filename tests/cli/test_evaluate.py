@@ -29,6 +29,11 @@ def test_the_table_shows_mean_interval_and_n(palaver):
     assert "3 (3 tasks x 1)" in ran.out
 
 
+def test_the_most_possible_follows_the_keywords(palaver):
+    ran = palaver("evaluate", "echo-v0", "num_turns=2", "--team", "scripted:reference", "--n", 3)
+    assert "3.000 [3.000, 3.000] of 3" in ran.out
+
+
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not(palaver):
     def rewards(seed: int) -> list[float]:
         palaver("evaluate", "tldr-v0", "--team", "random", "-n", 6, "--seed", seed, "--out", "e.jsonl", "gated=false")

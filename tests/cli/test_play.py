@@ -13,6 +13,17 @@ def test_an_episode_is_shown_turn_by_turn(palaver):
     assert "reward 4.500 of 4.5 (terminated after 3 turns)" in ran.out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "most"),
+    [
+        (["echo-v0", "num_turns=2"], "of 3 "),
+        (["arxiv-v0", "weights.length=5"], "of 7.5 "),
+    ],
+)
+def test_the_most_possible_follows_the_keywords(palaver, arguments, most):
+    assert most in palaver("play", *arguments, "--team", "scripted:lazy").out
+
+
 def test_the_same_seed_gives_the_same_episode(palaver):
     first, again, other = (palaver("play", "echo-v0", "--team", "random", "--seed", s).out for s in (5, 5, 6))
     assert first == again != other
