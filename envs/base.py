@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -135,7 +136,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         *,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
-        source: str = "",
+        source: str | os.PathLike[str] = "",
     ) -> None:
         if not agents or len(set(agents)) != len(agents):
             raise ConfigError(f"an environment needs agents with different names, got {list(agents)}")
@@ -150,7 +151,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self.possible_agents: list[str] = list(agents)
         self.agents: list[str] = []
         self.tasks: tuple[Task, ...] = tuple(tasks)
-        self.source = source
+        self.source = os.fspath(source)
         self.render_mode = render_mode
         self.max_length = max_length
         self.task = self.tasks[0]

@@ -7,19 +7,22 @@ import gzip
 import importlib
 import io
 import json
+import os
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from palaver.clean import one_line
 from palaver.core import TaskError
 
 _SOURCE = re.compile(r"(?P<name>.*?)(?P<slice>\[[^\[\]]*\])?", re.DOTALL)
 _SLICE = re.compile(r"\[\s*(-?\d{1,15})?\s*:\s*(-?\d{1,15})?\s*(?::\s*(-?\d{1,15})?\s*)?\]")
 _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
-Row = tuple[str, Mapping[str, Any]]  # where it stands ("row 3"), and its fields
+Row = tuple[str, Any]  # where it stands ("row 3"), and what should be a mapping of its fields
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +58,22 @@ class Task:
         return Task, (self.id, dict(self.data))
 
 
+def is_sample(source: str) -> bool:
+    """Whether `load_tasks` would read the built-in sample, whole or a slice of it.
+
+    >>> is_sample("sample"), is_sample("sample[:48]"), is_sample("sample.jsonl"), is_sample("samples[:48]")
+    (True, True, False, False)
+    """
+    return _parts(source)[0] == "sample"
+
+
 def load_tasks(
-    source: str, *, sample: Path, fields: Mapping[str, type], id_field: str = "id", split: str = "train"
+    source: str | os.PathLike[str],
+    *,
+    sample: Path,
+    fields: Mapping[str, type],
+    id_field: str = "id",
+    split: str = "train",
 ) -> tuple[Task, ...]:
     """The tasks named by `source`.
 
@@ -66,26 +83,36 @@ def load_tasks(
         sample: the file behind `sample`.
         fields: the columns every row must have, with their types; an empty text counts as missing.
         id_field: the column that names a task; a row without it is named by its number, counted from 0 before slicing.
+            A row whose name is taken gets its number behind it.
         split: the split of an `hf:` source that names none.
 
     Raises:
         TaskError: missing or unreadable file, row without a field, bad slice, empty set, no `datasets`, no network.
     """
-    match = _SOURCE.fullmatch(source)
-    name = match["name"].strip() if match else ""
-    if not name:
+    source = os.fspath(source) if isinstance(source, str | os.PathLike) else source
+    if not isinstance(source, str):
+        raise TaskError(f"tasks must be a text or a path, got {type(source).__name__}; use 'sample' or a file's path")
+    name, wanted = _parts(source)
+    if not name.removeprefix("hf:"):
         raise TaskError(f"tasks={source!r} names no data; use 'sample', a path, or 'hf:NAME:SPLIT'")
-    part = _slice(match["slice"] or "[:]", source) if match else slice(None)
-    rows = _rows(name, sample, split)[part]
+    rows = _rows(name, sample, split, _slice(wanted, source))
     if not rows:
         raise TaskError(f"tasks={source!r} is empty; give a source or slice with at least one row")
     tasks: dict[str, Task] = {}
     for place, row in rows:
-        _require(row, fields, f"{name}, {place}")
-        given = str(row.get(id_field) or place.replace(" ", "-"))
-        id = f"{given}#{place}" if given in tasks else given
+        _require(row, fields, one_line(f"{name}, {place}"))
+        given = row.get(id_field)
+        id = place.replace(" ", "-") if given is None or given == "" else str(given)
+        while id in tasks:
+            id = f"{id}#{place}"
         tasks[id] = Task(id, row)
     return tuple(tasks.values())
+
+
+def _parts(source: str) -> tuple[str, str]:
+    """The name and the slice of a source, `[:]` where it has none."""
+    match = _SOURCE.fullmatch(source)
+    return (match["name"].strip(), match["slice"] or "[:]") if match else ("", "[:]")
 
 
 def _slice(text: str, source: str) -> slice:
@@ -96,34 +123,42 @@ def _slice(text: str, source: str) -> slice:
     return slice(*bounds)
 
 
-def _require(row: Mapping[str, Any], fields: Mapping[str, type], place: str) -> None:
+def _require(row: object, fields: Mapping[str, type], place: str) -> None:
+    if not isinstance(row, Mapping):
+        raise TaskError(f"{place}: expected an object with named fields, got {type(row).__name__}")
     for field, kind in fields.items():
         value = row.get(field)
         if value is None or (isinstance(value, str) and not value.strip()):
-            raise TaskError(
-                f"{place}: the field {field!r} is missing or empty; it has {', '.join(map(str, row)) or 'none'}"
-            )
+            has = one_line(", ".join(map(str, row))) or "none"
+            raise TaskError(f"{place}: the field {field!r} is missing or empty; it has {has}")
         if not isinstance(value, kind):
             raise TaskError(f"{place}: the field {field!r} is {type(value).__name__}, expected {kind.__name__}")
 
 
-def _rows(name: str, sample: Path, split: str) -> list[Row]:
+def _rows(name: str, sample: Path, split: str, part: slice) -> list[Row]:
     if name.startswith("hf:"):
-        return [(f"row {n}", row) for n, row in enumerate(_hub(name, split))]
-    path = sample if name == "sample" else Path(name).expanduser()
-    if not path.is_file():
-        raise TaskError(f"there is no file {str(path)!r}; use 'sample', a path, or 'hf:NAME:SPLIT'")
+        return _hub(name, split, part)
+    path = _file(name, sample)
     suffix = Path(path.name.removesuffix(".gz")).suffix
     if suffix not in _SUFFIXES:
         raise TaskError(f"cannot read {str(path)!r}: expected a file that ends with {', '.join(_SUFFIXES)}")
     try:
         rows = list(_parquet(path) if suffix == ".parquet" else _text_rows(path, suffix))
-    except (OSError, ValueError, csv.Error) as error:
+    except (OSError, EOFError, ValueError, RuntimeError, zlib.error, csv.Error) as error:  # RuntimeError: deep nesting
         raise TaskError(f"cannot read {str(path)!r}: {_line(error)}") from error
-    for n, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise TaskError(f"{path}, row {n}: expected an object with named fields, got {type(row).__name__}")
-    return [(f"row {n}", row) for n, row in enumerate(rows)]
+    return [(f"row {n}", rows[n]) for n in range(len(rows))[part]]
+
+
+def _file(name: str, sample: Path) -> Path:
+    if name == "sample":
+        return sample
+    try:
+        path = Path(name).expanduser()
+        if path.is_file():
+            return path
+    except (OSError, RuntimeError) as error:  # too long a name; a home that is unknown
+        raise TaskError(f"cannot read {name[:200]!r}: {_line(error)}") from error
+    raise TaskError(f"there is no file {str(path)!r}; use 'sample', a path, or 'hf:NAME:SPLIT'")
 
 
 def _text_rows(path: Path, suffix: str) -> Iterator[Any]:
@@ -165,14 +200,16 @@ def _parquet(path: Path) -> Sequence[Mapping[str, Any]]:
     return table.to_pylist()  # type: ignore[no-any-return]
 
 
-def _hub(name: str, split: str) -> Sequence[Mapping[str, Any]]:
+def _hub(name: str, split: str, part: slice) -> list[Row]:
     datasets = _optional("datasets", f"tasks={name!r}")
     repository, _, chosen = name.removeprefix("hf:").partition(":")
     try:
-        return list(datasets.load_dataset(repository, split=chosen or split))
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        table = datasets.load_dataset(repository, split=chosen or split)
+        numbers = range(len(table))[part]
+        return [(f"row {n}", row) for n, row in zip(numbers, table.select(numbers), strict=True)]
+    except (OSError, ValueError, LookupError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         raise TaskError(f"cannot load {name!r} ({_line(error)}); check the name, the split and the network") from error
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    return one_line(error) or type(error).__name__

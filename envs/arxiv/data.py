@@ -10,7 +10,7 @@ DATASET = "hf:OpenMLRL/arXiv_abstract"
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 
-def load(source: str) -> tuple[Task, ...]:
+def load(source: str | Path) -> tuple[Task, ...]:
     """Papers with `abstract_text`; `article_id` names them, `title` is optional, other fields are kept.
 
     Raises:

@@ -76,6 +76,7 @@ published. Scores are comparable with published ones only with the published lis
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.envs.arxiv import corpus, data, prompts
@@ -123,7 +124,7 @@ class ArxivEnv(WritingEnv):
 
     def __init__(
         self,
-        tasks: str = "sample",
+        tasks: str | Path = "sample",
         agents: int = 2,
         length: tuple[int, int] = (128, 256),
         ratio: Range = (1.3, 1.6),

@@ -9,7 +9,7 @@ from palaver.envs.tasks import Task, load_tasks
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 
-def load(source: str) -> tuple[Task, ...]:
+def load(source: str | Path) -> tuple[Task, ...]:
     """Tasks with `words`, a text of words parted by spaces, one for each agent in order; `id` names a task.
 
     Raises:

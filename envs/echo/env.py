@@ -44,6 +44,7 @@ there are players, parted by spaces; `id` names a task.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import ConfigError, TaskError
@@ -72,7 +73,7 @@ class EchoEnv(TextEnv):
 
     def __init__(
         self,
-        tasks: str = "sample",
+        tasks: str | Path = "sample",
         agents: int = 2,
         num_turns: int = 3,
         shared: bool = True,

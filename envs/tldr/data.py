@@ -10,7 +10,7 @@ DATASET = "hf:trl-lib/tldr"
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 
-def load(source: str) -> tuple[Task, ...]:
+def load(source: str | Path) -> tuple[Task, ...]:
     """Posts in `prompt`; `id` names them where there is one (the public data has none), other fields are kept.
 
     Raises:

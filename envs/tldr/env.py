@@ -74,6 +74,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.envs.base import MAX_LENGTH, TextEnv
@@ -121,7 +122,7 @@ class TldrEnv(WritingEnv):
 
     def __init__(
         self,
-        tasks: str = "sample",
+        tasks: str | Path = "sample",
         agents: int = 2,
         length: tuple[int, int] = (8, 256),
         ratio: Range = (1.6, 3.2),

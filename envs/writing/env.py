@@ -35,7 +35,7 @@ class WritingEnv(TextEnv):
         rubric: reward.Rubric,
         *,
         grammar: re.Pattern[str] | None,
-        source: str,
+        source: str | Path,
         render_mode: str | None,
         max_length: int,
     ) -> None:

@@ -9,11 +9,13 @@ import json
 import pickle
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
+import palaver
 from palaver.core import TaskError
-from palaver.envs.tasks import Task, load_tasks
+from palaver.envs.tasks import Task, is_sample, load_tasks
 
 ROWS = [{"id": f"r{n}", "text": f"text {n}\u2028, “quoted”\nline"} for n in range(5)]
 
@@ -27,6 +29,20 @@ def sample(tmp_path):
 
 def load(source, sample, **kwargs):
     return load_tasks(source, sample=sample, fields={"text": str}, **kwargs)
+
+
+class Table(list):
+    """The part of a `datasets.Dataset` that is used."""
+
+    def select(self, numbers):
+        return [self[n] for n in numbers]
+
+
+def hub(monkeypatch, load_dataset, error=KeyError):
+    exceptions = types.SimpleNamespace(DatasetsError=error)
+    monkeypatch.setitem(
+        sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset, exceptions=exceptions)
+    )
 
 
 def ids(tasks):
@@ -78,8 +94,33 @@ def test_slices(sample, part, expected):
 
 def test_ids_without_a_field_are_row_numbers_before_slicing(tmp_path, sample):
     path = tmp_path / "rows.jsonl"
-    path.write_text('{"text": "a"}\n{"text": "b"}\n{"text": "c", "id": 7}\n{"text": "d", "id": 7}')
+    path.write_text('{"text": "a"}\n{"text": "b", "id": ""}\n{"text": "c", "id": 7}\n{"text": "d", "id": 7}')
     assert ids(load(f"{path}[1:]", sample)) == ["row-1", "7", "7#row 3"]
+
+
+def test_every_row_is_a_task_of_its_own(tmp_path, sample):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(json.dumps({"text": "a", "id": id}) for id in (0, "7#row 2", 7, 7, "7", 0)))
+    assert ids(load(path, sample)) == ["0", "7#row 2", "7", "7#row 3", "7#row 4", "0#row 5"]
+    path.write_text("\n".join(json.dumps({"text": "a", "id": id}) for id in ("7#row 2", 7, 7)))
+    assert ids(load(path, sample)) == ["7#row 2", "7", "7#row 2#row 2"]
+
+
+def test_a_path_need_not_be_a_text(tmp_path, sample):
+    path = write(tmp_path, ".jsonl")
+    assert load(path, sample) == load(str(path), sample)
+    assert palaver.make("echo-v0", tasks=Path("sample")).source == "sample"
+
+
+@pytest.mark.parametrize("source", ["sample", "sample[:4]", " sample [4:]"])
+def test_the_sample_is_known_by_its_whole_name(source, sample):
+    assert is_sample(source)
+    load(source, sample)
+
+
+@pytest.mark.parametrize("source", ["samples", "sample.jsonl", "sample-real/x.jsonl[:4]", "hf:sample", "", "[:4]"])
+def test_what_only_begins_like_the_sample_is_not_it(source):
+    assert not is_sample(source)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +134,14 @@ def test_ids_without_a_field_are_row_numbers_before_slicing(tmp_path, sample):
         ("sample[a:b]", "bad slice"),
         ("sample[::0]", "bad slice"),
         ("sample[:-]", "bad slice"),
+        (5, "got int"),
+        (None, "got NoneType"),
+        (["sample"], "got list"),
+        ("hf:", "names no data"),
+        ("hf: [:3]", "names no data"),
+        ("x" * 5000, "cannot read"),
+        ("~no such user/rows.jsonl", "cannot read"),
+        ("a\0b.jsonl", "there is no file"),
     ],
 )
 def test_bad_sources(sample, source, message):
@@ -118,6 +167,11 @@ def test_bad_sources(sample, source, message):
         ("a.csv", b'text\n"open', "cannot read"),
         ("a.csv", b"body\nx", "the field 'text' is missing"),
         ("a.jsonl.gz", b"not zipped", "cannot read"),
+        ("a.jsonl.gz", gzip.compress(b'{"text": "a"}')[:-9], "cannot read"),
+        ("a.jsonl.gz", gzip.compress(b"")[:10] + b"\xff" * 20, "cannot read"),
+        ("a.jsonl", b"[" * 100_000, "cannot read"),
+        ("a.json", b"[" * 100_000, "cannot read"),
+        ("a.jsonl", b'{"a\\nb\\u001b": 1}', "it has a b␛"),
         ("a.parquet", b"not arrow", "cannot read"),
     ],
 )
@@ -133,20 +187,42 @@ def test_hub_names_splits_and_slices(monkeypatch, sample):
 
     def load_dataset(name, split):
         asked.append((name, split))
-        return ROWS
+        return Table(ROWS)
 
-    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
+    hub(monkeypatch, load_dataset)
     assert ids(load("hf:some/set", sample)) == ["r0", "r1", "r2", "r3", "r4"]
     assert ids(load("hf:some/set:validation[1:3]", sample)) == ["r1", "r2"]
     assert asked == [("some/set", "train"), ("some/set", "validation")]
 
 
-@pytest.mark.parametrize("error", [ConnectionError("no\nnetwork"), FileNotFoundError("gone"), ValueError("split")])
+def test_only_the_slice_of_a_hub_set_is_read(monkeypatch, sample):
+    datasets = pytest.importorskip("datasets")
+    table, read = datasets.Dataset.from_list(ROWS), []
+    table = table.with_transform(lambda batch: read.append(len(batch["id"])) or batch)
+    hub(monkeypatch, lambda name, split: table)
+    assert [dict(task.data) for task in load("hf:some/set[3:0:-2]", sample)] == [ROWS[3], ROWS[1]]
+    assert sum(read) == 2
+
+
+class OwnError(Exception):
+    """As `datasets.exceptions.DatasetsError` is: of no other family."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionError("no\nnetwork"),
+        FileNotFoundError("gone"),
+        ValueError("split"),
+        IndexError("name"),
+        OwnError("broken"),
+    ],
+)
 def test_hub_failures(monkeypatch, sample, error):
     def load_dataset(name, split):
         raise error
 
-    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
+    hub(monkeypatch, load_dataset, OwnError)
     with pytest.raises(TaskError, match="check the name, the split and the network") as caught:
         load("hf:some/set", sample)
     assert "\n" not in str(caught.value)
