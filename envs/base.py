@@ -63,12 +63,13 @@ class Outcome:
 
     def __post_init__(self) -> None:
         for agent, parts in self.components.items():
+            if not isinstance(parts, Mapping):
+                raise ConfigError(f"the components of {agent!r} are a {type(parts).__name__}; map names to numbers")
             for name, value in parts.items():
-                if not math.isfinite(value):
-                    raise ConfigError(f"the reward component {name!r} of {agent!r} is {value}; pay a finite number")
+                _finite(f"the reward component {name!r} of {agent!r}", value)
+            _finite(f"the reward of {agent!r}", sum(parts.values()))
         for name, value in self.metrics.items():
-            if not math.isfinite(value):
-                raise ConfigError(f"the metric {name!r} is {value}; report a finite number")
+            _finite(f"the metric {name!r}", value)
 
 
 def clean(action: object, max_length: int) -> tuple[str, bool]:
@@ -199,6 +200,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
         Raises:
             TaskError: there is no such task.
+            ConfigError: `opening` names an agent that does not exist.
         """
         if seed is not None:
             self.rng, _ = seeding.np_random(seed)
@@ -208,7 +210,9 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self.turn = 0
         self._acting = frozenset(self.agents)
         self._log = []
-        return self._tell(self.opening(self.task), self.agents), {agent: self._info(agent) for agent in self.agents}
+        told = self.opening(self.task)
+        self._exist(told, "opening")
+        return self._tell(told, self.agents), {agent: self._info(agent) for agent in self.agents}
 
     @_locked
     def step(self, actions: Mapping[str, Any]) -> Step:
@@ -300,15 +304,29 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         ends = (
             group for group in (outcome.terminated, outcome.truncated, outcome.can_act) if isinstance(group, Collection)
         )
-        for agent in {name for group in (*ends, outcome.observations) for name in group}:
+        self._exist([name for group in (*ends, outcome.observations) for name in group], "judge")
+
+    def _exist(self, agents: Collection[str], hook: str) -> None:
+        for agent in agents:
             if agent not in self.possible_agents:
-                raise ConfigError(f"judge named an agent {agent!r}.{nearest(agent, self.possible_agents)}")
+                raise ConfigError(f"{hook} named an agent {agent!r}.{nearest(str(agent), self.possible_agents)}")
 
     def _lines(self, keep: Callable[[str], bool]) -> str:
         # continued lines are indented, so that no text can pose as another agent's entry
         return "\n".join(
             f"{mark} {text}".replace("\n", "\n    ") for mark, text in self._log if keep(mark.split(" ")[-1])
         )
+
+
+def _finite(what: str, value: object) -> None:
+    try:
+        wrong = "" if math.isfinite(value) else str(value)  # type: ignore[arg-type]  # what is no number raises
+    except TypeError:
+        wrong = f"a {type(value).__name__}"
+    except OverflowError:
+        wrong = "too large"
+    if wrong:
+        raise ConfigError(f"{what} is {wrong}; give a finite number")
 
 
 def _includes(group: bool | Collection[str], agent: str) -> bool:

@@ -52,6 +52,8 @@ from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.echo import data, prompts, rules
 from palaver.envs.tasks import Task
 
+MOST = 1_000_000  # players, turns
+
 
 class EchoEnv(TextEnv):
     """Repeat what you are given; see the module's docstring for the rules.
@@ -81,8 +83,10 @@ class EchoEnv(TextEnv):
         max_length: int = 1024,
     ) -> None:
         for keyword, value in (("agents", agents), ("num_turns", num_turns)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{keyword} must be a whole number of 1 or more, got {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+                raise ConfigError(f"{keyword} must be a whole number from 1 to {MOST:,}, got {value!r:.40}")
+        if not isinstance(shared, bool):
+            raise ConfigError(f"shared must be true or false, got {shared!r}")
         loaded = data.load(tasks)
         for task in loaded:
             if len(task["words"].split()) < agents or not all(map(rules.first_word, task["words"].split())):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
+from palaver.clean import one_line
 from palaver.core import ConfigError
 
 Match = Literal["substring", "word"]
@@ -106,5 +107,5 @@ def stopwords(source: Collection[str] | str | Path | None) -> frozenset[str]:
 def _read(path: str | Path, keyword: str) -> Any:
     try:
         return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{keyword}: cannot read {str(path)!r}: {' '.join(str(error).split())[:200]}") from error
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ConfigError(f"{keyword}: cannot read {str(path)[:200]!r}: {one_line(error)}") from error

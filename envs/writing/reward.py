@@ -84,7 +84,8 @@ class Rubric:
             object.__setattr__(self, name, full)
             object.__setattr__(self, f"{name}_limits", limits)
         for name in ("transition_base", "transition_step"):
-            _number(name, getattr(self, name))
+            if math.isinf(_number(name, getattr(self, name))):
+                raise ConfigError(f"{name} must be finite, got {getattr(self, name)!r}")
         if not 0 < _number("jaccard_cap", self.jaccard_cap) <= 1:
             raise ConfigError(f"jaccard_cap must be above 0 and at most 1, got {self.jaccard_cap!r}")
         object.__setattr__(self, "weights", _weights(self.weights))
@@ -188,9 +189,12 @@ def transition_share(kinds: int, base: float, step: float) -> float:
 
 
 def _number(keyword: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise ConfigError(f"{keyword} must be a number of 0 or more, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ConfigError(f"{keyword} must be a number of 0 or more, got one too large for a float") from error
 
 
 def _pair(keyword: str, value: object) -> Range:
@@ -209,8 +213,8 @@ def _weights(given: object) -> dict[str, float]:
         if name not in WEIGHTS:
             raise ConfigError(f"weights has no component {name!r}.{nearest(str(name), WEIGHTS)}")
     weights = {name: _number("weights", given.get(name, WEIGHTS[name])) for name in COMPONENTS}
-    if not all(map(math.isfinite, weights.values())):
-        raise ConfigError(f"weights must be finite, got {given!r}")
+    if not math.isfinite(sum(weights.values())):
+        raise ConfigError(f"weights must have a finite sum, got {given!r}")
     return weights
 
 

@@ -198,6 +198,15 @@ def test_bad_keywords(kwargs):
         make(**kwargs)
 
 
+def test_an_opening_for_an_unknown_agent_is_refused():
+    class Misspelt(Echo):
+        def opening(self, task):
+            return {"a": "x", "bb": "y"}
+
+    with pytest.raises(ConfigError, match=r"opening named an agent 'bb'\. Did you mean 'b'"):
+        Misspelt(["a", "b"], TASKS).reset()
+
+
 def test_hooks_must_be_written():
     class Half(TextEnv):
         def opening(self, task):
@@ -213,6 +222,11 @@ def test_hooks_must_be_written():
         (lambda: Outcome({"a": {}}), r"no reward components for \['b'\]"),
         (lambda: Outcome({"a": {}, "b": {"x": float("nan")}}), "'x' of 'b' is nan"),
         (lambda: Outcome({"a": {}, "b": {}}, metrics={"m": float("inf")}), "'m' is inf"),
+        (lambda: Outcome({"a": {}, "b": {}}, metrics={"m": None}), "'m' is a NoneType"),
+        (lambda: Outcome({"a": {"x": "1"}, "b": {}}), "'x' of 'a' is a str"),
+        (lambda: Outcome({"a": {"x": 10**5000}, "b": {}}), "'x' of 'a' is too large"),
+        (lambda: Outcome({"a": {"x": 1e308, "y": 1e308}, "b": {}}), "the reward of 'a' is inf"),
+        (lambda: Outcome({"a": 1.0, "b": {}}), "the components of 'a' are a float"),
         (lambda: Outcome({"a": {}, "b": {}}, {"bb": ""}), "named an agent 'bb'"),
         (lambda: Outcome({"a": {}, "b": {}}, terminated=["c"]), "named an agent 'c'"),
     ],

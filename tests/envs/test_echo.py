@@ -93,6 +93,9 @@ def test_the_reference_earns_everything(agents, turns, shared):
         ({"agents": 2.0}, "agents must be"),
         ({"num_turns": 0}, "num_turns must be"),
         ({"num_turns": True}, "num_turns must be"),
+        ({"num_turns": 10**400}, "num_turns must be"),
+        ({"shared": "maybe"}, "shared must be true or false"),
+        ({"shared": 1}, "shared must be"),
         ({"agents": 4}, "each of 4 players"),
     ],
 )
