@@ -17,16 +17,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from palaver.agents.llm.cache import KeyValues, LayerStates
+from palaver.agents.llm.split import narrowed
 
 _FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
-_PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
+
+
+def _plain(linear: Any, bias: bool = False) -> bool:
+    return type(linear) is nn.Linear and (bias or getattr(linear, "bias", None) is None)
 
 
 def _plain_layer(layer: Any) -> bool:
-    linears = [getattr(layer.self_attn, name) for name in _PROJECTIONS]
-    linears += [layer.mlp.gate_proj, layer.mlp.up_proj, layer.mlp.down_proj]
-    no_bias = (layer.self_attn.o_proj, layer.mlp.gate_proj, layer.mlp.up_proj, layer.mlp.down_proj)
-    return all(type(linear) is nn.Linear for linear in linears) and all(linear.bias is None for linear in no_bias)
+    attention, mlp = layer.self_attn, layer.mlp
+    biased = (attention.q_proj, attention.k_proj, attention.v_proj)
+    return all(_plain(linear, True) for linear in biased) and all(
+        _plain(linear) for linear in (attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj)
+    )
 
 
 @dataclass
@@ -65,15 +70,13 @@ class DenseDecoder:
         """Whether this file computes exactly this model: one of the families, no window, no adapter, plain rope."""
         if type(model).__name__ not in _FAMILIES or not type(model).__module__.startswith("transformers."):
             return False
-        config = model.config
-        layers = getattr(config, "layer_types", None)
-        windowed = (
-            any(kind != "full_attention" for kind in layers) if layers else getattr(config, "sliding_window", None)
-        )
         rope = model.model.rotary_emb
-        plain = not windowed and config.hidden_act == "silu" and rope.rope_type == "default"
+        if narrowed(model.config) or model.config.hidden_act != "silu" or rope.rope_type != "default":
+            return False
+        if not _plain(model.lm_head) or type(model.model.embed_tokens) is not nn.Embedding:
+            return False
         dim = model.model.layers[0].self_attn.head_dim
-        return plain and 2 * len(rope.inv_freq) == dim and all(_plain_layer(layer) for layer in model.model.layers)
+        return 2 * len(rope.inv_freq) == dim and all(_plain_layer(layer) for layer in model.model.layers)
 
     @property
     def device(self) -> torch.device:
@@ -84,13 +87,13 @@ class DenseDecoder:
     @torch.no_grad()
     def refresh(self) -> None:
         """Fold the model's present weights."""
-        folded = [self._fold(layer) for layer in self.model.model.layers]
-        self.layers = folded
-        self.embedding = self.model.model.embed_tokens.weight.to(self.dtype)
+        for place, layer in enumerate(self.model.model.layers):
+            self.layers[place : place + 1] = [self._fold(layer)]  # its old copy goes before the next is made
+        embedding, head = self.model.model.embed_tokens.weight, self.model.lm_head.weight
+        self.embedding = embedding.to(self.dtype)
         self.head_norm = self._norm_weight(self.model.model.norm).to(self.dtype)
-        weight = self.model.lm_head.weight.to(self.dtype)
-        self.head = weight
-        self.packed_head = _packed(weight)
+        self.head = self.embedding if head is embedding else head.to(self.dtype)
+        self.packed_head = _packed(self.head)
 
     def prefill(self, ids: Tensor, lengths: Sequence[int]) -> tuple[Tensor, LayerStates]:
         """See `Forward.prefill`."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import DynamicCache
 
 from palaver.agents.llm.cache import KeyValues, LayerStates, as_library_cache
 from palaver.agents.llm.dense_decoder import DenseDecoder
-from palaver.agents.llm.split import split_head
+from palaver.agents.llm.split import holds, narrowed, split_head
+from palaver.agents.llm.twin import Twin
 
 
 class Forward(Protocol):
@@ -43,18 +43,14 @@ class Forward(Protocol):
 class LibraryForward:
     """The model's own forward. Works for every decoder whose layers all attend to everything before them."""
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
-        self.master = model
-        self.dtype = dtype
-        self.model: Any = model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)
-        self._store: KeyValues | None = None
-        self._cache: Any = None
+    def __init__(self, twin: Twin) -> None:
+        self.twin = twin
+        self.model, self.dtype = twin.model, twin.dtype
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        device: torch.device = next(self.model.parameters()).device
-        return device
+        return self.twin.device
 
     def prefill(self, ids: Tensor, lengths: Sequence[int]) -> tuple[Tensor, LayerStates]:
         """See `Forward.prefill`: causal and unmasked, as padding on the right is never looked at."""
@@ -72,13 +68,11 @@ class LibraryForward:
 
     def step(self, ids: Tensor, store: KeyValues) -> Tensor:
         """See `Forward.step`."""
-        if self._store is not store:
-            self._store, self._cache = store, as_library_cache(store)
         output = self.model(
             input_ids=ids[:, None],
             position_ids=store.positions()[:, None],
             attention_mask=store.current_mask(),
-            past_key_values=self._cache,
+            past_key_values=as_library_cache(store),
             use_cache=True,
             logits_to_keep=1,
         )
@@ -87,69 +81,48 @@ class LibraryForward:
         return logits.float()
 
     def refresh(self) -> None:
-        """Copy the master weights into the compute copy, if there is one."""
-        if self.model is not self.master:
-            copy_weights(self.master, self.model)
+        """See `Twin.refresh`."""
+        self.twin.refresh()
 
 
-def copy_weights(source: nn.Module, target: nn.Module) -> None:
-    """Parameters and buffers of `source` into an equal module of another dtype, in place."""
-    with torch.no_grad():
-        pairs = [(target.parameters(), source.parameters()), (target.buffers(), source.buffers())]
-        for theirs, ours in pairs:
-            for old, new in zip(theirs, ours, strict=True):
-                old.copy_(new)
-
-
-def find_forward(model: Any, dtype: torch.dtype) -> tuple[Forward | None, str]:
+def find_forward(twin: Twin) -> tuple[Forward | None, str]:
     """The fastest forward that serves this model, or None and the reason why there is none."""
-    if DenseDecoder.supports(model):
-        return DenseDecoder(model, dtype), ""
-    reason = unservable(model)
+    if DenseDecoder.supports(twin.master):
+        return DenseDecoder(twin.master, twin.dtype), ""
+    reason = unservable(twin.master)
     if reason:
         return None, reason
-    forward = LibraryForward(model, dtype)
-    return (forward, "") if _agrees(forward) else (None, "its cache or positions work in another way")
+    forward = LibraryForward(twin)
+    agrees = holds(twin.model, lambda: _agrees(forward))
+    return (forward, "") if agrees else (None, "its cache or positions work in another way")
 
 
 def unservable(model: Any) -> str:
     """Why the own engine cannot serve this model, "" if it can, judged by its config and its forward's signature."""
-    config = model.config
-    if getattr(config, "is_encoder_decoder", False):
+    if getattr(model.config, "is_encoder_decoder", False):
         return "it is an encoder-decoder"
     if getattr(model, "_is_stateful", False):
         return "it keeps a recurrent state"
-    layers = getattr(config, "layer_types", None)
-    if layers and set(layers) != {"full_attention"}:
-        return f"it has layers of the kind {min(set(layers) - {'full_attention'})!r}"
-    if not layers and getattr(config, "sliding_window", None):
-        return "it attends through a sliding window"
+    if reason := narrowed(model.config):
+        return reason
     known = inspect.signature(model.forward).parameters
     missing = [name for name in ("position_ids", "past_key_values", "logits_to_keep") if name not in known]
     return f"its forward has no argument {missing[0]!r}" if missing else ""
 
 
-@torch.inference_mode()
 def _agrees(forward: LibraryForward) -> bool:
     """Whether two prompts of different lengths, decoded together, give the logits of each alone.
 
     Catches what configs do not tell: positions taken from the mask (ALiBi), caches of another layout.
     """
     device = forward.device
-    training = forward.model.training
-    forward.model.eval()
     texts = [[1, 2, 3, 4, 5], [3, 1]]
     padded = torch.tensor([texts[0], [3, 1, 0, 0, 0]], device=device)
-    try:
-        _, layers = forward.prefill(padded, [5, 2])
-        store = KeyValues([5, 2], 6, device, forward.dtype)
-        store.place(layers, torch.arange(2, device=device), torch.arange(2, device=device))
-        found = forward.step(torch.tensor([2, 2], device=device), store)
-        alone = [forward.model(input_ids=torch.tensor([[*t, 2]], device=device)).logits[:, -1] for t in texts]
-    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, NotImplementedError):
-        return False
-    finally:
-        forward.model.train(training)
+    _, layers = forward.prefill(padded, [5, 2])
+    store = KeyValues([5, 2], 6, device, forward.dtype)
+    store.place(layers, torch.arange(2, device=device), torch.arange(2, device=device))
+    found = forward.step(torch.tensor([2, 2], device=device), store)
+    alone = [forward.model(input_ids=torch.tensor([[*t, 2]], device=device)).logits[:, -1] for t in texts]
     expected = torch.cat(alone).float()
     tolerance = (1e-3 if forward.dtype == torch.float32 else 5e-2) * float(expected.std())
     return bool((found - expected).abs().max() <= tolerance)

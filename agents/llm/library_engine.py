@@ -6,35 +6,31 @@ token for the library's greedy choice, because the library draws from one global
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
-from palaver.agents.llm.forward import copy_weights
 from palaver.agents.llm.rows import Progress, Row, Sample
 from palaver.agents.llm.sampler import Sampler, uniforms
+from palaver.agents.llm.twin import Twin
 
 
 class LibraryEngine:
     """See `palaver.agents.llm.rows.Generator`. One batch, left-padded; finished rows stay in it."""
 
-    def __init__(
-        self, model: nn.Module, dtype: torch.dtype, end_ids: frozenset[int], decode: Callable[[Sequence[int]], str]
-    ) -> None:
-        self.master = model
-        self.model: Any = model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)
+    def __init__(self, twin: Twin, end_ids: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
+        self.twin = twin
+        self.model = twin.model
         self.end_ids = end_ids
         self.decode = decode
 
     def refresh(self) -> None:
         """See `Generator.refresh`."""
-        if self.model is not self.master:
-            copy_weights(self.master, self.model)
+        self.twin.refresh()
 
     @torch.no_grad()
     def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
@@ -44,7 +40,7 @@ class LibraryEngine:
         order = sorted(range(len(rows)), key=lambda place: repr(rows[place].sampling))
         chosen = [rows[place] for place in order]
         progress = Progress(chosen, self.end_ids, self.decode)
-        device = next(self.model.parameters()).device
+        device = self.twin.device
         ids, mask = _left_padded([prompts[row.prompt] for row in chosen], device)
         watch = _Watch(progress, device)
         plain = GenerationConfig(

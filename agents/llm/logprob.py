@@ -9,11 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.linear import linear_logprobs
-from palaver.agents.llm.packing import attention_mask, pack, worth_packing
+from palaver.agents.llm.packing import Packed, attention_mask, pack, sequences, worth_packing
 from palaver.agents.llm.split import Parts, split_head
-
-__all__ = ["linear_logprobs", "response_logprobs"]
 
 
 def response_logprobs(
@@ -41,23 +38,17 @@ def response_logprobs(
     if not sum(counts):
         return torch.zeros(mask.shape, device=device), mask_here
     parts = split_head(model)
-    if parts is not None and parts.packs and worth_packing(prompt_ids, token_ids, parts.head.in_features):
-        values = _packed(parts, prompt_ids, token_ids, temperature, device)
+    shared = sequences(prompt_ids, token_ids)
+    if parts is not None and worth_packing(shared, prompt_ids, token_ids, parts.head.in_features) and parts.packs:
+        values = _packed(parts, pack(shared, prompt_ids, token_ids), temperature, device)
     else:
         values = _padded(model, parts, prompt_ids, token_ids, temperature, device)
     row, column = (torch.from_numpy(index).to(device) for index in np.nonzero(mask))
     return values.new_zeros(mask.shape).index_put((row, column), values), mask_here
 
 
-def _packed(
-    parts: Parts,
-    prompts: Sequence[Sequence[int]],
-    answers: Sequence[Sequence[int]],
-    temperature: float,
-    device: torch.device,
-) -> Tensor:
+def _packed(parts: Parts, layout: Packed, temperature: float, device: torch.device) -> Tensor:
     """Log-probabilities (n,) of all answer tokens, in order, with each prompt computed once."""
-    layout = pack(prompts, answers)
     ids, positions, segment, row, place, tokens = (
         torch.from_numpy(part).to(device)
         for part in (layout.ids, layout.positions, layout.segment, layout.row, layout.place, layout.tokens)

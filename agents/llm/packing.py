@@ -41,13 +41,29 @@ class Packed:
     tokens: np.ndarray
 
 
-def worth_packing(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], hidden: int) -> bool:
-    """Whether packing saves work, in a decoder of width H = `hidden`.
+def sequences(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Which answers share a packed sequence: their places, those of equal prompts together up to LONGEST tokens."""
+    shared: list[list[int]] = []
+    open_: dict[tuple[int, ...], tuple[list[int], int]] = {}
+    for k, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
+        key = tuple(prompt)
+        group, length = open_.get(key, ([], 0))
+        if not group or length + len(answer) > LONGEST:
+            group, length = [], len(prompt)
+            shared.append(group)
+        group.append(k)
+        open_[key] = (group, length + len(answer))
+    return shared
+
+
+def worth_packing(
+    shared: Sequence[Sequence[int]], prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], hidden: int
+) -> bool:
+    """Whether packing by `sequences` saves work, in a decoder of width H = `hidden`.
 
     A token costs about 24 H^2 operations a layer outside attention, and 4 H for each place it looks at. Unmasked causal
     attention looks at half of the square, masked attention computes all of it.
     """
-    shared = _sequences(prompts, answers)
     if len(shared) == len(prompts):
         return False
     alone = max(len(p) + len(a) for p, a in zip(prompts, answers, strict=True))
@@ -56,9 +72,8 @@ def worth_packing(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[i
     return len(shared) * width * (6 * hidden + width) < WORTH * padded
 
 
-def pack(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Packed:
-    """Lay out R prompts (equal ones together) and their answers."""
-    shared = _sequences(prompts, answers)
+def pack(shared: Sequence[Sequence[int]], prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Packed:
+    """Lay out R prompts and their answers by `sequences`."""
     width = max(len(prompts[group[0]]) + sum(len(answers[k]) for k in group) for group in shared)
     ids, positions = (np.zeros((len(shared), width), dtype=np.int64) for _ in range(2))
     segment = np.full((len(shared), width), PADDING, dtype=np.int64)
@@ -84,18 +99,3 @@ def attention_mask(segment: Tensor) -> Tensor:
     here, there = segment[:, :, None], segment[:, None, :]
     earlier = torch.ones(segment.shape[1], segment.shape[1], dtype=torch.bool, device=segment.device).tril()
     return (earlier & ((there == PROMPT) | (there == here)))[:, None]
-
-
-def _sequences(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Which answers share a packed sequence."""
-    shared: list[list[int]] = []
-    open_: dict[tuple[int, ...], tuple[list[int], int]] = {}
-    for k, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
-        key = tuple(prompt)
-        group, length = open_.get(key, ([], 0))
-        if not group or length + len(answer) > LONGEST:
-            group, length = [], len(prompt)
-            shared.append(group)
-        group.append(k)
-        open_[key] = (group, length + len(answer))
-    return shared

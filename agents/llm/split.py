@@ -1,8 +1,10 @@
-"""A causal LM as trunk and head, so that the head runs only where its logits are wanted."""
+"""A causal LM as trunk and head, so that the head runs only where its logits are wanted; and what a model can do."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,13 +18,17 @@ from palaver.agents.llm.packing import attention_mask, pack
 _RESHAPING = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "dim_model_base")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parts:
-    """A causal LM taken apart: logits = head(trunk(ids)). `packs`: answers may share a prompt's sequence."""
+    """A causal LM taken apart: logits = head(trunk(ids))."""
 
-    trunk: nn.Module
+    trunk: Any
     head: nn.Linear
-    packs: bool
+
+    @cached_property
+    def packs(self) -> bool:
+        """Whether answers may share a prompt's sequence; a mask of packing would replace the mask of a window."""
+        return not narrowed(self.trunk.config) and holds(self.trunk, lambda: _packs(self.trunk, _some_ids(self.head)))
 
     def score(self, hidden: Tensor, targets: Tensor, temperature: float) -> Tensor:
         """Log-probabilities (n,) of targets from hidden states (n, H)."""
@@ -39,32 +45,57 @@ def split_head(model: Any) -> Parts | None:
     return _PARTS[model]
 
 
+def narrowed(config: Any) -> str:
+    """What keeps a model's layers from attending to all earlier tokens, "" if nothing does, judged by its config."""
+    config = config.get_text_config()
+    layers = getattr(config, "layer_types", None)
+    if layers and set(layers) != {"full_attention"}:
+        return f"it has layers of the kind {min(set(layers) - {'full_attention'})!r}"
+    return "it attends through a sliding window" if not layers and getattr(config, "sliding_window", None) else ""
+
+
+def holds(model: nn.Module, claim: Callable[[], bool]) -> bool:
+    """Whether a claim about a model's outputs is true, tried in evaluation mode without gradients and autocast.
+
+    A claim that the model cannot even be tried on is false; but a want of memory says nothing about it and is raised.
+    """
+    training, device = model.training, next(model.parameters()).device
+    model.eval()
+    try:
+        with torch.no_grad(), torch.autocast(device.type, enabled=False):
+            return claim()
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, NotImplementedError):
+        return False
+    finally:
+        model.train(training)
+
+
 def _split(model: Any) -> Parts | None:
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model  # an adapter's wrapper
     trunk, head = inner.base_model, inner.get_output_embeddings()
     if type(head) is not nn.Linear or trunk is inner:
         return None
-    if any(getattr(inner.config, name, None) not in (None, 1, 1.0) for name in _RESHAPING):
+    if any(getattr(inner.config.get_text_config(), name, None) not in (None, 1, 1.0) for name in _RESHAPING):
         return None
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), torch.autocast(head.weight.device.type, enabled=False):
-            ids = torch.arange(1, 9, device=head.weight.device)[None] % head.weight.shape[0]
-            expected = model(input_ids=ids, use_cache=False).logits
-            found = head(trunk(input_ids=ids, use_cache=False)[0])
-            close = _close(found, expected)
-            packs = close and _packs(trunk, ids[0].tolist())
-    finally:
-        model.train(training)
-    return Parts(trunk, head, packs) if close else None
+
+    def equal() -> bool:
+        ids = torch.tensor([_some_ids(head)], device=head.weight.device)
+        return _close(head(trunk(input_ids=ids, use_cache=False)[0]), model(input_ids=ids, use_cache=False).logits)
+
+    return Parts(trunk, head) if holds(model, equal) else None
+
+
+def _some_ids(head: nn.Linear) -> list[int]:
+    return [token % head.out_features for token in range(1, 9)]
 
 
 def _packs(trunk: nn.Module, ids: list[int]) -> bool:
     """Whether the trunk heeds positions and a mask as packing needs them: tried on a prompt with two answers."""
     device = next(trunk.parameters()).device
     prompts, answers = [ids[:3], ids[:3]], [ids[3:6], ids[4:8]]
-    layout = pack(prompts, answers)
+    layout = pack([[0, 1]], prompts, answers)
     segment = torch.from_numpy(layout.segment).to(device)
     together = trunk(
         input_ids=torch.from_numpy(layout.ids).to(device),

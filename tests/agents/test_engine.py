@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -17,11 +19,13 @@ from transformers import (
 )
 
 from palaver.agents.llm import engine as engine_module
+from palaver.agents.llm.cache import KeyValues
 from palaver.agents.llm.dense_decoder import DenseDecoder
 from palaver.agents.llm.engine import Engine
 from palaver.agents.llm.forward import LibraryForward, find_forward
 from palaver.agents.llm.library_engine import LibraryEngine
 from palaver.agents.llm.rows import Row, Sample
+from palaver.agents.llm.twin import Twin
 from palaver.core import PolicyError, Sampling
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_llama, tiny_qwen3
 
@@ -41,6 +45,11 @@ def tiny_qwen2(seed: int = 0) -> Qwen2ForCausalLM:
         for name in ("q_proj", "k_proj", "v_proj"):
             torch.nn.init.normal_(getattr(layer.self_attn, name).bias)
     return model
+
+
+def tiny_mistral(seed: int = 0, window: int | None = None) -> MistralForCausalLM:
+    torch.manual_seed(seed)
+    return MistralForCausalLM(MistralConfig(**SHAPE, sliding_window=window)).eval()
 
 
 def varied_norms(model):
@@ -64,7 +73,7 @@ def dense(make: Callable) -> Callable:
 def library(make: Callable) -> Callable:
     def build():
         model = varied_norms(make(3))
-        return model, LibraryForward(model, torch.float32)
+        return model, LibraryForward(Twin(model, torch.float32))
 
     return build
 
@@ -73,6 +82,7 @@ FORWARDS = {
     "qwen3": dense(tiny_qwen3),
     "llama": dense(tiny_llama),
     "qwen2": dense(tiny_qwen2),
+    "mistral": dense(tiny_mistral),
     "qwen3, own forward": library(tiny_qwen3),
     "gpt2, own forward": library(tiny_gpt2),
     "qwen3, eager attention": library(lambda seed: tiny_qwen3(seed, attn_implementation="eager")),
@@ -121,7 +131,7 @@ def test_the_reference_engine_gives_the_same_samples(pair) -> None:
     prompts = prompts_of(6)
     rows = [Row(place, seed, Sampling(0.9, 0.95, 30, 20)) for place in range(6) for seed in range(3)]
     rows += [Row(place, 0, GREEDY) for place in range(6)]
-    reference = LibraryEngine(model, torch.float32, END, lambda ids: "")
+    reference = LibraryEngine(Twin(model, torch.float32), END, lambda ids: "")
     for one, other in zip(new_engine(forward).generate(prompts, rows), reference.generate(prompts, rows), strict=True):
         assert same(one, other)
 
@@ -157,6 +167,24 @@ def test_batches_split_by_memory_give_the_same(pair, monkeypatch: pytest.MonkeyP
     assert len(sizes) > 4
     assert max(sizes) <= 7
     assert all(same(one, other) for one, other in zip(whole, engine.generate(prompts, rows), strict=True))
+
+
+def test_nothing_of_a_batch_outlives_it(pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys and values are the largest thing on a GPU; without the collector, so that a circle counts as alive."""
+    stores: list[weakref.ref] = []
+
+    class Watched(KeyValues):
+        def __init__(self, *args) -> None:
+            super().__init__(*args)
+            stores.append(weakref.ref(self))
+
+    monkeypatch.setattr(engine_module, "KeyValues", Watched)
+    gc.disable()
+    try:
+        new_engine(pair[1]).generate(prompts_of(3), [Row(place, 0, GREEDY) for place in range(3)])
+        assert [store() for store in stores] == [None]
+    finally:
+        gc.enable()
 
 
 def test_looking_rarely_changes_nothing() -> None:
@@ -203,11 +231,11 @@ def test_stop_strings_end_a_row_at_the_token_that_completes_them() -> None:
 def test_bf16_copies_follow_refresh() -> None:
     for make, kind in ((tiny_qwen3, DenseDecoder), (tiny_gpt2, LibraryForward)):
         model = make(0)
-        forward, _ = find_forward(model, torch.bfloat16)
+        forward, _ = find_forward(Twin(model, torch.bfloat16))
         assert isinstance(forward, kind)
         rows = [Row(0, 0, Sampling(temperature=0, max_tokens=8))]
         before = new_engine(forward).generate([[5, 6, 7]], rows)[0]
-        exact = Engine(LibraryForward(model, torch.float32), END, str).generate([[5, 6, 7]], rows)[0]
+        exact = Engine(LibraryForward(Twin(model, torch.float32)), END, str).generate([[5, 6, 7]], rows)[0]
         assert abs(before.logprobs[0] - exact.logprobs[0]) < 0.3
         assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
         with torch.no_grad():
@@ -215,8 +243,25 @@ def test_bf16_copies_follow_refresh() -> None:
                 parameter.copy_(other)
         forward.refresh()
         after = new_engine(forward).generate([[5, 6, 7]], rows)[0]
-        fresh = new_engine(find_forward(make(1), torch.bfloat16)[0]).generate([[5, 6, 7]], rows)[0]
+        fresh = new_engine(find_forward(Twin(make(1), torch.bfloat16))[0]).generate([[5, 6, 7]], rows)[0]
         assert after == fresh != before
+
+
+def test_a_refresh_never_holds_two_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = DenseDecoder(tiny_llama(layers=5), torch.bfloat16)
+    alive: list[int] = []
+    fold = DenseDecoder._fold
+
+    def watched(self, layer):
+        alive.append(sum(old() is not None for old in before))
+        return fold(self, layer)
+
+    before = [weakref.ref(layer.qkv) for layer in forward.layers]
+    monkeypatch.setattr(DenseDecoder, "_fold", watched)
+    forward.refresh()
+    assert alive == [5, 4, 3, 2, 1]
+    tied = DenseDecoder(tiny_qwen3(), torch.bfloat16)
+    assert tied.head is tied.embedding
 
 
 def test_weights_that_are_not_numbers_are_reported() -> None:
@@ -225,7 +270,9 @@ def test_weights_that_are_not_numbers_are_reported() -> None:
         with torch.no_grad():
             next(model.parameters()).fill_(float("nan"))
         forward = (
-            DenseDecoder(model, torch.float32) if DenseDecoder.supports(model) else LibraryForward(model, torch.float32)
+            DenseDecoder(model, torch.float32)
+            if DenseDecoder.supports(model)
+            else LibraryForward(Twin(model, torch.float32))
         )
         for sampling in (Sampling(max_tokens=3), GREEDY, Sampling(top_p=0.5), Sampling(top_k=5)):
             with pytest.raises(PolicyError, match="not finite"):
@@ -233,8 +280,7 @@ def test_weights_that_are_not_numbers_are_reported() -> None:
 
 
 def windowed() -> MistralForCausalLM:
-    torch.manual_seed(0)
-    return MistralForCausalLM(MistralConfig(**SHAPE, sliding_window=8)).eval()
+    return tiny_mistral(window=8)
 
 
 def alibi() -> BloomForCausalLM:
@@ -255,10 +301,10 @@ def recurrent() -> Mamba2ForCausalLM:
 @pytest.mark.parametrize("make", [windowed, alibi, recurrent])
 def test_what_the_own_engine_cannot_serve_is_told_and_falls_back(make: Callable) -> None:
     model = make()
-    forward, reason = find_forward(model, torch.float32)
+    forward, reason = find_forward(Twin(model, torch.float32))
     assert forward is None
     assert reason
-    samples = LibraryEngine(model, torch.float32, END, str).generate([[5, 6, 7]], [Row(0, 0, GREEDY)])
+    samples = LibraryEngine(Twin(model, torch.float32), END, str).generate([[5, 6, 7]], [Row(0, 0, GREEDY)])
     out = model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=24, do_sample=False, eos_token_id=1, pad_token_id=0)
     assert list(samples[0].token_ids) == out[0, 3:].tolist()
 
@@ -267,9 +313,16 @@ def test_a_model_with_changed_parts_is_not_taken_for_a_plain_one() -> None:
     model = tiny_qwen3()
     model.model.layers[1].mlp.up_proj = torch.nn.Sequential(model.model.layers[1].mlp.up_proj)  # like an adapter
     assert not DenseDecoder.supports(model)
+    for part in (torch.nn.Linear(32, 260), torch.nn.Sequential(torch.nn.Linear(32, 260, bias=False))):
+        model = tiny_llama()
+        model.lm_head = part
+        assert not DenseDecoder.supports(model)
+    model = tiny_llama()
+    model.model.embed_tokens = torch.nn.Sequential(model.model.embed_tokens)
+    assert not DenseDecoder.supports(model)
     scaled = tiny_llama(rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0})
     assert not DenseDecoder.supports(scaled)
-    assert find_forward(scaled, torch.float32)[0] is not None
+    assert find_forward(Twin(scaled, torch.float32))[0] is not None
 
 
 def test_the_memory_of_a_column() -> None:

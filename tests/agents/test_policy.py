@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from palaver.agents.llm import forward as forward_module
+from palaver.agents.llm import twin as twin_module
 from palaver.agents.llm.options import ModelOptions
 from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.twin import Twin
 from palaver.agents.policy import Policy
 from palaver.core import Message, PolicyError, Request, Sampling
 from tests.agents.test_engine import windowed
-from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
+from tests.models import byte_tokenizer, tiny_gpt2, tiny_llama, tiny_qwen3
 
 
 def ask(text: str, *seeds: int, **sampling) -> Request:
@@ -117,6 +120,40 @@ def test_bf16_keeps_master_weights() -> None:
     answer = policy.act([ask("hello", 1, max_tokens=10)])[0][0]
     assert len(answer.token_ids) == len(answer.logprobs) > 0
     assert {parameter.dtype for parameter in policy.model.parameters()} == {torch.float32}
+
+
+def test_a_bf16_copy_keeps_the_angles_and_drops_nothing() -> None:
+    """Rotary frequencies in fp32 as the library's own loading has them, dropout off although the model trains."""
+    llama = tiny_llama(
+        rope_parameters={
+            "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
+        }
+    )  # fmt: skip
+    twin = Twin(llama, torch.bfloat16)
+    for _ in range(2):
+        assert torch.equal(twin.model.model.rotary_emb.inv_freq, llama.model.rotary_emb.inv_freq)
+        assert {parameter.dtype for parameter in twin.model.parameters()} == {torch.bfloat16}
+        twin.refresh()
+    for engine in ("palaver", "transformers"):
+        policy = LLMPolicy(tiny_gpt2().train(), byte_tokenizer(), ModelOptions(dtype="bf16", engine=engine))
+        request = ask("hello", 1, max_tokens=10)
+        assert policy.act([request]) == policy.act([request])
+        assert policy.model.training
+        tied = policy._engine.forward.model if engine == "palaver" else policy._engine.model
+        assert tied.lm_head.weight is tied.transformer.wte.weight
+
+
+def test_a_model_in_bf16_is_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the own engine is tried and found wanting."""
+    made, copy = [], twin_module._copy
+    monkeypatch.setattr(twin_module, "_copy", lambda *args: made.append(copy(*args)) or made[-1])
+    monkeypatch.setattr(forward_module, "_agrees", lambda forward: False)
+    with pytest.warns(UserWarning, match="another way"):
+        LLMPolicy(tiny_gpt2(), byte_tokenizer(), ModelOptions(dtype="bf16"))
+    assert len(made) == 1
+    LLMPolicy(tiny_qwen3(), byte_tokenizer(), ModelOptions(dtype="bf16"))
+    assert len(made) == 1
 
 
 def test_acting_leaves_the_mode_and_the_gradients_alone() -> None:

@@ -1,0 +1,58 @@
+"""The model that generation computes with."""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Twin:
+    """In fp32 the trained model itself; in another dtype a copy made at the first use, which `refresh` renews."""
+
+    def __init__(self, master: nn.Module, dtype: torch.dtype) -> None:
+        self.master: Any = master
+        self.dtype = dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        device: torch.device = next(self.master.parameters()).device
+        return device
+
+    @cached_property
+    def model(self) -> Any:
+        """What computes."""
+        return self.master if self.dtype == torch.float32 else _copy(self.master, self.dtype)
+
+    def refresh(self) -> None:
+        """Copy the trained weights and buffers into the copy, if there is one."""
+        if self.model is self.master:
+            return
+        with torch.no_grad():
+            pairs = [
+                (self.model.parameters(), self.master.parameters()),
+                (self.model.buffers(), self.master.buffers()),
+            ]
+            for theirs, ours in pairs:
+                for old, new in zip(theirs, ours, strict=True):
+                    old.copy_(new)
+
+
+def _copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """A copy in evaluation mode, its numbers in `dtype` but for rotary frequencies: bf16 has 3 digits, angles need 7.
+
+    Other tables that are not saved are added to activations (sinusoids of positions) and go with them.
+    """
+    memo: dict[int, Any] = {
+        id(p): nn.Parameter(p.detach().to(dtype, copy=True), False) for p in model.parameters() if p.is_floating_point()
+    }
+    memo |= {
+        id(buffer): buffer.to(dtype, copy=True)
+        for name, buffer in model.named_buffers()
+        if buffer.is_floating_point() and "inv_freq" not in name
+    }
+    return copy.deepcopy(model, memo).eval()
