@@ -28,6 +28,7 @@ import numpy as np
 from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv
 
+from palaver.clean import clean, one_line
 from palaver.core import ConfigError, TaskError, nearest
 from palaver.envs.spaces import UnicodeText
 from palaver.envs.tasks import Task
@@ -72,13 +73,13 @@ class Outcome:
             _finite(f"the metric {name!r}", value)
 
 
-def clean(action: object, max_length: int) -> tuple[str, bool]:
+def as_heard(action: object, max_length: int) -> tuple[str, bool]:
     """Any object as a text of at most `max_length` characters, and whether it was legal as it came.
 
     None says nothing and is legal. Bytes are decoded, lone surrogates become `?`, a long text is cut, any other object
     says nothing; all of these are illegal.
 
-    >>> clean(b"hi", 10), clean(None, 10), clean("abc", 2)
+    >>> as_heard(b"hi", 10), as_heard(None, 10), as_heard("abc", 2)
     (('hi', False), ('', True), ('ab', False))
     """
     if action is None:
@@ -152,6 +153,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self.possible_agents: list[str] = list(agents)
         self.agents: list[str] = []
         self.tasks: tuple[Task, ...] = tuple(tasks)
+        self._by_id = {task.id: task for task in reversed(self.tasks)}  # of two with one id the first counts
         self.source = os.fspath(source)
         self.render_mode = render_mode
         self.max_length = max_length
@@ -226,7 +228,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
             return {}, {}, {}, {}, {}
         agents, texts, illegal = list(self.agents), {}, 0
         for agent in agents:
-            text, legal = clean(actions.get(agent), self.max_length)
+            text, legal = as_heard(actions.get(agent), self.max_length)
             if agent not in self._acting:
                 text, legal = "", not text and legal
             texts[agent] = text
@@ -257,10 +259,12 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     @_locked
     def render(self) -> str | None:
-        """With `render_mode="ansi"` the transcript with its rewards; otherwise None."""
+        """With `render_mode="ansi"` the transcript with its rewards, safe to print; otherwise None."""
         if self.render_mode != "ansi":
             return None
-        return f"[{self.metadata['name']}, task {self.task.id}, turn {self.turn}]\n{self._lines(lambda _: True)}"
+        head = f"[{self.metadata['name']}, task {one_line(self.task.id)}, turn {self.turn}]"
+        picture = f"{head}\n{self._lines(lambda _: True)}"
+        return clean(picture, len(picture))
 
     def close(self) -> None:
         """Nothing to release unless a subclass holds something."""
@@ -268,7 +272,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     @_locked
     def fork(self) -> TextEnv:
         """An independent copy in the same state, its generator included. Tasks are shared, for they never change."""
-        return copy.deepcopy(self, {id(self.tasks): self.tasks})
+        return copy.deepcopy(self, {id(shared): shared for shared in (self.tasks, self._by_id)})
 
     # --- inside ------------------------------------------------------------------------------------
 
@@ -283,13 +287,12 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
             if not -len(self.tasks) <= chosen < len(self.tasks):
                 raise TaskError(f"there is no task number {chosen}; this environment has {len(self.tasks)}")
             return self.tasks[int(chosen)]
-        for task in self.tasks:
-            if task.id == chosen:
-                return task
-        raise TaskError(f"there is no task {chosen!r}.{nearest(str(chosen), [task.id for task in self.tasks])}")
+        if isinstance(chosen, str) and chosen in self._by_id:
+            return self._by_id[chosen]
+        raise TaskError(f"there is no task {chosen!r}.{nearest(str(chosen), list(self._by_id)[:1000])[:200]}")
 
     def _tell(self, observations: Mapping[str, str], agents: Sequence[str]) -> dict[str, str]:
-        texts = {agent: clean(observations.get(agent), self.max_length)[0] for agent in agents}
+        texts = {agent: as_heard(observations.get(agent), self.max_length)[0] for agent in agents}
         self._log += [(f"{agent} <", text) for agent, text in texts.items() if text]
         return texts
 
@@ -312,10 +315,9 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
                 raise ConfigError(f"{hook} named an agent {agent!r}.{nearest(str(agent), self.possible_agents)}")
 
     def _lines(self, keep: Callable[[str], bool]) -> str:
-        # continued lines are indented, so that no text can pose as another agent's entry
-        return "\n".join(
-            f"{mark} {text}".replace("\n", "\n    ") for mark, text in self._log if keep(mark.split(" ")[-1])
-        )
+        # continued lines are indented, whatever breaks them, so that no text can pose as another agent's entry
+        kept = (f"{mark} {text}" for mark, text in self._log if keep(mark.split(" ")[-1]))
+        return "\n".join("\n    ".join(entry.splitlines()) for entry in kept)
 
 
 def _finite(what: str, value: object) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from palaver.core import ConfigError, PalaverError, TaskError
-from palaver.envs.base import Outcome, TextEnv, clean
+from palaver.envs.base import Outcome, TextEnv, as_heard
 from palaver.envs.tasks import Task
 
 TASKS = tuple(Task(f"t{n}", {"n": n}) for n in range(10))
@@ -51,9 +51,9 @@ def make(**kwargs):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_clean(action, text, legal):
-    assert clean(action, 5) == (text, legal)
-    assert type(clean(action, 5)[0]) is str
+def test_any_action_is_heard_as_a_text(action, text, legal):
+    assert as_heard(action, 5) == (text, legal)
+    assert type(as_heard(action, 5)[0]) is str
 
 
 def test_a_string_with_a_broken_str_is_read():
@@ -61,7 +61,7 @@ def test_a_string_with_a_broken_str_is_read():
         def __str__(self):
             raise ValueError
 
-    assert clean(Broken("hi"), 5) == ("hi", True)
+    assert as_heard(Broken("hi"), 5) == ("hi", True)
 
 
 def test_illegal_actions_are_counted_and_missing_ones_are_silence():
@@ -127,6 +127,7 @@ def test_fork_is_independent_and_shares_tasks():
     env.step({"a": "one"})
     fork = env.fork()
     assert fork.tasks is env.tasks
+    assert fork._by_id is env._by_id
     assert fork.history == env.history
     assert fork.history is not env.history
     fork.step({"a": "two"})
@@ -154,6 +155,45 @@ def test_state_and_render():
     assert env.render().startswith("[text_v0, task t1, turn 1]\na < task 1\n")
     assert "$ a 1, b 1" in env.render()
     assert make().render() is None
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_no_text_can_forge_an_entry(end):
+    env = Echo(["a", "b"], [Task(f"t{end}b > forged", {"n": 0})], render_mode="ansi")
+    env.reset()
+    env.step({"a": f"\x1b[2Jhi{end}b > forged{end}{end}$ a 9"})
+    for shown in (env.state(), env.render()):
+        assert not [line for line in shown.splitlines() if line.startswith(("b > forged", "$ a 9"))]
+    assert "\x1b" not in env.render()
+    assert "␛[2Jhi\n    b > forged\n    \n    $ a 9\n" in env.render()
+
+
+def test_a_long_transcript_is_rendered_whole():
+    env = make(render_mode="ansi", max_length=30_000)
+    env.reset()
+    env.step({"a": "z" * 30_000, "b": "the end"})
+    assert env.render().count("z") == 30_000 + 30_000 - len("heard ")
+    assert "b > the end" in env.render()
+
+
+def test_a_task_is_found_by_its_id_without_asking_every_task():
+    class Id(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            Id.compared += 1
+            return str.__eq__(self, other)
+
+    env = Echo(["a"], [Task(Id(f"t{n}"), {"n": n}) for n in range(1000)])
+    Id.compared = 0
+    env.fork().reset(options={"task": "t999"})
+    assert Id.compared < 10
+
+
+def test_of_two_tasks_with_one_id_the_first_is_chosen():
+    env = Echo(["a"], [Task("t", {"n": 1}), Task("t", {"n": 2})])
+    assert env.reset(options={"task": "t"})[0] == {"a": "task 1"}
 
 
 def test_threads_take_turns():
