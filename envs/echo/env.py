@@ -51,6 +51,7 @@ from palaver.core import ConfigError, TaskError
 from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.echo import data, prompts, rules
 from palaver.envs.tasks import Task
+from palaver.envs.writing.text import words
 
 MOST = 1_000_000  # players, turns
 
@@ -122,7 +123,7 @@ class EchoEnv(TextEnv):
             earned,
             observations={} if last else {agent: prompts.feedback(word) for agent, word in self.targets.items()},
             terminated=last,
-            metrics={"words": sum(len(text.split()) for text in actions.values()) / len(actions)},
+            metrics={"words": sum(len(words(text)) for text in actions.values()) / len(actions)},
         )
 
     def _own(self, task: Task) -> dict[str, str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
+from palaver.envs.writing.text import words
 
-_WORD = re.compile(r"\w+")
 LONGEST = 24  # characters of a word that is passed on
 
 
@@ -14,8 +13,7 @@ def first_word(text: str) -> str:
     >>> first_word("- Amber, please"), first_word("...")
     ('amber', '')
     """
-    match = _WORD.search(text)
-    return match[0].lower()[:LONGEST] if match else ""
+    return next(iter(words(text)), "")[:LONGEST]
 
 
 def judge(target: str, text: str) -> dict[str, float]:
@@ -24,7 +22,7 @@ def judge(target: str, text: str) -> dict[str, float]:
     >>> judge("amber", "Amber!"), judge("amber", "the amber one"), judge("amber", "ambers")
     ({'echo': 1.0, 'brevity': 0.5}, {'echo': 1.0, 'brevity': 0.0}, {'echo': 0.0, 'brevity': 0.0})
     """
-    said = [word.lower()[:LONGEST] for word in _WORD.findall(text)]
+    said = [word[:LONGEST] for word in words(text)]
     return {"echo": float(target in said), "brevity": 0.5 * float(said == [target])}
 
 

@@ -40,6 +40,19 @@ def test_targets_follow_what_was_said(words):
     assert third[2] == {"a1": True, "a2": True}
 
 
+def test_a_word_is_the_same_wherever_it_is_counted(words):
+    env = palaver.make("echo-v0", tasks=words)
+    (step,) = play(env, ("red-green, blue", "..."))
+    assert step[4]["a1"]["metrics"]["words"] == 3 / 2  # as in the pay: red, green, blue; and none
+    assert rules.first_word("--Red-green") == "red"
+
+
+def test_a_word_whose_small_letters_are_no_word_can_be_said_again():
+    # the lower case of the dotted I is an i and a mark that is no letter
+    assert rules.first_word("İstanbul") == "i"
+    assert rules.judge(rules.first_word("İstanbul"), "İstanbul")["echo"] == 1.0
+
+
 def test_shared_pays_the_mean(words):
     env = palaver.make("echo-v0", tasks=words)
     (step,) = play(env, ("red", "so green"))
