@@ -83,9 +83,8 @@ class _LinearLogprobs(torch.autograd.Function):
                 logits = _logits(h[rows], w, bias, temperature, kept[rows])
                 logprobs[rows] = _softmax_(logits, targets[rows])
         else:
-            total = _log_sum_exp(h, w, bias, temperature, wide)
-            at_target = torch.linalg.vecdot(h.to(wide), w[targets].to(wide))
-            logprobs = (at_target + (0 if bias is None else bias[targets])) / temperature - total
+            total, at_target = _log_sum_exp(h, w, targets, bias, temperature, wide)
+            logprobs = at_target - total
         ctx.kept = kept
         ctx.temperature, ctx.compute = temperature, compute
         ctx.save_for_backward(hidden, weight, targets, bias, logprobs, total)
@@ -102,7 +101,7 @@ class _LinearLogprobs(torch.autograd.Function):
         to_weight = torch.zeros_like(weight) if needs_weight else None
         to_bias = torch.zeros_like(bias) if needs_bias else None
         scale = gradient / ctx.temperature
-        at_target = -scale * torch.expm1(logprobs)  # (1 - p_y), exact where p_y is near 1
+        at_target = -scale * torch.expm1(logprobs)  # 1 - p_y, which bf16 rounds to 0 where p_y is above 0.998
         for rows, columns, slope in _probabilities(kept, total, h, w, targets, bias, ctx.temperature):
             slope *= -scale[rows, None].to(slope.dtype)
             here = ((targets[rows] >= columns.start) & (targets[rows] < columns.stop)).nonzero()[:, 0]
@@ -137,18 +136,27 @@ def _probabilities(
         yield rows, slice(0, len(w)), slope
 
 
-def _log_sum_exp(h: Tensor, w: Tensor, bias: Tensor | None, temperature: float, dtype: torch.dtype) -> Tensor:
-    """log sum exp (n,) of each row's logits, tile by tile; the running sum is rescaled when a larger one comes."""
+def _log_sum_exp(
+    h: Tensor, w: Tensor, targets: Tensor, bias: Tensor | None, temperature: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """log sum exp (n,) of each row's logits, tile by tile, and the target's logit (n,), rounded as those it is among.
+
+    The running sum is rescaled when a larger logit comes.
+    """
     top = h.new_full((len(h),), -torch.inf, dtype=dtype)
-    mass = torch.zeros_like(top)
+    mass, at_target = torch.zeros_like(top), torch.zeros_like(top)
     for rows, columns in _tiles(h, w):
         part = None if bias is None else bias[columns]
         logits = _logits(h[rows], w[columns], part, temperature, None).to(dtype)
+        place = targets[rows] - columns.start
+        inside = place.clamp(0, logits.shape[1] - 1)
+        found = logits.gather(1, inside[:, None])[:, 0]
+        at_target[rows] = torch.where(place == inside, found, at_target[rows])
         higher = torch.maximum(top[rows], logits.amax(1))
         mass[rows] *= (top[rows] - higher).exp()
         mass[rows] += logits.sub_(higher[:, None]).exp_().sum(1)
         top[rows] = higher
-    return top + mass.log_()
+    return top + mass.log_(), at_target
 
 
 def _tiles(hidden: Tensor, weight: Tensor) -> Iterator[tuple[slice, slice]]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from trl.trainer.utils import selective_log_softmax
@@ -65,15 +67,33 @@ def test_frozen_inputs_get_no_gradient() -> None:
         assert not linear_logprobs(h, w, targets).requires_grad
 
 
-def test_very_unlikely_and_very_likely_targets_stay_exact() -> None:
-    """p(target) = 1/(1+e^40) and 1 - 2e-9: neither the value nor the gradient is rounded to 0 or infinity."""
-    h = torch.tensor([[1.0], [0.5]], requires_grad=True)
+@pytest.mark.parametrize("keep", KEEP)
+def test_very_unlikely_and_very_likely_targets(keep: int) -> None:
+    """log p and d log p / d h of p = 1/(1+e^40) and 1/(1+e^-16): fp32 rounds a sum by 6e-8 of its largest term."""
+    h = torch.tensor([[1.0], [0.4]], requires_grad=True)
     w = torch.tensor([[40.0], [0.0]])
-    values = linear_logprobs(h, w, torch.tensor([1, 0]))
-    assert values[0].item() == pytest.approx(-40.0)
-    assert values[1].item() == pytest.approx(-2.0611536e-09, abs=1e-7)
-    values = linear_logprobs(torch.tensor([[400.0]]), w, torch.tensor([1]))
+    values = linear_logprobs(h, w, torch.tensor([1, 0]), keep_bytes=keep)
+    assert values[0].item() == pytest.approx(-40.0, rel=1e-6)
+    assert values[1].item() == pytest.approx(-math.log1p(math.exp(-16)), abs=16 * 1.2e-7)
+    assert values[1].item() <= 0
+    values.sum().backward()
+    assert h.grad is not None
+    assert h.grad[0].item() == pytest.approx(-40.0, rel=1e-6)
+    assert h.grad[1].item() == pytest.approx(40 * math.exp(-16), abs=40 * 16 * 1.2e-7)
+    values = linear_logprobs(torch.tensor([[400.0]]), w, torch.tensor([1]), keep_bytes=keep)
     assert values.item() == pytest.approx(-16000.0)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+def test_in_bf16_no_logprob_is_above_0_and_keeping_changes_nothing(temperature: float) -> None:
+    """The target's logit is rounded as those of its softmax are, or a likely one would stand above their sum."""
+    h, w, targets, b = inputs(200, 32, 300)
+    targets = (h @ w.T + b).argmax(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        again, kept = (linear_logprobs(h, w, targets, b, temperature, keep).detach() for keep in KEEP)
+    assert again.max() <= 0
+    assert kept.max() <= 0
+    assert (again - kept).abs().mean() < 1e-4
 
 
 @pytest.mark.parametrize("keep", KEEP)
