@@ -7,21 +7,19 @@ rounding difference of 1e-7 between batches can in principle move a draw, with a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from palaver.agents.llm.batches import in_batches, room
 from palaver.agents.llm.cache import KeyValues
 from palaver.agents.llm.forward import Forward
+from palaver.agents.llm.packing import padded
 from palaver.agents.llm.rows import Progress, Row, Sample
 from palaver.agents.llm.sampler import Sampler, uniforms
 
 PREFILL_TOKENS = 16384  # most padded prompt tokens in one forward
-CPU_STORE_BYTES = 2 << 30  # most memory for the keys and values of one batch; on a GPU GPU_STORE_SHARE of what is free
-GPU_STORE_SHARE = 0.4
-BATCH_LOGITS = 1 << 27  # most logits of one step
 LEAVING_SHARE = 0.25  # the batch is packed anew when this share of its rows has finished
 GPU_INTERVAL = 8  # a GPU is asked only every so many steps which rows have finished
 
@@ -48,53 +46,12 @@ class Engine:
         Raises:
             PolicyError: the model's probabilities are not finite.
         """
-        samples: list[Sample | None] = [None] * len(rows)
-        for places in self._batches(prompts, rows):
-            batch = _Batch(self, prompts, [rows[place] for place in places])
-            for place, sample in zip(places, batch.run(), strict=True):
-                samples[place] = sample
-        return [sample for sample in samples if sample is not None]
+        most = room(self.forward.model.config, self.forward.device, self.forward.dtype)
+        return in_batches(prompts, rows, most, lambda batch: _Batch(self, prompts, batch).run())
 
     def refresh(self) -> None:
         """See `Generator.refresh`."""
         self.forward.refresh()
-
-    def _room(self) -> tuple[int, int]:
-        """Most columns (tokens of all rows together) and most rows of one batch."""
-        forward = self.forward
-        store = CPU_STORE_BYTES
-        if forward.device.type == "cuda":
-            store = int(torch.cuda.mem_get_info(forward.device)[0] * GPU_STORE_SHARE)
-        columns = store // column_bytes(forward.model.config, forward.dtype)
-        return max(1, columns), max(1, BATCH_LOGITS // forward.model.config.vocab_size)
-
-    def _batches(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> Iterator[list[int]]:
-        """Places of rows that run together: rows of like length where one batch cannot hold all."""
-        most_columns, most_rows = self._room()
-        order = sorted(range(len(rows)), key=lambda place: (len(prompts[rows[place].prompt]), place))
-        batch: list[int] = []
-        answer = 0
-        for place in order:
-            row = rows[place]
-            longest = max(answer, row.sampling.max_tokens)
-            columns = (len(prompts[row.prompt]) + longest) * (len(batch) + 1)
-            if batch and (columns > most_columns or len(batch) >= most_rows):
-                yield batch
-                batch, longest = [], row.sampling.max_tokens
-            batch.append(place)
-            answer = longest
-        if batch:
-            yield batch
-
-
-def column_bytes(config: Any, dtype: torch.dtype) -> int:
-    """Memory of one token's keys and values over all layers."""
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return int(2 * config.num_hidden_layers * heads * size * dtype.itemsize)
-
-
-_EMPTY = Sample((), (), (), "stop")
 
 
 class _Batch:
@@ -102,10 +59,7 @@ class _Batch:
 
     def __init__(self, engine: Engine, prompts: Sequence[Sequence[int]], rows: list[Row]) -> None:
         self.engine = engine
-        # rows that sample alike stand together, and the samples of a prompt beside each other
-        groups = {sampling: place for place, sampling in enumerate(dict.fromkeys(row.sampling for row in rows))}
-        self.order = sorted(range(len(rows)), key=lambda place: (groups[rows[place].sampling], rows[place].prompt))
-        self.rows = [rows[place] for place in self.order]
+        self.rows = rows
         self.prompts = {row.prompt: prompts[row.prompt] for row in self.rows}
         self.progress = Progress(self.rows, engine.end_ids, engine.decode)
         self.limit = max(row.sampling.max_tokens for row in self.rows)
@@ -140,10 +94,7 @@ class _Batch:
                     store.keep(kept)
                     sampler = Sampler([self.rows[row].sampling for row in live])
             logits = forward.step(ids, store)
-        samples: list[Sample] = [_EMPTY] * len(self.rows)
-        for place, sample in zip(self.order, progress.samples(), strict=True):
-            samples[place] = sample
-        return samples
+        return progress.samples()
 
     def _prefill(self) -> tuple[Tensor, KeyValues]:
         forward = self.engine.forward
@@ -155,7 +106,8 @@ class _Batch:
         logits: Tensor | None = None
         for part in _prefill_parts(self.prompts):
             texts = [self.prompts[prompt] for prompt in part]
-            out, layers = forward.prefill(_right_padded(texts, forward.device), [len(text) for text in texts])
+            ids = torch.from_numpy(padded(texts)).to(forward.device)
+            out, layers = forward.prefill(ids, [len(text) for text in texts])
             places = [place for prompt in part for place in by_prompt[prompt]]
             rows = torch.tensor(places, device=forward.device)
             counts = torch.tensor([len(by_prompt[prompt]) for prompt in part], device=forward.device)
@@ -183,10 +135,3 @@ def _prefill_parts(prompts: dict[int, Sequence[int]]) -> Iterator[list[int]]:
         part.append(prompt)
     if part:
         yield part
-
-
-def _right_padded(texts: Sequence[Sequence[int]], device: torch.device) -> Tensor:
-    padded = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
-    for row, text in enumerate(texts):
-        padded[row, : len(text)] = text
-    return torch.from_numpy(padded).to(device)

@@ -14,13 +14,15 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
+from palaver.agents.llm.batches import in_batches, room
+from palaver.agents.llm.packing import padded
 from palaver.agents.llm.rows import Progress, Row, Sample
 from palaver.agents.llm.sampler import Sampler, uniforms
 from palaver.agents.llm.twin import Twin
 
 
 class LibraryEngine:
-    """See `palaver.agents.llm.rows.Generator`. One batch, left-padded; finished rows stay in it."""
+    """See `palaver.agents.llm.rows.Generator`. Batches are left-padded; finished rows stay in them."""
 
     def __init__(self, twin: Twin, end_ids: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
         self.twin = twin
@@ -35,32 +37,32 @@ class LibraryEngine:
     @torch.no_grad()
     def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
         """See `Generator.generate`."""
-        if not rows:
-            return []
-        order = sorted(range(len(rows)), key=lambda place: repr(rows[place].sampling))
-        chosen = [rows[place] for place in order]
-        progress = Progress(chosen, self.end_ids, self.decode)
+        most = room(self.model.config, self.twin.device, self.twin.dtype)
+        return in_batches(prompts, rows, most, lambda batch: self._run([prompts[row.prompt] for row in batch], batch))
+
+    def _run(self, texts: Sequence[Sequence[int]], rows: list[Row]) -> list[Sample]:
+        """One batch, rows and their prompts side by side."""
         device = self.twin.device
-        ids, mask = _left_padded([prompts[row.prompt] for row in chosen], device)
+        progress = Progress(rows, self.end_ids, self.decode)
+        ids = padded(texts, left=True)
+        mask = np.arange(ids.shape[1]) >= ids.shape[1] - np.array([len(text) for text in texts])[:, None]
         watch = _Watch(progress, device)
         plain = GenerationConfig(
-            max_new_tokens=max(row.sampling.max_tokens for row in chosen), do_sample=False, pad_token_id=0, num_beams=1
+            max_new_tokens=max(row.sampling.max_tokens for row in rows), do_sample=False, pad_token_id=0, num_beams=1
         )
         own, self.model.generation_config = self.model.generation_config, GenerationConfig()  # no hidden defaults
         try:
             self.model.generate(
-                ids,
-                attention_mask=mask,
+                torch.from_numpy(ids).to(device),
+                attention_mask=torch.from_numpy(mask.astype(np.int64)).to(device),
                 generation_config=plain,
                 logits_processor=LogitsProcessorList([watch.processor]),
                 stopping_criteria=StoppingCriteriaList([watch]),
             )
         finally:
             self.model.generation_config = own
-        progress.record(range(len(chosen)), watch.processor.drawn)
-        samples = progress.samples()
-        by_place = dict(zip(order, samples, strict=True))
-        return [by_place[place] for place in range(len(rows))]
+        progress.record(range(len(rows)), watch.processor.drawn)
+        return progress.samples()
 
 
 class _Draw(LogitsProcessor):  # type: ignore[misc]
@@ -93,13 +95,3 @@ class _Watch(StoppingCriteria):  # type: ignore[misc]
         del scores, kwargs
         self.progress.take(range(len(input_ids)), input_ids[:, -1].tolist())
         return torch.tensor([finish is not None for finish in self.progress.finish], device=self.device)
-
-
-def _left_padded(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    width = max(map(len, texts))
-    ids = np.zeros((len(texts), width), dtype=np.int64)
-    mask = np.zeros_like(ids)
-    for row, text in enumerate(texts):
-        ids[row, width - len(text) :] = text
-        mask[row, width - len(text) :] = 1
-    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)

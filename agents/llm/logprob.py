@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.packing import Packed, attention_mask, pack, sequences, worth_packing
+from palaver.agents.llm.packing import Packed, attention_mask, pack, padded, sequences, worth_packing
 from palaver.agents.llm.split import Parts, split_head
 
 
@@ -82,11 +82,8 @@ def _layout(
     prompt_ids: Sequence[Sequence[int]], token_ids: Sequence[Sequence[int]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Right-padded ids (R, W); for every response token its row and the position that predicts it."""
-    texts = [[*prompt, *tokens] for prompt, tokens in zip(prompt_ids, token_ids, strict=True)]
-    ids = np.zeros((len(texts), max(map(len, texts), default=0)), dtype=np.int64)
-    for place, text in enumerate(texts):
-        ids[place, : len(text)] = text
+    ids = padded([[*prompt, *tokens] for prompt, tokens in zip(prompt_ids, token_ids, strict=True)])
     counts = [len(tokens) for tokens in token_ids]
-    row = np.repeat(np.arange(len(texts)), counts)
+    row = np.repeat(np.arange(len(ids)), counts)
     column = np.concatenate([np.arange(count) for count in counts])
     return ids, row, column + np.repeat([len(prompt) - 1 for prompt in prompt_ids], counts)

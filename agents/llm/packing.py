@@ -41,6 +41,16 @@ class Packed:
     tokens: np.ndarray
 
 
+def padded(texts: Sequence[Sequence[int]], *, left: bool = False) -> np.ndarray:
+    """Ids (R, W) of texts of different lengths, filled up with 0 on the right or on the left."""
+    width = max(map(len, texts), default=0)
+    ids = np.zeros((len(texts), width), dtype=np.int64)
+    for row, text in enumerate(texts):
+        start = width - len(text) if left else 0
+        ids[row, start : start + len(text)] = text
+    return ids
+
+
 def sequences(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> list[list[int]]:
     """Which answers share a packed sequence: their places, those of equal prompts together up to LONGEST tokens."""
     shared: list[list[int]] = []

@@ -18,13 +18,16 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+from palaver.agents.llm import batches
 from palaver.agents.llm import engine as engine_module
+from palaver.agents.llm import library_engine as library_engine_module
+from palaver.agents.llm.batches import Room
 from palaver.agents.llm.cache import KeyValues
 from palaver.agents.llm.dense_decoder import DenseDecoder
 from palaver.agents.llm.engine import Engine
 from palaver.agents.llm.forward import LibraryForward, find_forward
 from palaver.agents.llm.library_engine import LibraryEngine
-from palaver.agents.llm.rows import Row, Sample
+from palaver.agents.llm.rows import Progress, Row, Sample
 from palaver.agents.llm.twin import Twin
 from palaver.core import PolicyError, Sampling
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_llama, tiny_qwen3
@@ -155,18 +158,38 @@ def test_a_row_does_not_depend_on_its_company(pair, request: pytest.FixtureReque
 
 
 def test_batches_split_by_memory_give_the_same(pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, forward = pair
+    model, forward = pair
     prompts = prompts_of(10)
     rows = [Row(place % 10, place, Sampling(max_tokens=15 + place % 3)) for place in range(30)]
     engine = new_engine(forward)
     whole = engine.generate(prompts, rows)
-    monkeypatch.setattr(engine, "_room", lambda: (200, 7))
+    sizes: list[int] = []
+    monkeypatch.setattr(Progress, "__init__", counted(Progress.__init__, sizes))
+    for module in (engine_module, library_engine_module):
+        monkeypatch.setattr(module, "room", lambda *_: Room(200, 7))
     monkeypatch.setattr(engine_module, "PREFILL_TOKENS", 30)
-    sizes = [len(batch) for batch in engine._batches(prompts, rows)]
-    assert sum(sizes) == 30
-    assert len(sizes) > 4
-    assert max(sizes) <= 7
-    assert all(same(one, other) for one, other in zip(whole, engine.generate(prompts, rows), strict=True))
+    for split in (engine, LibraryEngine(Twin(model, torch.float32), END, lambda ids: "")):
+        sizes.clear()
+        assert all(same(one, other) for one, other in zip(whole, split.generate(prompts, rows), strict=True))
+        assert sum(sizes) == 30
+        assert len(sizes) > 4
+        assert max(sizes) <= 7
+
+
+def counted(init: Callable, sizes: list[int]) -> Callable:
+    def record(self, rows, *args) -> None:
+        sizes.append(len(rows))
+        init(self, rows, *args)
+
+    return record
+
+
+def test_room_counts_what_torch_keeps_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 GB free for the driver, 2 GB reserved of which 1 GB is in use: 5 GB, of which a share."""
+    for name, value in (("mem_get_info", (4e9, 9e9)), ("memory_reserved", 2e9), ("memory_allocated", 1e9)):
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    found = batches.room(tiny_qwen3().config, torch.device("cuda"), torch.float32)
+    assert found == (int(5e9 * batches.GPU_STORE_SHARE) // 256, batches.BATCH_LOGITS // 260)
 
 
 def test_nothing_of_a_batch_outlives_it(pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,5 +350,5 @@ def test_a_model_with_changed_parts_is_not_taken_for_a_plain_one() -> None:
 
 def test_the_memory_of_a_column() -> None:
     """2 (keys, values) x 2 layers x 2 heads x 8 numbers x 4 bytes; GPT-2: all 4 heads."""
-    assert engine_module.column_bytes(tiny_qwen3().config, torch.float32) == 256
-    assert engine_module.column_bytes(tiny_gpt2().config, torch.bfloat16) == 256
+    assert batches.column_bytes(tiny_qwen3().config, torch.float32) == 256
+    assert batches.column_bytes(tiny_gpt2().config, torch.bfloat16) == 256
