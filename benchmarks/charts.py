@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaver.benchmarks.runs import Run, number
+from palaver.benchmarks.summary import point
 from palaver.benchmarks.theme import PAGE, PAPER, Theme, dress, figure, label, legend, save_png, svg
 
 if TYPE_CHECKING:
@@ -66,19 +67,13 @@ def draw_reward(ax: Axes, run: Run, theme: Theme, max_reward: float | None = Non
     legend(ax, theme)
 
 
-def bound(line: Mapping[str, object], key: str, mean: float) -> float:
-    """A bound of an evaluation's interval; the mean itself where none was written."""
-    value = number(line, key)
-    return mean if value is None else value
-
-
 def _draw_evaluations(ax: Axes, run: Run, theme: Theme) -> None:
-    points = [(int(line["step"]), mean, line) for line in run.evals if (mean := number(line, "mean")) is not None]
+    points = [found for line in run.evals if (found := point(line)) is not None]
     if not points:
         return
-    steps, means, lines = zip(*points, strict=True)
-    below = [mean - bound(line, "low", mean) for mean, line in zip(means, lines, strict=True)]
-    above = [bound(line, "high", mean) - mean for mean, line in zip(means, lines, strict=True)]
+    below = [0.0 if found.low is None else found.mean - found.low for found in points]
+    above = [0.0 if found.high is None else found.high - found.mean for found in points]
+    steps, means = [found.step for found in points], [found.mean for found in points]
     ax.errorbar(
         steps, means, yerr=np.maximum([below, above], 0), fmt="o:", color=theme.color(1), markersize=6, linewidth=1.2,
         elinewidth=2, capsize=4, label="evaluation, 95 % interval", zorder=5, clip_on=False,
@@ -99,11 +94,11 @@ def draw_lines(ax: Axes, run: Run, theme: Theme, names: Mapping[str, str]) -> No
 
 
 def draw_time(ax: Axes, run: Run, theme: Theme) -> None:
-    """Seconds of a step, stacked by what they went into."""
+    """Seconds of a step, stacked by what they went into; what a step did not record counts as 0."""
     keys = [key for key in run.keys("time/") if run.series(key)[1]]
-    lines = [line for line in run.train if all(number(line, key) is not None for key in keys)]
+    lines = [line for line in run.train if any(number(line, key) is not None for key in keys)]
     steps = [int(line["step"]) for line in lines]
-    parts = [moving_mean([float(line[key]) for line in lines], window_of(len(lines))) for key in keys]
+    parts = [moving_mean([number(line, key) or 0.0 for line in lines], window_of(len(lines))) for key in keys]
     names = [label(key.removeprefix("time/").removesuffix("_s")) for key in keys]
     if len(steps) > 1:
         ax.stackplot(steps, *parts, labels=names, colors=[theme.color(i) for i in range(len(keys))], alpha=0.75)
@@ -204,7 +199,9 @@ def write_png(run: Run, path: str, max_reward: float | None, title: str) -> None
     """The reward curve, and the components beside it where there are any, as a picture."""
     components = _names(run, "component/")
     drawing = figure(11 if components else 8, 4.2)
-    drawing.suptitle(label(title), x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold")
+    drawing.suptitle(
+        label(title, 100 if components else 70), x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold"
+    )
     axes = drawing.subplots(1, 2, width_ratios=(3, 2)) if components else [drawing.add_subplot()]
     draw_reward(axes[0], run, PAPER, max_reward)
     axes[0].set_ylabel("reward", color=PAPER.muted, fontsize=8.5)

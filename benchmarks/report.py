@@ -19,6 +19,7 @@ from palaver.benchmarks import charts, theme
 from palaver.benchmarks.runs import Run, read
 from palaver.benchmarks.summary import (
     comparison,
+    interval,
     key_figures,
     made_with,
     max_reward,
@@ -35,25 +36,20 @@ REPORT, CURVE = "report.html", "curve.png"
 COMPARISON, CURVES = "comparison.html", "comparison.png"
 
 
-def write(folder: Path | str, n_samples: int = 4) -> Path:
-    """Write `report.html` and `curve.png` into a run folder; returns the page's path.
+def write(run: Run | Path | str, n_samples: int = 4) -> Path:
+    """Write `report.html` and `curve.png` into the folder of a run; returns the page's path.
 
     Raises:
         CheckpointError: the folder is not a run folder.
     """
-    run = read(folder)
+    run = run if isinstance(run, Run) else read(run)
     charts.write_png(run, str(run.folder / CURVE), max_reward(run), _title(run))
     return _save(run.folder / REPORT, "report.html.j2", page(run, n_samples))
 
 
-def compare(folders: Sequence[Path | str], out: Path) -> Path:
-    """Write a page and a picture with several runs' curves overlaid into the folder `out`; returns the page's path.
-
-    Raises:
-        CheckpointError: one of the folders is not a run folder.
-    """
-    runs = [read(folder) for folder in folders]
-    names = [run.folder.resolve().name for run in runs]
+def compare(runs: Sequence[Run], out: Path) -> Path:
+    """Write a page and a picture with several runs' curves overlaid into the folder `out`; returns the page's path."""
+    names = _names([run.folder.resolve() for run in runs])
     out.mkdir(parents=True, exist_ok=True)
     charts.write_comparison_png(runs, names, str(out / CURVES))
     drawing = theme.figure(10, 4)
@@ -61,6 +57,15 @@ def compare(folders: Sequence[Path | str], out: Path) -> Path:
     rows = [(name, run, score(run), status(run), wall_time(run)) for name, run in zip(names, runs, strict=True)]
     curve = Markup(theme.svg(drawing, "comparison", "Reward of several runs"))
     return _save(out / COMPARISON, "comparison.html.j2", {"rows": rows, "curve": curve})
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """The folders' names, or where two are alike their paths from the last folder that all lie in."""
+    names = [folder.name for folder in folders]
+    if len(set(names)) == len(set(folders)):
+        return names
+    common = os.path.commonpath([folder.parent for folder in folders])
+    return [str(folder.relative_to(common)) for folder in folders]
 
 
 def page(run: Run, n_samples: int) -> dict[str, Any]:
@@ -95,7 +100,7 @@ def _save(path: Path, template: str, values: dict[str, Any]) -> Path:
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["clean"] = clean
+    environment.filters["interval"] = lambda point: interval(point.low, point.high, 2)
     environment.filters["line"] = one_line
     style = Markup((HERE / "report.css").read_text(encoding="utf-8"))
     text = environment.get_template(template).render(style=style, **values)

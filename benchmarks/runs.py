@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from palaver.core import CheckpointError, ConfigError, Episode
+from palaver.core import CheckpointError, ConfigError, Episode, Turn
 from palaver.trainers.config import RunConfig, load
 
 STATUS = "status.json"
@@ -68,9 +68,9 @@ class Run:
         """The train keys that start with `prefix`, in order of appearance."""
         return list(dict.fromkeys(key for line in self.train for key in line if key.startswith(prefix)))
 
-    def episodes(self, step: int, kind: str = "eval") -> list[Episode]:
-        """The episodes saved at a step; lines that cannot be read are left out."""
-        path = self.folder / "episodes" / f"{kind}-{step:06d}.jsonl"
+    def episodes(self, step: int) -> list[Episode]:
+        """The episodes of the evaluation at a step; lines that cannot be read are left out."""
+        path = self.folder / "episodes" / f"eval-{step:06d}.jsonl"
         return [episode for line in _lines(path)[0] if (episode := _episode(line)) is not None]
 
 
@@ -168,6 +168,20 @@ def _by_step(lines: Iterable[Mapping[str, Any]], kind: str) -> tuple[Mapping[str
 
 def _episode(record: dict[str, Any]) -> Episode | None:
     try:
-        return Episode.from_dict(record)
+        episode = Episode.from_dict(record)
+        return episode if all(map(_sound, episode.turns)) else None
     except (KeyError, TypeError, AttributeError):
         return None
+
+
+def _sound(turn: Turn) -> bool:
+    """Whether what a reader shows is of the kind that it should be."""
+    paid: tuple[Mapping[str, Any], ...] = (turn.rewards, turn.metrics, *turn.components.values())
+    return (
+        isinstance(turn.index, int)
+        and isinstance(turn.observations, Mapping)
+        and all(isinstance(said.text, str) for said in turn.utterances.values())
+        and all(
+            isinstance(value, float) or number(row, name) is not None for row in paid for name, value in row.items()
+        )
+    )

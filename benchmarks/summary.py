@@ -15,12 +15,12 @@ from palaver.registry import Spec, make, spec
 
 @dataclass(frozen=True)
 class Point:
-    """One evaluation: mean reward, bounds of its 95 % interval (the mean itself where none was written), and n."""
+    """One evaluation: mean reward, bounds of its 95 % interval (None where there is none: one task has none), and n."""
 
     step: int
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     n: int
     line: Mapping[str, Any]
 
@@ -35,8 +35,8 @@ class Score:
     @property
     def greedy(self) -> bool:
         """Whether the evaluation took the most likely token each time."""
-        point = self.after or self.before
-        return bool(point and point.line.get("greedy"))
+        shown = self.after or self.before
+        return bool(shown and shown.line.get("greedy"))
 
 
 @dataclass(frozen=True)
@@ -63,25 +63,34 @@ class Row:
 
 def score(run: Run) -> Score:
     """The first evaluation if it was made at step 0, and the last one of a later step."""
-    points = [point for line in run.evals if (point := _point(line)) is not None]
-    before = next((point for point in points if point.step == 0), None)
-    after = next((point for point in reversed(points) if point.step > 0), None)
+    points = [found for line in run.evals if (found := point(line)) is not None]
+    before = next((found for found in points if found.step == 0), None)
+    after = next((found for found in reversed(points) if found.step > 0), None)
     return Score(before, after)
 
 
-def _point(line: Mapping[str, Any]) -> Point | None:
+def point(line: Mapping[str, Any]) -> Point | None:
+    """What an evaluation line says; None where its mean is no finite number."""
     mean = number(line, "mean")
     if mean is None:
         return None
-    low, high = number(line, "low"), number(line, "high")
     return Point(
         step=int(line["step"]),
         mean=mean,
-        low=mean if low is None else low,
-        high=mean if high is None else high,
+        low=number(line, "low"),
+        high=number(line, "high"),
         n=int(number(line, "n") or 0),
         line=line,
     )
+
+
+def interval(low: float | None, high: float | None, digits: int = 3) -> str:
+    """The bounds as a reader sees them.
+
+    >>> interval(1.0, 1.25), interval(None, None)
+    ('[1.000, 1.250]', '[–]')
+    """
+    return "[–]" if low is None or high is None else f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def status(run: Run) -> Status:

@@ -54,9 +54,9 @@ def figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def label(text: object) -> str:
-    """A name for a legend or an axis: one line, short, and with no meaning to matplotlib's formula reader."""
-    return one_line(text, 40).replace("$", r"\$").lstrip("_")
+def label(text: object, limit: int = 40) -> str:
+    """A name for a legend or a title: one line, cut at `limit`, and with no meaning to matplotlib's formula reader."""
+    return one_line(text, limit).replace("$", r"\$").lstrip("_")
 
 
 def dress(ax: Axes, theme: Theme, x_label: str = "step") -> None:

@@ -83,7 +83,9 @@ def _mean(point: Point | None) -> str:
 
 
 def _interval(point: Point | None) -> str:
-    return f"{point.low:.3f} – {point.high:.3f}" if point else "–"
+    if point is None or point.low is None or point.high is None:
+        return "–"
+    return f"{point.low:.3f} – {point.high:.3f}"
 
 
 def _count(point: Point | None) -> str:

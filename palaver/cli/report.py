@@ -39,15 +39,14 @@ def report(
     from palaver.benchmarks.runs import read
 
     need_plots()
-    for folder in folders:  # a mistake in the last name must show before the first page is written
-        read(folder)
+    runs = [read(folder) for folder in folders]  # a mistake in the last name shows before the first page is written
     from palaver.benchmarks.report import CURVE, compare, write
 
-    for folder in folders:
-        page = write(folder, samples)
+    for run in runs:
+        page = write(run, samples)
         say(f"{page}\n{page.with_name(CURVE)}")
     if len(folders) > 1:
-        page = compare(folders, out or Path(os.path.commonpath([folder.resolve().parent for folder in folders])))
+        page = compare(runs, out or Path(os.path.commonpath([folder.resolve().parent for folder in folders])))
         say(f"{page}\n{page.with_suffix('.png')}")
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import json
 import re
 from xml.etree import ElementTree
 
@@ -8,6 +10,7 @@ from PIL import Image
 
 from palaver.benchmarks import charts
 from palaver.benchmarks.runs import read
+from palaver.benchmarks.theme import PAPER, figure
 
 
 def test_moving_mean_by_hand():
@@ -56,6 +59,42 @@ def test_names_of_components_reach_the_drawing_as_text(fabricate):
     assert "&lt;script&gt;" in drawing
 
 
+def lines_of(folder, change):
+    """Rewrites the train lines of a run."""
+    path = folder / "metrics.jsonl"
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    path.write_text("".join(json.dumps(change(line)) + "\n" for line in lines), encoding="utf-8")
+
+
+def test_times_that_no_step_has_together_are_drawn(fabricate):
+    folder = fabricate(steps=4)
+    missing = {1: "time/rollout_s", 0: "time/update_s"}
+    lines_of(folder, lambda line: {k: v for k, v in line.items() if k != missing[line["step"] % 2]})
+    drawing = figure(4, 3)
+    charts.draw_time(drawing.add_subplot(), read(folder), PAPER)
+    # steps 1 and 3 have 0.4 s of update alone, steps 2 and 4 have 0.7 s of rollout alone, which is stacked on top
+    heights = [part.get_paths()[0].vertices[:, 1].max() for part in drawing.axes[0].collections]
+    assert heights == [pytest.approx(0.4), pytest.approx(0.7)]
+
+
+def test_a_title_of_a_hundred_characters_stands_whole_on_the_picture(fabricate, tmp_path, monkeypatch):
+    title, drawings = "arxiv-magrpo-with-a-longer-name-than-most-recipes-have: 0.20 → 2.20 in 120 steps", []
+    monkeypatch.setattr(charts, "save_png", lambda drawing, path: drawings.append(drawing))
+    charts.write_png(read(fabricate()), "", 3.0, title)
+    (drawing,) = drawings
+    assert drawing._suptitle.get_text() == title
+    drawing.savefig(io.BytesIO())  # lays it out
+    assert drawing._suptitle.get_window_extent().x1 < drawing.bbox.width
+
+
+def colours(path, colour):
+    """How many pixels of a picture are of (nearly) this colour."""
+    wanted = tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    with Image.open(path) as picture:
+        counted = picture.convert("RGB").getcolors(1_000_000)
+    return sum(n for n, pixel in counted if all(abs(a - b) < 8 for a, b in zip(pixel, wanted, strict=True)))
+
+
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning")
 @pytest.mark.parametrize(("steps", "evals"), [(30, (0, 30)), (1, ()), (0, (0,)), (0, ())])
 def test_a_picture_is_made_of_any_run(fabricate, tmp_path, steps, evals):
@@ -63,4 +102,5 @@ def test_a_picture_is_made_of_any_run(fabricate, tmp_path, steps, evals):
     charts.write_png(read(fabricate(steps=steps, evals=evals)), str(path), 3.0, "name with $ and \x1b")
     with Image.open(path) as picture:
         assert picture.width >= 1000
-        assert len(picture.convert("RGB").resize((60, 30)).getcolors(10_000)) > 2
+    # the first colour draws the training, the second the evaluations; components are drawn in both
+    assert [colours(path, PAPER.color(n)) > 100 for n in (0, 1)] == [steps > 0, bool(evals) or steps > 0]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from palaver.benchmarks.report import compare, write
+from palaver.benchmarks.runs import read
 from palaver.core import CheckpointError
 
 HOSTILE = (
@@ -142,7 +143,7 @@ def test_writing_twice_replaces_the_page_and_leaves_nothing_else(fabricate):
 
 def test_several_runs_share_one_page(fabricate, tmp_path):
     folders = [fabricate("seed-0"), fabricate("seed-1", steps=10, evals=(0,))]
-    text, page = parse(compare(folders, tmp_path / "both"))
+    text, page = parse(compare([read(folder) for folder in folders], tmp_path / "both"))
     shown = visible(text)
     assert "2 runs compared" in shown
     assert "seed-0" in shown
@@ -150,6 +151,52 @@ def test_several_runs_share_one_page(fabricate, tmp_path):
     assert "0.20 [0.10, 0.40] – 64 11.0 s" in shown
     assert "script" not in page.tags
     assert (tmp_path / "both" / "comparison.png").is_file()
+
+
+def test_runs_of_one_name_are_told_apart(fabricate, tmp_path):
+    runs = [read(fabricate(name)) for name in ("a/seed-0", "b/seed-0", "b/deep/seed-1")]
+    shown = visible(parse(compare(runs, tmp_path / "both"))[0])
+    for name in ("a/seed-0", "b/seed-0", "b/deep/seed-1"):
+        assert f" {name} finished" in shown
+
+
+def test_one_task_has_no_interval_on_any_page(fabricate, tmp_path):
+    folder = fabricate()
+    path = folder / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line | ({"low": None, "high": None} if line["kind"] == "eval" else {}) for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    text, _ = parse(write(folder))
+    assert "2.20 [–]" in visible(text)
+    assert 'class="interval"' not in text
+    assert "0.20 [–] 2.20 [–] 64" in visible(parse(compare([read(folder)] * 2, tmp_path / "both"))[0])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"utterances": {"method": {"text": None}}},
+        {"utterances": None},
+        {"rewards": {"method": "much"}},
+        {"rewards": None},
+        {"components": {"method": {"style": None}}},
+        {"metrics": {"off_topic": 10**400}},
+        {"observations": None},
+        {"index": "0"},
+    ],
+    ids=str,
+)
+def test_a_damaged_episode_is_left_out(fabricate, damage):
+    folder = fabricate()
+    path = folder / "episodes" / "eval-000030.jsonl"
+    first, *others = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    record = json.loads(first)
+    record["turns"][0] |= damage
+    path.write_text(json.dumps(record) + "\n" + "".join(others), encoding="utf-8")
+    shown = visible(parse(write(folder))[0])
+    assert "Task a0" in shown  # as it was before training
+    assert "No episode was saved." in shown
+    assert "step 30: A sentence." in shown
 
 
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from palaver.cli import main
@@ -22,6 +24,15 @@ def test_several_runs_are_laid_over_each_other(fabricate, tmp_path):
     assert {"comparison.html", "comparison.png"} <= {path.name for path in tmp_path.iterdir()}
 
 
+def test_every_folder_is_read_once(fabricate, monkeypatch):
+    from palaver.benchmarks import runs
+
+    asked, real = [], runs._config
+    monkeypatch.setattr(runs, "_config", lambda path, notes: asked.append(path.parent.name) or real(path, notes))
+    assert run("report", fabricate("one"), fabricate("two")) == 0
+    assert asked == ["one", "two"]
+
+
 def test_a_mistake_in_the_last_name_shows_before_the_first_page(fabricate, tmp_path, capsys):
     folder = fabricate()
     assert run("report", folder, tmp_path / "nope") == 2
@@ -40,3 +51,14 @@ def test_the_summary_after_a_run(fabricate, capsys):
     assert "2.200" in shown
     assert "+2.000" in shown
     assert "2.100 – 2.400" in shown
+
+
+def test_the_summary_shows_no_interval_where_there_is_none(fabricate, capsys):
+    from palaver.benchmarks.runs import read
+    from palaver.cli import outcome
+
+    folder = fabricate()
+    path = folder / "metrics.jsonl"
+    path.write_text(re.sub(r'"(low|high)": [\d.]+', r'"\1": null', path.read_text(encoding="utf-8")), encoding="utf-8")
+    outcome.show(read(folder))
+    assert re.search(r"95 % interval\s+–\s+–\s", capsys.readouterr().out)
