@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.options import DEFAULT_OPTIONS, ModelOptions
 from palaver.agents.plain import EchoPolicy, HumanPolicy, RandomPolicy, ScriptedPolicy
 from palaver.agents.policy import Policy
-from palaver.core import Conversation, PolicyError, nearest
+from palaver.core import Conversation, PolicyError, load_attribute, nearest
 
 PLAIN: Mapping[str, Callable[[], Policy]] = MappingProxyType(
     {"random": RandomPolicy, "echo": EchoPolicy, "human": HumanPolicy}
 )
-DEFAULT_OPTIONS = ModelOptions()
 
 
 def make_policy(
@@ -51,14 +50,10 @@ def make_policy(
 
 def _scripted(name: str, known: Mapping[str, str]) -> Policy:
     path = known.get(name, name)
-    module, _, attribute = path.partition(":")
-    if not attribute:
+    if ":" not in path:
         hint = nearest(name, known) or " This environment has none; give it as scripted:module:function."
         raise PolicyError(f"there is no scripted policy {name!r}.{hint}")
-    try:
-        function: Callable[[Conversation, int], str] = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise PolicyError(f"cannot load the scripted policy {path!r}: {error}") from error
+    function: Callable[[Conversation, int], str] = load_attribute(path, "the scripted policy ", PolicyError)
     if not callable(function):
         raise PolicyError(f"the scripted policy {path!r} is not a function of (conversation, seed)")
     return ScriptedPolicy(function, f"scripted:{name}")

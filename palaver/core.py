@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import importlib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
+
+from palaver.clean import one_line
 
 # --- errors --------------------------------------------------------------------------------------
 
 
 class PalaverError(Exception):
     """A mistake the user can mend. The message is one clear line that says what to do; the CLI exits with code 2."""
+
+
+class PalaverWarning(UserWarning):
+    """Something that works otherwise than the user may think. The CLI prints it as one line."""
 
 
 class ConfigError(PalaverError):
@@ -47,6 +55,22 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Known: {', '.join(options)}." if options else ""
 
 
+def load_attribute(path: str, what: str = "", error: type[PalaverError] = ConfigError) -> Any:
+    """The object named `module:attribute`; `what` comes before the name in the message.
+
+    Raises:
+        ConfigError: or the error given: the module cannot be imported, or the attribute does not exist.
+
+    >>> load_attribute("math:tau") > 6
+    True
+    """
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError, TypeError, SyntaxError) as reason:
+        raise error(f"cannot load {what}{path!r} (module:attribute): {one_line(reason)}") from reason
+
+
 # --- conversations -------------------------------------------------------------------------------
 
 Role = Literal["system", "user", "assistant"]
@@ -61,6 +85,7 @@ class Message:
 
 
 Conversation = tuple[Message, ...]
+Finish = Literal["stop", "length"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +107,16 @@ class Sampling:
     stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
-            raise ConfigError(f"temperature must be 0 (greedy) or more, got {self.temperature}")
+        if not 0 <= self.temperature < math.inf:
+            raise ConfigError(f"temperature must be 0 (greedy) or more, and finite, got {self.temperature}")
         if not 0 < self.top_p <= 1:
             raise ConfigError(f"top_p must be in (0, 1], got {self.top_p}")
         if self.top_k < 0:
             raise ConfigError(f"top_k must be 0 (off) or more, got {self.top_k}")
         if self.max_tokens < 1:
             raise ConfigError(f"max_tokens must be 1 or more, got {self.max_tokens}")
+        if "" in self.stop:
+            raise ConfigError("a stop string must not be empty: it would end every utterance before its first letter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +152,7 @@ class Utterance:
     logprobs: tuple[float, ...] = ()
     sample_logprobs: tuple[float, ...] = ()
     version: int = 0
-    finish: Literal["stop", "length"] = "stop"
+    finish: Finish = "stop"
 
 
 # --- episodes ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 from pettingzoo import ParallelEnv
 from pettingzoo.env_registry import registration
 
-from palaver.core import ConfigError, nearest
+from palaver.core import ConfigError, load_attribute, nearest
 
 NAMESPACE = "palaver"
 CATALOGUE = "palaver.envs.catalogue"
@@ -63,11 +63,7 @@ def resolve(path: str) -> Any:
     Raises:
         ConfigError: the module or the attribute does not exist.
     """
-    module, _, attribute = path.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"cannot load {path!r}: {error}") from error
+    return load_attribute(path)
 
 
 def register(spec: Spec) -> Spec:

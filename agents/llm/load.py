@@ -17,6 +17,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as library_logging
 
+from palaver.clean import one_line
 from palaver.core import PolicyError
 
 HUB_TIMEOUT_S = 5.0
@@ -36,7 +37,7 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise PolicyError(f"the device {name!r} cannot be used: {_one_line(error)}") from error
+        raise PolicyError(f"the device {name!r} cannot be used: {_reason(error)}") from error
     return device
 
 
@@ -46,22 +47,54 @@ def load_pretrained(source: str, device: torch.device) -> tuple[nn.Module, Any]:
     Raises:
         PolicyError: no such folder or hub model, no network, no model in it, weights missing, or no tokenizer.
     """
-    local = _is_local(source)
+    folder = _folder(source)
+    if folder is not None:
+        model, tokenizer = _read(source, str(folder), local=True)
+    elif not _begun(source):
+        _need_hub(source)
+        model, tokenizer = _read(source, source, local=False)
+    else:
+        model, tokenizer = _read_begun(source)
+    model.to(device).eval()
+    return model, tokenizer
+
+
+def save_pretrained(model: Any, tokenizer: Any, folder: Path | str) -> None:
+    """Write model and tokenizer in the ordinary format of transformers."""
+    with quiet():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+def _read_begun(source: str) -> tuple[Any, Any]:
+    """A model whose download was begun: from this machine if it was also ended, so that no network is needed."""
+    try:
+        return _read(source, source, local=True)
+    except PolicyError as error:
+        try:
+            _need_hub(source)
+        except PolicyError as closed:
+            raise PolicyError(
+                f"{error}; if its download was cut short, repeat it where the hub can be reached"
+            ) from closed
+    return _read(source, source, local=False)
+
+
+def _read(source: str, place: str, *, local: bool) -> tuple[Any, Any]:
     keywords: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
     try:
         with quiet():  # what the library warns of (weights it had to invent) is an error below
             model, report = AutoModelForCausalLM.from_pretrained(
-                source, dtype=torch.float32, output_loading_info=True, **keywords
+                place, dtype=torch.float32, output_loading_info=True, **keywords
             )
-            tokenizer = AutoTokenizer.from_pretrained(source, **keywords)
+            tokenizer = AutoTokenizer.from_pretrained(place, **keywords)
     except _FAILURES as error:
-        raise PolicyError(f"cannot load the model {source!r}: {_one_line(error)}") from error
+        raise PolicyError(f"cannot load the model {source!r}: {_reason(error)}") from error
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
         raise PolicyError(f"the model {source!r} lacks {len(missing)} of its weights, among them {missing[0]!r}")
     if not _reads_letters(tokenizer):
         raise PolicyError(f"the model {source!r} comes without a tokenizer that can read ordinary text")
-    model.to(device).eval()
     return model, tokenizer
 
 
@@ -85,24 +118,26 @@ def _reads_letters(tokenizer: Any) -> bool:
     return any(token != tokenizer.unk_token_id for token in ids)
 
 
-def _is_local(source: str) -> bool:
-    """Whether everything is on this machine; raises where a model can be neither read nor fetched."""
+def _folder(source: str) -> Path | None:
+    """The folder that is meant, None for a name on the hub."""
     folder = Path(source).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise PolicyError(f"the folder {source!r} holds no model: it has no config.json")
-        return True
+        return folder
     if folder.exists():
         raise PolicyError(f"{source!r} is a file; name the folder that holds the model")
     if source.startswith((".", "/", "~")) or source.count("/") > 1:
         raise PolicyError(f"there is no model folder {source!r}")
+    return None
+
+
+def _begun(source: str) -> bool:
+    """Whether something of a model of the hub is on this machine."""
     try:
-        if isinstance(try_to_load_from_cache(source, "config.json"), str):
-            return True
+        return isinstance(try_to_load_from_cache(source, "config.json"), str)
     except HFValidationError as error:
         raise PolicyError(f"{source!r} is neither a folder nor a model's name on the hub") from error
-    _need_hub(source)
-    return False
 
 
 def _need_hub(source: str) -> None:
@@ -120,6 +155,5 @@ def _need_hub(source: str) -> None:
         raise PolicyError(f"the model {source!r} is not on this machine, and the hub cannot be reached") from error
 
 
-def _one_line(error: BaseException, limit: int = 300) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def _reason(error: BaseException) -> str:
+    return one_line(str(error) or type(error).__name__, 300)

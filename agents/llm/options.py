@@ -36,3 +36,6 @@ class ModelOptions:
                 raise ConfigError(f"{field.name} cannot be {value!r}.{nearest(str(value), allowed)}")
         if self.max_prompt_tokens < 1:
             raise ConfigError(f"max_prompt_tokens must be 1 or more, got {self.max_prompt_tokens}")
+
+
+DEFAULT_OPTIONS = ModelOptions()

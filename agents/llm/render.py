@@ -16,6 +16,7 @@ from typing import Any
 
 from jinja2.exceptions import TemplateError
 
+from palaver.clean import one_line
 from palaver.core import Conversation, PolicyError
 
 MARK = "\ue000"  # a private-use character brackets the stand-ins; it is removed from messages first
@@ -41,6 +42,8 @@ class Renderer:
         Raises:
             PolicyError: it is empty, or the chat template refuses it.
         """
+        if not conversation:
+            raise PolicyError("an empty conversation cannot be answered")
         stand_ins: list[str] = []
         messages = [
             {"role": message.role, "content": self._neutralise(message.content, message.role, stand_ins)}
@@ -48,7 +51,7 @@ class Renderer:
         ]
         ids = self._encode(self._template(messages) if self.template else self._plain(messages), stand_ins)
         if not ids:
-            raise PolicyError("an empty conversation cannot be answered: the prompt has no tokens")
+            raise PolicyError("this conversation cannot be answered: the chat template makes no tokens of it")
         return ids
 
     def text(self, token_ids: Sequence[int]) -> str:
@@ -89,9 +92,10 @@ class Renderer:
                     messages, tokenize=False, add_generation_prompt=answering, enable_thinking=False
                 )
             )
-        except (TemplateError, TypeError, IndexError) as error:
-            reason = " ".join(str(error).split())
-            raise PolicyError(f"the chat template refuses this conversation ({reason}); try chat='plain'") from error
+        except (TemplateError, TypeError, IndexError, ValueError) as error:
+            raise PolicyError(
+                f"the chat template refuses this conversation ({one_line(error)}); try chat='plain'"
+            ) from error
 
     @staticmethod
     def _plain(messages: list[dict[str, str]]) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from palaver.core import PolicyError, Sampling
+from palaver.core import Finish, PolicyError, Sampling
 
-Finish = Literal["stop", "length"]
 _TAIL = 8  # tokens beyond a stop string's bytes that are decoded to find it
 
 

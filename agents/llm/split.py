@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from palaver.agents.llm.linear import linear_logprobs
+from palaver.agents.llm.mode import evaluating
 from palaver.agents.llm.packing import attention_mask, pack
 
 # config fields by which models change their logits after the head (Gemma 2, Cohere, Granite, Falcon H1, MiniCPM)
@@ -59,17 +60,14 @@ def holds(model: nn.Module, claim: Callable[[], bool]) -> bool:
 
     A claim that the model cannot even be tried on is false; but a want of memory says nothing about it and is raised.
     """
-    training, device = model.training, next(model.parameters()).device
-    model.eval()
+    device = next(model.parameters()).device
     try:
-        with torch.no_grad(), torch.autocast(device.type, enabled=False):
+        with evaluating(model), torch.no_grad(), torch.autocast(device.type, enabled=False):
             return claim()
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, NotImplementedError):
         return False
-    finally:
-        model.train(training)
 
 
 def _split(model: Any) -> Parts | None:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from transformers.utils import logging
 
+from palaver.agents.llm.load import save_pretrained
 from palaver.agents.tiny import cache as store
 from palaver.agents.tiny.gate import PROMPTS, Check, demand, examine
 from palaver.agents.tiny.recipe import Recipe
 from palaver.agents.tiny.tokenizer import train_tokenizer
 from palaver.agents.tiny.training import Demonstration, encode, train
-from palaver.core import Conversation, PolicyError, stable_seed
+from palaver.core import Conversation, PolicyError, load_attribute, stable_seed
 
 RECIPE = Recipe()
 KEYED = 512  # demonstrations that decide the cache key
@@ -71,11 +69,7 @@ def checks(folder: Path) -> list[Check]:
 
 
 def _generator(path: str) -> Generator:
-    module, _, attribute = path.partition(":")
-    try:
-        found: Generator = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise PolicyError(f"cannot load the demonstrations {path!r} (module:function): {error}") from error
+    found: Generator = load_attribute(path, "the demonstrations ", PolicyError)
     if not callable(found):
         raise PolicyError(f"the demonstrations {path!r} are not a function of (n, seed)")
     return found
@@ -87,6 +81,8 @@ def _key(generate: Generator, recipe: Recipe, seed: int) -> str:
         [answer, *(f"{message.role}: {message.content}" for message in conversation)]
         for conversation, answer in generate(KEYED, stable_seed("tiny texts", seed))
     ]
+    if not texts:
+        raise PolicyError("the demonstrations are empty: the tiny model has nothing to learn from")
     content = json.dumps([asdict(recipe), seed, texts], sort_keys=True)
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
@@ -95,24 +91,13 @@ def _build(folder: Path, generate: Generator, name: str, recipe: Recipe, seed: i
     known = generate(recipe.texts, stable_seed("tiny texts", seed))
     fresh = _fresh(generate, stable_seed("tiny gate", seed))
     tokenizer = train_tokenizer(_texts(known[:LEXICAL]), recipe.pieces, recipe.vocabulary)
-    with _bar(name, recipe.steps, shown=progress) as report:
+    with _bar(recipe.steps, shown=progress) as report:
         model = train(tokenizer, encode(tokenizer, known), recipe, seed, report)
     found = examine(model, tokenizer, known, fresh)
     demand(found, name)
-    _save(model, tokenizer, folder)
-    (folder / GATE).write_text(json.dumps([asdict(check) for check in found], indent=1), encoding="utf-8")
-
-
-def _save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """In the format of transformers, without its own bar."""
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-    finally:
-        if shown:
-            logging.enable_progress_bar()
+    with store.writing(folder.parent):
+        save_pretrained(model, tokenizer, folder)
+        (folder / GATE).write_text(json.dumps([asdict(check) for check in found], indent=1), encoding="utf-8")
 
 
 def _fresh(generate: Generator, seed: int) -> list[Demonstration]:
@@ -130,14 +115,14 @@ def _texts(demonstrations: Sequence[Demonstration]) -> list[str]:
 
 
 @contextmanager
-def _bar(name: str, steps: int, *, shown: bool) -> Iterator[Callable[[int, float], None]]:
+def _bar(steps: int, *, shown: bool) -> Iterator[Callable[[int, float], None]]:
     """A bar on standard error; yields the function that each step is reported to."""
     columns = (
         TextColumn("teaching the tiny model"), BarColumn(bar_width=30), MofNCompleteColumn(),
         TextColumn("{task.fields[loss]}"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=Console(file=sys.stderr), disable=not shown) as bar:
-        task = bar.add_task(name, total=steps, loss="")
+        task = bar.add_task("", total=steps, loss="")
 
         def report(step: int, loss: float) -> None:
             bar.update(task, completed=step, loss=f"loss {loss:.3f}")

@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from filelock import FileLock
@@ -45,24 +46,36 @@ def publish(folder: Path, build: Callable[[Path], None]) -> None:
         PolicyError: the cache cannot be written.
     """
     prefix = f".{folder.name}-"
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.parent / f"{prefix}lock"):
-            if is_whole(folder):
-                return
-            for left in folder.parent.glob(f"{prefix}building-*"):  # of a process that was killed: we hold the lock
-                shutil.rmtree(left, ignore_errors=True)
+    with ExitStack() as held:
+        with writing(folder.parent):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(FileLock(folder.parent / f"{prefix}lock"))
+        if is_whole(folder):
+            return
+        for left in folder.parent.glob(f"{prefix}building-*"):  # of a process that was killed: we hold the lock
+            shutil.rmtree(left, ignore_errors=True)
+        with writing(folder.parent):
             temporary = Path(tempfile.mkdtemp(prefix=f"{prefix}building-", dir=folder.parent))
-            try:
-                build(temporary)
-                _write_manifest(temporary)
-                shutil.rmtree(folder, ignore_errors=True)
-                temporary.rename(folder)
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
+        held.callback(shutil.rmtree, temporary, ignore_errors=True)
+        build(temporary)
+        with writing(folder.parent):
+            _write_manifest(temporary)
+            shutil.rmtree(folder, ignore_errors=True)
+            temporary.rename(folder)
+
+
+@contextmanager
+def writing(cache: Path) -> Iterator[None]:
+    """An `OSError` in here is the cache's.
+
+    Raises:
+        PolicyError: in its place.
+    """
+    try:
+        yield
     except OSError as error:
         raise PolicyError(
-            f"the cache {str(folder.parent)!r} cannot be written ({error.strerror or error}); "
+            f"the cache {str(cache)!r} cannot be written ({error.strerror or error}); "
             f"set PALAVER_CACHE to a folder that can"
         ) from error
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from palaver.agents.llm.options import ModelOptions
 from palaver.agents.llm.policy import LLMPolicy
 from palaver.agents.tiny.training import Demonstration
 from palaver.core import Conversation, PolicyError, Request, Sampling, stable_seed
@@ -46,7 +45,7 @@ def examine(model: Any, tokenizer: Any, known: Sequence[Demonstration], fresh: S
         known: what it was trained on; its words are the vocabulary.
         fresh: held-out demonstrations; their answers say what is normal.
     """
-    policy = LLMPolicy(model, tokenizer, ModelOptions(device="cpu"), "tiny")
+    policy = LLMPolicy(model, tokenizer, name="tiny")
     sampling = Sampling(max_tokens=MAX_TOKENS)
     requests = [
         Request("tiny", conversation, (stable_seed("tiny gate", place),), sampling)
