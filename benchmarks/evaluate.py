@@ -48,7 +48,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out. `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over tasks.
+    """What came out. `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over tasks; one
+    task has none.
 
     `tokens` holds agent -> mean sampled tokens of an answer; `seconds` is the wall time of the episodes alone, and
     `provenance` says with which versions.
@@ -62,8 +63,8 @@ class Result:
     seed: int
     sampling: Mapping[str, Any]
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     n: int
     max_reward: float
     components: Mapping[str, float]

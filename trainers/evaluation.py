@@ -24,8 +24,8 @@ class Summary:
 
     Attributes:
         mean: of the undiscounted team return.
-        low: lower end of the 95 % bootstrap interval over tasks.
-        high: upper end.
+        low: lower end of the 95 % bootstrap interval over tasks; None for one task, which says nothing of others.
+        high: upper end, likewise.
         n: episodes.
         tasks: distinct tasks; the samples of one task are averaged before resampling, as they are not independent.
         components: mean of each reward component, over agents and episodes, summed over turns.
@@ -34,8 +34,8 @@ class Summary:
     """
 
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     n: int
     tasks: int
     components: Mapping[str, float]
@@ -87,8 +87,10 @@ def summarize(episodes: Sequence[Episode]) -> Summary:
     )
 
 
-def _interval(means: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
-    if len(means) < 2 or np.ptp(means) == 0:
+def _interval(means: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float] | tuple[None, None]:
+    if len(means) < 2:
+        return None, None
+    if np.ptp(means) == 0:
         return float(means.min()), float(means.max())
     found = stats.bootstrap(
         (means,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0)

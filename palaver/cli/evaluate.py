@@ -118,9 +118,11 @@ def save(episodes: Sequence[Episode], path: Path) -> None:
 
 def show(result: Result) -> None:
     """Print a result as tables."""
+    from palaver.benchmarks.summary import interval
+
     say(Text(result.env, style="bold"), Text(f"team {result.team}", style="dim"))
     mean = Text.assemble(
-        (f"{result.mean:.3f}", "bold"), f" [{result.low:.3f}, {result.high:.3f}]", (f" of {result.max_reward:g}", "dim")
+        (f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (f" of {result.max_reward:g}", "dim")
     )
     tokens = ", ".join(f"{agent} {count:.1f}" for agent, count in result.tokens.items() if count)
     console.print(

@@ -29,6 +29,13 @@ def test_the_table_shows_mean_interval_and_n(palaver):
     assert "3 (3 tasks x 1)" in ran.out
 
 
+def test_one_task_has_no_interval(palaver):
+    arguments = ("evaluate", "echo-v0", "--team", "scripted:reference", "--n", 1, "--samples", 4)
+    assert "4.500 [–] of 4.5" in palaver(*arguments).out
+    found = json.loads(palaver(*arguments, "--json").out)
+    assert (found["mean"], found["low"], found["high"]) == (4.5, None, None)
+
+
 def test_the_most_possible_follows_the_keywords(palaver):
     ran = palaver("evaluate", "echo-v0", "num_turns=2", "--team", "scripted:reference", "--n", 3)
     assert "3.000 [3.000, 3.000] of 3" in ran.out
