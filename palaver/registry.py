@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,7 +93,9 @@ def spec(id: str) -> Spec:
         ConfigError: no such id; the nearest one is suggested.
     """
     known = specs()
-    name = id.removeprefix(f"{NAMESPACE}/").replace("_v", "-v")
+    name = id.removeprefix(f"{NAMESPACE}/")
+    if name not in known:
+        name = re.sub(r"_v(\d+)$", r"-v\1", name)
     if name not in known:
         raise ConfigError(f"there is no environment {id!r}.{nearest(name, known)}")
     return known[name]

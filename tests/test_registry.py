@@ -30,11 +30,12 @@ def open_ended(**keywords):
 
 
 @pytest.fixture
-def name():
+def name(request):
     """A free id; what is registered under it is forgotten after the test."""
-    yield "toy-v0"
-    registry._SPECS.pop("toy-v0", None)
-    registration.parallel_registry.pop(f"{NAMESPACE}/toy-v0", None)
+    id = getattr(request, "param", "toy-v0")
+    yield id
+    registry._SPECS.pop(id, None)
+    registration.parallel_registry.pop(f"{NAMESPACE}/{id}", None)
 
 
 def test_shipped_environments_are_listed_by_id():
@@ -114,6 +115,18 @@ def test_register_and_make(name):
     assert set(spec.keywords()) == {"colour", "size"}
     with pytest.raises(ConfigError, match=f"{name} has no keyword 'color'. Did you mean 'colour'"):
         palaver.make(name, color="blue")
+
+
+@pytest.mark.parametrize("name", ["my_view-v0", "my_v0"], indirect=True)
+def test_an_id_with_an_underscore_is_found_as_it_was_given(name):
+    spec = palaver.register(Spec(name, Toy))
+    assert palaver.spec(name) is palaver.spec(f"palaver/{name}") is spec
+    assert isinstance(palaver.make(name), Toy)
+
+
+@pytest.mark.parametrize("name", ["my_view-v12"], indirect=True)
+def test_only_the_version_may_be_written_with_an_underscore(name):
+    assert palaver.register(Spec(name, Toy)) is palaver.spec("my_view_v12")
 
 
 def test_a_path_is_loaded_when_it_is_made(name):
