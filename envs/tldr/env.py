@@ -31,7 +31,8 @@ that are no stop words:
    min(J, 0.03) / 0.03.
 
 All bounds are inclusive: exactly at an outer limit a level pays 0 and the next one is open. The nominal maximum is 3;
-with twelve kinds T is at most 0.95, so 2.98 can be reached. `gated=False` pays every component by itself.
+with twelve kinds T is at most 0.95, so 2.98 can be reached. `gated=False` pays every component by itself; two silent
+agents then earn the 0.6 of `overlap`, for J of two texts without words is 1.
 
 Metrics that are not paid: `words_concise`, `words_detailed`, `characters_ratio` (ρ), `unique_ratio` (u), `jaccard`
 (J), `transition_kinds` (k), `gated_total`, `ungated_total`, `illegal`, and two that show a policy which found a hole:

@@ -257,6 +257,13 @@ def test_the_reference_scores_well_and_lazy_does_not(id, kwargs):
 
 
 @pytest.mark.parametrize("id", IDS)
+@pytest.mark.parametrize(("gated", "overlap"), [(True, 0.0), (False, 0.6)])
+def test_silence_is_paid_as_the_page_says(id, gated, overlap, scored):
+    parts = scored(id, "", "", gated=gated)["reward_components"]
+    assert parts == {"length": 0.0, "ratio": 0.0, "unique": 0.0, "transitions": 0.0, "overlap": pytest.approx(overlap)}
+
+
+@pytest.mark.parametrize("id", IDS)
 def test_grammar_measures_and_does_not_pay(id):
     corpus = importlib.import_module(f"palaver.envs.{id.removesuffix('-v0')}.corpus")
     env, plain = palaver.make(id, grammar="sample"), palaver.make(id)
