@@ -71,18 +71,21 @@ def _value(default: object) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with `--check` compare them; returns the exit code."""
-    stale = []
-    for spec in specs().values():
-        path, text = FOLDER / f"{spec.id}.md", page(spec)
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            stale.append(path.name)
-            if "--check" not in arguments:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-    if "--check" in arguments and stale:
-        print(f"out of date: {', '.join(stale)}; run python -m palaver.envs.pages", file=sys.stderr)
+    """Write the pages of what is registered by its path, or with `--check` compare them; returns the exit code."""
+    paged = [spec for spec in specs().values() if isinstance(spec.entry_point, str)]
+    wanted = {FOLDER / f"{spec.id}.md": page(spec) for spec in paged}
+    return renew(wanted, "--check" in arguments, "python -m palaver.envs.pages")
+
+
+def renew(wanted: Mapping[Path, str], check: bool, command: str) -> int:
+    """Write the pages that are not as wanted, or only name them and the command that does; returns the exit code."""
+    stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    if check and stale:
+        print(f"out of date: {', '.join(path.name for path in stale)}; run {command}", file=sys.stderr)
         return 1
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted[path], encoding="utf-8")
     return 0
 
 

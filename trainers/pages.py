@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from pydantic import BaseModel
 
+from palaver.envs.pages import renew
 from palaver.trainers.algorithm import ROWS, Algorithm, algorithm
 from palaver.trainers.baselines import normalize
 from palaver.trainers.config import AlgorithmConfig, KLConfig, OptimConfig
@@ -74,18 +75,11 @@ def _table(head: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Renew the pages, or with `--check` compare them; returns the exit code."""
-    stale = []
-    for path in sorted(FOLDER.glob("*.md")):
-        text = path.read_text(encoding="utf-8")
-        renewed = filled(text, algorithm(path.stem) if path.stem in ROWS else None)
-        if renewed != text:
-            stale.append(path.name)
-            if "--check" not in arguments:
-                path.write_text(renewed, encoding="utf-8")
-    if "--check" in arguments and stale:
-        print(f"out of date: {', '.join(stale)}; run python -m palaver.trainers.pages", file=sys.stderr)
-        return 1
-    return 0
+    wanted = {
+        path: filled(path.read_text(encoding="utf-8"), algorithm(path.stem) if path.stem in ROWS else None)
+        for path in sorted(FOLDER.glob("*.md"))
+    }
+    return renew(wanted, "--check" in arguments, "python -m palaver.trainers.pages")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import palaver
+from palaver import registry
 from palaver.envs import pages
 
 
@@ -21,6 +22,13 @@ def test_the_page_has_every_part(id):
         assert part in headings
     for keyword in palaver.spec(id).keywords():
         assert f"| `{keyword}` |" in text
+
+
+def test_what_a_user_registers_has_no_page_here(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "FOLDER", tmp_path)
+    monkeypatch.setitem(registry._SPECS, "mine-v0", registry.Spec("mine-v0", dict))
+    assert pages.main([]) == 0
+    assert {path.stem for path in tmp_path.iterdir()} == {"arxiv-v0", "echo-v0", "tldr-v0"}
 
 
 def test_writing_and_checking(tmp_path, monkeypatch, capsys):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from palaver import registry
 from palaver.core import Request, Utterance
 from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.tasks import Task
@@ -66,6 +67,13 @@ def register_toy() -> None:
     for spec in (LENGTHS, LETTERS):
         if spec.id not in palaver.specs():
             register(spec)
+
+
+def forget_toy() -> None:
+    """Leave the registry as it was, for tests that walk it."""
+    for spec in (LENGTHS, LETTERS):
+        registry._SPECS.pop(spec.id, None)
+        registry.registration.parallel_registry.pop(f"{registry.NAMESPACE}/{spec.id}", None)
 
 
 def save_model(folder: Path, seed: int = 0, **changes: Any) -> str:
