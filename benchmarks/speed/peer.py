@@ -2,10 +2,10 @@
 
     PEER_PYTHON peer.py [--memory] [--model JSON] [--device D] SCRIPT FLAGS ...
 
-The script must offer `main(flags)`, which prints its report as the last line, one JSON object, and
-`build(args, ...)`, which returns a trainer first; `/work/shared/peer/comlrl_magrpo.py` of this project's workplace is
-one. With `--memory` a last line `{"update_peak_bytes": ...}` follows. Nothing of Palaver is imported: the peer's
-environment need not have it.
+The script must offer `main(flags)`, which prints its report as the last line, one JSON object; none ships with Palaver,
+and `docs/benchmarks.md` says what one needs for the other options. With `--memory` a last line
+`{"update_peak_bytes": ...}` follows, null where the trainer's update cannot be watched. Nothing of Palaver is imported:
+the peer's environment need not have it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def main() -> None:
     script = _load(args.script)
     if args.model:
         _replace_model(script, args.model, args.dtype)
-    _replace_build(script, args.device, watch if args.memory and watch.possible else None)
+    if args.device != "cpu" or (args.memory and watch.possible and hasattr(script, "build")):
+        _replace_build(script, args.device, watch if args.memory and watch.possible else None)
     script.main(flags)
     if args.memory:
         print(json.dumps({"update_peak_bytes": max(watch.rises) if watch.rises else None}))
@@ -82,6 +83,8 @@ def _replace_build(script: ModuleType, device: str, watch: Any) -> None:
 
 
 def _watch(trainer: Any, watch: Any) -> None:
+    if not all(hasattr(trainer, name) for name in ("_update_from_samples", "agents", "optimizers")):
+        return
     update = trainer._update_from_samples
 
     def watched(agent: int, samples: Any) -> Any:

@@ -99,6 +99,23 @@ def test_the_peers_memory_is_measured_in_its_process(peer):
 
 
 @pytest.mark.parametrize(
+    ("shown", "hidden"),
+    [
+        ("def _update_from_samples", "def update"),
+        ("agents, optimizers =", "agents, others ="),
+        ("def build", "def make"),
+    ],
+)
+def test_a_peer_whose_updates_cannot_be_watched_is_timed_without_memory(tmp_path, shown, hidden):
+    script = tmp_path / "fake_peer.py"
+    body = PEER.replace(shown, hidden).replace("trainer._update_from_samples(0, [1])", "pass")
+    script.write_text(body.replace("build(flags)", "make(flags)") if hidden == "def make" else body)
+    order = Order("A", 1, 1, 1, "cpu", memory=True)
+    assert Peer(sys.executable, str(script)).run(setting("A"), order) == {"update_peak_bytes": None}
+    assert Peer(sys.executable, str(script)).run(setting("A"), replace(order, memory=False))["spent_s"] == 2.0
+
+
+@pytest.mark.parametrize(
     ("body", "message"),
     [
         ("raise SystemExit('no such library')", "no such library"),
