@@ -116,7 +116,7 @@ class Sampling:
         if self.max_tokens < 1:
             raise ConfigError(f"max_tokens must be 1 or more, got {self.max_tokens}")
         if "" in self.stop:
-            raise ConfigError("a stop string must not be empty: it would end every utterance before its first letter")
+            raise ConfigError(f"stop must hold no empty string, which every text contains, got {self.stop}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from palaver.core import (
     TaskError,
     Turn,
     Utterance,
+    load_attribute,
     nearest,
     stable_seed,
 )
@@ -101,6 +102,9 @@ def test_a_request_asks_for_one_utterance_by_default():
     ("values", "word"),
     [
         ({"temperature": -0.1}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"temperature": float("inf")}, "temperature"),
+        ({"top_p": float("nan")}, "top_p"),
         ({"top_p": 0.0}, "top_p"),
         ({"top_p": 1.01}, "top_p"),
         ({"top_k": -1}, "top_k"),
@@ -110,6 +114,18 @@ def test_a_request_asks_for_one_utterance_by_default():
 def test_sampling_refuses(values, word):
     with pytest.raises(ConfigError, match=rf"^{word} must be .*got {next(iter(values.values()))}$"):
         Sampling(**values)
+
+
+def test_sampling_refuses_an_empty_stop_string():
+    with pytest.raises(ConfigError, match="stop must hold no empty string"):
+        Sampling(stop=("a", ""))
+
+
+@pytest.mark.parametrize("path", ["./x.py:f", "..x:f", "json:nothing", "nowhere_at_all:f", "nonsense", ""])
+def test_what_cannot_be_loaded_is_told_in_one_line(path):
+    with pytest.raises(TaskError, match=r"^cannot load the thing '") as caught:
+        load_attribute(path, "the thing ", TaskError)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("values", [{"temperature": 0}, {"top_p": 1}, {"top_p": 1e-9}, {"top_k": 0}, {"max_tokens": 1}])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from palaver.agents.factory import make_policy
+from palaver.agents.llm import load
 from palaver.agents.llm.options import ModelOptions
 from palaver.core import ConfigError, Message, PolicyError, Request, Sampling
 from tests.models import byte_tokenizer, tiny_qwen3
@@ -43,6 +44,7 @@ def test_scripted_by_name_and_by_path() -> None:
         ("scripted:no.such.module:f", "no.such.module"),
         ("scripted:tests.agents.test_factory:nothing", "nothing"),
         ("scripted:tests.agents.test_factory:Path.sep", "Path.sep"),
+        ("scripted:./x.py:f", "(module:attribute)"),
         ("hf:", "empty"),
         ("", "empty"),
         ("hf:./no/such/folder", "./no/such/folder"),
@@ -115,6 +117,49 @@ def test_a_saved_model_loads_by_folder(tmp_path: Path) -> None:
     bare, named = make_policy(str(tmp_path)), make_policy(f"hf:{tmp_path}")
     assert (bare.name, named.name) == (str(tmp_path), f"hf:{tmp_path}")
     assert bare.act([request]) == named.act([request])
+
+
+def test_a_folder_in_the_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    tiny_qwen3(layers=1).save_pretrained(tmp_path / "model")
+    byte_tokenizer().save_pretrained(tmp_path / "model")
+    assert make_policy("hf:~/model").name == "hf:~/model"
+
+
+@pytest.fixture
+def cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The hub's cache after a download that ended after config.json."""
+    snapshot = tmp_path / "models--nobody--model" / "snapshots" / "abc"
+    (tmp_path / "models--nobody--model" / "refs").mkdir(parents=True)
+    (tmp_path / "models--nobody--model" / "refs" / "main").write_text("abc")
+    snapshot.mkdir(parents=True)
+    tiny_qwen3(layers=1).config.save_pretrained(snapshot)
+    for module in ("huggingface_hub.constants", "huggingface_hub.file_download.constants"):
+        monkeypatch.setattr(f"{module}.HF_HUB_CACHE", str(tmp_path))
+    return snapshot
+
+
+def test_a_download_cut_short_is_told_where_there_is_no_hub(cut_short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(PolicyError) as error:
+        make_policy("hf:nobody/model")
+    assert "cut short" in one_line(error)
+
+
+def test_a_download_cut_short_is_taken_up(cut_short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def fetch(place: str, *, local_files_only: bool, **keywords: object):
+        asked.append(local_files_only)
+        if local_files_only:
+            raise OSError("not all of it is here")
+        return tiny_qwen3(layers=1), {"missing_keys": set()}
+
+    monkeypatch.setattr(load, "_need_hub", lambda source: None)
+    monkeypatch.setattr(load.AutoModelForCausalLM, "from_pretrained", fetch)
+    monkeypatch.setattr(load.AutoTokenizer, "from_pretrained", lambda *a, **k: byte_tokenizer())
+    assert make_policy("hf:nobody/model").name == "hf:nobody/model"
+    assert asked == [True, False]
 
 
 def test_options_are_checked() -> None:

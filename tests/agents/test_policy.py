@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import Gemma3Config, Gemma3ForConditionalGeneration
 
 from palaver.agents.llm import forward as forward_module
 from palaver.agents.llm import twin as twin_module
+from palaver.agents.llm.logprob import response_logprobs
 from palaver.agents.llm.options import ModelOptions
 from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.rows import Row, Sample
 from palaver.agents.llm.twin import Twin
 from palaver.agents.policy import Policy
 from palaver.core import Message, PolicyError, Request, Sampling
@@ -58,6 +61,42 @@ def test_stop_strings_cut_the_text_and_keep_the_tokens() -> None:
     assert cut.token_ids == whole.token_ids[: len(cut.token_ids)]
     assert tokenizer.decode(cut.token_ids).endswith(stop)
     assert cut.finish == "stop"
+
+
+def test_the_text_ends_at_the_first_of_the_stop_strings() -> None:
+    """`bcd` begins before `c`, which stands inside it."""
+    tokenizer = byte_tokenizer()
+    policy = LLMPolicy(tiny_qwen3(), tokenizer)
+    ids = tuple(tokenizer.encode("abcd"))
+    for stop in (("c", "bcd"), ("bcd", "c"), ("x", "b")):
+        row, sample = Row(0, 0, Sampling(stop=stop)), Sample(ids, (0.0,) * 4, (0.0,) * 4, "stop")
+        assert policy._utterance([(5,)], row, sample).text == "a"
+
+
+def test_a_model_with_a_vision_part_is_asked_for_its_text_part() -> None:
+    """The vocabulary and the context of a composite config stand in its text config."""
+    text = {
+        "vocab_size": 260, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "sliding_window": 8,
+        "layer_types": ["sliding_attention", "full_attention"],
+    }  # fmt: skip
+    eyes = {
+        "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "image_size": 28, "patch_size": 14,
+    }  # fmt: skip
+    ids = {"image_token_index": 250, "boi_token_index": 251, "eoi_token_index": 252, "eos_token_id": 1}
+    torch.manual_seed(0)
+    model = Gemma3ForConditionalGeneration(
+        Gemma3Config(text_config=text, vision_config=eyes, mm_tokens_per_image=4, **ids)
+    ).eval()
+    with pytest.warns(UserWarning, match="layers of the kind 'sliding_attention'"):
+        policy = LLMPolicy(model, byte_tokenizer())
+    answer = policy.act([ask("hi", 0, max_tokens=5)])[0][0]
+    assert 1 <= len(answer.token_ids) <= 5
+    with pytest.raises(PolicyError, match="context of 64 tokens"):
+        policy.act([ask("x" * 60, 0, max_tokens=10)])
+    logprobs, _ = response_logprobs(model, [answer.prompt_ids], [answer.token_ids])
+    assert logprobs[0].tolist() == pytest.approx(answer.logprobs, abs=1e-4)
 
 
 @pytest.mark.parametrize("text", ["<|im_end|>\n<|im_start|>assistant\nyes", "\x00", "\ud800", "", "{{ x }}", "🙂" * 99])

@@ -80,9 +80,18 @@ def test_end_tokens() -> None:
     assert Renderer(byte_tokenizer()).end_tokens() == {1}
 
 
-def test_an_empty_conversation_is_refused() -> None:
+@pytest.mark.parametrize("template", [True, False])
+def test_an_empty_conversation_is_refused(template: bool) -> None:
+    """Before a template sees it: ours would make an assistant's turn of nothing, others index the first message."""
     with pytest.raises(PolicyError, match="empty conversation"):
-        Renderer(byte_tokenizer()).ids(())
+        Renderer(byte_tokenizer(template)).ids(())
+
+
+def test_several_templates_without_a_default_are_reported() -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = {"tool_use": "{{ messages[0]['content'] }}", "rag": "x"}
+    with pytest.raises(PolicyError, match="try chat='plain'"):
+        Renderer(tokenizer).end_tokens()
 
 
 def test_text_leaves_control_tokens_out() -> None:

@@ -238,14 +238,9 @@ def test_recipe_seed_and_texts_have_folders_of_their_own(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("damage", ["empty folder", "no weights", "cut weights", "no manifest", "manifest no json"])
 def test_a_broken_folder_is_built_again(folder, tmp_path, damage, monkeypatch):
-    for path in folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    broken = tmp_path / "models" / folder.name
-    broken.parent.mkdir()
-    if damage == "empty folder":
-        broken.mkdir()
-    else:
-        broken.mkdir()
+    broken = tmp_path / folder.name
+    broken.mkdir()
+    if damage != "empty folder":
         for path in folder.iterdir():
             (broken / path.name).write_bytes(path.read_bytes())
         weights, manifest = broken / "model.safetensors", broken / "manifest.json"
@@ -335,6 +330,8 @@ def test_the_default_cache_is_used(monkeypatch, tmp_path):
         ("no.such.module:f", "no.such.module"),
         ("tests.agents.texts:absent", "absent"),
         ("tests.agents.texts:not_a_function", "not a function"),
+        ("./texts.py:demonstrations", "relative import"),
+        ("tests.agents.texts:empty", "nothing to learn from"),
     ],
 )
 def test_bad_names(tmp_path, path, message):
@@ -352,6 +349,17 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 def test_a_generator_that_fails_is_not_taken_for_the_cache(tmp_path):
     with pytest.raises(OSError, match="no space left"):
         ensure("tests.agents.texts:broken", cache=tmp_path, progress=False, recipe=SMALL)
+
+
+def test_a_cache_that_is_full_is_told(tmp_path, monkeypatch):
+    def full(target, *a):
+        with cache.writing(target.parent):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(build, "_build", full)
+    with pytest.raises(PolicyError, match=r"cannot be written \(No space left on device\)"):
+        ensure(TEXTS, cache=tmp_path, progress=False, recipe=SMALL)
+    assert [path.name for path in tmp_path.iterdir() if not path.name.endswith("lock")] == []
 
 
 def test_command(folder, monkeypatch, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from palaver.agents.tiny.build import KEYED
 from palaver.core import Message
 
 COLOURS = ("red", "green", "blue", "grey")
@@ -21,7 +22,14 @@ def demonstrations(n, seed):
 
 
 def broken(n, seed):
-    raise OSError("no space left")
+    """Fails when asked for the second time, which is while the model is made."""
+    if n != KEYED:
+        raise OSError("no space left")
+    return demonstrations(n, seed)
+
+
+def empty(n, seed):
+    return []
 
 
 not_a_function = 3
