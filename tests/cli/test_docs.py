@@ -1,3 +1,5 @@
+"""The commands that the documentation shows: all are understood, the quick ones of the commands' page also run."""
+
 from __future__ import annotations
 
 import re
@@ -5,10 +7,32 @@ import shlex
 from pathlib import Path
 
 import pytest
+import typer
 
-PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
-BLOCKS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-COMMANDS = [shlex.split(line, comments=True)[1:] for block in BLOCKS for line in block.splitlines() if line.strip()]
+from palaver.cli.app import app
+from palaver.cli.values import keywords
+from palaver.registry import spec
+from palaver.trainers.config import load
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "algorithms").glob("*.md")),
+]
+
+
+def shown(page: Path) -> list[list[str]]:
+    """The arguments of every `palaver` command in the page's blocks."""
+    blocks = re.findall(
+        r"^ *```(?:bash|console)?\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("palaver ")]
+
+
+COMMANDS = shown(ROOT / "docs" / "commands.md")
+EVERYWHERE = [(page.name, arguments) for page in PAGES for arguments in shown(page)]
 NEEDS_A_RUN = ("runs/longer", "--resume")
 
 
@@ -24,6 +48,7 @@ def test_the_page_shows_commands():
         "envs", "play", "train", "evaluate", "report", "doctor", "bench",
     }  # fmt: skip
     assert sum(map(quick, COMMANDS)) >= 12
+    assert {"README.md", "commands.md", "demo.md", "benchmarks.md", "magrpo.md"} <= {page for page, _ in EVERYWHERE}
 
 
 @pytest.mark.parametrize("arguments", list(filter(quick, COMMANDS)), ids=" ".join)
@@ -31,3 +56,43 @@ def test_commands_run_as_written(palaver, arguments):
     ran = palaver(*arguments)
     assert ran.code == 0, ran.err
     assert ran.out
+
+
+def understood(arguments: list[str]) -> None:
+    """Raises where an option, a recipe, a key of it, an environment or a keyword of that does not exist."""
+    command, rest = typer.main.get_command(app), [word for word in arguments if word != "--help"]
+    while rest and hasattr(command, "commands"):  # `bench step` is a command of a command
+        command = command.commands[rest.pop(0)]
+    found = command.make_context("palaver", rest).params if not hasattr(command, "commands") else {}
+    if recipe := found.get("recipe"):
+        if recipe.startswith("runs/"):
+            recipe = "arxiv-magrpo"  # a run of the reader's
+        env = load(recipe, found["items"] or []).env
+        assert set(env.keywords()) <= set(spec(env.id).keywords()), env
+    if name := found.get("env"):
+        assert set(keywords(found["pairs"] or [])) <= set(spec(name).keywords()), found["pairs"]
+
+
+@pytest.mark.parametrize(
+    ("page", "arguments"), EVERYWHERE, ids=lambda value: value if isinstance(value, str) else " ".join(value)
+)
+def test_every_command_that_is_shown_is_understood(page, arguments):
+    understood(arguments)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "train arxiv-magrqo",
+        "train arxiv-magrpo trian.steps=3",
+        "train arxiv-magrpo env.lenght=[1,2]",
+        "train arxiv-magrpo --explian",
+        "play arxive-v0",
+        "play arxiv-v0 lenght=[1,2]",
+        "evaluate echo-v0 --teem random",
+        "bench stop",
+    ],
+)
+def test_what_does_not_exist_would_be_noticed(wrong):
+    with pytest.raises(Exception, match=r"(?i)no such|there is no|unknown|did you mean|lenght|stop"):
+        understood(wrong.split())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import palaver as package
 
@@ -19,6 +20,14 @@ def test_json_is_the_specs(palaver):
     assert set(rows) == set(package.specs())
     assert rows["arxiv-v0"]["agents"] == ["background", "method"]
     assert rows["arxiv-v0"]["max_reward"] == 3.0
+
+
+def test_the_docs_name_the_fields(palaver):
+    text = (Path(__file__).parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
+    one, *others = json.loads(palaver("envs", "arxiv-v0", "--json").out), *json.loads(palaver("envs", "--json").out)
+    assert f"The JSON of one environment has `{' '.join(one)}`" in text
+    missing = [f"`{name}`" for name in one if name not in others[0]]
+    assert f"a list without {', '.join(missing[:-1])} and {missing[-1]}" in " ".join(text.split())
 
 
 def test_a_page_shows_keywords_with_their_defaults(palaver):
