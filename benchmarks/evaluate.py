@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,11 +11,11 @@ from palaver.agents.llm.options import ModelOptions
 from palaver.benchmarks.provenance import provenance
 from palaver.benchmarks.runs import read
 from palaver.benchmarks.summary import most_possible
-from palaver.core import ConfigError, Episode, Sampling, TaskError
-from palaver.envs.base import TextEnv
-from palaver.registry import make, spec
-from palaver.trainers.config import RunConfig
+from palaver.core import Episode, Sampling, TaskError
+from palaver.registry import spec
+from palaver.trainers.config import EVAL_SEED
 from palaver.trainers.evaluation import evaluate, summarize
+from palaver.trainers.rollout import text_env
 from palaver.trainers.team import parse_team
 
 
@@ -40,7 +40,7 @@ class Setting:
     team: str = "tiny"
     n: int = 32
     samples: int = 1
-    seed: int = 1_000_003
+    seed: int = EVAL_SEED
     sampling: Sampling = field(default_factory=Sampling)
     options: ModelOptions = field(default_factory=ModelOptions)
     force: bool = False
@@ -51,13 +51,15 @@ class Result:
     """What came out. `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over tasks; one
     task has none.
 
-    `tokens` holds agent -> mean sampled tokens of an answer; `seconds` is the wall time of the episodes alone, and
-    `provenance` says with which versions.
+    `policies` says who sat where, for the team of a run with the step of its checkpoint. `tokens` holds agent -> mean
+    sampled tokens of an answer; `seconds` is the wall time of the episodes alone, and `provenance` says with which
+    versions.
     """
 
     env: str
     keywords: Mapping[str, Any]
     team: str
+    policies: Mapping[str, str]
     tasks: int
     samples: int
     seed: int
@@ -78,34 +80,22 @@ class Result:
         return asdict(self)
 
 
-def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
-    """The environment `id` with these keywords.
-
-    Raises:
-        ConfigError: no such environment or keyword, or one that Palaver's rollout cannot drive.
-        TaskError: its tasks cannot be read.
-    """
-    env = make(id, **keywords)
-    if not isinstance(env, TextEnv):
-        raise ConfigError(f"{id} is not a palaver.envs.base.TextEnv, which Palaver's rollout needs")
-    return env
-
-
-def run_config(team: str, env: str) -> RunConfig | None:
-    """The config of the run that `run:FOLDER` names, if it was trained on `env`: its keywords and sampling are what the
-    team knows.
+def as_trained(team: str, env: str) -> tuple[dict[str, Any], Sampling]:
+    """What the team of `run:FOLDER` knows, if it was trained on `env`: the keywords, with held-out tasks, and how it
+    samples. Nothing and the defaults for other teams.
 
     Raises:
         CheckpointError: there is no such run folder.
-    """  # fmt: skip
-    if not team.startswith("run:") or "," in team:
-        return None
-    config = read(team.removeprefix("run:")).config
-    return config if config is not None and spec(config.env.id).id == spec(env).id else None
+    """
+    config = read(team.removeprefix("run:")).config if team.startswith("run:") else None
+    if config is None or spec(config.env.id).id != spec(env).id:
+        return {}, Sampling()
+    held_out = {"tasks": config.eval.tasks} if config.eval.tasks else {}
+    return config.env.keywords() | held_out, config.policy.sampling()
 
 
-def measure(setting: Setting) -> tuple[Result, list[Episode]]:
-    """Play the episodes and summarise them.
+def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> tuple[Result, list[Episode]]:
+    """Play the episodes and summarise them; `note` is told what the user should know, as that a checkpoint is corrupt.
 
     Raises:
         ConfigError: no such environment or keyword.
@@ -118,7 +108,7 @@ def measure(setting: Setting) -> tuple[Result, list[Episode]]:
     if not ids:
         raise TaskError(f"there are no tasks to evaluate in {env.source!r}")
     seats = env.possible_agents
-    team = parse_team(setting.team, found, seats, setting.options, env.source, setting.force)
+    team = parse_team(setting.team, found, seats, setting.options, env.source, setting.force, note)
     start = time.perf_counter()
     episodes = evaluate(
         env, team, ids, samples=setting.samples, sampling=dict.fromkeys(seats, setting.sampling), seed=setting.seed
@@ -129,6 +119,7 @@ def measure(setting: Setting) -> tuple[Result, list[Episode]]:
         env=found.id,
         keywords=dict(setting.keywords),
         team=setting.team,
+        policies={agent: policy.name for agent, policy in team.items()},
         tasks=len(ids),
         samples=setting.samples,
         seed=setting.seed,

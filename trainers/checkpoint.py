@@ -1,7 +1,7 @@
 """Checkpoints: folders that are complete or absent.
 
-A checkpoint is written under a temporary name with a manifest of sizes and SHA-256 sums, synced, and renamed. A folder
-whose manifest does not fit is corrupt: it is named, and the one before is used.
+A checkpoint is written under a temporary name with a manifest of SHA-256 sums, synced, and renamed. A folder whose
+manifest does not fit is corrupt: it is named, and the one before is used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def save(run: Path, step: int, policies: Mapping[str, Any], optimizers: Mapping[
     Args:
         run: the run's folder.
         step: updates done.
-        policies: name -> anything with `save(folder)`.
+        policies: name -> anything with `save(folder)` and a `version`.
         optimizers: name -> optimiser.
         keep: checkpoints that stay, at least 1.
     """
@@ -45,12 +45,14 @@ def save(run: Path, step: int, policies: Mapping[str, Any], optimizers: Mapping[
         policy.save(temporary / "policies" / name)
         torch.save(optimizers[name].state_dict(), temporary / "optimizers" / f"{name}.pt")
     files = {str(path.relative_to(temporary)): _sum(path) for path in _files(temporary)}
-    (temporary / MANIFEST).write_text(json.dumps({"step": step, "files": files}, indent=1), encoding="utf-8")
+    versions = {name: policy.version for name, policy in policies.items()}
+    manifest = {"step": step, "files": files, "versions": versions}
+    (temporary / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     for path in _files(temporary):
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+        _sync(path)
     shutil.rmtree(target, ignore_errors=True)
     temporary.rename(target)
+    _sync(target.parent)
     for old in sorted(target.parent.glob(f"{PREFIX}*"))[:-keep]:
         shutil.rmtree(old)
     return target
@@ -78,6 +80,12 @@ def step_of(folder: Path) -> int:
     return int(folder.name.removeprefix(PREFIX))
 
 
+def version_of(folder: Path, name: str) -> int:
+    """How often the weights of this policy had been refreshed."""
+    found: int = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["versions"][name]
+    return found
+
+
 def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) -> None:
     """Restore an optimiser's state."""
     state = torch.load(folder / "optimizers" / f"{name}.pt", map_location="cpu", weights_only=True)
@@ -88,6 +96,14 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _sum(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -96,8 +112,10 @@ def _sum(path: Path) -> str:
 def _fault(folder: Path) -> str:
     """What is wrong with a checkpoint, "" if nothing."""
     try:
-        files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        files = dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"])
     except (OSError, ValueError, KeyError, TypeError):
+        files = {}
+    if not files:
         return f"its {MANIFEST} is missing or unreadable"
     for name, expected in files.items():
         path = folder / name

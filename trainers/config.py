@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from yaml import YAMLError
 
 from palaver.core import ConfigError, Sampling, nearest
 
+EVAL_SEED = 1_000_003  # far from the small seeds that people give to training
+
 
 class Section(BaseModel):
     """A part of the config: immutable, unknown keys refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class EnvConfig(BaseModel):
@@ -51,8 +53,8 @@ class PolicyConfig(Section):
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0)
     max_tokens: int = Field(256, ge=1)
-    max_prompt_tokens: int = Field(4096, ge=1, description="a longer prompt is refused before the run starts")
-    stop: tuple[str, ...] = ()
+    max_prompt_tokens: int = Field(4096, ge=1, description="a longer opening is refused at the start")
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
 
     def sampling(self, greedy: bool = False) -> Sampling:
         """The sampling settings; `greedy=True` takes the most likely token instead."""
@@ -93,11 +95,14 @@ class KLConfig(Section):
     )
 
 
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
+
 class OptimConfig(Section):
     """AdamW on fp32 master weights."""
 
     lr: float = Field(5e-6, gt=0, description="learning rate after warm-up")
-    betas: tuple[float, float] = Field((0.9, 0.999), description="decay of the moments")
+    betas: tuple[Decay, Decay] = Field((0.9, 0.999), description="decay of the moments")
     weight_decay: float = Field(0.0, ge=0, description="decoupled, times the learning rate")
     max_grad_norm: float = Field(1.0, ge=0, description="0 turns clipping off")
     warmup: int = Field(0, ge=0, description="steps of linear warm-up")
@@ -124,7 +129,7 @@ class EvalConfig(Section):
     every: int = Field(0, ge=0, description="steps between evaluations; 0: only before and after")
     samples: int = Field(1, ge=1, description="episodes per task")
     greedy: bool = False
-    seed: int = 1_000_003
+    seed: int = EVAL_SEED
 
 
 class LogConfig(Section):
@@ -168,38 +173,50 @@ def recipes() -> dict[str, str]:
 def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
     """A recipe's name or a YAML file, with `key.sub=value` overrides on top.
 
+    A recipe may say `base: NAME`, a shipped recipe whose settings it takes over but for its own.
+
     Raises:
         ConfigError: no such recipe, bad YAML, an unknown key or a value of the wrong type.
     """
-    path = Path(recipe)
-    if path.suffix in {".yaml", ".yml"}:
-        if not path.is_file():
-            raise ConfigError(f"there is no recipe file {recipe!r}")
-        text = _read(path)
-    else:
-        known = recipes()
-        if recipe not in known:
-            raise ConfigError(f"there is no recipe {recipe!r}.{nearest(recipe, known)}")
-        text = resources.files("palaver.trainers.recipes").joinpath(f"{recipe}.yaml").read_text(encoding="utf-8")
     bad = [item for item in overrides or [] if "=" not in item]
     if bad:
         raise ConfigError(f"an override is written key=value, got {bad[0]!r}")
     try:
-        made = OmegaConf.create(text)
-        if not OmegaConf.is_dict(made):
-            raise ConfigError(f"{recipe}: a recipe is a mapping of sections such as `train: {{steps: 10}}`")
-        merged = OmegaConf.merge(made, OmegaConf.from_dotlist(list(overrides or [])))
+        merged = OmegaConf.merge(*_layers(recipe), OmegaConf.from_dotlist(list(overrides or [])))
         values = OmegaConf.to_container(merged, resolve=True)
-    except (OmegaConfBaseException, YAMLError, ValueError, IndexError) as error:
+    except (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError) as error:
         raise ConfigError(f"{recipe}: {' '.join(str(error).split())}") from error
     return parse(values)
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the recipe {str(path)!r}: {error}") from error
+def _layers(recipe: str) -> list[DictConfig]:
+    """A recipe and the one it is based on, the base first."""
+    found: list[DictConfig] = []
+    name: Any = recipe
+    while name is not None:
+        made = OmegaConf.create(_text(str(name), shipped=bool(found)))
+        if not isinstance(made, DictConfig):
+            raise ConfigError(f"{name}: a recipe is a mapping of sections such as `train: {{steps: 10}}`")
+        found.insert(0, made)
+        name = made.pop("base", None)
+        if len(found) > len(recipes()):
+            raise ConfigError(f"{recipe}: its bases lead back to themselves")
+    return found
+
+
+def _text(recipe: str, *, shipped: bool) -> str:
+    path = Path(recipe)
+    if path.suffix in {".yaml", ".yml"} and not shipped:
+        if not path.is_file():
+            raise ConfigError(f"there is no recipe file {recipe!r}")
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read the recipe {recipe!r}: {error}") from error
+    known = recipes()
+    if recipe not in known:
+        raise ConfigError(f"there is no recipe {recipe!r}.{nearest(recipe, known)}")
+    return resources.files("palaver.trainers.recipes").joinpath(f"{recipe}.yaml").read_text(encoding="utf-8")
 
 
 def parse(values: Any) -> RunConfig:
@@ -232,7 +249,11 @@ def parse_file(path: Path) -> RunConfig:
     Raises:
         ConfigError: the file is missing or is not a complete config.
     """
-    return load(str(path))
+    config = load(str(path))
+    missing = [name for name in RunConfig.model_fields if name not in config.model_fields_set]
+    if missing:
+        raise ConfigError(f"{str(path)!r} is not the complete config of a run: it lacks {', '.join(missing)}")
+    return config
 
 
 def dump(config: RunConfig) -> str:

@@ -57,7 +57,10 @@ def evaluate(
     seed: int,
     workers: int = 1,
 ) -> list[Episode]:
-    """`samples` independent episodes of every task. The same arguments give the same episodes."""
+    """`samples` episodes of every task with texts drawn independently. The same arguments give the same episodes.
+
+    An environment that draws after its reset draws alike in all samples of a task: they are forks of one reset.
+    """
     plan = Plan(group_size=samples, turns="independent")
     return rollout(env, team, tasks, plan, sampling=sampling, seed=seed, workers=workers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,8 +76,7 @@ class Learner:
         self.policy, self.agents, self.config, self.world = policy, tuple(agents), config, world
         self.model: Any = policy.model
         if config.train.gradient_checkpointing:
-            self.model.gradient_checkpointing_enable()
-            self.model.train()
+            _checkpoint_gradients(self.model)
         optim = config.optim
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay, fused=True
@@ -97,25 +96,41 @@ class Learner:
         """
         mine = table.rows_of(self.agents)
         lengths = [len(table.utterances[row].token_ids) for row in mine]
-        rows, tokens = self.world.total(len(mine), sum(lengths))
-        weights = dict(
-            zip(mine, token_weights(lengths, self.config.algorithm.aggregate, int(rows), int(tokens)), strict=True)
-        )
         paying = [row for row in mine if self.reference is not None or table.advantage[row] != 0]
         rate = learning_rate(self.config.optim, step, self.config.train.steps)
-        count_paying = int(self.world.total(len(paying))[0])
+        rows, tokens, count_paying = map(int, self.world.total(len(mine), sum(lengths), len(paying)))
         if count_paying == 0:
             return Stats(0.0, 0.0, 0.0, 0.0, 0, rate)
-        self.optimizer.zero_grad(set_to_none=True)
-        totals = torch.zeros(3, dtype=torch.float64)  # loss, kl, tokens
-        drift = 0.0
-        for batch in micro_batches(table, paying, self.config.train.micro_tokens):
-            part, kl, gap = self._backward(table, batch, loss, [weights[row] for row in batch])
-            totals += torch.tensor([part, kl, sum(len(table.utterances[row].token_ids) for row in batch)])
-            drift = max(drift, gap)
+        weights = dict(zip(mine, token_weights(lengths, self.config.algorithm.aggregate, rows, tokens), strict=True))
+        value, kl, count, drift = self._gradient(table, paying, loss, weights)
         norm = self._step(rate, paying)
-        value, kl_sum, count = self.world.total(*totals.tolist())
-        return Stats(value, norm, kl_sum / max(1.0, count), drift, count_paying, rate)
+        return Stats(value, norm, kl / max(1.0, count), drift, count_paying, rate)
+
+    def _gradient(
+        self, table: Table, rows: Sequence[int], loss: Loss, weights: Mapping[int, float]
+    ) -> tuple[float, float, float, float]:
+        """Leave this process's gradient on the parameters; loss, summed KL and tokens of all, largest drift of its own.
+
+        Raises:
+            NumericalError: on every process, where a loss is not finite on one: the others would wait for it forever.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        totals = [0.0, 0.0, 0.0]
+        drift = 0.0
+        fault: NumericalError | None = None
+        for batch in micro_batches(table, rows, self.config.train.micro_tokens):
+            try:
+                part, kl, gap = self._backward(table, batch, loss, [weights[row] for row in batch])
+            except NumericalError as error:
+                fault = error
+                break
+            tokens = sum(len(table.utterances[row].token_ids) for row in batch)
+            totals = [sum(pair) for pair in zip(totals, (part, kl, tokens), strict=True)]
+            drift = max(drift, gap)
+        faults, value, kl_sum, count = self.world.total(float(fault is not None), *totals)
+        if faults:
+            raise fault or NumericalError(f"the loss of {self.policy.name!r} is not finite on another process", [])
+        return value, kl_sum, count, drift
 
     def _backward(
         self, table: Table, batch: Sequence[int], loss: Loss, weights: Sequence[float]
@@ -158,16 +173,43 @@ class Learner:
         return norm
 
     def probe(self, prompt_tokens: int, answer_tokens: int, rows: int) -> None:
-        """Run the largest pass a step can ask for and throw it away, so that running out of memory shows at once."""
-        width = prompt_tokens + answer_tokens
-        count = max(1, min(rows, self.config.train.micro_tokens // width))
+        """Run the largest backward pass a step can ask for and throw it away: what does not fit fails at once.
+
+        Prompts differ, so that no computation is shared; Adam's moments are not there yet.
+
+        Args:
+            prompt_tokens: of the longest opening.
+            answer_tokens: at most.
+            rows: utterances of one step, at most.
+        """
+        count = max(1, min(rows, self.config.train.micro_tokens // (prompt_tokens + answer_tokens)))
+        prompts = [[row % 2] * prompt_tokens for row in range(count)]
+        answers = [[0] * answer_tokens] * count
         end = next(iter(self.model.parameters()))
         with self.world.autocast():
-            logp, _ = response_logprobs(self.model, [[0] * prompt_tokens] * count, [[0] * answer_tokens] * count)
+            logp, _ = response_logprobs(self.model, prompts, answers)
+            if self.reference is not None:
+                with torch.no_grad():
+                    response_logprobs(self.reference, prompts, answers)
         torch.autograd.backward(logp.sum() * 0.0)
         self.optimizer.zero_grad(set_to_none=True)
         if end.device.type == "cuda":
             torch.cuda.synchronize(end.device)
+
+
+def _checkpoint_gradients(model: Any) -> None:
+    """Recompute activations in the backward pass, and change nothing else.
+
+    transformers does so only in modules in training mode, where dropout would be on as well: the policy would be
+    trained at other log-probs than it was sampled with. So only the modules that ask are switched, without dropout.
+    """
+    model.gradient_checkpointing_enable()
+    for module in model.modules():
+        if getattr(module, "gradient_checkpointing", False):
+            module.training = True
+            for name, value in vars(module).items():
+                if "drop" in name and isinstance(value, float):
+                    setattr(module, name, 0.0)
 
 
 def micro_batches(table: Table, rows: Sequence[int], most_tokens: int) -> Iterator[list[int]]:

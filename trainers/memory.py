@@ -42,7 +42,26 @@ class Estimate:
         )
 
 
-def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int) -> Estimate:
+def most_rows(config: RunConfig, sharing: int, agents: int, turns: int) -> int:
+    """Utterances of one step that one policy is trained on: over all turns, those of all agents that share it.
+
+    Args:
+        config: of the run.
+        sharing: agents that share the policy.
+        agents: of the team.
+        turns: of an episode.
+    """
+    a = config.algorithm
+    joint = a.group_size**agents if a.joint == "cross" else a.group_size
+    branches, said = 1, 0
+    for turn in range(turns):
+        wide = a.turns == "tree" or turn == 0
+        said += branches * (a.group_size if wide else 1)
+        branches *= joint if wide else 1
+    return sharing * config.train.prompts_per_step * said
+
+
+def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int, rows: int) -> Estimate:
     """Reckon from the config and one model.
 
     Activations are taken as 16 hidden and 3 feed-forward values per token and layer (2 with gradient checkpointing), an
@@ -53,12 +72,12 @@ def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int) -> 
         model: one of the (equal) models, with its transformers config.
         models: how many of them are trained.
         prompt_tokens: the longest prompt.
+        rows: see `most_rows`.
     """
     shape = model.config.get_text_config()
     parameters = sum(p.numel() for p in model.parameters())
     bf16 = config.policy.dtype == "bf16"
     per_weight = 4 + (2 if bf16 else 0) + (4 if config.kl.coef > 0 else 0)
-    rows = config.algorithm.group_size * config.train.prompts_per_step
     width = prompt_tokens + config.policy.max_tokens
     layers, hidden = shape.num_hidden_layers, shape.hidden_size
     heads = getattr(shape, "num_key_value_heads", None) or shape.num_attention_heads

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ class Loop:
             **describe(everyone),
             **self.describe_table(table),
             **{f"{agent}/{name}": value for learner, s in stats.items() for agent in learner.agents
-               for name, value in _stats(s).items()},
+               for name, value in asdict(s).items()},
             "tokens_per_s": self.world.total(sampled)[0] / (done - began),
             "time/rollout_s": rolled - began,
             "time/update_s": done - rolled,
@@ -123,7 +123,9 @@ class Loop:
         try:
             return learner.update(table, self.algorithm.loss, step)
         except NumericalError as error:
-            path = self.folder / f"not-finite-{step:06d}.json"
+            if not error.rows:
+                raise
+            path = self.folder / f"not-finite-{step:06d}{f'-{self.world.rank}' if self.world.rank else ''}.json"
             rows = [
                 {"agent": table.agents[int(table.agent[row])], "advantage": float(table.advantage[row]),
                  "task": episodes[int(table.episode[row])].task, "text": table.utterances[row].text,
@@ -190,10 +192,3 @@ def describe(episodes: Sequence[Episode]) -> dict[str, float]:
         **{f"metric/{name}": value for name, value in metrics(episodes).items()},
         **{f"{agent}/tokens": value for agent, value in tokens(episodes).items()},
     }
-
-
-def _stats(stats: Stats) -> dict[str, float]:
-    return {
-        "loss": stats.loss, "grad_norm": stats.grad_norm, "kl": stats.kl, "drift": stats.drift,
-        "rows": stats.rows, "lr": stats.lr,
-    }  # fmt: skip

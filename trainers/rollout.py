@@ -14,8 +14,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from palaver.agents.policy import Policy
-from palaver.core import Conversation, Episode, Message, Request, Sampling, Stop, Turn, Utterance, stable_seed
+from palaver.core import (
+    ConfigError,
+    Conversation,
+    Episode,
+    Message,
+    Request,
+    Sampling,
+    Stop,
+    Turn,
+    Utterance,
+    stable_seed,
+)
 from palaver.envs.base import TextEnv
+from palaver.registry import make
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,19 @@ class _Joint:
     group: str
     choice: dict[str, int]
     said: dict[str, Utterance]
+
+
+def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
+    """The environment `id` with these keywords, if a rollout can drive it.
+
+    Raises:
+        ConfigError: no such environment or keyword, or one that cannot be forked.
+        TaskError: its tasks cannot be read.
+    """
+    env = make(id, **keywords)
+    if not isinstance(env, TextEnv):
+        raise ConfigError(f"{id} is not a palaver.envs.base.TextEnv, whose fork() a rollout needs")
+    return env
 
 
 def rollout(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import uuid
 from pathlib import Path
@@ -10,10 +10,22 @@ from typing import Any
 
 from palaver.core import ConfigError, Episode
 from palaver.trainers.config import RunConfig
+from palaver.trainers.files import METRICS, replace_text
+
+
+def check_sinks(config: RunConfig) -> None:
+    """Refuse a sink whose library is not there, before any work.
+
+    Raises:
+        ConfigError: it has to be installed.
+    """
+    if config.log.wandb != "disabled" and importlib.util.find_spec("wandb") is None:
+        raise ConfigError("log.wandb needs wandb; install it with: pip install 'palaver[wandb]'")
 
 
 class Sinks:
-    """Writes metrics and episodes of one run. After a resume it goes on where the checkpoint stood.
+    """Writes metrics and episodes of one run. After a resume it goes on where the checkpoint stood; only W&B, which
+    cannot take back what it was told, keeps the steps between checkpoint and interruption twice.
 
     Args:
         folder: of the run.
@@ -23,7 +35,7 @@ class Sinks:
 
     def __init__(self, folder: Path, config: RunConfig, step: int) -> None:
         self.folder, self.config = folder, config
-        self.metrics = folder / "metrics.jsonl"
+        self.metrics = folder / METRICS
         _keep_until(self.metrics, step)
         self._board: Any = None
         if config.log.tensorboard:
@@ -76,7 +88,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 def _keep_until(path: Path, step: int) -> None:
     """Drop what was written after the checkpoint (and at step 0 everything, for the run begins anew)."""
     kept = [line for line in read_metrics(path) if step and line["step"] <= step]
-    path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+    replace_text(path, "".join(json.dumps(line) + "\n" for line in kept))
 
 
 def _flatten(values: dict[str, Any], prefix: str) -> dict[str, float]:
@@ -91,10 +103,7 @@ def _flatten(values: dict[str, Any], prefix: str) -> dict[str, float]:
 
 def _wandb_run(folder: Path, config: RunConfig) -> Any:
     """The W&B run; its id is kept in the run folder, so that a resumed run goes on in the same place."""
-    try:
-        wandb = importlib.import_module("wandb")
-    except ImportError as error:
-        raise ConfigError("log.wandb needs wandb; install it with: pip install 'palaver[wandb]'") from error
+    wandb = importlib.import_module("wandb")
     kept = folder / "wandb_id"
     if not kept.is_file():
         kept.write_text(uuid.uuid4().hex[:12], encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,32 +10,38 @@ from typing import TYPE_CHECKING
 from palaver.agents.factory import make_policy
 from palaver.agents.llm.options import ModelOptions
 from palaver.agents.policy import Policy
-from palaver.core import PolicyError, Sampling, nearest
+from palaver.core import CheckpointError, PolicyError, nearest
+from palaver.envs.tasks import is_sample
 from palaver.registry import Spec
 from palaver.trainers.config import RunConfig, parse_file
+from palaver.trainers.files import CONFIG
 
 if TYPE_CHECKING:  # a team without models needs no torch
     from palaver.agents.llm.policy import LLMPolicy
 
 
 def trainable_team(
-    config: RunConfig, spec: Spec, agents: Sequence[str], source: str, device: str
+    config: RunConfig, spec: Spec, agents: Sequence[str], device: str, start: Path | None = None
 ) -> dict[str, LLMPolicy]:
     """Agent -> the model to be trained; the same object under several agents where they share weights.
 
+    Args:
+        config: of the run.
+        spec: of its environment.
+        agents: the seats.
+        device: as torch names it.
+        start: a checkpoint to take the weights from in place of `policy.model`.
+
     Raises:
-        PolicyError: the model does not exist, cannot be trained, or is the tiny one on data it cannot read.
+        PolicyError: the model does not exist or cannot be trained.
     """
-    options = model_options(config, device)
-    if config.team.kind == "shared":
-        policy = _trainable(config.policy.model, spec, options, source, config.policy.force)
-        policy.name = "shared"
-        return dict.fromkeys(agents, policy)
-    team = {}
-    for agent in agents:
-        team[agent] = _trainable(config.policy.model, spec, options, source, config.policy.force)
-        team[agent].name = agent
-    return team
+    names = ["shared"] if config.team.kind == "shared" else list(agents)
+    made = {}
+    for name in names:
+        model = str(start / "policies" / name) if start else config.policy.model
+        made[name] = _trainable(model, spec, model_options(config, device))
+        made[name].name = name
+    return {agent: made[agent if agent in made else "shared"] for agent in agents}
 
 
 def model_options(config: RunConfig, device: str) -> ModelOptions:
@@ -45,43 +51,64 @@ def model_options(config: RunConfig, device: str) -> ModelOptions:
 
 
 def parse_team(
-    text: str, spec: Spec, agents: Sequence[str], options: ModelOptions, source: str, force: bool = False
+    text: str,
+    spec: Spec,
+    agents: Sequence[str],
+    options: ModelOptions,
+    source: str,
+    force: bool = False,
+    note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Policy]:
     """Agent -> policy from `NAME` for all seats, `agent=NAME,agent=NAME`, or `run:FOLDER` for a trained team.
 
     Seats given the same model name share one copy of it, for it is not trained.
 
+    Args:
+        text: what the user wrote.
+        spec: of the environment.
+        agents: its seats.
+        options: how models are loaded.
+        source: the tasks, which the tiny model may not be able to read.
+        force: let it try.
+        note: is told what the user should know.
+
     Raises:
-        PolicyError: an unknown seat, a seat left empty, a policy that does not exist, a run without a checkpoint.
+        PolicyError: an unknown seat, a seat left empty, a policy that does not exist, a run trained for other seats.
+        CheckpointError: no such run, or one without a sound checkpoint.
+        ConfigError: the run's config cannot be read.
     """
     if text.startswith("run:"):
-        return dict(load_run(Path(text.removeprefix("run:")), agents, options))
+        return dict(load_run(Path(text.removeprefix("run:")), agents, options, note))
     named = _seats(text, agents)
+    if "tiny" in named.values():
+        refuse_tiny(source, force)
     made: dict[str, Policy] = {}
     for name in named.values():
         if name not in made:
-            made[name] = _make(name, spec, options, source, force)
+            made[name] = _make(name, spec, options)
     return {agent: made[name] for agent, name in named.items()}
 
 
-def run_sampling(folder: Path) -> Sampling:
-    """How the policies of a stored run sample."""
-    return parse_file(folder / "config.yaml").policy.sampling()
-
-
-def load_run(folder: Path, agents: Sequence[str], options: ModelOptions) -> dict[str, LLMPolicy]:
-    """The policies of a run's newest sound checkpoint.
+def load_run(
+    folder: Path, agents: Sequence[str], options: ModelOptions, note: Callable[[str], None] = lambda _: None
+) -> dict[str, LLMPolicy]:
+    """The policies of a run's newest sound checkpoint, loaded as the run loaded them but for device and number format.
 
     Raises:
-        CheckpointError: there is none.
+        CheckpointError: there is no such run, or no sound checkpoint in it.
+        ConfigError: its config cannot be read.
         PolicyError: it was trained for other seats.
     """
     from palaver.agents.llm.policy import LLMPolicy
     from palaver.trainers import checkpoint
 
-    config = parse_file(folder / "config.yaml")
-    options = replace(options, chat=config.policy.chat)
-    found, _ = checkpoint.newest(folder)
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError(f"there is no run in {str(folder)!r}: it has no {CONFIG}")
+    own = parse_file(folder / CONFIG).policy
+    options = replace(options, chat=own.chat, engine=own.engine, max_prompt_tokens=own.max_prompt_tokens)
+    found, complaints = checkpoint.newest(folder)
+    for complaint in complaints:
+        note(complaint)
     names = {entry.name for entry in (found / "policies").iterdir()}
     team: dict[str, LLMPolicy] = {}
     loaded: dict[str, LLMPolicy] = {}
@@ -91,14 +118,28 @@ def load_run(folder: Path, agents: Sequence[str], options: ModelOptions) -> dict
             raise PolicyError(f"the run {str(folder)!r} has no policy for the seat {agent!r}; it has {sorted(names)}")
         if name not in loaded:
             loaded[name] = LLMPolicy.load(str(found / "policies" / name), options)
-            loaded[name].name = f"run:{folder.name}/{name}"
+            loaded[name].name = f"run:{folder.name}/{name}@{checkpoint.step_of(found)}"
         team[agent] = loaded[name]
     return team
 
 
+def refuse_tiny(source: str, force: bool) -> None:
+    """Keep the tiny model from tasks it cannot read.
+
+    Raises:
+        PolicyError: these are not the sample tasks, and nobody insisted.
+    """
+    if not is_sample(source) and not force:
+        raise PolicyError(
+            f"the tiny model knows only the texts it was built from and cannot read {source!r}; "
+            "name a model with policy.model=NAME (or --team NAME), or insist with policy.force=true (or --force)"
+        )
+
+
 def _seats(text: str, agents: Sequence[str]) -> dict[str, str]:
     parts = [part.strip() for part in text.split(",")]
-    if (len(parts) == 1 and not parts[0].partition("=")[0].isidentifier()) or "=" not in text:
+    head, equals, _ = parts[0].partition("=")
+    if len(parts) == 1 and not (equals and head.isidentifier()):
         return dict.fromkeys(agents, parts[0])
     named = {}
     for part in parts:
@@ -114,20 +155,14 @@ def _seats(text: str, agents: Sequence[str]) -> dict[str, str]:
     return {agent: named[agent] for agent in agents}
 
 
-def _make(name: str, spec: Spec, options: ModelOptions, source: str, force: bool) -> Policy:
-    if name in ("tiny", "hf:tiny") and not source.startswith("sample") and not force:
-        raise PolicyError(
-            f"the tiny model knows only the texts it was built from and cannot read {source!r}; "
-            "name a model with policy.model=NAME (or --team NAME), or insist with policy.force=true (or --force)"
-        )
-    scripted: Mapping[str, str] = spec.scripted
-    return make_policy(name, scripted=scripted, demonstrations=spec.demonstrations, options=options)
+def _make(name: str, spec: Spec, options: ModelOptions) -> Policy:
+    return make_policy(name, scripted=spec.scripted, demonstrations=spec.demonstrations, options=options)
 
 
-def _trainable(name: str, spec: Spec, options: ModelOptions, source: str, force: bool) -> LLMPolicy:
+def _trainable(name: str, spec: Spec, options: ModelOptions) -> LLMPolicy:
     from palaver.agents.llm.policy import LLMPolicy
 
-    policy = _make(name, spec, options, source, force)
+    policy = _make(name, spec, options)
     if not isinstance(policy, LLMPolicy):
         raise PolicyError(f"{name!r} has no weights to train; set policy.model to `tiny` or to a causal language model")
     return policy

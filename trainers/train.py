@@ -1,6 +1,7 @@
 """A training run from a config: everything that can be wrong is found before any work, then the loop runs.
 
 folder = train(load("arxiv-magrpo"), Path("runs/mine"))
+resume(folder)
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import psutil
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 import palaver
 from palaver.agents.llm.policy import LLMPolicy
@@ -26,30 +28,24 @@ from palaver.envs.base import TextEnv
 from palaver.trainers import checkpoint
 from palaver.trainers.algorithm import Algorithm, algorithm
 from palaver.trainers.config import RunConfig, dump, parse_file
+from palaver.trainers.files import CONFIG, LAUNCH, METRICS, STATUS, replace_text
 from palaver.trainers.learner import Learner
-from palaver.trainers.memory import GIB, estimate
+from palaver.trainers.memory import GIB, estimate, most_rows
 from palaver.trainers.policy_gradient import Clock, Loop
-from palaver.trainers.sinks import Sinks, read_metrics
-from palaver.trainers.team import model_options, trainable_team
+from palaver.trainers.rollout import text_env
+from palaver.trainers.sinks import Sinks, check_sinks, read_metrics
+from palaver.trainers.team import model_options, refuse_tiny, trainable_team
 from palaver.trainers.world import World
-
-LAUNCH = "launch.json"
 
 
 def train(
-    config: RunConfig,
-    folder: Path,
-    *,
-    resume: bool = False,
-    console: Console | None = None,
-    launch: Mapping[str, Any] | None = None,
+    config: RunConfig, folder: Path, *, console: Console | None = None, launch: Mapping[str, Any] | None = None
 ) -> Path:
-    """Train a team, or go on training it.
+    """Train a team.
 
     Args:
-        config: of the run; with `resume` the one saved in the folder is used instead.
+        config: of the run.
         folder: where the run is kept.
-        resume: go on from the newest sound checkpoint.
         console: where the announcement and the bar go.
         launch: how the run was started; kept as `launch.json` from its first moment.
 
@@ -60,30 +56,90 @@ def train(
         ConfigError: choices that contradict each other, or a folder that holds another run.
         TaskError: the data cannot be read.
         PolicyError: the model cannot be loaded, or a prompt is too long for it.
-        CheckpointError: nothing to resume from.
         NumericalError: a loss was not finite.
     """
+    if (folder / METRICS).is_file():
+        raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")
+    return _start(config, folder, None, console or Console(stderr=True), launch)
+
+
+def resume(folder: Path, *, console: Console | None = None) -> Path:
+    """Go on from the newest sound checkpoint of a run, with the run's own config.
+
+    Returns:
+        The folder, as `train` does.
+
+    Raises:
+        CheckpointError: there is no run, or none of its checkpoints is sound.
+        ConfigError: its config cannot be read.
+        TaskError, PolicyError, NumericalError: as `train`.
+    """
     console = console or Console(stderr=True)
-    config, start = _resumed(config, folder, console) if resume else (_fresh(config, folder), None)
-    row = _check(config)
-    env, eval_env = _environments(config)
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError(f"there is no run in {str(folder)!r}: it has no {CONFIG}")
+    config = parse_file(folder / CONFIG)
+    if not list((folder / "checkpoints").glob(f"{checkpoint.PREFIX}*")):
+        console.print("the run was stopped before its first checkpoint: starting it from the beginning")
+        return _start(config, folder, None, console, None)
+    start, complaints = checkpoint.newest(folder)
+    for complaint in complaints:
+        console.print(Text(complaint, style="yellow"))
+    return _start(config, folder, start, console, None)
+
+
+def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
+    """The algorithm, the training and the evaluation environment, after refusing what cannot work; no model is loaded.
+
+    Raises:
+        ConfigError: choices that contradict each other, an unknown environment or keyword, a library that is missing.
+        TaskError: the data cannot be read.
+        PolicyError: the tiny model on tasks it cannot read.
+    """
+    row = algorithm(config.algorithm.name)
+    size = config.algorithm.group_size
+    if row.needs_group and size < 2:
+        raise ConfigError(
+            f"{row.name} compares a sample with its siblings: algorithm.group_size must be 2 or more, got {size}"
+        )
+    if config.policy.temperature == 0:
+        raise ConfigError("policy.temperature=0 samples the same text G times and teaches nothing; set it above 0")
+    check_sinks(config)
+    keywords, held_out = config.env.keywords(), config.eval.tasks
+    env = text_env(config.env.id, keywords)
+    eval_env = text_env(config.env.id, keywords | {"tasks": held_out}) if held_out else env
+    if config.policy.model == "tiny":
+        for each in (env, eval_env):
+            refuse_tiny(each.source, config.policy.force)
+    return row, env, eval_env
+
+
+def _start(
+    config: RunConfig, folder: Path, start: Path | None, console: Console, launch: Mapping[str, Any] | None
+) -> Path:
+    """Load everything, announce it, and train from the checkpoint `start` or from the beginning."""
+    row, env, eval_env = prepare(config)
     world = World(config.device, config.policy.dtype)
+    folder = Path(world.share(str(folder)))  # each process may have named one after its own clock
     if config.train.prompts_per_step < world.size:
         raise ConfigError(f"train.prompts_per_step must be at least the number of processes, {world.size}")
     if config.threads:
         torch.set_num_threads(config.threads)
+    # the reference of the KL term is what the run began with, not the checkpoint
+    weights = start if config.kl.coef == 0 else None
     spec = palaver.spec(config.env.id)
-    team = trainable_team(config, spec, env.possible_agents, env.source, world.device)
+    team = trainable_team(config, spec, env.possible_agents, world.device, weights)
     longest = longest_prompt(config, env, eval_env, team)
     learners = _learners(config, team, world, start)
-    _announce(config, row, team, learners, longest, console, world)
-    learners[0].probe(longest, config.policy.max_tokens, config.algorithm.group_size * config.train.prompts_per_step)
+    rows = most_rows(config, len(learners[0].agents), len(team), spec.turns)
+    _announce(config, row, team, learners, longest, rows, console, world)
+    learners[0].probe(longest, config.policy.max_tokens, rows)
     done = checkpoint.step_of(start) if start else 0
     if world.is_main:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.yaml").write_text(dump(config), encoding="utf-8")
-        if launch is not None and not resume:
-            (folder / LAUNCH).write_text(json.dumps(launch) + "\n", encoding="utf-8")
+        if not start:
+            replace_text(folder / CONFIG, dump(config))
+        if launch is not None:
+            replace_text(folder / LAUNCH, json.dumps(launch) + "\n")
     return _run(config, row, env, eval_env, team, learners, world, folder, done, console)
 
 
@@ -92,7 +148,7 @@ def _run(
     learners: list[Learner], world: World, folder: Path, done: int, console: Console,
 ) -> Path:  # fmt: skip
     sinks = Sinks(folder, config, done) if world.is_main else None
-    last = read_metrics(folder / "metrics.jsonl")[-1:]
+    last = read_metrics(folder / METRICS)[-1:]
     clock = Clock(last[0]["wall_s"], last[0]["cpu_s"]) if last else Clock(0.0, 0.0)
     status = "failed"
     try:
@@ -135,63 +191,10 @@ def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Map
     return longest
 
 
-def _fresh(config: RunConfig, folder: Path) -> RunConfig:
-    if (folder / "metrics.jsonl").is_file():
-        raise ConfigError(f"{str(folder)!r} already holds a run; resume it with --resume, or choose another out=FOLDER")
-    return config
-
-
-def _resumed(config: RunConfig, folder: Path, console: Console) -> tuple[RunConfig, Path | None]:
-    if not (folder / "config.yaml").is_file():
-        raise CheckpointError(f"there is no run in {str(folder)!r}: it has no config.yaml")
-    saved = parse_file(folder / "config.yaml")
-    same = {"train", "log", "device", "threads", "out"}
-    changed = [k for k, v in saved.model_dump().items() if k not in same and v != config.model_dump()[k]]
-    if changed and config != RunConfig():
-        console.print(f"resuming with the run's own config; your {', '.join(changed)} differ and are left aside")
-    if not list((folder / "checkpoints").glob(f"{checkpoint.PREFIX}*")):
-        console.print("the run was stopped before its first checkpoint: starting it from the beginning")
-        return saved, None
-    found, complaints = checkpoint.newest(folder)
-    for complaint in complaints:
-        console.print(f"[yellow]{complaint}[/yellow]")
-    return saved, found
-
-
-def _check(config: RunConfig) -> Algorithm:
-    """Refuse what cannot work, before anything is loaded."""
-    row = algorithm(config.algorithm.name)
-    a = config.algorithm
-    if row.needs_group and a.group_size < 2:
-        raise ConfigError(
-            f"{row.name} compares a sample with its siblings: "
-            f"algorithm.group_size must be 2 or more, got {a.group_size}"
-        )
-    if config.policy.temperature == 0:
-        raise ConfigError("policy.temperature=0 samples the same text G times and teaches nothing; set it above 0")
-    return row
-
-
-def _environments(config: RunConfig) -> tuple[TextEnv, TextEnv]:
-    """The training and the evaluation environment.
-
-    Raises:
-        ConfigError: it is not one of ours (a rollout needs forks).
-    """
-    keywords = config.env.keywords()
-    env = palaver.make(config.env.id, **keywords)
-    if not isinstance(env, TextEnv):
-        raise ConfigError(f"{config.env.id} is not a palaver.envs.base.TextEnv; training needs its fork()")
-    held_out = config.eval.tasks
-    eval_env = palaver.make(config.env.id, **{**keywords, "tasks": held_out}) if held_out else env
-    assert isinstance(eval_env, TextEnv)
-    return env, eval_env
-
-
 def _learners(config: RunConfig, team: Mapping[str, LLMPolicy], world: World, start: Path | None) -> list[Learner]:
     """One learner per distinct policy; weights and optimiser from the checkpoint where there is one.
 
-    The reference for the KL term is taken before the checkpoint is loaded: it is what the run started from.
+    A learner copies its reference before the checkpoint is loaded: it is what the run started from.
     """
     agents: dict[int, list[str]] = {}
     for agent, policy in team.items():
@@ -200,36 +203,42 @@ def _learners(config: RunConfig, team: Mapping[str, LLMPolicy], world: World, st
     if start:
         options = model_options(config, world.device)
         for learner in learners:
-            saved = LLMPolicy.load(str(start / "policies" / learner.policy.name), options)
-            learner.model.load_state_dict(saved.model.state_dict())
-            checkpoint.load_optimizer(start, learner.policy.name, learner.optimizer)
-            learner.policy.refresh()
-            learner.policy.version = checkpoint.step_of(start)
+            name = learner.policy.name
+            if learner.reference is not None:
+                saved = LLMPolicy.load(str(start / "policies" / name), options)
+                learner.model.load_state_dict(saved.model.state_dict())
+                learner.policy.refresh()
+            checkpoint.load_optimizer(start, name, learner.optimizer)
+            learner.policy.version = checkpoint.version_of(start, name)
     return learners
 
 
 def _announce(
     config: RunConfig, row: Algorithm, team: Mapping[str, LLMPolicy], learners: list[Learner], longest: int,
-    console: Console, world: World,
+    rows: int, console: Console, world: World,
 ) -> None:  # fmt: skip
     """What is about to run, who shares what, and what it needs."""
     if not world.is_main:
         return
     model = learners[0].model
-    need = estimate(config, model, len(learners), longest)
+    need = estimate(config, model, len(learners), longest, rows)
     size = sum(p.numel() for p in model.parameters())
     a, t = config.algorithm, config.train
     sharing = "one model shared by all agents" if config.team.kind == "shared" else "one model per agent"
-    console.print(f"[bold]{row.name}[/bold] ({row.paper}) on [bold]{config.env.id}[/bold], {t.steps} steps of "
-                  f"{t.prompts_per_step} tasks x {a.group_size} joint actions ({a.joint})")  # fmt: skip
-    console.print(f"team: {', '.join(team)}: {sharing}, {len(learners)} x {size:,} parameters ({config.policy.model}), "
-                  f"{config.policy.dtype} on {world.device}, {world.size} process(es)")  # fmt: skip
-    free = torch.cuda.mem_get_info()[0] if world.device.startswith("cuda") else psutil.virtual_memory().available
-    console.print(f"longest prompt {longest} tokens; estimated memory {need}; free {free / GIB:.1f} GiB")
-    if need.total > free:
-        console.print(
-            "[yellow]this may not fit: lower train.micro_tokens, set team.kind=shared or policy.dtype=bf16[/yellow]"
+    cuda = torch.cuda.mem_get_info(world.device)[0] if world.device.startswith("cuda") else None
+    free = psutil.virtual_memory().available if cuda is None else cuda
+    console.print(
+        Text.assemble(
+            (row.name, "bold"), f" ({row.paper}) on ", (config.env.id, "bold"),
+            f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} joint actions ({a.joint})\n"
+            f"team: {', '.join(team)}: {sharing}, {len(learners)} x {size:,} parameters ({config.policy.model}), "
+            f"{config.policy.dtype} on {world.device}, {world.size} process(es)\n"
+            f"longest prompt {longest} tokens; estimated memory {need}; free {free / GIB:.1f} GiB",
         )
+    )  # fmt: skip
+    if need.total > free:
+        hint = "this may not fit: lower train.micro_tokens, set team.kind=shared or policy.dtype=bf16"
+        console.print(Text(hint, style="yellow"))
 
 
 @contextmanager
@@ -268,7 +277,4 @@ def _patient() -> Iterator[Any]:
 
 
 def _status(folder: Path, status: str, step: int) -> None:
-    path = folder / "status.json"
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"status": status, "step": step, "pid": os.getpid()}), encoding="utf-8")
-    temporary.replace(path)
+    replace_text(folder / STATUS, json.dumps({"status": status, "step": step, "pid": os.getpid()}))

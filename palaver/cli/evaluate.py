@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from palaver.cli import options
-from palaver.cli.output import console, count, errors, facts, say, table
-from palaver.cli.values import keywords
+from palaver.cli.output import console, count, facts, note, say, table
+from palaver.cli.values import keywords, merged
 from palaver.core import ConfigError, Episode
+from palaver.trainers.config import EVAL_SEED
 
 if TYPE_CHECKING:
     from palaver.benchmarks.evaluate import Result
@@ -45,10 +46,10 @@ def evaluate(
     team: options.Team = "tiny",
     n: Annotated[int, typer.Option("--n", "-n", min=0, help="The first n tasks; 0 takes all.")] = 32,
     samples: Annotated[int, typer.Option(min=1, help="Episodes per task.")] = 1,
-    seed: options.Seed = 1_000_003,
+    seed: options.Seed = EVAL_SEED,
     tasks: Annotated[str | None, typer.Option(help="sample, a file, or hf:NAME:SPLIT; a slice may follow.")] = None,
     greedy: options.Greedy = False,
-    temperature: Annotated[float | None, typer.Option(min=0, help="Divides the logits.", show_default="1.0")] = None,
+    temperature: options.Temperature = None,
     max_tokens: options.MaxTokens = None,
     device: options.Device = "auto",
     dtype: options.DType = "fp32",
@@ -57,7 +58,7 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(help="Write the episodes to this file, one JSON object a line.")] = None,
 ) -> None:
     """Evaluate a team."""
-    from palaver.benchmarks.evaluate import Setting, measure, run_config
+    from palaver.benchmarks.evaluate import Setting, as_trained, measure
 
     given = keywords(pairs or [])
     if tasks is not None:
@@ -66,41 +67,24 @@ def evaluate(
         given["tasks"] = tasks
     if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
-    trained = run_config(team, env)
+    known, sampling = as_trained(team, env)
     setting = Setting(
         env=env,
-        keywords=_trained_keywords(trained) | given,
+        keywords=merged(known, given),
         team=team,
         n=n,
         samples=samples,
         seed=seed,
-        sampling=_sampling(trained, temperature, max_tokens, greedy),
+        sampling=options.sampling(sampling, temperature, max_tokens, greedy),
         options=options.model_options(device, dtype),
         force=force,
     )
-    if trained is not None and not as_json:
-        errors.print(Text(f"keywords of the run: {json.dumps(setting.keywords)}", style="dim"), soft_wrap=True)
-    result, episodes = measure(setting)
+    if known and not as_json:
+        note(f"keywords of the run: {json.dumps(setting.keywords)}")
+    result, episodes = measure(setting, note)
     if out is not None:
         save(episodes, out)
     typer.echo(json.dumps(result.to_dict(), indent=2)) if as_json else show(result)
-
-
-def _trained_keywords(trained: Any) -> dict[str, Any]:
-    if trained is None:
-        return {}
-    words: dict[str, Any] = trained.env.keywords()
-    return words | ({"tasks": trained.eval.tasks} if trained.eval.tasks else {})
-
-
-def _sampling(trained: Any, temperature: float | None, max_tokens: int | None, greedy: bool) -> Any:
-    from dataclasses import replace
-
-    from palaver.core import Sampling
-
-    base: Sampling = trained.policy.sampling(greedy) if trained is not None else Sampling()
-    heat = 0.0 if greedy else base.temperature if temperature is None else temperature
-    return replace(base, temperature=heat, max_tokens=max_tokens or base.max_tokens)
 
 
 def save(episodes: Sequence[Episode], path: Path) -> None:

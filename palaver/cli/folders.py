@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -13,9 +14,9 @@ from palaver.cli.recipes import rows
 from palaver.cli.values import check_pairs
 from palaver.core import CheckpointError, ConfigError, nearest
 from palaver.trainers.config import RunConfig, load, recipes
+from palaver.trainers.files import CONFIG, LAUNCH, METRICS
 
 RUNS = Path("runs")
-CONFIG = "config.yaml"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> J
         )
     config = load(recipe, list(overrides))
     folder = out or (Path(config.out) if config.out else _fresh(_stem(recipe)))
-    if (folder / "metrics.jsonl").exists():
+    if (folder / METRICS).exists():
         raise ConfigError(f"{str(folder)!r} already holds a run; add --resume, or choose another folder with --out")
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{str(folder)!r} is a file, so no run can be written there; choose another with --out")
@@ -63,6 +64,7 @@ def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: 
         raise ConfigError(f"--resume takes one run folder, got {' and '.join(bare)}")
     if bare:
         folder = Path(bare[0])
+        _refuse_another_recipe(recipe, folder)
     elif Path(recipe).is_dir():
         folder = Path(recipe)
     else:
@@ -70,9 +72,20 @@ def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: 
     if not (folder / CONFIG).is_file():
         what = "is not a run folder: it holds no config.yaml" if folder.is_dir() else "does not exist"
         raise CheckpointError(f"cannot resume: {str(folder)!r} {what}")
+    if out and folder != out:
+        raise ConfigError(f"a resumed run stays where it is: {str(folder)!r}; leave --out out")
     config = load(str(folder / CONFIG))
     _refuse_changes(config, load(str(folder / CONFIG), list(overrides)), folder)
     return Job(recipe, overrides, config, folder, resume=True)
+
+
+def _refuse_another_recipe(recipe: str, folder: Path) -> None:
+    try:
+        begun = json.loads((folder / LAUNCH).read_text(encoding="utf-8")).get("recipe")
+    except (OSError, ValueError, AttributeError):
+        return
+    if begun not in (None, recipe):
+        raise ConfigError(f"the run in {str(folder)!r} is one of {begun!r}, not of {recipe!r}")
 
 
 def _refuse_changes(saved: RunConfig, asked: RunConfig, folder: Path) -> None:

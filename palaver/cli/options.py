@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from dataclasses import replace
+from typing import Annotated, Literal, cast
 
 import typer
 
 from palaver.agents.llm.options import ModelOptions
-from palaver.core import ConfigError, Sampling, nearest
+from palaver.core import Sampling
 
 TEAM_HELP = (
     "Who plays: [bold]tiny[/bold], [bold]random[/bold], [bold]echo[/bold], [bold]human[/bold], "
@@ -20,13 +21,15 @@ Pairs = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Fixes the tasks drawn and what is sampled.")]
 Greedy = Annotated[bool, typer.Option("--greedy", help="Take the most likely token each time.")]
-Temperature = Annotated[float, typer.Option(help="Divides the logits before sampling.", min=0)]
-MaxTokens = Annotated[int | None, typer.Option(help="Most tokens in one answer.", min=1, show_default="256")]
+Temperature = Annotated[
+    float | None, typer.Option(help="Divides the logits before sampling.", min=0, show_default="1.0, or the run's")
+]
+MaxTokens = Annotated[
+    int | None, typer.Option(help="Most tokens in one answer.", min=1, show_default="256, or the run's")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
 DType = Annotated[str, typer.Option(help="fp32 or bf16.")]
 Force = Annotated[bool, typer.Option("--force", help="Let the tiny model run on real data, which it cannot read well.")]
-
-DTypeName = Literal["fp32", "bf16"]
 
 
 def model_options(device: str, dtype: str) -> ModelOptions:
@@ -35,12 +38,10 @@ def model_options(device: str, dtype: str) -> ModelOptions:
     Raises:
         ConfigError: no such number format.
     """
-    for name in get_args(DTypeName):
-        if dtype == name:
-            return ModelOptions(dtype=name, device=device)
-    raise ConfigError(f"dtype cannot be {dtype!r}.{nearest(dtype, get_args(DTypeName))}")
+    return ModelOptions(dtype=cast(Literal["fp32", "bf16"], dtype), device=device)
 
 
-def sampling(temperature: float, max_tokens: int | None, greedy: bool) -> Sampling:
-    """How policies draw their tokens."""
-    return Sampling(temperature=0.0 if greedy else temperature, max_tokens=max_tokens or 256)
+def sampling(base: Sampling, temperature: float | None, max_tokens: int | None, greedy: bool) -> Sampling:
+    """How policies draw their tokens: as in `base`, but for what was asked."""
+    heat = 0.0 if greedy else base.temperature if temperature is None else temperature
+    return replace(base, temperature=heat, max_tokens=max_tokens or base.max_tokens)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from palaver.clean import one_line
+from palaver.core import PalaverWarning
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -28,7 +29,7 @@ _QUIET = {
 
 
 def quiet() -> None:
-    """Silence progress bars and warnings of libraries that a user of the command cannot act on.
+    """Silence progress bars and warnings of libraries that a user of the command cannot act on; ours are one line each.
 
     What the user has set in the environment, or by `python -W`, wins.
     """
@@ -37,12 +38,23 @@ def quiet() -> None:
     if not sys.warnoptions:
         for category in (DeprecationWarning, FutureWarning, UserWarning):
             warnings.simplefilter("ignore", category)
+        warnings.simplefilter("default", PalaverWarning)
+        warnings.showwarning = _show_warning
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    note(f"note: {message}")
 
 
 def fail(message: str) -> None:
     """One line on stderr, whatever the message holds."""
     line = Text.assemble(("error: ", "bold red"), one_line(message, 2000))
     errors.print(line, soft_wrap=True)
+
+
+def note(message: str) -> None:
+    """One dim line on stderr: something the user should know and need not act on."""
+    errors.print(Text(one_line(message, 2000), style="dim"), soft_wrap=True)
 
 
 def say(*parts: str | Text) -> None:

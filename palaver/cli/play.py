@@ -11,9 +11,9 @@ from rich.text import Text
 
 from palaver.clean import clean
 from palaver.cli import options
-from palaver.cli.output import console, count, say, table
-from palaver.cli.values import choose_task, keywords
-from palaver.core import Episode, Sampling, Turn
+from palaver.cli.output import console, count, note, say, table
+from palaver.cli.values import choose_task, keywords, merged
+from palaver.core import Episode, Turn
 
 HELP = """Play one episode in the terminal, as a person or with any team.
 
@@ -24,6 +24,8 @@ HELP = """Play one episode in the terminal, as a person or with any team.
 [cyan]palaver play arxiv-v0 --team background=human,method=tiny[/cyan]
 
 [cyan]palaver play arxiv-v0 --team tiny --task 3 "length=[32,64]"[/cyan]
+
+[cyan]palaver play arxiv-v0 --team run:runs/FOLDER[/cyan]  [dim]# a trained team, on held-out tasks[/dim]
 """
 
 
@@ -39,25 +41,26 @@ def play(
     task: Annotated[str | None, typer.Option(help="A task's id or index; drawn by the seed if not given.")] = None,
     seed: options.Seed = 0,
     greedy: options.Greedy = False,
-    temperature: options.Temperature = 1.0,
+    temperature: options.Temperature = None,
     max_tokens: options.MaxTokens = None,
     device: options.Device = "auto",
     dtype: options.DType = "fp32",
     force: options.Force = False,
 ) -> None:
     """Play one episode in the terminal."""
-    from palaver.benchmarks.evaluate import text_env
+    from palaver.benchmarks.evaluate import as_trained
     from palaver.benchmarks.summary import most_possible
     from palaver.registry import spec
-    from palaver.trainers.rollout import Plan, rollout
+    from palaver.trainers.rollout import Plan, rollout, text_env
     from palaver.trainers.team import parse_team
 
     found = spec(env)
-    made = text_env(env, keywords(pairs or []))
+    known, sampling = as_trained(team, env)
+    made = text_env(env, merged(known, keywords(pairs or [])))
     chosen = choose_task(made, task, seed)
     seats = made.possible_agents
-    players = parse_team(team, found, seats, options.model_options(device, dtype), made.source, force)
-    how: dict[str, Sampling] = dict.fromkeys(seats, options.sampling(temperature, max_tokens, greedy))
+    players = parse_team(team, found, seats, options.model_options(device, dtype), made.source, force, note)
+    how = dict.fromkeys(seats, options.sampling(sampling, temperature, max_tokens, greedy))
     (episode,) = rollout(made, players, [chosen], Plan(), sampling=how, seed=seed)
     show(episode, most_possible(made, found))
 

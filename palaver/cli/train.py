@@ -12,6 +12,7 @@ from rich.text import Text
 from palaver.cli import folders, recipes
 from palaver.cli.output import console, errors, facts, say
 from palaver.cli.report import need_plots
+from palaver.core import ConfigError
 
 HELP = """Train a team by a recipe. Without a recipe, list them.
 
@@ -56,11 +57,13 @@ def train(
         bool, typer.Option("--explain", help="Print every key with its value and meaning, and stop.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, say what would be done, and stop.")
+        bool, typer.Option("--dry-run", help="Check all but the model, say what would be done, and stop.")
     ] = False,
 ) -> None:
     """Train a team by a recipe."""
     if recipe is None:
+        if resume:
+            raise ConfigError("--resume needs a run folder, or a recipe whose newest run is meant")
         recipes.list_recipes()
         return
     job = folders.plan(recipe, items or [], resume, out)
@@ -69,8 +72,9 @@ def train(
         return
     need_plots()
     if dry_run:
+        found = check(job)
         announce(job)
-        check(job)
+        say(Text(f"{found}; nothing was run", style="dim"))
         return
     if _run(job) == "interrupted":
         errors.print(Text(f"interrupted; go on with: palaver train --resume {job.folder}"), soft_wrap=True)
@@ -87,7 +91,10 @@ def _run(job: folders.Job) -> str:
     if main:
         errors.print(Text.assemble("run folder ", (str(job.folder), "bold")), soft_wrap=True)
     try:
-        trainer.train(job.config, job.folder, resume=job.resume, launch=_launch(job))
+        if job.resume:
+            trainer.resume(job.folder)
+        else:
+            trainer.train(job.config, job.folder, launch=_launch(job))
     except NumericalError:
         if main:
             finish(job.folder)
@@ -116,19 +123,16 @@ def announce(job: folders.Job) -> None:
     )
 
 
-def check(job: folders.Job) -> None:
-    """What a run would fail on before its first step: the environment, its tasks, the evaluation's tasks.
+def check(job: folders.Job) -> str:
+    """Look for what a run would fail on before it loads a model; what there is to do, in words.
 
     Raises:
         PalaverError: the first thing that does not fit.
     """
-    from palaver.benchmarks.evaluate import text_env
+    from palaver.trainers.train import prepare
 
-    config = job.config
-    env = text_env(config.env.id, config.env.keywords())
-    held_out = config.eval.tasks
-    other = text_env(config.env.id, config.env.keywords() | {"tasks": held_out}) if held_out else env
-    say(Text(f"{len(env.tasks)} training tasks, {len(other.tasks)} evaluation tasks; nothing was run", style="dim"))
+    _, env, other = prepare(job.config)
+    return f"{len(env.tasks)} training tasks, {len(other.tasks)} evaluation tasks"
 
 
 def _launch(job: folders.Job) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from omegaconf import OmegaConf
@@ -39,6 +39,20 @@ def keywords(pairs: Sequence[str]) -> dict[str, Any]:
     except (OmegaConfBaseException, YAMLError, ValueError) as error:
         raise ConfigError(f"cannot read {' '.join(pairs)!r}: {' '.join(str(error).split())}") from error
     return cast("dict[str, Any]", values)
+
+
+def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `given` on top; where both hold a mapping, key by key.
+
+    >>> merged({"weights": {"a": 1, "b": 1}, "n": 1}, {"weights": {"b": 2}})
+    {'weights': {'a': 1, 'b': 2}, 'n': 1}
+    """
+    both = {
+        key: {**base[key], **value}
+        for key, value in given.items()
+        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
+    }
+    return {**base, **given, **both}
 
 
 def choose_task(env: TextEnv, wanted: str | None, seed: int) -> str:

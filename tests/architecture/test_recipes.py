@@ -53,9 +53,7 @@ def test_held_out_tasks_are_held_out(name):
 
 @pytest.mark.parametrize("member", FAMILY)
 def test_the_family_differs_in_the_algorithm_alone(member):
-    expected = yaml.safe_load(_text("arxiv-magrpo"))
-    expected["algorithm"]["name"] = member
-    assert yaml.safe_load(_text(f"arxiv-{member}")) == expected
+    assert load(f"arxiv-{member}") == load("arxiv-magrpo", [f"algorithm.name={member}"])
 
 
 PUBLISHED = [("arxiv-magrpo-qwen3", "arxiv-v0", [128, 256]), ("tldr-magrpo-qwen3", "tldr-v0", [8, 256])]

@@ -64,16 +64,24 @@ def test_a_dry_run_checks_and_writes_nothing(palaver):
         (["arxiv-magrpo", "env.tasks=nope.jsonl"], "there is no file 'nope.jsonl'"),
         (["arxiv-magrpo", "env.lenght=3"], "Did you mean 'length'?"),
         (["arxiv-magrpo", "env.id=arxive-v0"], "Did you mean 'arxiv-v0'?"),
-        (["arxiv-magrpo", "algorithm.name=magrop"], "magrop"),
-        (["arxiv-magrpo", "algorithm.group_size=1"], "group_size"),
-        (["arxiv-magrpo", "policy.model=random", "eval.tasks=sample[:2]"], "random"),
-        (["arxiv-magrpo", "policy.model=/no/such", "eval.tasks=sample[:2]"], "/no/such"),
+        (["arxiv-magrpo", "algorithm.name=magrop"], "Did you mean 'magrpo'?"),
+        (["arxiv-magrpo", "algorithm.group_size=1"], "group_size must be 2 or more"),
+        (["arxiv-magrpo", "--dry-run", "algorithm.group_size=1"], "group_size must be 2 or more"),
+        (["arxiv-magrpo", "--dry-run", "policy.temperature=0"], "teaches nothing"),
+        (["arxiv-magrpo", "--dry-run", "eval.tasks=bad.yaml"], "bad.yaml"),
+        (["arxiv-magrpo", "policy.model=random", "eval.tasks=sample[:2]"], "has no weights to train"),
+        (["arxiv-magrpo", "policy.model=/no/such", "eval.tasks=sample[:2]"], "there is no"),
+        (["arxiv-magrpo", "env.length.lo=1"], "arxiv-magrpo: "),
+        (["--resume"], "--resume needs a run folder"),
+        (["--resume", "runs/old", "--out", "runs/new"], "stays where it is"),
+        (["tldr-magrpo", "--resume", "runs/old"], "is one of 'arxiv-magrpo', not of 'tldr-magrpo'"),
     ],
 )
 def test_mistakes_are_one_line_before_any_work(palaver, arguments, says):
     Path("bad.yaml").write_text("train: [unclosed", encoding="utf-8")
     started("runs/old")
     (started("runs/full") / "metrics.jsonl").touch()
+    Path("runs/old/launch.json").write_text('{"recipe": "arxiv-magrpo"}', encoding="utf-8")
     before = sorted(Path("runs").rglob("*"))
     ran = palaver("train", *arguments)
     *notes, error = ran.err.splitlines()

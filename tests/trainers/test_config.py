@@ -218,3 +218,26 @@ def test_sampling_settings():
     policy = load("arxiv-magrpo", ["policy.temperature=0.7", "policy.top_k=5", "policy.stop=[x]"]).policy
     assert policy.sampling() == Sampling(0.7, 1.0, 5, policy.max_tokens, ("x",))
     assert policy.sampling(greedy=True) == Sampling(0.0, 1.0, 5, policy.max_tokens, ("x",))
+
+
+def test_a_recipe_may_be_based_on_another(write):
+    based = load(write("base: arxiv-magrpo\nalgorithm: {name: marloo}\n"), ["seed=4"])
+    plain = load("arxiv-magrpo", ["seed=4", "algorithm.name=marloo"])
+    assert based == plain == load("arxiv-marloo", ["seed=4"])
+    assert "there is no recipe 'arxiv-magrp'" in refused(write("base: arxiv-magrp\n"))
+    assert "there is no recipe" in refused(write("base: other.yaml\n")), "a base is a shipped recipe"
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "env.length.lo=1",
+        "env.length[0]=3",
+        "optim.betas=[1.5,0.9]",
+        "optim.lr=.inf",
+        "kl.coef=.nan",
+        "policy.stop=['']",
+    ],
+)
+def test_values_that_would_fail_later_are_refused_now(override):
+    refused("arxiv-magrpo", [override])

@@ -16,10 +16,11 @@ from palaver.trainers.config import AlgorithmConfig, KLConfig, OptimConfig, RunC
 from palaver.trainers.learner import Learner, NumericalError, micro_batches
 from palaver.trainers.losses import reinforce
 from palaver.trainers.magrpo import MAGRPO
+from palaver.trainers.memory import most_rows
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.table import Table, fill, tabulate
 from palaver.trainers.world import World
-from tests.models import byte_tokenizer, tiny_qwen3
+from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 from tests.trainers.toys import SEATS, Lengths
 
 CONFIG = RunConfig(
@@ -208,3 +209,48 @@ def test_clipping_bounds_the_step():
     got = update_with_spy(learner, sampled(team))
     norm = torch.sqrt(sum((g**2).sum() for g in got.values()))
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_gradient_checkpointing_changes_no_gradient():
+    """Recomputing needs training mode in transformers; a model with dropout must not notice."""
+    model = tiny_gpt2(resid_pdrop=0.5, embd_pdrop=0.5, attn_pdrop=0.5)
+    who = LLMPolicy(model, byte_tokenizer(), ModelOptions(device="cpu"), "p")
+    table = sampled(dict.fromkeys(SEATS, who))
+    found = []
+    for switched in (False, True):
+        config = CONFIG.model_copy(update={"train": TrainConfig(steps=10, gradient_checkpointing=switched)})
+        own = LLMPolicy(copy.deepcopy(model), byte_tokenizer(), ModelOptions(device="cpu"), "p")
+        learner = Learner(own, SEATS, config, World("cpu", "fp32"))
+        found.append(update_with_spy(learner, table))
+        on = [name for name, module in own.model.named_modules() if module.training]
+        assert bool(on) == switched, "whatever was tried on the model in between"
+    assert all(torch.allclose(found[0][name], found[1][name], atol=1e-6) for name in found[0])
+
+
+def test_a_fault_on_another_process_stops_this_one_before_its_step(monkeypatch):
+    """The others would wait for its gradients forever."""
+    who = policy()
+    world = World("cpu", "fp32")
+    learner = Learner(who, SEATS, CONFIG, world)
+    table = sampled(dict.fromkeys(SEATS, who))
+    before = [p.clone() for p in learner.model.parameters()]
+    totals = iter([lambda *n: list(n), lambda fault, *n: [fault + 1.0, *n]])
+    monkeypatch.setattr(world, "total", lambda *n: next(totals)(*n))
+    with pytest.raises(NumericalError, match="another process") as caught:
+        learner.update(table, reinforce, 1)
+    assert caught.value.rows == []
+    assert all(torch.equal(a, b) for a, b in zip(before, learner.model.parameters(), strict=True))
+
+
+def test_most_rows_of_a_step():
+    """2 agents, G = 3, B = 5. Aligned tree of 3 turns: 3 + 9 + 27 utterances; crossed 3 + 27 + 243; lanes 3 + 3 + 3."""
+
+    def rows(sharing: int, length: int, **choices: str) -> int:
+        algorithm = AlgorithmConfig(group_size=3, **choices)
+        return most_rows(RunConfig(algorithm=algorithm, train=TrainConfig(prompts_per_step=5)), sharing, 2, length)
+
+    assert rows(1, 1) == 15
+    assert rows(2, 1, joint="cross") == 30
+    assert rows(1, 3) == 5 * 39
+    assert rows(1, 3, joint="cross") == 5 * 273
+    assert rows(1, 3, turns="independent") == 5 * (3 + 3 + 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,12 +12,18 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
+import palaver
+from palaver.agents.llm.options import ModelOptions
 from palaver.core import CheckpointError, ConfigError, PolicyError
 from palaver.trainers import checkpoint
 from palaver.trainers.config import RunConfig, dump, load, parse
+from palaver.trainers.files import replace_text
 from palaver.trainers.sinks import read_metrics
-from palaver.trainers.train import train
+from palaver.trainers.team import load_run, parse_team
+from palaver.trainers.train import prepare, resume, train
 from tests.trainers.toys import register_toy, save_model
 
 ROOT = Path(__file__).parents[2]
@@ -86,10 +93,10 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from palaver.trainers.config import load
-from palaver.trainers.train import train
+from palaver.trainers.train import resume, train
 from tests.trainers.toys import register_toy
 register_toy()
-train(load(sys.argv[1]), Path(sys.argv[2]), resume=sys.argv[3] == "resume")
+train(load(sys.argv[1]), Path(sys.argv[2])) if sys.argv[3] == "fresh" else resume(Path(sys.argv[2]))
 """
 
 
@@ -110,6 +117,38 @@ def test_a_killed_run_resumes_number_for_number(model, finished, tmp_path, after
     process.wait()
     subprocess.run([*command, "resume"], env=environment, check=True, stderr=subprocess.DEVNULL, timeout=120)
     assert numbers(folder) == numbers(finished)
+
+
+@pytest.mark.parametrize("kl", [0.0, 0.1])
+def test_resume_equals_the_uninterrupted_run_with_and_without_a_reference(model, tmp_path, kl):
+    """Without a reference the model of the config is not needed any more. `version` goes on counting."""
+    own = str(shutil.copytree(model, tmp_path / "own"))
+    whole = train(config(own, kl={"coef": kl}, eval={"n": 0}), tmp_path / "whole")
+    cut = shutil.copytree(whole, tmp_path / "cut")
+    shutil.rmtree(cut / "checkpoints" / "step-000006")
+    if not kl:
+        shutil.rmtree(own)
+    resume(cut)
+    assert numbers(cut) == numbers(whole)
+    for name in ("episodes/train-000006.jsonl", "checkpoints/step-000006/policies/a/model.safetensors"):
+        assert (cut / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_kill_while_a_small_file_is_written_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.jsonl"
+    replace_text(path, "old\n")
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        replace_text(path, "new\n")
+    assert path.read_text() == "old\n"
+
+
+@pytest.mark.parametrize("text", ["", "train: {steps: 3}\n"])
+def test_half_a_config_is_not_resumed_as_another_run(model, finished, tmp_path, text):
+    folder = shutil.copytree(finished, tmp_path / "run")
+    (folder / "config.yaml").write_text(text)
+    with pytest.raises(ConfigError, match="it lacks env"):
+        resume(folder)
 
 
 def test_ctrl_c_saves_and_ends_cleanly(model, finished, tmp_path):
@@ -134,7 +173,7 @@ def test_a_corrupt_checkpoint_is_named_and_the_one_before_is_used(model, finishe
     folder = train(config(model), tmp_path / "run")
     weights = next((folder / "checkpoints" / "step-000006").rglob("*.safetensors"))
     weights.write_bytes(weights.read_bytes()[:-9])
-    train(config(model), folder, resume=True)
+    resume(folder)
     assert "step-000006" in capsys.readouterr().err.replace("\n", "")
     assert numbers(folder) == numbers(finished)
 
@@ -143,7 +182,7 @@ def test_no_sound_checkpoint_is_an_error(model, tmp_path):
     folder = train(config(model, train__steps=2, eval__n=0), tmp_path / "run")
     (folder / "checkpoints" / "step-000002" / "manifest.json").write_text("{")
     with pytest.raises(CheckpointError, match="no sound checkpoint"):
-        train(config(model), folder, resume=True)
+        resume(folder)
 
 
 def test_bad_input_is_refused_before_any_work(model, tmp_path):
@@ -163,9 +202,39 @@ def test_bad_input_is_refused_before_any_work(model, tmp_path):
     assert not (tmp_path / "never").exists()
 
 
-def test_the_tiny_model_is_refused_on_real_data(model, tmp_path):
+@pytest.mark.parametrize(
+    ("env", "held_out"), [("real.jsonl", None), ("sample.jsonl", None), ("samples[:4]", None), ("sample", "real.jsonl")]
+)
+def test_the_tiny_model_is_refused_on_real_data(model, tmp_path, env, held_out):
+    tiny = config(model, policy__model="tiny", env={"id": "lengths-v0", "tasks": env}, eval={"n": 1, "tasks": held_out})
     with pytest.raises(PolicyError, match=r"policy\.force=true"):
-        train(config(model, policy__model="tiny", env={"id": "lengths-v0", "tasks": "real.jsonl"}), tmp_path / "never")
+        train(tiny, tmp_path / "never")
+    assert prepare(tiny.model_copy(update={"policy": tiny.policy.model_copy(update={"force": True})}))
+
+
+def test_a_trained_team_is_loaded_as_it_was_trained(model, finished, tmp_path):
+    folder = shutil.copytree(finished, tmp_path / "run")
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(text.replace("max_prompt_tokens: 4096", "max_prompt_tokens: 77"))
+    (folder / "checkpoints" / "step-000006" / "manifest.json").write_text('{"files": []}')
+    notes = []
+    team = load_run(folder, ["a", "b"], ModelOptions(device="cpu"), notes.append)
+    assert [policy.options.max_prompt_tokens for policy in team.values()] == [77, 77]
+    assert [policy.name for policy in team.values()] == ["run:run/a@4", "run:run/b@4"]
+    assert len(notes) == 1
+    assert "step-000006" in notes[0]
+    with pytest.raises(CheckpointError, match="there is no run"):
+        load_run(tmp_path / "nope", ["a"], ModelOptions())
+
+
+def test_one_name_or_a_name_for_each_seat(model):
+    spec, known = palaver.spec("lengths-v0"), {"options": ModelOptions(device="cpu"), "source": "sample"}
+    team = parse_team("a=random,b=echo", spec, ["a", "b"], **known)
+    assert [policy.name for policy in team.values()] == ["random", "echo"]
+    assert [policy.name for policy in parse_team("echo", spec, ["a", "b"], **known).values()] == ["echo", "echo"]
+    for wrong in ("random,echo", "a=random,echo", "random,"):
+        with pytest.raises(PolicyError, match="seat=policy,seat=policy"):
+            parse_team(wrong, spec, ["a", "b"], **known)
 
 
 def test_a_folder_with_another_run_is_not_overwritten(model, finished):
@@ -175,7 +244,7 @@ def test_a_folder_with_another_run_is_not_overwritten(model, finished):
 
 def test_nothing_to_resume(model, tmp_path):
     with pytest.raises(CheckpointError, match="no run"):
-        train(config(model), tmp_path / "empty", resume=True)
+        resume(tmp_path / "empty")
 
 
 @pytest.mark.parametrize("kind", ["separate", "shared"])
@@ -190,8 +259,13 @@ def test_matrix(model, tmp_path, kind, joint, turns, name):
     )  # fmt: skip
     lines = read_metrics(train(run, tmp_path / "run") / "metrics.jsonl")
     assert [line["step"] for line in lines] == [1, 2]
-    policies = sorted(p.name for p in (tmp_path / "run/checkpoints/step-000002/policies").iterdir())
-    assert policies == (["shared"] if kind == "shared" else ["a", "b"])
+    before = load_file(f"{model}/model.safetensors")
+    policies = sorted((tmp_path / "run/checkpoints/step-000002/policies").iterdir())
+    assert [folder.name for folder in policies] == (["shared"] if kind == "shared" else ["a", "b"])
+    for folder in policies:
+        after = load_file(folder / "model.safetensors")
+        assert after.keys() == before.keys()
+        assert any(not torch.equal(after[name], before[name]) for name in before), "the weights moved"
 
 
 def test_weights_and_biases_offline_keeps_one_id_across_resumes(model, tmp_path, monkeypatch):
@@ -201,7 +275,7 @@ def test_weights_and_biases_offline_keeps_one_id_across_resumes(model, tmp_path,
     first = (folder / "wandb_id").read_text()
     longer = (folder / "config.yaml").read_text().replace("steps: 2", "steps: 3")
     (folder / "config.yaml").write_text(longer)
-    train(config(model), folder, resume=True)
+    resume(folder)
     assert (folder / "wandb_id").read_text() == first
     offline = [p.name for p in (folder / "wandb").glob("offline-run-*")]
     assert offline
