@@ -17,11 +17,12 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from gymnasium.spaces import Text
 
-from palaver.envs.playing import HOSTILE, TURNS, Env, as_json, babble, follow, hostile, play
+from palaver.envs.playing import HOSTILE, Env, as_json, babble, follow, hostile, play, steps
 
 Make = Callable[[], Env]
 _CHILD = "from palaver.envs import checks; checks.answer()"
@@ -35,7 +36,7 @@ def check(make: Make) -> None:
         AssertionError: the first broken rule, in one sentence.
     """
     for single in CHECKS:
-        with _Harmless(f"the environment, in {single.__name__},"):
+        with _harmless(f"the environment, in {single.__name__},"):
             single(make)
 
 
@@ -53,17 +54,15 @@ def _parting(a: str, b: str) -> str:
     return f"...{a[max(0, at - 30) : at + 40]!r} against ...{b[max(0, at - 30) : at + 40]!r}"
 
 
-class _Harmless:
+@contextmanager
+def _harmless(cause: str) -> Iterator[None]:
     """Whatever is raised inside becomes an AssertionError that says by what."""
-
-    def __init__(self, cause: str) -> None:
-        self.cause = cause
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, AssertionError):
-            raise AssertionError(f"{self.cause} raised {type(error).__name__}: {error}") from error
+    try:
+        yield
+    except AssertionError:
+        raise
+    except Exception as error:  # the environment is somebody else's: whatever it raises is what we were looking for
+        raise AssertionError(f"{cause} raised {type(error).__name__}: {error}") from error
 
 
 def _named(action: object) -> str:
@@ -104,12 +103,8 @@ def check_observations(make: Make) -> None:
         observations, _ = env.reset(seed=0)
         assert set(observations) == set(env.possible_agents), "reset must observe for every agent"
         _contained(env, observations, "reset")
-        for turn in range(TURNS):
-            if not env.agents:
-                break
-            joint = {agent: actions(observations, turn, agent) for agent in env.agents}
-            observations = env.step(joint)[0]
-            _contained(env, observations, f"step {turn}")
+        for turn, _, answers in steps(env, observations, actions):
+            _contained(env, answers[0], f"step {turn}")
 
 
 def _contained(env: Env, observations: Mapping[str, str], when: str) -> None:
@@ -164,11 +159,7 @@ def check_rewards(make: Make) -> None:
     for actions in (babble, hostile(3)):
         env = make()
         observations, _ = env.reset(seed=1)
-        for turn in range(TURNS):
-            if not env.agents:
-                break
-            joint = {agent: actions(observations, turn, agent) for agent in env.agents}
-            observations, rewards, _, _, infos = env.step(joint)
+        for turn, _, (_, rewards, _, _, infos) in steps(env, observations, actions):
             for agent, reward in rewards.items():
                 assert isinstance(reward, int | float), (
                     f"the reward of {agent!r} is {type(reward).__name__}, not a number"
@@ -202,7 +193,7 @@ def check_hostile(make: Make) -> None:
     env = make()
     for action in HOSTILE:
         env.reset(seed=3)
-        with _Harmless(f"the action {_named(action)}"):
+        with _harmless(f"the action {_named(action)}"):
             *_, infos = env.step(dict.fromkeys(env.agents, action))
         if action is not None and not isinstance(action, str):
             counted = [info["metrics"]["illegal"] for info in infos.values()]
@@ -253,7 +244,7 @@ def check_render(make: Make) -> None:
 def check_options(make: Make) -> None:
     """Unknown reset options are accepted, and a task can be chosen by its number and by its id."""
     env = make()
-    with _Harmless("an unknown reset option"):
+    with _harmless("an unknown reset option"):
         env.reset(seed=0, options={"no such option": 1})
     _, infos = env.reset(options={"task": 0})
     name = next(iter(infos.values()))["task_id"]
@@ -267,12 +258,8 @@ def check_leaving(make: Make) -> None:
     for actions in (babble, hostile(2)):
         observations, _ = env.reset(seed=6)
         assert env.agents == env.possible_agents, "after reset every agent is alive"
-        for turn in range(TURNS):
-            alive = list(env.agents)
-            if not alive:
-                break
-            answers = env.step({agent: actions(observations, turn, agent) for agent in alive})
-            observations, _, terminated, truncated, _ = answers
+        for turn, alive, answers in steps(env, observations, actions):
+            _, _, terminated, truncated, _ = answers
             for name, part in zip(
                 ("observations", "rewards", "terminations", "truncations", "infos"), answers, strict=True
             ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from pettingzoo import ParallelEnv
@@ -57,14 +57,21 @@ def play(env: Env, seed: int, actions: Actions = babble, options: Mapping[str, A
 
 def follow(env: Env, observations: Mapping[str, str], actions: Actions = babble) -> list[str]:
     """The rest of an episode from where `env` stands, as JSON lines."""
-    lines = []
-    for turn in range(TURNS):
-        if not env.agents:
-            break
-        joint = {agent: actions(observations, turn, agent) for agent in env.agents}
-        observations, *rest = env.step(joint)
-        lines.append(as_json([observations, *rest]))
+    lines = [as_json(answers) for _, _, answers in steps(env, observations, actions)]
     return [*lines, as_json(env.state())]
+
+
+def steps(
+    env: Env, observations: Mapping[str, str], actions: Actions = babble
+) -> Iterator[tuple[int, list[str], tuple[Any, ...]]]:
+    """The rest of an episode, at most `TURNS` steps: turn, the agents alive before it, and what the step returned."""
+    for turn in range(TURNS):
+        alive = list(env.agents)
+        if not alive:
+            return
+        answers = env.step({agent: actions(observations, turn, agent) for agent in alive})
+        yield turn, alive, answers
+        observations = answers[0]
 
 
 def as_json(value: Any) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import subprocess
 import sys
 import textwrap
+import types
 from typing import ClassVar
 
 import pytest
@@ -315,6 +317,15 @@ def test_other_processes_are_compared(tmp_path, monkeypatch, name, body, fault):
     del sys.modules[name]
 
 
-def test_what_cannot_travel_is_left_to_this_process():
+def test_what_cannot_travel_is_left_to_this_process(monkeypatch):
+    ended, real = [], subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: ended.append(real(*a, **k)) or ended[-1])
     checks.check_processes(lambda: Good())
-    checks.check_processes(Good)  # a class of a test module: pickles here, but the other process cannot import it
+    assert ended == []
+    # a module of this process alone: its class pickles by name, and the other process cannot import it
+    monkeypatch.setitem(sys.modules, "palaver_test_gone", types.ModuleType("palaver_test_gone"))
+    gone = type("Gone", (RemembersEpisodes,), {"__module__": "palaver_test_gone"})
+    sys.modules["palaver_test_gone"].Gone = gone
+    checks.check_processes(gone)
+    assert [child.returncode for child in ended] == [checks._UNSHIPPABLE]
+    assert ended[0].stdout == b""
