@@ -69,6 +69,8 @@ for id in palaver.specs():
     env = palaver.make(id)
     env.reset(seed=0)
     env.step({agent: "hello" for agent in env.agents})
+    texts = palaver.spec(id).demonstrations
+    assert not texts or palaver.registry.resolve(texts)(8, 0)
     print(id)
 """
     assert {"arxiv-v0", "tldr-v0", "echo-v0"} <= set(run("-c", code).split())

@@ -62,11 +62,6 @@ def test_another_process_with_another_hash_seed_makes_the_same_texts(module):
     assert len(runs) == 1
 
 
-def test_generators_do_not_need_torch(module):
-    code = f"import sys, {module.__name__} as m; m.demonstrations(8, 0); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_public_schema(name, module):
     rows = module.tasks(96, 0)
     assert module.tasks(10, 0) == rows[:10]
