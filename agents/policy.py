@@ -14,7 +14,8 @@ class Policy(Protocol):
 
     `act` gets every conversation that waits for this policy, whichever episode or agent it comes from, and returns one
     list per request with one utterance per seed, in order. The seed alone fixes the draw: the same conversation,
-    sampling and seed give the same text whatever else is asked in the same call.
+    sampling and seed give the same text whatever else is asked in the same call (of a language model in fp32: with
+    fewer digits a sum depends on the batch it is computed in).
     """
 
     name: str

@@ -67,7 +67,9 @@ def draw(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor, T
     if 0 < top_k < logits.shape[-1]:
         values, candidates = largest(logits, top_k)
         weights = (values.double() / temperature).softmax(-1)
-        ids, drawn = _draw_among(candidates, _nucleus(weights, top_p), uniform)
+        if top_p < 1:
+            weights = weights.masked_fill(weights < _last(weights, top_p), 0.0)
+        ids, drawn = _draw_among(candidates, weights, uniform)
     else:
         tempered = probabilities if temperature == 1 else (logits / temperature).softmax(-1)
         ids, drawn = _draw_nucleus(tempered, uniform, top_p) if top_p < 1 else _draw_all(tempered, uniform)
@@ -91,12 +93,14 @@ def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return best, members.gather(-1, place)
 
 
-def _nucleus(weights: Tensor, top_p: float) -> Tensor:
-    """Zero the weights (R, k; descending) outside the smallest leading set whose mass reaches top_p."""
-    if top_p >= 1:
-        return weights
-    before = weights.cumsum(-1) - weights
-    return weights.masked_fill(before >= top_p, 0.0)
+def _last(weights: Tensor, top_p: float) -> Tensor:
+    """The smallest weight (R, 1) of the smallest leading set whose mass reaches top_p, from (R, k; descending).
+
+    The nucleus is every weight not below it: else the order in which equal ones are found would choose among them.
+    """
+    before = weights.cumsum(-1, dtype=torch.float64) - weights
+    size = (before < top_p).sum(-1, keepdim=True).clamp_min_(1)
+    return weights.gather(-1, size - 1)
 
 
 def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
@@ -105,21 +109,21 @@ def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple
         if 8 * k <= probabilities.shape[-1]:
             values, candidates = largest(probabilities, k)
             weights = values.double()
-            if bool((weights.sum(-1) >= top_p).all()):
-                return _draw_among(candidates, _nucleus(weights, top_p), uniform)
+            lowest = _last(weights, top_p)
+            # equals of the last candidate may stand outside, so it must not be in the nucleus
+            if bool(((weights.sum(-1) >= top_p) & (weights[:, -1] < lowest[:, 0])).all()):
+                return _draw_among(candidates, weights.masked_fill(weights < lowest, 0.0), uniform)
     kept = probabilities.masked_fill(probabilities < _lowest(probabilities, top_p), 0.0)
     return _draw_all(kept, uniform)
 
 
 def _lowest(probabilities: Tensor, top_p: float) -> Tensor:
-    """The smallest probability (R, 1) in the nucleus of each row; equal ones are all in it."""
+    """`_last` of probabilities (R, V) in any order."""
     if probabilities.device.type == "cpu":
         ordered = torch.from_numpy(np.sort(probabilities.numpy(), -1)).flip(-1)  # 10 times faster than torch's sort
     else:
         ordered = probabilities.sort(-1, descending=True).values
-    before = ordered.cumsum(-1, dtype=torch.float64) - ordered
-    size = (before < top_p).sum(-1, keepdim=True).clamp_min_(1)
-    return ordered.gather(-1, size - 1)
+    return _last(ordered, top_p)
 
 
 def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:

@@ -73,6 +73,23 @@ def test_a_nucleus_of_most_of_the_vocabulary(top_p: float) -> None:
     assert (np.searchsorted(cumulative, uniform.numpy(), side="right") == ids.numpy()).mean() > 0.999
 
 
+@pytest.mark.parametrize("vocabulary", [300, 4096, 9000])
+@pytest.mark.parametrize(("leading", "top_p"), [(8, 0.5), (64, 0.99), (100, 0.9)])
+def test_equally_likely_tokens_are_all_in_the_nucleus_or_all_out(vocabulary: int, leading: int, top_p: float) -> None:
+    """As bf16 heads often have them; with few or many candidates, or none but a sort, and in any company."""
+    places = np.random.default_rng(leading).permutation(vocabulary)[:leading]
+    logits = torch.full((vocabulary,), -20.0)
+    logits[places] = 0.0
+    flat = torch.from_numpy(fake_logits(vocabulary, 0.1))
+    uniform = torch.linspace(0, 1 - 1e-9, 2000, dtype=torch.float64)
+    for sampling in (Sampling(top_p=top_p), Sampling(top_p=top_p, top_k=leading)):
+        alone, _, drawn = draw(logits.expand(2000, -1), uniform, sampling)
+        assert sorted(set(alone.tolist())) == sorted(places.tolist())
+        np.testing.assert_allclose(drawn.numpy(), -np.log(leading), atol=1e-4)
+        company = draw(torch.stack([logits, flat]).repeat(500, 1), uniform[::4].repeat_interleave(2), sampling)[0]
+        assert torch.equal(company[::2], alone[::4])
+
+
 def test_the_draw_inverts_the_distribution_function() -> None:
     logits = torch.log(torch.tensor([[0.1, 0.2, 0.0, 0.3, 0.4]])).expand(8, -1)
     uniform = torch.tensor([0.0, 0.09, 0.11, 0.29, 0.31, 0.59, 0.61, 1 - 2**-53], dtype=torch.float64)
