@@ -9,16 +9,14 @@ the words shared with the other paragraph are left to chance, so that there is s
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from typing import Any
 
-from palaver.core import Conversation, Message, stable_seed
+from palaver.core import Conversation, stable_seed
 from palaver.envs.arxiv.data import SAMPLE
 from palaver.envs.arxiv.prompts import opening
 from palaver.envs.writing import corpus
-from palaver.envs.writing.rules import SPLIT
 
 KEYS = ("field", "data", "problem", "method", "measure")
 LENGTHS = ((32, 64),) * 6 + ((16, 32), (128, 256))
@@ -165,6 +163,7 @@ METHOD = (
     "one consequence for {people} is a lower {measure}",
     "[future|further] work on {field} can build on {method}",
 )
+AUTHORS = {"background": BACKGROUND, "method": METHOD}
 
 
 def tasks(n: int, seed: int) -> list[dict[str, Any]]:
@@ -189,15 +188,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
     Most prompts ask for 32 to 64 words and have two authors; some ask for other lengths or for both paragraphs.
     """
-    found: list[tuple[Conversation, str]] = []
-    for number in range(math.ceil(n / corpus.ANSWERS)):
-        rng = random.Random(stable_seed("arxiv demonstrations", seed, number))
-        slots = corpus.draw(_slots, KEYS, rng, tasks=False)
-        title, abstract = _paper(slots, rng)
-        agent = "writer" if rng.random() < corpus.ALONE else rng.choice(("background", "method"))
-        prompt = (Message("user", opening(agent, title, abstract, rng.choice(LENGTHS))),)
-        found += [(prompt, _answer(agent, slots, rng)) for _ in range(corpus.ANSWERS)]
-    return found[:n]
+    return corpus.demonstrations(n, ("arxiv demonstrations", seed), _asked, AUTHORS)
 
 
 def grammar() -> re.Pattern[str]:
@@ -239,10 +230,11 @@ def _paper(slots: corpus.Slots, rng: random.Random) -> tuple[str, str]:
     return title[0].upper() + title[1:], corpus.in_order(ABSTRACT, slots, rng)
 
 
-def _answer(agent: str, slots: corpus.Slots, rng: random.Random) -> str:
-    patterns = {"background": (BACKGROUND,), "method": (METHOD,), "writer": (BACKGROUND, METHOD)}[agent]
-    rate = rng.choice((0.0, 0.15, 0.4))
-    return f"\n{SPLIT}\n".join(corpus.passage(p, slots, corpus.uneven_count(rng), rng, rate) for p in patterns)
+def _asked(rng: random.Random) -> corpus.Asked:
+    slots = corpus.draw(_slots, KEYS, rng, tasks=False)
+    title, abstract = _paper(slots, rng)
+    agent = corpus.author(AUTHORS, rng)
+    return agent, opening(agent, title, abstract, rng.choice(LENGTHS)), slots
 
 
 if __name__ == "__main__":

@@ -8,16 +8,14 @@ what the other author does: lengths and transitions are left to chance.
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from typing import Any
 
-from palaver.core import Conversation, Message, stable_seed
+from palaver.core import Conversation, stable_seed
 from palaver.envs.tldr.data import SAMPLE
 from palaver.envs.tldr.prompts import opening
 from palaver.envs.writing import corpus
-from palaver.envs.writing.rules import SPLIT
 
 KEYS = ("who", "deed", "since", "tried", "option")
 LENGTHS = ((8, 256),) * 4 + ((8, 64), (16, 64), (8, 48), (16, 128))
@@ -114,6 +112,7 @@ DETAILED = (
     "I [wonder|am asking] whether to {option} [soon|now]",
     "I [want|need] an honest opinion about my {who}",
 )
+AUTHORS = {"concise": CONCISE, "detailed": DETAILED}
 
 
 def tasks(n: int, seed: int) -> list[dict[str, Any]]:
@@ -134,14 +133,7 @@ def tasks(n: int, seed: int) -> list[dict[str, Any]]:
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers of the author who does not coordinate, `corpus.ANSWERS` to each of the environment's prompts."""
-    found: list[tuple[Conversation, str]] = []
-    for number in range(math.ceil(n / corpus.ANSWERS)):
-        rng = random.Random(stable_seed("tldr demonstrations", seed, number))
-        slots = corpus.draw(_slots, KEYS, rng, tasks=False)
-        agent = "writer" if rng.random() < corpus.ALONE else rng.choice(("concise", "detailed"))
-        prompt = (Message("user", opening(agent, _post(slots, rng), rng.choice(LENGTHS))),)
-        found += [(prompt, _answer(agent, slots, rng)) for _ in range(corpus.ANSWERS)]
-    return found[:n]
+    return corpus.demonstrations(n, ("tldr demonstrations", seed), _asked, AUTHORS)
 
 
 def grammar() -> re.Pattern[str]:
@@ -180,10 +172,10 @@ def _post(slots: corpus.Slots, rng: random.Random) -> str:
     return f"SUBREDDIT: r/{slots['sub']}\n\nTITLE: {title}\n\nPOST: {body}\n\nTL;DR:"
 
 
-def _answer(agent: str, slots: corpus.Slots, rng: random.Random) -> str:
-    patterns = {"concise": (CONCISE,), "detailed": (DETAILED,), "writer": (CONCISE, DETAILED)}[agent]
-    rate = rng.choice((0.0, 0.15, 0.4))
-    return f"\n{SPLIT}\n".join(corpus.passage(p, slots, corpus.uneven_count(rng), rng, rate) for p in patterns)
+def _asked(rng: random.Random) -> corpus.Asked:
+    slots = corpus.draw(_slots, KEYS, rng, tasks=False)
+    agent = corpus.author(AUTHORS, rng)
+    return agent, opening(agent, _post(slots, rng), rng.choice(LENGTHS)), slots
 
 
 if __name__ == "__main__":

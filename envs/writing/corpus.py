@@ -7,13 +7,15 @@ A pattern is a sentence in lower case, without its full stop, with choices in br
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from palaver.core import stable_seed
+from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.writing.rules import SPLIT
 from palaver.envs.writing.text import words
 
 SAMPLE_ROWS = 96
@@ -37,6 +39,7 @@ _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _PIECES = re.compile(r"\[([^\[\]]*)\]|\{(\w+)\}|([^\[{]+)")
 
 Slots = Mapping[str, str]
+Asked = tuple[str, str, Slots]  # who, the prompt, what fills the answers' patterns
 
 
 def fill(pattern: str, slots: Slots, rng: random.Random) -> str:
@@ -126,6 +129,37 @@ def draw(make: Callable[[random.Random], Slots], keys: Sequence[str], rng: rando
 def uneven_count(rng: random.Random) -> int:
     """Sentences of an answer: 1 to 9, the middle less often. It ignores what was asked: lengths are left to reward."""
     return rng.choice((1, 2, 3, 7, 8, 9)) if rng.random() < 0.75 else rng.randint(4, 6)
+
+
+def author(authors: Mapping[str, Sequence[str]], rng: random.Random) -> str:
+    """Who is asked: `writer`, who writes all texts, or one of the authors."""
+    return "writer" if rng.random() < ALONE else rng.choice(list(authors))
+
+
+def demonstrations(
+    n: int, keys: Sequence[object], ask: Callable[[random.Random], Asked], authors: Mapping[str, Sequence[str]]
+) -> list[tuple[Conversation, str]]:
+    """`n` pairs of a prompt and an answer, `ANSWERS` to each prompt.
+
+    Args:
+        n: pairs wanted.
+        keys: of the seed of all draws.
+        ask: draws who is asked, what, and the slots that the answers are about.
+        authors: author -> the patterns of its answers.
+    """
+    found: list[tuple[Conversation, str]] = []
+    for number in range(math.ceil(n / ANSWERS)):
+        rng = random.Random(stable_seed(*keys, number))
+        agent, prompt, slots = ask(rng)
+        found += [((Message("user", prompt),), answer(authors, agent, slots, rng)) for _ in range(ANSWERS)]
+    return found[:n]
+
+
+def answer(authors: Mapping[str, Sequence[str]], agent: str, slots: Slots, rng: random.Random) -> str:
+    """One answer of an author, or of `writer` all texts with the marker between them."""
+    patterns = [authors[agent]] if agent in authors else list(authors.values())
+    rate = rng.choice((0.0, 0.15, 0.4))
+    return f"\n{SPLIT}\n".join(passage(each, slots, uneven_count(rng), rng, rate) for each in patterns)
 
 
 def write_sample(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -136,7 +136,7 @@ def test_an_uncoordinated_pair_is_paid_little():
         slots = corpus.draw(module._slots, module.KEYS, own, tasks=True)
         for _ in range(5):
             env.reset(options={"task": number})
-            said = {agent: module._answer(agent, slots, rng) for agent in env.agents}
+            said = {agent: corpus.answer(module.AUTHORS, agent, slots, rng) for agent in env.agents}
             rewards.append(env.step(said)[1]["method"])
     assert 0.1 <= sum(rewards) / len(rewards) <= 0.4
     assert max(rewards) > 2
