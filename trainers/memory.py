@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
+from palaver.agents.llm.batches import column_bytes
+from palaver.agents.llm.dense_decoder import DenseDecoder
 from palaver.agents.llm.linear import KEEP_BYTES
 from palaver.trainers.config import RunConfig
 
@@ -16,7 +20,7 @@ class Estimate:
     """Bytes on the device, for all policies together.
 
     Attributes:
-        weights: fp32 weights, the reference's and the bf16 copies for generation.
+        weights: fp32 weights, the reference's, and the copies for generation (in bf16, or folded).
         optimizer: fp32 gradients and Adam's two moments.
         cache: keys and values of the largest generation batch.
         activations: of the largest micro-batch, with its logits.
@@ -76,13 +80,11 @@ def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int, row
     """
     shape = model.config.get_text_config()
     parameters = sum(p.numel() for p in model.parameters())
-    bf16 = config.policy.dtype == "bf16"
-    per_weight = 4 + (2 if bf16 else 0) + (4 if config.kl.coef > 0 else 0)
+    dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
+    copied = dtype != torch.float32 or DenseDecoder.supports(model)
+    per_weight = 4 + (dtype.itemsize if copied else 0) + (4 if config.kl.coef > 0 else 0)
     width = prompt_tokens + config.policy.max_tokens
     layers, hidden = shape.num_hidden_layers, shape.hidden_size
-    heads = getattr(shape, "num_key_value_heads", None) or shape.num_attention_heads
-    head = getattr(shape, "head_dim", None) or hidden // shape.num_attention_heads
-    size = 2 if bf16 else 4
     together = min(rows * width, max(width, config.train.micro_tokens))
     inner = getattr(shape, "intermediate_size", None) or 4 * hidden
     per_layer = 2 * hidden if config.train.gradient_checkpointing else 16 * hidden + 3 * inner
@@ -90,6 +92,6 @@ def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int, row
     return Estimate(
         weights=models * parameters * per_weight,
         optimizer=models * parameters * 12,
-        cache=2 * rows * width * layers * heads * head * size,
-        activations=together * layers * per_layer * size + logits,
+        cache=rows * width * column_bytes(shape, dtype),
+        activations=together * layers * per_layer * dtype.itemsize + logits,
     )
