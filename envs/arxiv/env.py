@@ -83,10 +83,8 @@ from typing import Any, ClassVar
 from palaver.envs.arxiv import corpus, data, prompts
 from palaver.envs.base import MAX_LENGTH, TextEnv
 from palaver.envs.tasks import Task
-from palaver.envs.writing.env import Grammar, LexiconSource, StopwordSource, WritingEnv, read_grammar
-from palaver.envs.writing.lexicon import Match
-from palaver.envs.writing.lexicon import lexicon as read_lexicon
-from palaver.envs.writing.lexicon import stopwords as read_stopwords
+from palaver.envs.writing.env import Grammar, WritingEnv, read_grammar
+from palaver.envs.writing.lexicon import LexiconSource, Match, StopwordSource
 from palaver.envs.writing.reward import WEIGHTS, Range, Rubric, Where
 
 
@@ -156,8 +154,8 @@ class ArxivEnv(WritingEnv):
             transition_step=transition_step,
             jaccard_cap=jaccard_cap,
             weights=weights,
-            lexicon=read_lexicon(lexicon),
-            stopwords=read_stopwords(stopwords),
+            lexicon=lexicon,
+            stopwords=stopwords,
             match=match,
             transitions_in=transitions_in,
             gated=gated,

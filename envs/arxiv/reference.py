@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palaver.core import Conversation
-from palaver.envs.writing.reference import compose, heard, numbers, topic
+from palaver.envs.writing.reference import asked, compose, heard, topic
 from palaver.envs.writing.rules import SPLIT
 
 _BACKGROUND = (
@@ -27,8 +27,8 @@ _METHOD = (
 def reference(conversation: Conversation, seed: int) -> str:
     """The paragraph (or, as the single author, both) that the prompt asks for; the same seed gives the same text."""
     prompt = heard(conversation)
-    low, high = numbers(prompt, r"(\d+) to (\d+) words", (128, 256))
-    short, long = numbers(prompt, r"([\d.]+) to ([\d.]+) times", (1.3, 1.6))
+    low, high = asked(prompt, "words", (128, 256))
+    short, long = asked(prompt, "times", (1.3, 1.6))
     subject = topic(prompt.partition("\n\n")[2])[:30]
     brief = min(round(1.12 * low) + 1, int(high))
     background = compose(subject, _BACKGROUND, brief, seed)

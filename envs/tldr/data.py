@@ -6,7 +6,6 @@ from pathlib import Path
 
 from palaver.envs.tasks import Task, load_tasks
 
-DATASET = "hf:trl-lib/tldr"
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palaver.core import Conversation
-from palaver.envs.writing.reference import compose, heard, numbers, topic
+from palaver.envs.writing.reference import asked, compose, heard, topic
 from palaver.envs.writing.rules import SPLIT
 
 _CONCISE = ("the post is about {}", "the post asks about {}")
@@ -26,8 +26,8 @@ _DETAILED = (
 def reference(conversation: Conversation, seed: int) -> str:
     """The summary (or, as the single author, both) that the prompt asks for; the same seed gives the same text."""
     prompt = heard(conversation)
-    low, high = numbers(prompt, r"(\d+) to (\d+) words", (8, 256))
-    short, long = numbers(prompt, r"([\d.]+) to ([\d.]+) times", (1.6, 3.2))
+    low, high = asked(prompt, "words", (8, 256))
+    short, long = asked(prompt, "times", (1.6, 3.2))
     subject = topic(prompt.partition("\n\n")[2])
     brief = max(int(low), min(40, int(high / long)))
     concise = compose(subject[:6], _CONCISE, brief, seed)

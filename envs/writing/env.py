@@ -14,8 +14,6 @@ from palaver.envs.tasks import Task
 from palaver.envs.writing import reward, text
 from palaver.envs.writing.rules import SPLIT, paragraphs
 
-LexiconSource = Mapping[str, list[str]] | str | Path | None
-StopwordSource = list[str] | str | Path | None
 SOLO = "writer"
 Grammar = Literal["sample"] | None
 
@@ -58,7 +56,7 @@ class WritingEnv(TextEnv):
 
     def opening(self, task: Task) -> dict[str, str]:
         """The prompt of each seat."""
-        self.topic = text.topic_words(self.subject(task), self.rubric.stopwords)
+        self.topic = text.topic_words(self.subject(task), self.rubric.ignored)
         return {agent: self.prompt(agent, task) for agent in self.agents}
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:

@@ -15,6 +15,8 @@ from palaver.clean import one_line
 from palaver.core import ConfigError
 
 Match = Literal["substring", "word"]
+LexiconSource = Mapping[str, list[str]] | str | Path | None
+StopwordSource = list[str] | str | Path | None
 _HERE = Path(__file__).parent
 
 

@@ -37,10 +37,14 @@ def heard(conversation: Conversation) -> str:
     return next((m.content for m in reversed(conversation) if m.role != "assistant"), "")
 
 
-def numbers(prompt: str, pattern: str, default: tuple[float, ...]) -> tuple[float, ...]:
-    """The groups of `pattern` as numbers, or `default` where it does not match."""
-    match = re.search(pattern, prompt)
-    return tuple(float(group) for group in match.groups()) if match else default
+def asked(prompt: str, unit: str, default: tuple[float, float]) -> tuple[float, float]:
+    """The range of `words` or `times` that the prompt asks for, or `default` where it names none.
+
+    >>> asked("in 32 to 64 words, 1.3 to 1.6 times", "times", (1, 2)), asked("1.2.3 to 4 words", "words", (1, 2))
+    ((1.3, 1.6), (2.3, 4.0))
+    """
+    match = re.search(rf"(\d+(?:\.\d+)?) to (\d+(?:\.\d+)?) {unit}", prompt)
+    return (float(match[1]), float(match[2])) if match else default
 
 
 def topic(text: str) -> list[str]:

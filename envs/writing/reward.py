@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal, get_args
 
 from palaver.core import ConfigError, nearest
 from palaver.envs.writing import text as count
-from palaver.envs.writing.lexicon import Lexicon, Match
+from palaver.envs.writing.lexicon import Lexicon, LexiconSource, Match, StopwordSource
+from palaver.envs.writing.lexicon import lexicon as read_lexicon
+from palaver.envs.writing.lexicon import stopwords as read_stopwords
 
 Where = Literal["both", "second"]
 Range = tuple[float, float]
@@ -45,8 +47,8 @@ class Rubric:
         transition_step: what every further kind adds to T.
         jaccard_cap: the overlap that is paid in full.
         weights: the pay of each component.
-        lexicon: the kinds of transition.
-        stopwords: words that do not count in the overlap.
+        lexicon: where the kinds of transition come from; `kinds` holds them.
+        stopwords: where the words that do not count in the overlap come from; `ignored` holds them.
         match: `substring` as published, `word` as corrected.
         transitions_in: the texts searched for transitions, `both` or the `second`.
         gated: False pays every level by itself.
@@ -65,14 +67,18 @@ class Rubric:
     transition_step: float
     jaccard_cap: float
     weights: Mapping[str, float]
-    lexicon: Lexicon
-    stopwords: frozenset[str]
+    lexicon: InitVar[LexiconSource]
+    stopwords: InitVar[StopwordSource]
     match: Match
     transitions_in: Where
     gated: bool
     ending: str
+    kinds: Lexicon = field(init=False)
+    ignored: frozenset[str] = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, lexicon: LexiconSource, stopwords: StopwordSource) -> None:
+        object.__setattr__(self, "kinds", read_lexicon(lexicon))
+        object.__setattr__(self, "ignored", read_stopwords(stopwords))
         length = _pair("length", self.length)
         if any(n != int(n) if math.isfinite(n) else True for n in length):
             raise ConfigError(f"length must be two whole numbers, got {self.length!r}")
@@ -142,8 +148,8 @@ def facts(rubric: Rubric, first: str, second: str) -> Facts:
         words=(len(first.split()), len(second.split())),
         ratio=len(second) / len(first) if first else None,
         unique=different[1] / different[0] if different[0] else None,
-        jaccard=count.jaccard(count.content(first, rubric.stopwords), count.content(second, rubric.stopwords)),
-        kinds=rubric.lexicon.found(texts, rubric.match),
+        jaccard=count.jaccard(count.content(first, rubric.ignored), count.content(second, rubric.ignored)),
+        kinds=rubric.kinds.found(texts, rubric.match),
         ended=all(text.rstrip().endswith(rubric.ending) for text in (first, second)),
     )
 

@@ -285,5 +285,7 @@ def test_grammar_measures_and_does_not_pay(id):
 def test_the_reference_survives_other_conversations():
     for id in IDS:
         policy = resolve(palaver.spec(id).scripted["reference"])
-        for conversation in ((), (Message("user", ""),), (Message("user", "{0}\n\n\ud800"),)):
+        for said in ("", "{0}\n\n\ud800", "1.2.3 to 4 times", "... to . times", "1 to . words"):
+            assert re.search(r"\w", policy((Message("user", said),), 0))
+        for conversation in ((), (Message("assistant", "1 to 2 words"),)):
             assert re.search(r"\w", policy(conversation, 0))
