@@ -149,8 +149,9 @@ def finish(folder: Path) -> None:
     from palaver.benchmarks.runs import read
     from palaver.cli import outcome
 
-    page = write(folder)
-    outcome.show(read(folder))
+    run = read(folder)
+    page = write(run)
+    outcome.show(run)
     console.print()
     say(Text("report ", style="dim"), str(page))
     say(Text("curve  ", style="dim"), str(page.with_name(CURVE)))
