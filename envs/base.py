@@ -109,7 +109,9 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     Inside the hooks `self.agents` are the live agents, `self.task` is the task, `self.turn` counts steps from 0 and
     `self.rng` is the instance's generator. Attributes a subclass sets in the hooks are its state: `fork` copies them.
-    One whose keywords change what can be earned sets `max_return`, the most an episode of this instance pays an agent.
+    One whose keywords change what can be earned sets `max_return`, the most that an episode of this instance pays, as a
+    mean over agents. One whose moves can be listed sets `legal_actions`, agent -> what it may say next, before a hook
+    returns; `infos` hold it for those that may act.
 
     Args:
         agents: the seats, in order.
@@ -130,6 +132,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         "conversation": "continued",
     }
     max_return: float | None = None
+    legal_actions: Mapping[str, Sequence[str]] | None = None
 
     def __init__(
         self,
@@ -243,7 +246,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self._log.append(("$", ", ".join(f"{agent} {rewards[agent]:g}" for agent in agents)))
         observations = self._tell(outcome.observations, agents)
         self.agents = [agent for agent in agents if not (terminated[agent] or truncated[agent])]
-        self._acting = frozenset(self.agents if outcome.can_act is None else outcome.can_act)
+        self._acting = frozenset(self.agents).intersection(self.agents if outcome.can_act is None else outcome.can_act)
         metrics = {name: float(value) for name, value in outcome.metrics.items()}
         metrics["illegal"] = float(illegal + outcome.illegal)
         infos = {agent: self._info(agent) for agent in agents}
@@ -297,7 +300,11 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         return texts
 
     def _info(self, agent: str) -> dict[str, Any]:
-        return {"role": self.role(agent), "task_id": self.task.id, "can_act": agent in self._acting}
+        can_act = agent in self._acting
+        info: dict[str, Any] = {"role": self.role(agent), "task_id": self.task.id, "can_act": can_act}
+        if self.legal_actions is not None:
+            info["legal_actions"] = list(self.legal_actions.get(agent, ())) if can_act else []
+        return info
 
     def _known(self, outcome: Outcome) -> None:
         """Say plainly what an environment's author forgot or misspelt."""

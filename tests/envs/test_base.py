@@ -99,6 +99,24 @@ def test_unknown_tasks(task, hint):
         make().reset(options={"task": task})
 
 
+def test_legal_actions_are_listed_for_those_who_may_act():
+    class Door(Echo):
+        def judge(self, actions):
+            self.legal_actions = {"a": ["shut"]}
+            return Outcome({a: {} for a in self.agents}, truncated=self.turn == 2, can_act=["a"])
+
+    env = Door(["a", "b"], TASKS)
+    assert "legal_actions" not in env.reset()[1]["a"]
+    env.legal_actions = {"a": ("open", "wait"), "b": ("wait",)}
+    infos = env.reset()[1]
+    assert {agent: info["legal_actions"] for agent, info in infos.items()} == {"a": ["open", "wait"], "b": ["wait"]}
+    *_, infos = env.step({})
+    assert {agent: info["legal_actions"] for agent, info in infos.items()} == {"a": ["shut"], "b": []}
+    env.step({})
+    *_, infos = env.step({})
+    assert {agent: info["legal_actions"] for agent, info in infos.items()} == {"a": [], "b": []}
+
+
 def test_agents_leave_one_by_one_and_only_actors_are_heard():
     class Leaving(Echo):
         def judge(self, actions):
