@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -120,7 +121,7 @@ def _reads_letters(tokenizer: Any) -> bool:
 
 def _folder(source: str) -> Path | None:
     """The folder that is meant, None for a name on the hub."""
-    folder = Path(source).expanduser()
+    folder = Path(os.path.expanduser(source))
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise PolicyError(f"the folder {source!r} holds no model: it has no config.json")

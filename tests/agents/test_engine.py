@@ -295,11 +295,7 @@ def test_weights_that_are_not_numbers_are_reported() -> None:
         model = make(0)
         with torch.no_grad():
             next(model.parameters()).fill_(float("nan"))
-        forward = (
-            DenseDecoder(model, torch.float32)
-            if DenseDecoder.supports(model)
-            else LibraryForward(Twin(model, torch.float32))
-        )
+        forward, _ = find_forward(Twin(model, torch.float32))
         for sampling in (Sampling(max_tokens=3), GREEDY, Sampling(top_p=0.5), Sampling(top_k=5)):
             with pytest.raises(PolicyError, match="not finite"):
                 new_engine(forward).generate([[5, 6]], [Row(0, 0, sampling)])

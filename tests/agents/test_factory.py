@@ -49,6 +49,7 @@ def test_scripted_by_name_and_by_path() -> None:
         ("", "empty"),
         ("hf:./no/such/folder", "./no/such/folder"),
         ("/no/such/folder", "/no/such/folder"),
+        ("hf:~no-such-user/x", "no model folder '~no-such-user/x'"),
         ("hf:not a name!", "not a name!"),
         ("tiny", "tiny"),
     ],
