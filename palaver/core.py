@@ -192,7 +192,7 @@ class Turn:
         return sum(self.rewards.values()) / max(1, len(self.rewards))
 
 
-Stop = Literal["terminated", "truncated", "threshold"]
+Stop = Literal["terminated", "truncated", "threshold", "outdone"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
 from palaver.core import ConfigError, nearest
+from palaver.trainers.losses import Loss
 
 Credit = Callable[[Tensor], Tensor]  # (J, N) rewards -> (J, N) rewards each agent is answerable for
-Baseline = Callable[[Tensor, Tensor], Tensor]  # (R,) returns, (R,) groups -> (R,) advantages
-Loss = Callable[[Tensor, Tensor], Tensor]  # (R, T) log-probs, (R,) advantages -> (R, T) loss per token
+Baseline = Callable[[Tensor, Tensor], Tensor]  # (R,) returns, (R,) groups or values -> (R,) advantages
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,9 @@ class Algorithm:
         credit: whose reward an agent is answerable for (`credit.py`).
         baseline: what the return is compared with (`baselines.py`).
         loss: what each token pays (`losses.py`).
+        critic: what expects the returns: nothing, a critic on what the agent has heard, one on what all have heard, or
+            a moving mean of each agent's returns.
+        order: whether agents update together, or one after the other, each knowing how the former have moved.
         needs_group: the baseline compares siblings, so G must be 2 or more.
     """
 
@@ -33,6 +37,8 @@ class Algorithm:
     credit: Credit
     baseline: Baseline
     loss: Loss
+    critic: Literal["none", "own", "joint", "agent"] = "none"
+    order: Literal["together", "sequence"] = "together"
     needs_group: bool = True
 
 
@@ -41,6 +47,12 @@ ROWS = {
     "mareinforce": "palaver.trainers.mareinforce:MAREINFORCE",
     "marloo": "palaver.trainers.marloo:MARLOO",
     "maremax": "palaver.trainers.maremax:MAREMAX",
+    "iac": "palaver.trainers.iac:IAC",
+    "maac": "palaver.trainers.maac:MAAC",
+    "ippo": "palaver.trainers.ippo:IPPO",
+    "mappo": "palaver.trainers.mappo:MAPPO",
+    "happo": "palaver.trainers.happo:HAPPO",
+    "rae": "palaver.trainers.rae:RAE",
 }
 
 

@@ -50,6 +50,11 @@ def nothing(returns: Tensor, group: Tensor) -> Tensor:  # noqa: ARG001 - every b
     return returns.clone()
 
 
+def minus_value(returns: Tensor, value: Tensor) -> Tensor:
+    """A = G - V(h), (R,) each. With lambda-returns the generalised advantage estimate (arXiv 1506.02438)."""
+    return returns - value
+
+
 def group_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiased"]) -> Tensor:
     """(R,) standard deviation of each row's group: sum of squares over G (population) or G-1 (unbiased)."""
     squares = (value - group_mean(value, group)) ** 2

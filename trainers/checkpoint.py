@@ -19,6 +19,7 @@ import torch
 from palaver.core import CheckpointError
 
 MANIFEST = "manifest.json"
+STUDY = "study.pt"
 PREFIX = "step-"
 
 
@@ -27,7 +28,14 @@ def folder_of(run: Path, step: int) -> Path:
     return run / "checkpoints" / f"{PREFIX}{step:06d}"
 
 
-def save(run: Path, step: int, policies: Mapping[str, Any], optimizers: Mapping[str, Any], keep: int) -> Path:
+def save(
+    run: Path,
+    step: int,
+    policies: Mapping[str, Any],
+    optimizers: Mapping[str, Any],
+    study: Mapping[str, Any],
+    keep: int,
+) -> Path:
     """Write the checkpoint after `step`, and remove all but the newest `keep`.
 
     Args:
@@ -35,6 +43,7 @@ def save(run: Path, step: int, policies: Mapping[str, Any], optimizers: Mapping[
         step: updates done.
         policies: name -> anything with `save(folder)` and a `version`.
         optimizers: name -> optimiser.
+        study: what else the next step depends on: tensors, numbers and texts in mappings and lists.
         keep: checkpoints that stay, at least 1.
     """
     target = folder_of(run, step)
@@ -44,6 +53,7 @@ def save(run: Path, step: int, policies: Mapping[str, Any], optimizers: Mapping[
     for name, policy in policies.items():
         policy.save(temporary / "policies" / name)
         torch.save(optimizers[name].state_dict(), temporary / "optimizers" / f"{name}.pt")
+    torch.save(dict(study), temporary / STUDY)
     files = {str(path.relative_to(temporary)): _sum(path) for path in _files(temporary)}
     versions = {name: policy.version for name, policy in policies.items()}
     manifest = {"step": step, "files": files, "versions": versions}
@@ -90,6 +100,12 @@ def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) ->
     """Restore an optimiser's state."""
     state = torch.load(folder / "optimizers" / f"{name}.pt", map_location="cpu", weights_only=True)
     optimizer.load_state_dict(state)
+
+
+def load_study(folder: Path) -> dict[str, Any]:
+    """What `save` was given as `study`."""
+    found: dict[str, Any] = torch.load(folder / STUDY, map_location="cpu", weights_only=True)
+    return found
 
 
 def _files(folder: Path) -> list[Path]:

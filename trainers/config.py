@@ -68,6 +68,10 @@ class TeamConfig(Section):
     kind: Literal["separate", "shared"] = Field("separate", description="one model per agent, or one for all")
 
 
+Level = Literal["token", "turn", "sequence"]
+Positive = Annotated[float, Field(gt=0)]
+
+
 class AlgorithmConfig(Section):
     """The algorithm's name and the choices a user may change."""
 
@@ -76,26 +80,79 @@ class AlgorithmConfig(Section):
     joint: Literal["aligned", "cross"] = Field(
         "aligned", description="pair candidates by index, or all G^N combinations"
     )
-    turns: Literal["tree", "independent"] = Field("tree", description="branch G ways every turn, or only at the first")
+    turns: Literal["tree", "independent", "best"] = Field(
+        "tree", description="branch G ways every turn, only at the first, or every turn from the best sibling"
+    )
+    group_by: Literal["prompt", "agent"] = Field(
+        "prompt", description="compare answers to one prompt, or all of an agent's to one task (Dr. MAS)"
+    )
     discount: float = Field(1.0, ge=0, le=1, description="gamma, per turn")
-    normalize: Literal["none", "std", "batch"] = Field("none", description="what divides the advantage")
+    normalize: Literal["none", "std", "batch", "whiten"] = Field(
+        "none", description="what divides the advantage; whiten also shifts it, per agent over the batch"
+    )
     std: Literal["population", "unbiased"] = Field("population", description="squares over G, or over G-1")
-    aggregate: Literal["sum", "mean", "token"] = Field(
-        "sum", description="log-probs of an utterance summed (paper), averaged per utterance, or per token of the batch"
+    aggregate: Literal["sum", "mean", "token", "fixed"] = Field(
+        "sum",
+        description="log-probs of an utterance summed (paper), averaged per utterance, per token of the batch, or "
+        "summed over policy.max_tokens (Dr. GRPO)",
     )
     stop_above: float | None = Field(None, description="end an episode when the siblings' mean reward is above this")
+    gae_lambda: float = Field(0.95, ge=0, le=1, description="lambda of the critic's returns, over turns")
+    epochs: int = Field(1, ge=1, description="passes over the rollouts of a step")
+    minibatches: int = Field(1, ge=1, description="optimiser steps a pass")
+    ratio: Level = Field(
+        "token", description="what is one action of the ratio: a token, or an utterance by mean or sum"
+    )
+    clip: tuple[Positive, Positive] = Field((0.2, 0.2), description="how far the ratio may fall and rise")
+    dual_clip: float | None = Field(
+        None, gt=1, description="most that a token of negative advantage pays, in advantages"
+    )
+    truncate: float | None = Field(
+        None, gt=0, description="largest correction for older samples; null corrects nothing"
+    )
+    target_kl: float | None = Field(None, gt=0, description="ends the passes of a step above this approximate KL")
+    entropy: float = Field(0.0, ge=0, description="weight of the entropy of the next token, which is paid")
+    order: Literal["random", "fixed"] = Field("random", description="of agents that move one after the other (HAPPO)")
+    factor: Literal["mean", "sum"] = Field("mean", description="log ratio of an utterance in HAPPO's factor")
+    factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor")
+    decay: float = Field(0.95, ge=0, lt=1, description="of a moving baseline (RAE)")
 
 
 class KLConfig(Section):
     """A pull towards the weights the run started from; 0 is off and costs nothing."""
 
-    coef: float = Field(0.0, ge=0, description="weight of the term in the loss")
-    estimator: Literal["k2", "k3"] = Field(
-        "k3", description="d^2 / 2, or exp(d) - d - 1, per token; d = log pi_start - log pi"
+    coef: float = Field(0.0, ge=0, description="weight of the term")
+    place: Literal["loss", "reward", "advantage"] = Field(
+        "loss", description="a term of the loss, a cost of the utterance before returns, or of each token's advantage"
     )
+    estimator: Literal["k1", "k2", "k3"] = Field(
+        "k3", description="-d, d^2 / 2, or exp(d) - d - 1, per token; d = log pi_start - log pi"
+    )
+    clamp: float | None = Field(None, gt=0, description="largest size of one token's term")
+    centre: Literal["agent_batch", "sequence", "leave_one_out", "none"] = Field(
+        "agent_batch", description="what a token's term is compared with, in place `advantage`"
+    )
+    source: Literal["sample", "learner"] = Field(
+        "sample", description="log-probs compared: as sampled, or as the learner scores them; differ for stale samples"
+    )
+    reference: str = Field("start", description="`start`, or `model:NAME_OR_FOLDER` with the same tokenizer")
 
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
+
+
+class CriticConfig(Section):
+    """The values of actor-critic algorithms; without meaning for the others."""
+
+    model: Literal["separate", "shared"] = Field("separate", description="a trunk of its own, or the policy's")
+    lr: float = Field(1e-5, gt=0, description="learning rate of the critic (of its head where the trunk is shared)")
+    coef: float = Field(0.5, ge=0, description="weight beside the policy's loss where the trunk is shared")
+    epochs: int = Field(1, ge=1, description="passes over the rollouts of a step")
+    minibatches: int = Field(1, ge=1, description="optimiser steps a pass")
+    clip: float | None = Field(None, gt=0, description="how far a value may move in one step's passes")
+    huber: float | None = Field(None, gt=0, description="where the squared error becomes linear")
+    normalize: bool = Field(False, description="predict returns less their running mean, over their spread")
+    beta: float = Field(0.99999, ge=0, lt=1, description="how slowly that mean and spread move")
 
 
 class OptimConfig(Section):
@@ -150,6 +207,7 @@ class RunConfig(Section):
     team: TeamConfig = TeamConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()
     kl: KLConfig = KLConfig()
+    critic: CriticConfig = CriticConfig()
     optim: OptimConfig = OptimConfig()
     train: TrainConfig = TrainConfig()
     eval: EvalConfig = EvalConfig()

@@ -14,6 +14,19 @@ def team(reward: Tensor) -> Tensor:
     return reward.mean(dim=1, keepdim=True).expand_as(reward)
 
 
+def own(reward: Tensor) -> Tensor:
+    """Every agent answers for its own reward. (J, N) -> (J, N)."""
+    return reward
+
+
+def both(reward: Tensor) -> Tensor:
+    """r_jn <- mean over n of r_jn + r_jn: the team's reward and the agent's own. (J, N) -> (J, N).
+
+    AT-GRPO (arXiv 2510.11062), equation 3 with alpha = 1.
+    """
+    return team(reward) + reward
+
+
 def tree_returns(reward: Tensor, parent: Tensor, turn: Tensor, discount: float) -> Tensor:
     """Return of each joint step in a tree of continuations: R_j = r_j + discount * mean over children c of R_c.
 

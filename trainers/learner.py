@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,20 +13,14 @@ from torch import Tensor
 
 from palaver.agents.llm.logprob import response_logprobs
 from palaver.agents.llm.policy import LLMPolicy
-from palaver.core import PalaverError
-from palaver.trainers.algorithm import Loss
+from palaver.core import stable_seed
 from palaver.trainers.config import OptimConfig, RunConfig
-from palaver.trainers.losses import KL, token_weights
+from palaver.trainers.faults import NumericalError
+from palaver.trainers.kl import penalty
+from palaver.trainers.losses import Loss, Said, token_weights
+from palaver.trainers.ratios import approximate_kl
 from palaver.trainers.table import Table
 from palaver.trainers.world import World
-
-
-class NumericalError(PalaverError):
-    """A loss or gradient that is not finite. Carries the rows at fault."""
-
-    def __init__(self, message: str, rows: Sequence[int]) -> None:
-        super().__init__(message)
-        self.rows = list(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +28,13 @@ class Stats:
     """What one update did.
 
     Attributes:
-        loss: the weighted sum of token losses, KL included.
-        grad_norm: before clipping.
+        loss: the weighted sum of token losses of the last optimiser step, KL included.
+        grad_norm: of the last optimiser step, before clipping.
         kl: mean over trained tokens of the estimate that `kl.estimator` names, 0 without a reference.
-        drift: largest |log-prob now - log-prob at sampling| over this process's tokens; rounding only on fresh data.
+        drift: largest |log-prob now - log-prob at sampling| over this process's tokens before any step; rounding only
+            on fresh data.
+        moved: approximate KL between the policy that spoke and the one after the last pass but one; 0 with one pass.
+        passes: over the rows.
         rows: utterances that paid anything.
         lr: of this step.
     """
@@ -46,8 +43,51 @@ class Stats:
     grad_norm: float
     kl: float
     drift: float
+    moved: float
+    passes: int
     rows: int
     lr: float
+
+
+@dataclass(slots=True)
+class Sums:
+    """What the micro-batches of one optimiser step add up to, over all processes once `shared`."""
+
+    loss: float = 0.0
+    kl: float = 0.0
+    moved: float = 0.0
+    tokens: float = 0.0
+    drift: float = 0.0
+
+    def add(self, other: Sums) -> None:
+        """Sums are added; the drift is the larger one."""
+        self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
+        self.tokens, self.drift = self.tokens + other.tokens, max(self.drift, other.drift)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one policy is to learn from in a step.
+
+    Attributes:
+        table: of the rollout, with advantages.
+        rows: this policy's, of this process.
+        loss: of each token.
+        step: 1, 2, ...
+        factor: (R,) positive weight of each row; None weighs all alike.
+        extra: row -> (T,) what is added to the advantage of each token.
+        reference: row -> (T,) log-probs under the reference.
+        also: adds a gradient for these rows before each optimiser step (a value head on a shared trunk).
+    """
+
+    table: Table
+    rows: Sequence[int]
+    loss: Loss
+    step: int
+    factor: Tensor | None = None
+    extra: Mapping[int, Tensor] = field(default_factory=dict)
+    reference: Mapping[int, Tensor] = field(default_factory=dict)
+    also: Callable[[Sequence[int]], None] | None = None
 
 
 def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
@@ -85,81 +125,127 @@ class Learner:
         if config.kl.coef > 0:
             self.reference = copy.deepcopy(self.model).eval().requires_grad_(False)
 
-    def update(self, table: Table, loss: Loss, step: int) -> Stats:
-        """One optimiser step on this policy's rows of the table.
+    def update(self, work: Work) -> Stats:
+        """Passes over the rows, each of one or more optimiser steps.
 
         Agents that share the policy are one batch: gradients are scaled by their utterances together. Rows that pay
-        nothing (advantage 0, no KL) are counted in the mean and left out of the pass.
+        nothing (advantage 0, no KL, no entropy) are counted in the mean and left out of the pass.
 
         Raises:
-            NumericalError: loss or gradient is not finite; the weights are as before.
+            NumericalError: loss or gradient is not finite; the weights are as before that optimiser step.
         """
-        mine = table.rows_of(self.agents)
-        lengths = [len(table.utterances[row].token_ids) for row in mine]
-        paying = [row for row in mine if self.reference is not None or table.advantage[row] != 0]
-        rate = learning_rate(self.config.optim, step, self.config.train.steps)
-        rows, tokens, count_paying = map(int, self.world.total(len(mine), sum(lengths), len(paying)))
-        if count_paying == 0:
-            return Stats(0.0, 0.0, 0.0, 0.0, 0, rate)
-        weights = dict(zip(mine, token_weights(lengths, self.config.algorithm.aggregate, rows, tokens), strict=True))
-        value, kl, count, drift = self._gradient(table, paying, loss, weights)
-        norm = self._step(rate, paying)
-        return Stats(value, norm, kl / max(1.0, count), drift, count_paying, rate)
+        a, rate = self.config.algorithm, learning_rate(self.config.optim, work.step, self.config.train.steps)
+        paying = [row for row in work.rows if self._pays(work, row)]
+        count = int(self.world.total(len(paying))[0])
+        stats = Stats(0.0, 0.0, 0.0, 0.0, 0.0, 0, count, rate)
+        if count == 0 and work.also is None:
+            return stats
+        for number in range(a.epochs):
+            sums, norm = Sums(), 0.0
+            for part in self._parts(work, number):
+                here = self._gradient(work, part)
+                norm = self._step(rate, part)
+                sums.add(here)
+            tokens = max(1.0, sums.tokens)
+            drift = stats.drift if number else sums.drift
+            stats = Stats(sums.loss, norm, sums.kl / tokens, drift, sums.moved / tokens, number + 1, count, rate)
+            if a.target_kl is not None and number and stats.moved > a.target_kl:
+                break
+        return stats
 
-    def _gradient(
-        self, table: Table, rows: Sequence[int], loss: Loss, weights: Mapping[int, float]
-    ) -> tuple[float, float, float, float]:
-        """Leave this process's gradient on the parameters; loss, summed KL and tokens of all, largest drift of its own.
+    def log_probs(self, model: Any, table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs of what was said under a model, without gradient."""
+        found: dict[int, Tensor] = {}
+        with torch.no_grad(), self.world.autocast():
+            for batch in micro_batches(table, rows, self.config.train.micro_tokens):
+                said = [table.utterances[row] for row in batch]
+                logp, _ = response_logprobs(model, [u.prompt_ids for u in said], [u.token_ids for u in said])
+                found |= {row: logp[n, : len(u.token_ids)] for n, (row, u) in enumerate(zip(batch, said, strict=True))}
+        return found
+
+    def _pays(self, work: Work, row: int) -> bool:
+        a, kl = self.config.algorithm, self.config.kl
+        return (
+            bool(work.table.advantage[row] != 0)
+            or row in work.extra
+            or (kl.place == "loss" and kl.coef > 0)
+            or (a.entropy > 0)
+        )
+
+    def _parts(self, work: Work, number: int) -> list[list[int]]:
+        """The rows of each optimiser step of a pass; all in their order if there is one step."""
+        count = self.config.algorithm.minibatches
+        if count == 1:
+            return [list(work.rows)]
+        seed = stable_seed(self.config.seed, "minibatches", self.policy.name, work.step, number)
+        order = torch.randperm(len(work.rows), generator=torch.Generator().manual_seed(seed))
+        return [[work.rows[place] for place in part.tolist()] for part in order.tensor_split(count)]
+
+    def _gradient(self, work: Work, rows: Sequence[int]) -> Sums:
+        """Leave this process's gradient of the mean over all processes' rows on the parameters.
 
         Raises:
             NumericalError: on every process, where a loss is not finite on one: the others would wait for it forever.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        totals = [0.0, 0.0, 0.0]
-        drift = 0.0
+        lengths = [len(work.table.utterances[row].token_ids) for row in rows]
+        n, tokens = map(int, self.world.total(len(rows), sum(lengths)))
+        how, longest = self.config.algorithm.aggregate, self.config.policy.max_tokens
+        weights = dict(zip(rows, token_weights(lengths, how, max(1, n), tokens, longest), strict=True))
+        sums = Sums()
         fault: NumericalError | None = None
-        for batch in micro_batches(table, rows, self.config.train.micro_tokens):
+        paying = [row for row in rows if self._pays(work, row)]
+        for batch in micro_batches(work.table, paying, self.config.train.micro_tokens):
             try:
-                part, kl, gap = self._backward(table, batch, loss, [weights[row] for row in batch])
+                sums.add(self._backward(work, batch, [weights[row] for row in batch]))
             except NumericalError as error:
                 fault = error
                 break
-            tokens = sum(len(table.utterances[row].token_ids) for row in batch)
-            totals = [sum(pair) for pair in zip(totals, (part, kl, tokens), strict=True)]
-            drift = max(drift, gap)
-        faults, value, kl_sum, count = self.world.total(float(fault is not None), *totals)
+        faults, *shared = self.world.total(float(fault is not None), sums.loss, sums.kl, sums.moved, sums.tokens)
         if faults:
             raise fault or NumericalError(f"the loss of {self.policy.name!r} is not finite on another process", [])
-        return value, kl_sum, count, drift
+        if work.also is not None:
+            work.also(rows)
+        loss, kl, moved, count = shared
+        return Sums(loss, kl, moved, count, sums.drift)
 
-    def _backward(
-        self, table: Table, batch: Sequence[int], loss: Loss, weights: Sequence[float]
-    ) -> tuple[float, float, float]:
-        """Add one micro-batch's gradient; its loss, summed KL and largest drift."""
+    def _backward(self, work: Work, batch: Sequence[int], weights: Sequence[float]) -> Sums:
+        """Add one micro-batch's gradient."""
+        table, a = work.table, self.config.algorithm
         said = [table.utterances[row] for row in batch]
-        prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
         with self.world.autocast():
-            logp, mask = response_logprobs(self.model, prompts, answers)
-        advantage = table.advantage[list(batch)].to(logp)
-        per_token = loss(logp, advantage)
+            logp, mask = response_logprobs(self.model, [u.prompt_ids for u in said], [u.token_ids for u in said])
+        old = padded_rows([torch.tensor(u.logprobs) for u in said], logp)
+        advantage = table.advantage[list(batch)].to(logp)[:, None].expand_as(logp)
+        if work.extra:
+            advantage = advantage + padded_rows([work.extra[row] for row in batch], logp)
+        told = Said(advantage, old, mask, a.ratio, a.clip, a.dual_clip, a.truncate)
+        per_token = work.loss(logp, told)
+        if work.factor is not None:
+            per_token = work.factor[list(batch)].to(logp)[:, None] * per_token
         kl = torch.zeros_like(logp)
-        if self.reference is not None:
-            with torch.no_grad(), self.world.autocast():
-                reference, _ = response_logprobs(self.reference, prompts, answers)
-            kl = KL[self.config.kl.estimator](logp, reference)
-            per_token = per_token + self.config.kl.coef * kl
+        if work.reference:
+            reference = padded_rows([work.reference[row] for row in batch], logp)
+            kl = penalty(logp, reference, mask, self.config.kl)
+            if self.config.kl.place == "loss":
+                per_token = per_token + self.config.kl.coef * kl
         weight = torch.tensor(weights, dtype=logp.dtype, device=logp.device)[:, None] * mask
-        value = torch.where(mask.bool(), per_token * weight, 0.0).sum()
+        value = torch.where(mask, per_token * weight, 0.0).sum()
         if not bool(torch.isfinite(value)):
             raise NumericalError(f"the loss of {self.policy.name!r} is not finite", batch)
         self.world.accelerator.backward(value)
-        kept = mask.bool()
-        at_sampling = _padded([u.logprobs for u in said], logp)
-        drift = (logp.detach() - at_sampling)[kept].abs().max().item() if kept.any() else 0.0
-        return value.item(), kl.detach()[kept].sum().item(), drift
+        apart = (logp.detach() - old)[mask]
+        tokens = float(mask.sum())
+        return Sums(
+            value.item(),
+            kl.detach()[mask].sum().item(),
+            float(approximate_kl(logp.detach(), old, mask)) * tokens,
+            tokens,
+            float(apart.abs().max()) if len(apart) else 0.0,
+        )
 
     def _step(self, rate: float, rows: Sequence[int]) -> float:
-        parameters = list(self.model.parameters())
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.world.sum_gradients(parameters)
         limit = self.config.optim.max_grad_norm
         norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit if limit > 0 else math.inf))
@@ -228,9 +314,9 @@ def micro_batches(table: Table, rows: Sequence[int], most_tokens: int) -> Iterat
         yield batch
 
 
-def _padded(values: Sequence[Sequence[float]], like: Tensor) -> Tensor:
-    """(R, T) of `like`'s shape, zeros where a row is shorter."""
+def padded_rows(values: Sequence[Tensor], like: Tensor) -> Tensor:
+    """(R, T) of `like`'s shape, zeros where a row (T,) is shorter."""
     out = torch.zeros_like(like, requires_grad=False)
     for row, numbers in enumerate(values):
-        out[row, : len(numbers)] = torch.tensor(numbers, dtype=like.dtype, device=like.device)
+        out[row, : len(numbers)] = numbers.to(out)
     return out

@@ -1,25 +1,116 @@
-"""Losses: what each sampled token pays, and how tokens are weighed against each other. R rows, T tokens."""
+"""Losses: what each sampled token pays, and how tokens are weighed against each other. R rows, T tokens.
+
+Every loss takes (logp, said): the log-probs of now with gradient, and what is known of the utterances.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from palaver.trainers.config import Level
+from palaver.trainers.ratios import log_ratio, truncated
 
-def reinforce(logp: Tensor, advantage: Tensor) -> Tensor:
-    """L_rt = -A_r log pi(a_rt | ...). Williams 1992; MAGRPO (arXiv 2508.04652), equation of the policy gradient.
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a loss is told of a batch of utterances.
+
+    Attributes:
+        advantage: (R, T) of each token; equal within a row unless a term per token was added.
+        old: (R, T) log-probs when they were said.
+        mask: (R, T) true on sampled tokens.
+        level: what is one action of the ratio.
+        clip: how far the ratio may fall below 1 and rise above it before the gradient stops.
+        dual_clip: the most a token of negative advantage pays, in advantages; None sets no limit.
+        truncate: the largest correction for a sampler that is not the policy; None corrects nothing.
+    """
+
+    advantage: Tensor
+    old: Tensor
+    mask: Tensor
+    level: Level = "token"
+    clip: tuple[float, float] = (0.2, 0.2)
+    dual_clip: float | None = None
+    truncate: float | None = None
+
+
+Loss = Callable[[Tensor, Said], Tensor]
+
+
+def reinforce(logp: Tensor, said: Said) -> Tensor:
+    """L_rt = -A_rt log pi(a_rt | ...). Williams 1992; MAGRPO (arXiv 2508.04652), equation of the policy gradient.
+
+    With `truncate` c, times min(pi / pi_old, c) without gradient, for utterances of an older policy.
 
     Args:
         logp: (R, T).
-        advantage: (R,).
+        said: of the same rows.
 
     Returns:
         (R, T).
     """
-    return -advantage[:, None] * logp
+    loss = -said.advantage * logp
+    if said.truncate is None:
+        return loss
+    return truncated(log_ratio(logp, said.old, said.mask, said.level), said.truncate) * loss
+
+
+def clipped(logp: Tensor, said: Said) -> Tensor:
+    """L_rt = -min(rho A, clip(rho, 1 - low, 1 + high) A). Schulman et al., arXiv 1707.06347, equation 7.
+
+    With `dual_clip` c and A < 0 it is at most -c A (Ye et al., arXiv 1912.09729, equation 5). The level of rho is that
+    of `log_ratio`; unequal bounds are DAPO's (arXiv 2503.14476).
+
+    Args:
+        logp: (R, T).
+        said: of the same rows.
+
+    Returns:
+        (R, T).
+    """
+    rho = log_ratio(logp, said.old, said.mask, said.level).exp()
+    low, high = said.clip
+    gain = torch.minimum(rho * said.advantage, rho.clamp(1 - low, 1 + high) * said.advantage)
+    if said.dual_clip is not None:
+        gain = torch.where(said.advantage < 0, torch.maximum(gain, said.dual_clip * said.advantage), gain)
+    return -gain
+
+
+def clipped_weight(logp: Tensor, said: Said) -> Tensor:
+    """L_rt = -min(rho, 1 + high) A log pi(a_rt | ...), the weight without gradient. CISPO, arXiv 2506.13585, eq. 4.
+
+    No token loses its gradient, however far it has moved.
+
+    Args:
+        logp: (R, T).
+        said: of the same rows.
+
+    Returns:
+        (R, T).
+    """
+    rho = truncated(log_ratio(logp, said.old, said.mask, said.level), 1 + said.clip[1])
+    return -rho * said.advantage * logp
+
+
+def kl_k1(logp: Tensor, reference: Tensor) -> Tensor:
+    """Per-token estimate of KL(pi || pi_ref): -d with d = log pi_ref - log pi; of either sign.
+
+    Schulman, "Approximating KL divergence" (2020), estimator k1. As a term of a loss it is useless: on the policy's own
+    samples the mean of its gradient is 0.
+
+    Args:
+        logp: (R, T).
+        reference: (R, T), without gradient.
+
+    Returns:
+        (R, T).
+    """
+    return logp - reference
 
 
 def kl_k2(logp: Tensor, reference: Tensor) -> Tensor:
@@ -57,24 +148,32 @@ def kl_k3(logp: Tensor, reference: Tensor) -> Tensor:
     return torch.exp(d) - d - 1
 
 
-KL = {"k2": kl_k2, "k3": kl_k3}
+KL = {"k1": kl_k1, "k2": kl_k2, "k3": kl_k3}
 
 
-def token_weights(lengths: Sequence[int], how: Literal["sum", "mean", "token"], rows: int, tokens: int) -> list[float]:
+Aggregate = Literal["sum", "mean", "token", "fixed"]
+
+
+def token_weights(lengths: Sequence[int], how: Aggregate, rows: int, tokens: int, longest: int) -> list[float]:
     """Weight of one token of each row, so that the loss is a weighted sum over tokens.
 
     `sum`: 1/rows; an utterance counts with the sum of its log-probs (MAGRPO). `mean`: 1/(rows * length); every
     utterance weighs the same (GRPO, arXiv 2402.03300). `token`: 1/tokens; every token weighs the same (DAPO, arXiv
-    2503.14476). The totals are those of the whole batch: splitting it into micro-batches changes nothing.
+    2503.14476). `fixed`: 1/(rows * longest); a sum divided by a constant, so that length is neither paid nor punished
+    (Dr. GRPO, arXiv 2503.20783). The totals are those of the whole batch: splitting it into micro-batches changes
+    nothing.
 
     Args:
         lengths: sampled tokens of each row.
         how: the aggregation.
         rows: utterances in the whole batch of this policy.
         tokens: sampled tokens in the whole batch of this policy.
+        longest: most tokens an utterance may have.
     """
     if how == "sum":
         return [1.0 / rows] * len(lengths)
     if how == "mean":
         return [1.0 / (rows * max(1, length)) for length in lengths]
+    if how == "fixed":
+        return [1.0 / (rows * longest)] * len(lengths)
     return [1.0 / max(1, tokens)] * len(lengths)

@@ -17,12 +17,23 @@ from pydantic import BaseModel
 from palaver.envs.pages import renew
 from palaver.trainers.algorithm import ROWS, Algorithm, algorithm
 from palaver.trainers.baselines import normalize
-from palaver.trainers.config import AlgorithmConfig, KLConfig, OptimConfig
+from palaver.trainers.config import AlgorithmConfig, CriticConfig, KLConfig, OptimConfig
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "algorithms"
 RETURNS = (0.0, 1.0, 1.0, 2.0)
-SECTIONS: dict[str, type[BaseModel]] = {"algorithm": AlgorithmConfig, "kl": KLConfig, "optim": OptimConfig}
+SECTIONS: dict[str, type[BaseModel]] = {
+    "algorithm": AlgorithmConfig, "critic": CriticConfig, "kl": KLConfig, "optim": OptimConfig,
+}  # fmt: skip
 _PART = re.compile(r"(<!-- computed: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+CRITICS = {
+    "none": "none",
+    "own": "`critic.Critic`, one per policy, on what the agent has heard",
+    "joint": "`critic.Critic`, one for the team, on what all have heard and said",
+    "agent": "`moving.Moving`, a moving mean of each agent's returns",
+}
+ORDERS = {"together": "all update together", "sequence": "one after the other, weighed by how the former have moved"}
 
 
 def filled(text: str, row: Algorithm | None) -> str:
@@ -37,6 +48,7 @@ def choices(row: Algorithm) -> str:
     for name, function in (("credit", row.credit), ("baseline", row.baseline), ("loss", row.loss)):
         place = f"{function.__module__.rpartition('.')[2]}.{getattr(function, '__name__', '')}"
         table[name] = f"`{place}`: {(function.__doc__ or '').strip().splitlines()[0]}"
+    table |= {"critic": CRITICS[row.critic], "order": ORDERS[row.order]}
     table["smallest group"] = "2" if row.needs_group else "1"
     return _table(("choice", "value"), list(table.items()))
 

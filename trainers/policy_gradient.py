@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,13 @@ from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import Episode, Sampling, stable_seed
 from palaver.envs.base import TextEnv
 from palaver.trainers import checkpoint
-from palaver.trainers.algorithm import Algorithm
 from palaver.trainers.config import RunConfig
 from palaver.trainers.evaluation import components, evaluate, metrics, summarize, tokens
-from palaver.trainers.learner import Learner, NumericalError, Stats
+from palaver.trainers.faults import NumericalError
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.sinks import Sinks
-from palaver.trainers.table import Table, fill, tabulate
+from palaver.trainers.study import Study
+from palaver.trainers.table import Table, tabulate
 from palaver.trainers.world import World
 
 
@@ -52,11 +52,10 @@ class Loop:
     """Everything a run works with. `report` is called after each step with the step and its metrics."""
 
     config: RunConfig
-    algorithm: Algorithm
     env: TextEnv
     eval_env: TextEnv
     team: Mapping[str, LLMPolicy]
-    learners: Sequence[Learner]
+    study: Study
     world: World
     sinks: Sinks | None
     folder: Path
@@ -100,9 +99,12 @@ class Loop:
             places=[place for place, _ in mine],
         )  # fmt: skip
         rolled = time.perf_counter()
-        table = fill(tabulate(episodes), self.algorithm, a)
-        stats = {learner: self.update(learner, table, episodes, step) for learner in self.learners}
-        done = time.perf_counter()
+        judged = self.study.judge(tabulate(episodes))
+        try:
+            learned = self.study.learn(judged, step)
+        except NumericalError as error:
+            raise self.keep(error, judged.table, episodes, step) from error
+        table, done = judged.table, time.perf_counter()
         everyone = self.world.gather(episodes)
         if self.sinks:
             self.sinks.episodes("train", step, everyone)
@@ -111,29 +113,25 @@ class Loop:
             **self.clock.read(),
             **describe(everyone),
             **self.describe_table(table),
-            **{f"{agent}/{name}": value for learner, s in stats.items() for agent in learner.agents
-               for name, value in asdict(s).items()},
+            **learned,
             "tokens_per_s": self.world.total(sampled)[0] / (done - began),
             "time/rollout_s": rolled - began,
             "time/update_s": done - rolled,
         }  # fmt: skip
 
-    def update(self, learner: Learner, table: Table, episodes: Sequence[Episode], step: int) -> Stats:
-        """One learner's update; where it is not finite the rows at fault are saved before the run stops."""
-        try:
-            return learner.update(table, self.algorithm.loss, step)
-        except NumericalError as error:
-            if not error.rows:
-                raise
-            path = self.folder / f"not-finite-{step:06d}{f'-{self.world.rank}' if self.world.rank else ''}.json"
-            rows = [
-                {"agent": table.agents[int(table.agent[row])], "advantage": float(table.advantage[row]),
-                 "task": episodes[int(table.episode[row])].task, "text": table.utterances[row].text,
-                 "token_ids": table.utterances[row].token_ids, "logprobs": table.utterances[row].logprobs}
-                for row in error.rows
-            ]  # fmt: skip
-            path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
-            raise NumericalError(f"{error} at step {step}; its rows are in {str(path)!r}", error.rows) from error
+    def keep(self, error: NumericalError, table: Table, episodes: Sequence[Episode], step: int) -> NumericalError:
+        """Save the rows at fault; the error that says where."""
+        if not error.rows:
+            return error
+        path = self.folder / f"not-finite-{step:06d}{f'-{self.world.rank}' if self.world.rank else ''}.json"
+        rows = [
+            {"agent": table.agents[int(table.agent[row])], "advantage": float(table.advantage[row]),
+             "task": episodes[int(table.episode[row])].task, "text": table.utterances[row].text,
+             "token_ids": table.utterances[row].token_ids, "logprobs": table.utterances[row].logprobs}
+            for row in error.rows
+        ]  # fmt: skip
+        path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        return NumericalError(f"{error} at step {step}; its rows are in {str(path)!r}", error.rows)
 
     def evaluate(self, step: int) -> None:
         """Fixed tasks and seeds, on the main process."""
@@ -152,9 +150,9 @@ class Loop:
     def save(self, step: int) -> None:
         """A checkpoint, by the main process."""
         if self.world.is_main:
-            policies = {learner.policy.name: learner.policy for learner in self.learners}
-            optimizers = {learner.policy.name: learner.optimizer for learner in self.learners}
-            checkpoint.save(self.folder, step, policies, optimizers, self.config.train.keep)
+            policies = {learner.policy.name: learner.policy for learner in self.study.learners}
+            optimizers = {learner.policy.name: learner.optimizer for learner in self.study.learners}
+            checkpoint.save(self.folder, step, policies, optimizers, self.study.state_dict(), self.config.train.keep)
         self.world.wait()
 
     def sampling(self, greedy: bool = False) -> dict[str, Sampling]:
@@ -184,6 +182,7 @@ def batch_of_tasks(tasks: Sequence[str], size: int, seed: int, step: int) -> lis
 
 def describe(episodes: Sequence[Episode]) -> dict[str, float]:
     """What the episodes of a step show: undiscounted team return, its components, measurements, tokens said."""
+    episodes = [episode for episode in episodes if episode.stop != "outdone"]
     rewards = np.array([episode.team_return() for episode in episodes])
     return {
         "reward/mean": float(rewards.mean()),

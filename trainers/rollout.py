@@ -37,13 +37,14 @@ class Plan:
     Attributes:
         group_size: G, joint actions per branching point (candidates per agent where crossed).
         joint: `aligned` pairs the agents' candidates by index (G joint actions), `cross` takes all G^N.
-        turns: `tree` branches at every turn, `independent` at the first only.
+        turns: `tree` branches at every turn, `independent` at the first only, `best` at every turn from the sibling
+            with the largest team reward, where the others end (AT-GRPO, arXiv 2510.11062).
         stop_above: siblings whose mean team reward exceeds this end there; None never stops early.
     """
 
     group_size: int = 1
     joint: Literal["aligned", "cross"] = "aligned"
-    turns: Literal["tree", "independent"] = "tree"
+    turns: Literal["tree", "independent", "best"] = "tree"
     stop_above: float | None = None
 
 
@@ -122,11 +123,11 @@ def rollout(
     done: list[_Branch] = []
     with ThreadPoolExecutor(max_workers=workers) as pool:
         while live:
-            width = plan.group_size if plan.turns == "tree" or not live[0].turns else 1
+            width = 1 if plan.turns == "independent" and live[0].turns else plan.group_size
             spoken = _speak(live, team, sampling, width, seed)
             joints = [joint for b, words in zip(live, spoken, strict=True) for joint in _widen(b, words, plan, width)]
             stepped = list(pool.map(_step, joints) if workers > 1 else map(_step, joints))
-            children = _stop_early(stepped, plan.stop_above)
+            children = _stop_early(_outdo(stepped) if plan.turns == "best" else stepped, plan.stop_above)
             done += [branch for branch in children if branch.stop]
             live = [branch for branch in children if not branch.stop]
     names = {agent: policy.name for agent, policy in team.items()}
@@ -197,7 +198,7 @@ def _widen(branch: _Branch, words: Mapping[str, list[Utterance]], plan: Plan, wi
         env = branch.env if number == len(combinations) - 1 else branch.env.fork()
         label = ".".join(map(str, picked if plan.joint == "cross" else picked[:1])) or "0"
         lane = number if first else branch.lane
-        if plan.turns == "tree":
+        if plan.turns != "independent":
             group, choice = branch.node, picked
         else:  # after the first turn a branch has one candidate, told from its siblings' by its lane
             group, choice = f"{branch.root}@{len(branch.turns)}", picked if first else (branch.lane,) * len(agents)
@@ -242,6 +243,17 @@ def _step(joint: _Joint) -> _Branch:
         turns=(*branch.turns, turn),
         stop=stop,
     )
+
+
+def _outdo(branches: list[_Branch]) -> list[_Branch]:
+    """End all siblings but the first of those with the largest team reward this turn."""
+    best: dict[str, _Branch] = {}
+    for branch in branches:
+        leader = best.setdefault(branch.turns[-1].group, branch)
+        if branch.turns[-1].team_reward > leader.turns[-1].team_reward:
+            best[branch.turns[-1].group] = branch
+    kept = {branch.node for branch in best.values()}
+    return [branch if branch.node in kept else replace(branch, stop=branch.stop or "outdone") for branch in branches]
 
 
 def _stop_early(branches: list[_Branch], above: float | None) -> list[_Branch]:

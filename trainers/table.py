@@ -18,6 +18,7 @@ from palaver.trainers.algorithm import Algorithm
 from palaver.trainers.baselines import normalize
 from palaver.trainers.config import AlgorithmConfig
 from palaver.trainers.credit import row_returns, tree_returns
+from palaver.trainers.values import lambda_returns, whiten
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Table:
         step_turn: (J,).
         member_row: (M,) row of each membership.
         member_step: (M,) joint step of each membership.
+        steps: (J) the joint steps themselves.
         returns: (R,) filled by `fill`.
         advantage: (R,) filled by `fill`.
     """
@@ -51,6 +53,7 @@ class Table:
     step_turn: Tensor
     member_row: Tensor
     member_step: Tensor
+    steps: tuple[Turn, ...]
     returns: Tensor
     advantage: Tensor
 
@@ -106,15 +109,56 @@ def tabulate(episodes: Sequence[Episode]) -> Table:
         reward=torch.tensor([[t.rewards.get(a, 0.0) for a in agents] for t in turns], dtype=torch.float64),
         parent=torch.tensor([steps[t.parent] if t.parent else -1 for t in turns]),
         step_turn=torch.tensor([t.index for t in turns]),
-        member_row=member[0], member_step=member[1], returns=unfilled, advantage=unfilled,
+        member_row=member[0], member_step=member[1], steps=tuple(turns), returns=unfilled, advantage=unfilled,
     )  # fmt: skip
 
 
-def fill(table: Table, row: Algorithm, config: AlgorithmConfig) -> Table:
-    """Returns and advantages of every row: credit, then returns over turns, then baseline, then scale."""
-    answerable = row.credit(table.reward)
-    joint = tree_returns(answerable, table.parent, table.step_turn, config.discount)
+def fill(
+    table: Table, row: Algorithm, config: AlgorithmConfig, value: Tensor | None = None, cost: Tensor | None = None
+) -> Table:
+    """Returns and advantages of every row: credit, then returns over turns, then baseline, then scale.
+
+    Args:
+        table: of a rollout.
+        row: the algorithm.
+        config: its settings.
+        value: (R,) what a critic expects; needed where the algorithm has one.
+        cost: (R,) what each utterance pays before the returns, as a penalty.
+    """
+    group = table.group if config.group_by == "prompt" else task_groups(table)
+    joint = joint_returns(table, row, config, value, cost)
     returns = row_returns(joint, table.member_step, table.member_row, table.agent)
-    advantage = row.baseline(returns, table.group)
-    scaled = normalize(advantage, returns, table.group, config.normalize, config.std)
-    return replace(table, returns=returns, advantage=scaled)
+    advantage = row.baseline(returns, group if value is None else value)
+    if config.normalize == "whiten":
+        scaled = whiten(advantage, table.agent)
+    else:
+        scaled = normalize(advantage, returns, group, config.normalize, config.std)
+    return replace(table, returns=returns, advantage=scaled, group=group)
+
+
+def joint_returns(
+    table: Table, row: Algorithm, config: AlgorithmConfig, value: Tensor | None, cost: Tensor | None
+) -> Tensor:
+    """(J, N) the return of each joint step for each agent; with values of a critic its lambda-return."""
+    answerable = row.credit(table.reward)
+    if cost is not None:
+        answerable = answerable - by_step(table, cost).nan_to_num()
+    if value is None or row.critic == "agent":
+        return tree_returns(answerable, table.parent, table.step_turn, config.discount)
+    known = by_step(table, value)
+    return lambda_returns(answerable, known, table.parent, table.step_turn, config.discount, config.gae_lambda)
+
+
+def by_step(table: Table, value: Tensor) -> Tensor:
+    """(J, N) the number that each row (R,) carries, at its joint steps; NaN where an agent said nothing."""
+    found = torch.full_like(table.reward, torch.nan)
+    found[table.member_step, table.agent[table.member_row]] = value.to(found)[table.member_row]
+    return found
+
+
+def task_groups(table: Table) -> Tensor:
+    """(R,) equal for all that an agent said to one task, at whichever turn. Dr. MAS (arXiv 2602.08847), section 4."""
+    roots = [table.steps[int(step)].node.partition("/")[0] for step in table.member_step]
+    named = {int(row): (root, int(table.agent[row])) for row, root in zip(table.member_row, roots, strict=True)}
+    numbers: dict[tuple[str, int], int] = {}
+    return torch.tensor([numbers.setdefault(named[row], len(numbers)) for row in range(len(table))])

@@ -34,6 +34,7 @@ from palaver.trainers.memory import GIB, estimate, most_rows
 from palaver.trainers.policy_gradient import Clock, Loop
 from palaver.trainers.rollout import text_env
 from palaver.trainers.sinks import Sinks, check_sinks, read_metrics
+from palaver.trainers.study import Study
 from palaver.trainers.team import model_options, refuse_tiny, trainable_team
 from palaver.trainers.world import World
 
@@ -130,6 +131,9 @@ def _start(
     team = trainable_team(config, spec, env.possible_agents, world.device, weights)
     longest = longest_prompt(config, env, eval_env, team)
     learners = _learners(config, team, world, start)
+    study = Study(row, config, learners, world)
+    if start:
+        study.load_state_dict(checkpoint.load_study(start))
     rows = most_rows(config, len(learners[0].agents), len(team), spec.turns)
     _announce(config, row, team, learners, longest, rows, console, world)
     learners[0].probe(longest, config.policy.max_tokens, rows)
@@ -140,12 +144,12 @@ def _start(
             replace_text(folder / CONFIG, dump(config))
         if launch is not None:
             replace_text(folder / LAUNCH, json.dumps(launch) + "\n")
-    return _run(config, row, env, eval_env, team, learners, world, folder, done, console)
+    return _run(config, env, eval_env, team, study, world, folder, done, console)
 
 
 def _run(
-    config: RunConfig, row: Algorithm, env: TextEnv, eval_env: TextEnv, team: Mapping[str, LLMPolicy],
-    learners: list[Learner], world: World, folder: Path, done: int, console: Console,
+    config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Mapping[str, LLMPolicy], study: Study, world: World,
+    folder: Path, done: int, console: Console,
 ) -> Path:  # fmt: skip
     sinks = Sinks(folder, config, done) if world.is_main else None
     last = read_metrics(folder / METRICS)[-1:]
@@ -153,7 +157,7 @@ def _run(
     status = "failed"
     try:
         with _bar(config, done, console, shown=world.is_main) as report, _patient() as interrupted:
-            loop = Loop(config, row, env, eval_env, team, learners, world, sinks, folder, clock, report, interrupted)
+            loop = Loop(config, env, eval_env, team, study, world, sinks, folder, clock, report, interrupted)
             if sinks:
                 _status(folder, "running", done)
             done = loop.run(done)

@@ -28,6 +28,7 @@ from palaver.trainers.algorithm import algorithm
 from palaver.trainers.config import RunConfig, parse
 from palaver.trainers.learner import Learner
 from palaver.trainers.policy_gradient import Clock, Loop
+from palaver.trainers.study import Study
 from palaver.trainers.world import World
 
 SEED = 7
@@ -73,7 +74,7 @@ def measure(order: Order) -> dict[str, Any]:
     watch = Stopwatch(order.device)
     for policy in loop.team.values():
         watch.wrap(policy, "act", "generate")
-    for learner in loop.learners:
+    for learner in loop.study.learners:
         watch.wrap(learner, "update", "update")
     step = watch.timed(loop.step, "step")
     lines = [step(number) for number in range(WARMUP + 1, WARMUP + order.steps + 1)]
@@ -94,10 +95,8 @@ def build(chosen: Setting, order: Order) -> Loop:
     learners = [Learner(policy, [agent], config, world) for agent, policy in team.items()]
     clock = Clock(0.0, 0.0)
     clock.start()
-    return Loop(
-        config, algorithm(config.algorithm.name), env, env, team, learners, world, None, Path(), clock,
-        lambda *_: None, lambda: False,
-    )  # fmt: skip
+    study = Study(algorithm(config.algorithm.name), config, learners, world)
+    return Loop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
 
 
 def _config(chosen: Setting, order: Order) -> RunConfig:
@@ -117,7 +116,7 @@ def _memory(loop: Loop, order: Order) -> int | None:
     watch = Watch(order.device)
     if not watch.possible:
         return None
-    for learner in loop.learners:
+    for learner in loop.study.learners:
         _watch(learner, watch)
     for step in range(1, order.steps + 1):
         loop.step(step)
@@ -156,7 +155,7 @@ def _result(
         "tokens": sampled * answers,
         "trained": trained / (GROUP * order.prompts),
         "tokens_per_s": sampled * answers / (watch.wall["step"] / prompts),
-        "parameters": sum(p.numel() for p in loop.learners[0].model.parameters()),
+        "parameters": sum(p.numel() for p in loop.study.learners[0].model.parameters()),
     }
 
 

@@ -85,7 +85,7 @@ def _run(job: folders.Job) -> str:
     """Train, then report, on the main process; the trainer's own last word, as `done` or `interrupted`."""
     from palaver.benchmarks.runs import read
     from palaver.trainers import train as trainer
-    from palaver.trainers.learner import NumericalError
+    from palaver.trainers.faults import NumericalError
 
     main = folders.is_main_process()
     if main:

@@ -66,6 +66,8 @@ def test_no_normalisation_makes_two_estimators_one(how, kind, group):
     advantages = {}
     for name in ROWS:
         row = algorithm(name)
+        if row.critic != "none":
+            continue
         advantages[name] = normalize(row.baseline(RETURNS, group), RETURNS, group, how, kind)
     for one, other in itertools.combinations(advantages, 2):
         assert not torch.allclose(advantages[one], advantages[other], atol=1e-3), (one, other)

@@ -13,7 +13,8 @@ from palaver.agents.llm.options import ModelOptions
 from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import Message, Request, Sampling
 from palaver.trainers.config import AlgorithmConfig, KLConfig, OptimConfig, RunConfig, TrainConfig
-from palaver.trainers.learner import Learner, NumericalError, micro_batches
+from palaver.trainers.faults import NumericalError
+from palaver.trainers.learner import Learner, Work, micro_batches
 from palaver.trainers.losses import reinforce
 from palaver.trainers.magrpo import MAGRPO
 from palaver.trainers.memory import most_rows
@@ -63,9 +64,16 @@ class Spy(torch.optim.SGD):
         self.seen = [None if p.grad is None else p.grad.clone() for p in self.param_groups[0]["params"]]
 
 
+def learn(learner: Learner, table: Table, step: int):
+    """One update on the learner's rows, with the log-probs of its reference where it has one."""
+    rows = table.rows_of(learner.agents)
+    reference = learner.log_probs(learner.reference, table, rows) if learner.reference is not None else {}
+    return learner.update(Work(table, rows, reinforce, step, reference=reference))
+
+
 def update_with_spy(learner: Learner, table: Table) -> dict[str, torch.Tensor]:
     learner.optimizer = Spy(learner.model.parameters(), lr=0.0)
-    learner.update(table, reinforce, 1)
+    learn(learner, table, 1)
     return dict(zip((n for n, _ in learner.model.named_parameters()), learner.optimizer.seen, strict=True))
 
 
@@ -128,15 +136,15 @@ def test_micro_batches_hold_every_row_once_and_keep_prompts_together():
 
 def test_log_probs_of_the_table_are_those_of_sampling():
     team = {"a": policy(0), "b": policy(1)}
-    stats = Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")).update(sampled(team), reinforce, 1)
+    stats = learn(Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")), sampled(team), 1)
     assert 0 < stats.drift < 1e-5
 
 
 def test_stale_rows_show_as_drift():
     team = {"a": policy(0), "b": policy(1)}
     learner, table = Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")), sampled(team)
-    learner.update(table, reinforce, 1)
-    assert learner.update(table, reinforce, 2).drift > 1e-3
+    learn(learner, table, 1)
+    assert learn(learner, table, 2).drift > 1e-3
 
 
 def test_rows_that_pay_nothing_are_skipped_but_counted():
@@ -151,7 +159,7 @@ def test_rows_that_pay_nothing_are_skipped_but_counted():
     expected = plain_gradient(team["a"].model, table, rows[:1], lambda u: 1 / len(rows))
     for name, value in expected.items():
         assert torch.allclose(got[name], value, atol=1e-6, rtol=1e-4), name
-    stats = learner.update(replace(table, advantage=torch.zeros_like(silent)), reinforce, 2)
+    stats = learn(learner, replace(table, advantage=torch.zeros_like(silent)), 2)
     assert stats.rows == 0
     assert team["a"].version == 1, "nothing to learn, no step"
 
@@ -161,11 +169,11 @@ def test_the_reference_pulls_towards_the_start_and_is_zero_there():
     team = {"a": policy(0), "b": policy(1)}
     learner = Learner(team["a"], ["a"], config, World("cpu", "fp32"))
     table = sampled(team)
-    first = learner.update(table, reinforce, 1)
+    first = learn(learner, table, 1)
     assert abs(first.kl) < 1e-6
     still = replace(table, advantage=torch.zeros_like(table.advantage))
-    drifted = learner.update(still, reinforce, 2)
-    later = [learner.update(still, reinforce, step) for step in range(3, 9)][-1]
+    drifted = learn(learner, still, 2)
+    later = [learn(learner, still, step) for step in range(3, 9)][-1]
     assert drifted.kl > 1e-4
     assert later.kl < drifted.kl
 
@@ -178,7 +186,7 @@ def test_not_finite_stops_before_the_step_and_names_the_rows():
     broken[rows[2]] = torch.inf
     before = copy.deepcopy(team["a"].model.state_dict())
     with pytest.raises(NumericalError) as caught:
-        Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")).update(replace(table, advantage=broken), reinforce, 1)
+        learn(Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")), replace(table, advantage=broken), 1)
     assert rows[2] in caught.value.rows
     assert all(torch.equal(before[k], v) for k, v in team["a"].model.state_dict().items())
 
@@ -190,7 +198,7 @@ def test_bf16_keeps_fp32_master_weights_that_small_steps_move():
     world = World("cpu", "bf16")
     learner = Learner(team["a"], ["a"], config, world)
     before = {n: p.detach().clone() for n, p in team["a"].model.named_parameters()}
-    learner.update(sampled(team), reinforce, 1)
+    learn(learner, sampled(team), 1)
     moved = total = 0
     for name, p in team["a"].model.named_parameters():
         assert p.dtype == torch.float32
@@ -234,10 +242,10 @@ def test_a_fault_on_another_process_stops_this_one_before_its_step(monkeypatch):
     learner = Learner(who, SEATS, CONFIG, world)
     table = sampled(dict.fromkeys(SEATS, who))
     before = [p.clone() for p in learner.model.parameters()]
-    totals = iter([lambda *n: list(n), lambda fault, *n: [fault + 1.0, *n]])
-    monkeypatch.setattr(world, "total", lambda *n: next(totals)(*n))
+    totals = iter([0.0, 0.0, 1.0])  # rows that pay, rows and tokens of the step, faults
+    monkeypatch.setattr(world, "total", lambda *n: [n[0] + next(totals), *n[1:]])
     with pytest.raises(NumericalError, match="another process") as caught:
-        learner.update(table, reinforce, 1)
+        learn(learner, table, 1)
     assert caught.value.rows == []
     assert all(torch.equal(a, b) for a, b in zip(before, learner.model.parameters(), strict=True))
 

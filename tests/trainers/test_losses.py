@@ -8,12 +8,13 @@ import torch
 
 from palaver.trainers.config import OptimConfig
 from palaver.trainers.learner import learning_rate
-from palaver.trainers.losses import kl_k2, kl_k3, reinforce, token_weights
+from palaver.trainers.losses import Said, kl_k2, kl_k3, reinforce, token_weights
 
 
 def test_reinforce():
     logp = torch.tensor([[-1.0, -2.0], [-3.0, 0.0]])
-    assert reinforce(logp, torch.tensor([2.0, -1.0])).tolist() == [[2.0, 4.0], [-3.0, 0.0]]
+    advantage = torch.tensor([[2.0, 2.0], [-1.0, -1.0]])
+    assert reinforce(logp, Said(advantage, logp, torch.ones(2, 2) > 0)).tolist() == [[2.0, 4.0], [-3.0, 0.0]]
 
 
 def test_kl_k3_is_zero_at_equality_and_positive_elsewhere():
@@ -50,9 +51,10 @@ def test_gradients_of_the_estimators_on_a_small_softmax():
 
 
 def test_token_weights():
-    assert token_weights([1, 3], "sum", rows=4, tokens=10) == [0.25, 0.25]
-    assert token_weights([1, 4], "mean", rows=4, tokens=10) == [0.25, 0.0625]
-    assert token_weights([1, 4], "token", rows=4, tokens=10) == [0.1, 0.1]
+    assert token_weights([1, 3], "sum", rows=4, tokens=10, longest=5) == [0.25, 0.25]
+    assert token_weights([1, 4], "mean", rows=4, tokens=10, longest=5) == [0.25, 0.0625]
+    assert token_weights([1, 4], "token", rows=4, tokens=10, longest=5) == [0.1, 0.1]
+    assert token_weights([1, 4], "fixed", rows=4, tokens=10, longest=5) == [0.05, 0.05]
 
 
 def test_schedules():

@@ -1,0 +1,225 @@
+"""Critics: a language model's trunk and one linear output, read at the last token of a conversation.
+
+`own` critics read what their agent has heard; a `joint` critic reads what all have heard and said, labelled by agent.
+Neither the vocabulary's head nor more than one hidden state a conversation is computed.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from palaver.agents.llm.packing import padded
+from palaver.agents.llm.policy import LLMPolicy
+from palaver.core import Message, stable_seed
+from palaver.trainers.config import RunConfig
+from palaver.trainers.faults import NumericalError
+from palaver.trainers.table import Table
+from palaver.trainers.values import ValueNorm, value_loss
+from palaver.trainers.world import World
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What a critic learns from: n conversations, each with its target and the value it was given before.
+
+    Attributes:
+        ids: n token sequences; equal ones are computed once.
+        target: (n,) in returns.
+        old: (n,) in returns.
+    """
+
+    ids: Sequence[Ids]
+    target: Tensor
+    old: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class CriticStats:
+    """What a critic's update did.
+
+    Attributes:
+        loss: mean over samples, of normalised values where they are normalised.
+        grad_norm: before clipping, 0 where the trunk is shared.
+        explained: 1 - variance of (target - value) / variance of target, before the update; nan for equal targets.
+    """
+
+    loss: float
+    grad_norm: float
+    explained: float
+
+
+class Critic:
+    """V(conversation).
+
+    Args:
+        body: whose trunk is copied, or shared if `critic.model` says so; its tokenizer reads the conversations.
+        name: in checkpoints and errors.
+        config: of the run.
+        world: device and processes.
+    """
+
+    def __init__(self, body: LLMPolicy, name: str, config: RunConfig, world: World) -> None:
+        self.body, self.name, self.config, self.world = body, name, config.critic, world
+        self.seed, self.micro_tokens = config.seed, config.train.micro_tokens
+        inner: Any = body.model.base_model
+        self.shared = config.critic.model == "shared"
+        self.trunk: Any = inner if self.shared else copy.deepcopy(inner)
+        width = body.model.config.get_text_config().hidden_size
+        first = next(inner.parameters())
+        self.head = nn.Linear(width, 1, device=first.device, dtype=torch.float32)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.norm = ValueNorm(config.critic.beta) if config.critic.normalize else None
+        self.max_grad_norm = config.optim.max_grad_norm
+        self.optimizer = torch.optim.AdamW(
+            self.head.parameters() if self.shared else [*self.trunk.parameters(), *self.head.parameters()],
+            lr=config.critic.lr, betas=config.optim.betas, weight_decay=config.optim.weight_decay,
+        )  # fmt: skip
+
+    def values(self, ids: Sequence[Ids]) -> Tensor:
+        """(n,) float64 values in returns, without gradient; equal conversations are computed once."""
+        unique = list(dict.fromkeys(ids))
+        found: dict[Ids, float] = {}
+        with torch.no_grad():
+            for batch in self._batches(unique):
+                found |= zip(batch, self._forward(batch).double().tolist(), strict=True)
+        values = torch.tensor([found[each] for each in ids], dtype=torch.float64)
+        return self.norm.denormalize(values) if self.norm else values
+
+    def update(self, samples: Samples, step: int) -> CriticStats:
+        """Epochs of minibatches over the samples, each one optimiser step.
+
+        Raises:
+            NumericalError: the loss or its gradient is not finite; the weights are as before that minibatch.
+        """
+        explained = _explained(samples.target, samples.old)
+        self.take_in(samples)
+        losses, norm = [], 0.0
+        for epoch in range(self.config.epochs):
+            generator = torch.Generator().manual_seed(stable_seed(self.seed, self.name, step, epoch))
+            order = torch.randperm(len(samples.ids), generator=generator)
+            for part in order.tensor_split(min(self.config.minibatches, max(1, len(order)))):
+                losses.append(self.backward(_pick(samples, part.tolist()), len(part)))
+                norm = self.step()
+        return CriticStats(sum(losses) / max(1, len(losses)), norm, explained)
+
+    def take_in(self, samples: Samples) -> None:
+        """Move the normalisation of targets, once for a batch of rollouts."""
+        if self.norm:
+            sums = float(samples.target.sum()), float(samples.target.square().sum()), float(len(samples.ids))
+            self.norm.update(*self.world.total(*sums))
+
+    def backward(self, samples: Samples, count: int) -> float:
+        """Add the gradient of the mean loss over `count` samples, of which these are this process's; that mean.
+
+        Raises:
+            NumericalError: the loss is not finite, on any process.
+        """
+        target, old = (part.float().to(self.head.weight.device) for part in (samples.target, samples.old))
+        if self.norm:
+            target, old = self.norm.normalize(target), self.norm.normalize(old)
+        places: dict[Ids, list[int]] = {}
+        for place, ids in enumerate(samples.ids):
+            places.setdefault(ids, []).append(place)
+        total_count = max(1.0, self.world.total(float(count))[0])
+        scale, loss = (1.0 if not self.shared else self.config.coef) / total_count, 0.0
+        for batch in self._batches(list(places)):
+            value = self._forward(batch)
+            row = [number for number, ids in enumerate(batch) for _ in places[ids]]
+            each = [place for ids in batch for place in places[ids]]
+            cost = value_loss(value[row], target[each], old[each], self.config.clip, self.config.huber).sum()
+            self.world.accelerator.backward(cost * scale)
+            loss += float(cost)
+        faults, summed = self.world.total(float(not math.isfinite(loss)), loss)
+        if faults:
+            self.optimizer.zero_grad(set_to_none=True)
+            raise NumericalError(f"the loss of the critic {self.name!r} is not finite", [])
+        return summed / total_count
+
+    def step(self) -> float:
+        """One optimiser step; the gradient's norm before clipping."""
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.world.sum_gradients(parameters)
+        limit = self.max_grad_norm if self.max_grad_norm > 0 else math.inf
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit))
+        if not math.isfinite(norm):
+            self.optimizer.zero_grad(set_to_none=True)
+            raise NumericalError(f"the gradient of the critic {self.name!r} is not finite", [])
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return norm
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, optimiser and normalisation."""
+        return {
+            "head": self.head.state_dict(),
+            "trunk": {} if self.shared else self.trunk.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "norm": [self.norm.m, self.norm.q, self.norm.d] if self.norm else [],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.head.load_state_dict(state["head"])
+        if not self.shared:
+            self.trunk.load_state_dict(state["trunk"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.norm:
+            self.norm.m, self.norm.q, self.norm.d = state["norm"]
+
+    def _forward(self, batch: Sequence[Ids]) -> Tensor:
+        """(n,) as the critic predicts them; causal attention never looks at the padding on the right."""
+        device = self.head.weight.device
+        ids = torch.from_numpy(padded(batch)).to(device)
+        last = torch.tensor([len(each) - 1 for each in batch], device=device)
+        with self.world.autocast():
+            hidden = self.trunk(input_ids=ids, use_cache=False)[0]
+        values: Tensor = self.head(hidden[torch.arange(len(batch), device=device), last].float())[:, 0]
+        return values
+
+    def _batches(self, ids: list[Ids]) -> list[list[Ids]]:
+        """Long conversations first, at most `train.micro_tokens` padded tokens each (or one conversation)."""
+        found: list[list[Ids]] = []
+        for each in sorted(ids, key=lambda ids: (-len(ids), ids)):
+            if not found or len(found[-1][0]) * (len(found[-1]) + 1) > self.micro_tokens:
+                found.append([])
+            found[-1].append(each)
+        return found
+
+
+def joint_text(table: Table, step: int) -> str:
+    """What all agents had heard and said when joint step `step` was decided, in order, each part under its label."""
+    path = [step]
+    while (above := int(table.parent[path[-1]])) >= 0:
+        path.append(above)
+    parts = []
+    for number in reversed(path):
+        turn = table.steps[number]
+        parts += [f"[{agent} reads]\n{text}" for agent, text in turn.observations.items() if text]
+        if number != step:
+            parts += [f"[{agent} says]\n{said.text}" for agent, said in turn.utterances.items()]
+    return "\n\n".join(parts)
+
+
+def joint_ids(table: Table, body: LLMPolicy) -> list[Ids]:
+    """The joint conversation of every joint step (J), as `body` reads it."""
+    return [tuple(body.render((Message("user", joint_text(table, step)),))) for step in range(len(table.steps))]
+
+
+def _pick(samples: Samples, places: list[int]) -> Samples:
+    return Samples([samples.ids[place] for place in places], samples.target[places], samples.old[places])
+
+
+def _explained(target: Tensor, value: Tensor) -> float:
+    if len(target) < 2 or float(target.var()) < 1e-12:
+        return math.nan
+    return 1.0 - float((target - value).var() / target.var())

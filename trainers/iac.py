@@ -1,0 +1,18 @@
+"""IAC: independent actor-critic. CoMLRL (arXiv 2508.04652, section 5) after Foerster et al., arXiv 1705.08926.
+
+    A_i = G_i - V_i(h_i)        L_i = -E[ A_i sum_t log pi_i(a_t | h_i, a_<t) ]        G: TD(0), r + discount V_i(h')
+
+Every agent has a critic that reads what the agent has heard. One update a rollout, no ratio. What differs from MAAC is
+what the critic reads; from IPPO, that samples are used once.
+"""
+
+from __future__ import annotations
+
+from palaver.trainers.algorithm import Algorithm
+from palaver.trainers.baselines import minus_value
+from palaver.trainers.credit import team
+from palaver.trainers.losses import reinforce
+
+IAC = Algorithm(
+    "iac", "arXiv 1705.08926", credit=team, baseline=minus_value, loss=reinforce, critic="own", needs_group=False
+)

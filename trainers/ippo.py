@@ -1,0 +1,18 @@
+"""IPPO: independent proximal policy optimisation. de Witt et al., arXiv 2011.09533.
+
+    L_i = -E[ min(rho A_i, clip(rho, 1 - eps, 1 + eps) A_i) ]        A_i: GAE over turns on V_i(h_i)
+
+Every agent has a critic of its own and knows nothing of the others. The samples of a step are used in several passes;
+the ratio rho says how far the policy has moved since.
+"""
+
+from __future__ import annotations
+
+from palaver.trainers.algorithm import Algorithm
+from palaver.trainers.baselines import minus_value
+from palaver.trainers.credit import team
+from palaver.trainers.losses import clipped
+
+IPPO = Algorithm(
+    "ippo", "arXiv 2011.09533", credit=team, baseline=minus_value, loss=clipped, critic="own", needs_group=False
+)

@@ -1,0 +1,92 @@
+"""The pull to a reference, in one definition and three places: the loss, the reward, the advantage of each token.
+
+Per token, k estimates KL(pi || pi_ref) by `kl.estimator`, clamped to [-`kl.clamp`, `kl.clamp`].
+
+    loss        L_rt <- L_rt + coef k_rt                      differentiable
+    reward      r_r  <- r_r - coef sum_t k_rt                 before returns and baseline, so that it acts over turns
+    advantage   A_rt <- A_r + coef (centre - k_rt)            after normalisation; without gradient
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from palaver.trainers.config import KLConfig
+from palaver.trainers.losses import KL
+
+
+def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> Tensor:
+    """k of every token: (R, T), 0 on padding.
+
+    Args:
+        logp: (R, T).
+        reference: (R, T), without gradient.
+        mask: (R, T) true on sampled tokens.
+        config: estimator and clamp.
+    """
+    k = KL[config.estimator](torch.where(mask, logp, 0.0), torch.where(mask, reference, 0.0))
+    return k if config.clamp is None else k.clamp(-config.clamp, config.clamp)
+
+
+def token_terms(k: Mapping[int, Tensor], part: Mapping[int, int], config: KLConfig) -> dict[int, Tensor]:
+    """coef (centre - k_t) of every token, to be added to its advantage.
+
+    The centre makes the terms of a set of tokens sum to 0, so that only drift beyond the others' is punished: all
+    tokens of the part (`agent_batch`), those of the utterance (`sequence`), the part's others (`leave_one_out`, whose
+    mean gradient is exactly that of the divergence; a centre that holds its own token shrinks it by 1 - 1/n), or none.
+    Computed over the whole rollout, before minibatches: OpenPipe ART, which this follows, does it within each packed
+    batch, so that packing decides what is punished.
+
+    Args:
+        k: row -> (T,).
+        part: row -> its agent, as a number; centres are taken within.
+        config: coefficient and centring.
+    """
+    total: dict[int, float] = {}
+    count: dict[int, int] = {}
+    for row, values in k.items():
+        total[part[row]] = total.get(part[row], 0.0) + float(values.sum())
+        count[part[row]] = count.get(part[row], 0) + len(values)
+
+    def term(row: int, values: Tensor) -> Tensor:
+        everything, n = total[part[row]], count[part[row]]
+        if config.centre == "none":
+            return -values
+        if config.centre == "sequence":
+            return values.mean() - values
+        if config.centre == "leave_one_out":
+            return (everything - values) / max(1, n - 1) - values
+        return everything / n - values
+
+    return {row: config.coef * term(row, values) for row, values in k.items()}
+
+
+def describe(
+    k: Mapping[int, Tensor], k3: Mapping[int, Tensor], advantage: Tensor, clamp: float | None
+) -> dict[str, float]:
+    """What the penalty looks like over some rows: means, the largest, the share at the clamp, and how the mean of a row
+    goes with its advantage.
+
+    Args:
+        k: row -> (T,) log pi - log pi_ref.
+        k3: row -> (T,) by estimator k3.
+        advantage: (R,) from the reward.
+        clamp: of the penalty.
+    """
+    if not k:
+        return {}
+    tokens, third = torch.cat(list(k.values())).double(), torch.cat(list(k3.values())).double()
+    means = torch.stack([values.double().mean() for values in k.values()])
+    paid = advantage[list(k)].double()
+    both = torch.stack([means, paid.to(means)])
+    steady = len(k) < 2 or float(both.std(dim=1).min()) < 1e-12
+    return {
+        "k1": float(tokens.mean()),
+        "k3": float(third.mean()),
+        "k1_max": float(tokens.abs().max()),
+        "k1_clamped": float((tokens.abs() >= clamp).double().mean()) if clamp is not None else 0.0,
+        "k1_with_advantage": 0.0 if steady else float(torch.corrcoef(both)[0, 1]),
+    }

@@ -1,0 +1,233 @@
+"""From a table of utterances to new weights: what was to be expected, who is answerable, who learns in which order.
+
+`judge` fills the table with returns and advantages; `learn` updates policies and critics. It reads the algorithm's row
+and knows no algorithm by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from palaver.core import stable_seed
+from palaver.trainers import kl
+from palaver.trainers.algorithm import Algorithm
+from palaver.trainers.config import RunConfig
+from palaver.trainers.critic import Critic, CriticStats, Ids, Samples, joint_ids
+from palaver.trainers.learner import Learner, Stats, Work
+from palaver.trainers.losses import kl_k3
+from palaver.trainers.moving import Moving
+from palaver.trainers.table import Table, by_step, fill, joint_returns
+from palaver.trainers.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A step's table with all that learning needs to know of it.
+
+    Attributes:
+        table: with returns and advantages.
+        value: (R,) what the critics expected; None without.
+        joint: the joint conversations (J) where a joint critic read them.
+        reference: row -> (T,) log-probs under the reference; empty without.
+        k: row -> (T,) log pi - log pi_ref; empty without a reference.
+        cost: (R,) what was taken from the rewards for the pull to the reference; None if nothing.
+    """
+
+    table: Table
+    value: Tensor | None = None
+    joint: Sequence[Ids] = ()
+    reference: Mapping[int, Tensor] = field(default_factory=dict)
+    k: Mapping[int, Tensor] = field(default_factory=dict)
+    cost: Tensor | None = None
+
+
+class Study:
+    """What a run learns with.
+
+    Args:
+        algorithm: the row of choices.
+        config: of the run.
+        learners: one per distinct policy.
+        world: device and processes.
+    """
+
+    def __init__(self, algorithm: Algorithm, config: RunConfig, learners: Sequence[Learner], world: World) -> None:
+        self.algorithm, self.config, self.learners, self.world = algorithm, config, list(learners), world
+        self.critics: dict[str, Critic] = {}
+        self.moving: Moving | None = None
+        if algorithm.critic == "own":
+            self.critics = {
+                each.policy.name: Critic(each.policy, each.policy.name, config, world) for each in self.learners
+            }
+        elif algorithm.critic == "joint":
+            self.critics = {"joint": Critic(self.learners[0].policy, "joint", config, world)}
+        elif algorithm.critic == "agent":
+            self.moving = Moving(config.algorithm.decay)
+
+    def judge(self, table: Table) -> Judged:
+        """Fill the table with returns and advantages."""
+        config = self.config
+        joint = joint_ids(table, self.critics["joint"].body) if "joint" in self.critics else []
+        value = self._expect(table, joint)
+        reference: dict[int, Tensor] = {}
+        k: dict[int, Tensor] = {}
+        cost = None
+        if config.kl.coef > 0:
+            for learner in self.learners:
+                rows = table.rows_of(learner.agents)
+                reference |= learner.log_probs(learner.reference, table, rows)
+                now = (
+                    learner.log_probs(learner.model, table, rows)
+                    if config.kl.source == "learner"
+                    else sampled(table, rows)
+                )
+                k |= {row: now[row].to(reference[row]) - reference[row] for row in rows}
+            if config.kl.place == "reward":
+                paid = [float(self._penalty(k[row]).sum()) for row in range(len(table))]
+                cost = config.kl.coef * torch.tensor(paid, dtype=torch.float64)
+        filled = fill(table, self.algorithm, config.algorithm, value, cost)
+        return Judged(filled, value, joint, reference, k, cost)
+
+    def learn(self, judged: Judged, step: int) -> dict[str, Any]:
+        """Update every policy, then every critic; what they did, by name.
+
+        Raises:
+            NumericalError: a loss or gradient is not finite.
+        """
+        table = judged.table
+        extra = self._extra(judged)
+        ahead = torch.zeros(len(table.steps), dtype=torch.float64)  # log of how much likelier joint steps have become
+        shown: dict[str, Any] = {}
+        for learner in self._order(step):
+            rows = table.rows_of(learner.agents)
+            critic = self.critics.get(learner.policy.name)
+            shared = critic if critic is not None and critic.shared else None
+            if shared is not None:
+                shared.take_in(self._own(judged, rows))
+            work = Work(
+                table, rows, self.algorithm.loss, step,
+                factor=self._factor(table, ahead), extra=extra, reference=judged.reference,
+                also=None if shared is None else self._beside(shared, judged),
+            )  # fmt: skip
+            stats = learner.update(work)
+            shown |= self._shown(learner, stats, judged, rows)
+            if self.algorithm.order == "sequence":
+                ahead = ahead + self._moved(learner, table, rows)
+        for name, critic in self.critics.items():
+            if not critic.shared:
+                shown |= _named(f"critic/{name}", critic.update(self._samples(name, judged), step))
+        if self.moving is not None:
+            self.moving.update(table, self.world)
+        return shown
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything beside the policies and their optimisers that the next step depends on."""
+        critics = {name: critic.state_dict() for name, critic in self.critics.items()}
+        return {"critics": critics, "moving": self.moving.means if self.moving else {}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        for name, critic in self.critics.items():
+            critic.load_state_dict(state["critics"][name])
+        if self.moving is not None:
+            self.moving.means = dict(state["moving"])
+
+    def _expect(self, table: Table, joint: Sequence[Ids]) -> Tensor | None:
+        """(R,) what each utterance's return was expected to be, before it was said."""
+        if self.moving is not None:
+            return self.moving.values(table)
+        if not self.critics:
+            return None
+        value = torch.full((len(table),), torch.nan, dtype=torch.float64)
+        if "joint" in self.critics:
+            value[table.member_row] = self.critics["joint"].values(joint)[table.member_step]
+            return value
+        for learner in self.learners:
+            rows = table.rows_of(learner.agents)
+            value[rows] = self.critics[learner.policy.name].values([table.utterances[row].prompt_ids for row in rows])
+        return value
+
+    def _samples(self, name: str, judged: Judged) -> Samples:
+        """What a critic learns from: an own one from its policy's utterances, a joint one from each joint step once."""
+        if name != "joint":
+            (learner,) = (each for each in self.learners if each.policy.name == name)
+            return self._own(judged, judged.table.rows_of(learner.agents))
+        table, value = judged.table, judged.value
+        assert value is not None
+        target = joint_returns(table, self.algorithm, self.config.algorithm, value, judged.cost)
+        acted = ~by_step(table, value).isnan()
+        mean = torch.where(acted, target, 0.0).sum(dim=1) / acted.sum(dim=1).clamp(min=1)
+        some = acted.any(dim=1).nonzero()[:, 0].tolist()
+        old = by_step(table, value).nanmean(dim=1)
+        return Samples([judged.joint[number] for number in some], mean[some], old[some])
+
+    def _own(self, judged: Judged, rows: Sequence[int]) -> Samples:
+        table, value = judged.table, judged.value
+        assert value is not None
+        return Samples([table.utterances[row].prompt_ids for row in rows], table.returns[list(rows)], value[list(rows)])
+
+    def _beside(self, critic: Critic, judged: Judged) -> Any:
+        """Adds the value loss of some rows to the gradient of the trunk they share with the policy."""
+
+        def also(rows: Sequence[int]) -> None:
+            critic.backward(self._own(judged, rows), len(rows))
+            critic.step()
+
+        return also
+
+    def _order(self, step: int) -> list[Learner]:
+        a = self.config.algorithm
+        if self.algorithm.order == "together" or a.order == "fixed":
+            return self.learners
+        generator = torch.Generator().manual_seed(stable_seed(self.config.seed, "order of agents", step))
+        return [self.learners[place] for place in torch.randperm(len(self.learners), generator=generator).tolist()]
+
+    def _factor(self, table: Table, ahead: Tensor) -> Tensor | None:
+        """(R,) M of each utterance: the mean over its joint steps of how much likelier those have become."""
+        if self.algorithm.order == "together":
+            return None
+        clamp = self.config.algorithm.factor_clamp
+        rho = ahead.clamp(-clamp, clamp).exp()
+        total = torch.zeros(len(table), dtype=rho.dtype).index_add_(0, table.member_row, rho[table.member_step])
+        return total / torch.bincount(table.member_row, minlength=len(table))
+
+    def _moved(self, learner: Learner, table: Table, rows: Sequence[int]) -> Tensor:
+        """(J,) log of how much likelier this policy has become to play its part in each joint step."""
+        before, after = sampled(table, rows), learner.log_probs(learner.model, table, rows)
+        by_row = torch.zeros(len(table), dtype=torch.float64)
+        for row in rows:
+            apart = after[row].double().cpu() - before[row].double()
+            by_row[row] = apart.mean() if self.config.algorithm.factor == "mean" else apart.sum()
+        return torch.zeros(len(table.steps), dtype=torch.float64).index_add_(
+            0, table.member_step, by_row[table.member_row]
+        )
+
+    def _penalty(self, k: Tensor) -> Tensor:
+        mask = torch.ones_like(k, dtype=torch.bool)
+        return kl.penalty(k[None], torch.zeros_like(k)[None], mask[None], self.config.kl)[0]
+
+    def _extra(self, judged: Judged) -> dict[int, Tensor]:
+        if self.config.kl.place != "advantage" or not judged.k:
+            return {}
+        part = dict(enumerate(judged.table.agent.tolist()))
+        return kl.token_terms({row: self._penalty(k) for row, k in judged.k.items()}, part, self.config.kl)
+
+    def _shown(self, learner: Learner, stats: Stats, judged: Judged, rows: Sequence[int]) -> dict[str, Any]:
+        k = {row: judged.k[row] for row in rows if row in judged.k}
+        third = {row: kl_k3(each, torch.zeros_like(each)) for row, each in k.items()}
+        more = kl.describe(k, third, judged.table.advantage, self.config.kl.clamp)
+        return {f"{agent}/{name}": value for agent in learner.agents for name, value in (asdict(stats) | more).items()}
+
+
+def sampled(table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
+    """Row -> (T,) log-probs at sampling."""
+    return {row: torch.tensor(table.utterances[row].logprobs) for row in rows}
+
+
+def _named(prefix: str, stats: CriticStats) -> dict[str, float]:
+    return {f"{prefix}/{name}": value for name, value in asdict(stats).items()}

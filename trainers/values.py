@@ -1,0 +1,136 @@
+"""What a critic is for: returns that lean on values, and what a value pays for being wrong. Pure functions.
+
+Axes: J joint steps, N agents, n samples. A tree of continuations is a chain where every step has one child.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+def lambda_returns(
+    reward: Tensor, value: Tensor, parent: Tensor, turn: Tensor, discount: float, decay: float
+) -> Tensor:
+    """The target of each value, G_j = r_j + discount * mean over children c of ((1 - decay) V_c + decay G_c).
+
+    G - V is the generalised advantage estimate (Schulman et al., arXiv 1506.02438, equation 16) on a chain; decay 0 is
+    TD(0), decay 1 the discounted return. A leaf ends its episode and has no value behind it. Where an agent did not
+    act, V_c is what it had coming, r_c + discount * (what lies behind c), so that no decision of its own is counted.
+
+    Args:
+        reward: (J, N).
+        value: (J, N), NaN where the agent did not act.
+        parent: (J,) index of the step before, -1 at a root.
+        turn: (J,) index of the turn.
+        discount: gamma in [0, 1], per turn.
+        decay: lambda in [0, 1], per decision.
+
+    Returns:
+        (J, N); where an agent did not act, what it had coming.
+    """
+    acted = ~value.isnan()
+    target, ahead = reward.clone(), torch.where(acted, value, reward)
+    children = torch.zeros(len(reward), dtype=reward.dtype).index_add_(
+        0, parent[parent >= 0], torch.ones(int((parent >= 0).sum()), dtype=reward.dtype)
+    )
+    for depth in range(int(turn.max()) if len(turn) else 0, 0, -1):
+        here = (turn == depth).nonzero()[:, 0]
+        above = parent[here]
+        share = (discount / children[above])[:, None]
+        mixed = (1 - decay) * ahead[here] + decay * target[here]
+        target.index_add_(0, above, share * torch.where(acted[above], mixed, target[here]))
+        ahead.index_add_(0, above, torch.where(acted[above], 0.0, share * ahead[here]))
+    return target
+
+
+def value_loss(value: Tensor, target: Tensor, old: Tensor, clip: float | None, huber: float | None) -> Tensor:
+    """What each value pays: max over the value and the clipped value of half the squared error.
+
+    Schulman et al., arXiv 1707.06347, as PPO implementations clip it: V_old + clip(V - V_old, -clip, clip). With
+    `huber` the error beyond it pays linearly: d (|e| - d / 2).
+
+    Args:
+        value: (n,).
+        target: (n,).
+        old: (n,) values before the update.
+        clip: how far a value may move; None lets it.
+        huber: d, where the square ends; None is a square throughout.
+
+    Returns:
+        (n,).
+    """
+
+    def cost(error: Tensor) -> Tensor:
+        if huber is None:
+            return error.square() / 2
+        size = error.abs()
+        return torch.where(size <= huber, error.square() / 2, huber * (size - huber / 2))
+
+    free = cost(value - target)
+    if clip is None:
+        return free
+    return torch.maximum(free, cost(old + (value - old).clamp(-clip, clip) - target))
+
+
+def whiten(advantage: Tensor, part: Tensor) -> Tensor:
+    """(A - mean) / standard deviation (population) over the rows of each part; 0 where all are equal.
+
+    Unlike `baselines.normalize` it shifts: the mean of a critic's errors is no signal.
+
+    Args:
+        advantage: (R,).
+        part: (R,) equal numbers for the rows that are whitened together.
+    """
+    count = torch.bincount(part).to(advantage.dtype).clamp(min=1)
+    mean = torch.zeros_like(count).index_add_(0, part, advantage) / count
+    apart = advantage - mean[part]
+    spread = (torch.zeros_like(count).index_add_(0, part, apart.square()) / count).sqrt()[part]
+    return torch.where(spread > 1e-6, apart / spread.clamp(min=1e-6), torch.zeros_like(apart))
+
+
+@dataclass(slots=True)
+class ValueNorm:
+    """Running mean and spread of targets, free of the bias of the start; critics predict normalised targets.
+
+        m <- b m + (1 - b) mean(x)    q <- b q + (1 - b) mean(x^2)    d <- b d + (1 - b)
+        mean = m / d                  variance = max(q / d - mean^2, 0.01)
+
+    Yu et al., "The surprising effectiveness of PPO in cooperative multi-agent games", arXiv 2103.01955, after van
+    Hasselt et al., arXiv 1602.07714.
+
+    Attributes:
+        beta: how slowly it forgets.
+    """
+
+    beta: float = 0.99999
+    m: float = 0.0
+    q: float = 0.0
+    d: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """0 before the first update."""
+        return self.m / max(self.d, 1e-5)
+
+    @property
+    def std(self) -> float:
+        """1 before the first update, never below 0.1."""
+        return max(self.q / max(self.d, 1e-5) - self.mean**2, 0.01) ** 0.5 if self.d else 1.0
+
+    def update(self, total: float, squares: float, count: float) -> None:
+        """Take in `count` targets by their sum and sum of squares."""
+        if count:
+            self.m = self.beta * self.m + (1 - self.beta) * total / count
+            self.q = self.beta * self.q + (1 - self.beta) * squares / count
+            self.d = self.beta * self.d + (1 - self.beta)
+
+    def normalize(self, value: Tensor) -> Tensor:
+        """Targets as the critic sees them."""
+        return (value - self.mean) / self.std
+
+    def denormalize(self, value: Tensor) -> Tensor:
+        """The critic's answers as returns."""
+        return value * self.std + self.mean
