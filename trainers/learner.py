@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.logprob import response_logprobs
+from palaver.agents.llm.logprob import response_logprobs, response_scores
 from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import stable_seed
 from palaver.trainers.config import OptimConfig, RunConfig
@@ -28,7 +28,7 @@ class Stats:
     """What one update did.
 
     Attributes:
-        loss: the weighted sum of token losses of the last optimiser step, KL included.
+        loss: the weighted sum of token losses of the last optimiser step, KL and entropy included.
         grad_norm: of the last optimiser step, before clipping.
         kl: mean over trained tokens of the estimate that `kl.estimator` names, 0 without a reference.
         drift: largest |log-prob now - log-prob at sampling| over this process's tokens before any step; rounding only
@@ -37,6 +37,7 @@ class Stats:
         passes: over the rows.
         rows: utterances that paid anything.
         lr: of this step.
+        entropy: mean over trained tokens of that of the next token in nats, 0 where `algorithm.entropy` is 0.
     """
 
     loss: float
@@ -47,6 +48,7 @@ class Stats:
     passes: int
     rows: int
     lr: float
+    entropy: float = 0.0
 
 
 @dataclass(slots=True)
@@ -58,11 +60,13 @@ class Sums:
     moved: float = 0.0
     tokens: float = 0.0
     drift: float = 0.0
+    entropy: float = 0.0
 
     def add(self, other: Sums) -> None:
         """Sums are added; the drift is the larger one."""
         self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
-        self.tokens, self.drift = self.tokens + other.tokens, max(self.drift, other.drift)
+        self.tokens, self.entropy = self.tokens + other.tokens, self.entropy + other.entropy
+        self.drift = max(self.drift, other.drift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,10 @@ class Learner:
                 sums.add(here)
             tokens = max(1.0, sums.tokens)
             drift = stats.drift if number else sums.drift
-            stats = Stats(sums.loss, norm, sums.kl / tokens, drift, sums.moved / tokens, number + 1, count, rate)
+            stats = Stats(
+                sums.loss, norm, sums.kl / tokens, drift, sums.moved / tokens, number + 1, count, rate,
+                sums.entropy / tokens,
+            )  # fmt: skip
             if a.target_kl is not None and number and stats.moved > a.target_kl:
                 break
         return stats
@@ -201,20 +208,23 @@ class Learner:
             except NumericalError as error:
                 fault = error
                 break
-        faults, *shared = self.world.total(float(fault is not None), sums.loss, sums.kl, sums.moved, sums.tokens)
+        here = sums.loss, sums.kl, sums.moved, sums.tokens, sums.entropy
+        faults, *shared = self.world.total(float(fault is not None), *here)
         if faults:
             raise fault or NumericalError(f"the loss of {self.policy.name!r} is not finite on another process", [])
         if work.also is not None:
             work.also(rows)
-        loss, kl, moved, count = shared
-        return Sums(loss, kl, moved, count, sums.drift)
+        loss, kl, moved, count, entropy = shared
+        return Sums(loss, kl, moved, count, sums.drift, entropy)
 
     def _backward(self, work: Work, batch: Sequence[int], weights: Sequence[float]) -> Sums:
         """Add one micro-batch's gradient."""
         table, a = work.table, self.config.algorithm
         said = [table.utterances[row] for row in batch]
+        prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
         with self.world.autocast():
-            logp, mask = response_logprobs(self.model, [u.prompt_ids for u in said], [u.token_ids for u in said])
+            scores = response_scores(self.model, prompts, answers, entropy=a.entropy > 0)
+        logp, mask = scores.logprobs, scores.mask
         old = padded_rows([torch.tensor(u.logprobs) for u in said], logp)
         advantage = table.advantage[list(batch)].to(logp)[:, None].expand_as(logp)
         if work.extra:
@@ -229,6 +239,8 @@ class Learner:
             kl = penalty(logp, reference, mask, self.config.kl)
             if self.config.kl.place == "loss":
                 per_token = per_token + self.config.kl.coef * kl
+        spread = torch.zeros_like(logp) if scores.entropy is None else scores.entropy
+        per_token = per_token - a.entropy * spread
         weight = torch.tensor(weights, dtype=logp.dtype, device=logp.device)[:, None] * mask
         value = torch.where(mask, per_token * weight, 0.0).sum()
         if not bool(torch.isfinite(value)):
@@ -242,6 +254,7 @@ class Learner:
             float(approximate_kl(logp.detach(), old, mask)) * tokens,
             tokens,
             float(apart.abs().max()) if len(apart) else 0.0,
+            spread.detach()[mask].sum().item(),
         )
 
     def _step(self, rate: float, rows: Sequence[int]) -> float:

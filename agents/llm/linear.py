@@ -80,7 +80,7 @@ class _LinearLogprobs(torch.autograd.Function):
         if keep:
             kept = hidden.new_empty((n, vocabulary), dtype=compute)
             for rows in _chunks(n, vocabulary, compute):
-                logits = _logits(h[rows], w, bias, temperature, kept[rows])
+                logits = head_logits(h[rows], w, bias, temperature, kept[rows])
                 logprobs[rows] = _softmax_(logits, targets[rows])
         else:
             total, at_target = _log_sum_exp(h, w, targets, bias, temperature, wide)
@@ -108,9 +108,9 @@ class _LinearLogprobs(torch.autograd.Function):
             slope[here, targets[rows][here] - columns.start] = at_target[rows][here].to(slope.dtype)
             slope = slope.to(ctx.compute)
             if to_hidden is not None:
-                _accumulate(to_hidden[rows], slope, w[columns])
+                accumulate(to_hidden[rows], slope, w[columns])
             if to_weight is not None:
-                _accumulate(to_weight[columns], slope.t(), h[rows])
+                accumulate(to_weight[columns], slope.t(), h[rows])
             if to_bias is not None:
                 to_bias[columns] += slope.sum(0, dtype=to_bias.dtype)
         return None if to_hidden is None else to_hidden.to(hidden.dtype), to_weight, None, to_bias, None, None, None
@@ -122,14 +122,14 @@ def _probabilities(
 ) -> Iterator[tuple[slice, slice, Tensor]]:  # fmt: skip
     """Rows, columns and softmax of every part of the logits: each tile computed again, or what was kept."""
     if total is not None:
-        for rows, columns in _tiles(h, w):
+        for rows, columns in tiles(h, w):
             part = None if bias is None else bias[columns]
-            logits = _logits(h[rows], w[columns], part, temperature, None).to(total.dtype)
+            logits = head_logits(h[rows], w[columns], part, temperature, None).to(total.dtype)
             yield rows, columns, logits.sub_(total[rows, None]).exp_()
         return
     for rows in _chunks(len(h), len(w), h.dtype):
         if kept is None:
-            slope = _logits(h[rows], w, bias, temperature, None)
+            slope = head_logits(h[rows], w, bias, temperature, None)
             _softmax_(slope, targets[rows])
         else:
             slope = kept[rows]
@@ -145,9 +145,9 @@ def _log_sum_exp(
     """
     top = h.new_full((len(h),), -torch.inf, dtype=dtype)
     mass, at_target = torch.zeros_like(top), torch.zeros_like(top)
-    for rows, columns in _tiles(h, w):
+    for rows, columns in tiles(h, w):
         part = None if bias is None else bias[columns]
-        logits = _logits(h[rows], w[columns], part, temperature, None).to(dtype)
+        logits = head_logits(h[rows], w[columns], part, temperature, None).to(dtype)
         place = targets[rows] - columns.start
         inside = place.clamp(0, logits.shape[1] - 1)
         found = logits.gather(1, inside[:, None])[:, 0]
@@ -159,7 +159,7 @@ def _log_sum_exp(
     return top + mass.log_(), at_target
 
 
-def _tiles(hidden: Tensor, weight: Tensor) -> Iterator[tuple[slice, slice]]:
+def tiles(hidden: Tensor, weight: Tensor) -> Iterator[tuple[slice, slice]]:
     """Rows and columns of the logits; all rows of some columns before the next columns."""
     n, vocabulary = len(hidden), len(weight)
     cpu = hidden.device.type == "cpu"
@@ -176,7 +176,7 @@ def _chunks(n: int, vocabulary: int, dtype: torch.dtype) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, out: Tensor | None) -> Tensor:
+def head_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, out: Tensor | None) -> Tensor:
     """(c, V) in the compute dtype, divided by the temperature."""
     logits = torch.mm(hidden, weight.t(), out=out)
     if bias is not None:
@@ -199,7 +199,7 @@ def _softmax_(logits: Tensor, targets: Tensor) -> Tensor:
     return at_target - total
 
 
-def _accumulate(total: Tensor, left: Tensor, right: Tensor) -> None:
+def accumulate(total: Tensor, left: Tensor, right: Tensor) -> None:
     """total += left @ right, summed in the dtype of the total."""
     if total.dtype == left.dtype:
         total.addmm_(left, right)

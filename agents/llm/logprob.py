@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,21 @@ from torch import Tensor
 
 from palaver.agents.llm.packing import Packed, attention_mask, pack, padded, sequences, worth_packing
 from palaver.agents.llm.split import Parts, split_head
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a model makes of R answers of at most T tokens.
+
+    Attributes:
+        logprobs: (R, T) of every answer token, 0 on padding.
+        mask: (R, T) true on answer tokens.
+        entropy: (R, T) in nats of the distribution that each token was drawn from, 0 on padding; None if not asked for.
+    """
+
+    logprobs: Tensor
+    mask: Tensor
+    entropy: Tensor | None
 
 
 def response_logprobs(
@@ -31,24 +47,62 @@ def response_logprobs(
     Returns:
         log-probabilities (R, T), 0 on padding, and the mask (R, T), true on response tokens.
     """
+    scores = response_scores(model, prompt_ids, token_ids, temperature)
+    return scores.logprobs, scores.mask
+
+
+def response_scores(
+    model: Any,
+    prompt_ids: Sequence[Sequence[int]],
+    token_ids: Sequence[Sequence[int]],
+    temperature: float = 1.0,
+    *,
+    entropy: bool = False,
+) -> Scores:
+    """As `response_logprobs`, with the exact entropy of every next-token distribution if `entropy`.
+
+    The entropy costs the head a second time (`entropy.py`), and no memory beside one tile of its logits.
+    """
     device = next(model.parameters()).device
     counts = [len(tokens) for tokens in token_ids]
     mask = np.arange(max(counts, default=0)) < np.array(counts)[:, None]
     mask_here = torch.from_numpy(mask).to(device)
     if not sum(counts):
-        return torch.zeros(mask.shape, device=device), mask_here
-    parts = split_head(model)
-    shared = sequences(prompt_ids, token_ids)
-    if parts is not None and worth_packing(shared, prompt_ids, token_ids, parts.head.in_features) and parts.packs:
-        values = _packed(parts, pack(shared, prompt_ids, token_ids), temperature, device)
-    else:
-        values = _padded(model, parts, prompt_ids, token_ids, temperature, device)
+        nothing = torch.zeros(mask.shape, device=device)
+        return Scores(nothing, mask_here, nothing if entropy else None)
+    values, spread = _scores(model, prompt_ids, token_ids, temperature, device, entropy)
     row, column = (torch.from_numpy(index).to(device) for index in np.nonzero(mask))
-    return values.new_zeros(mask.shape).index_put((row, column), values), mask_here
+
+    def laid_out(numbers: Tensor) -> Tensor:
+        return numbers.new_zeros(mask.shape).index_put((row, column), numbers)
+
+    return Scores(laid_out(values), mask_here, None if spread is None else laid_out(spread))
 
 
-def _packed(parts: Parts, layout: Packed, temperature: float, device: torch.device) -> Tensor:
-    """Log-probabilities (n,) of all answer tokens, in order, with each prompt computed once."""
+def _scores(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    answers: Sequence[Sequence[int]],
+    temperature: float,
+    device: torch.device,
+    entropy: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Log-probabilities (n,) of all answer tokens, in order, and the entropies (n,) before them if asked for."""
+    parts = split_head(model)
+    if parts is None:
+        logits, targets = _whole(model, prompts, answers, device)
+        logp = (logits / temperature).log_softmax(1)
+        return logp.gather(1, targets[:, None])[:, 0], -(logp.exp() * logp).sum(1) if entropy else None
+    shared = sequences(prompts, answers)
+    if worth_packing(shared, prompts, answers, parts.head.in_features) and parts.packs:
+        hidden, targets = _packed(parts, pack(shared, prompts, answers), device)
+    else:
+        hidden, targets = _padded(parts, prompts, answers, device)
+    return parts.score(hidden, targets, temperature), parts.entropy(hidden, temperature) if entropy else None
+
+
+def _packed(parts: Parts, layout: Packed, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,); each prompt is computed once."""
     ids, positions, segment, row, place, tokens = (
         torch.from_numpy(part).to(device)
         for part in (layout.ids, layout.positions, layout.segment, layout.row, layout.place, layout.tokens)
@@ -56,26 +110,25 @@ def _packed(parts: Parts, layout: Packed, temperature: float, device: torch.devi
     hidden = parts.trunk(
         input_ids=ids, position_ids=positions, attention_mask=attention_mask(segment), use_cache=False
     )[0]
-    return parts.score(hidden[row, place], tokens, temperature)
+    return hidden[row, place], tokens
 
 
 def _padded(
-    model: Any,
-    parts: Parts | None,
-    prompts: Sequence[Sequence[int]],
-    answers: Sequence[Sequence[int]],
-    temperature: float,
-    device: torch.device,
-) -> Tensor:
-    """Log-probabilities (n,) of all answer tokens, in order, one sequence per answer."""
+    parts: Parts, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,); one sequence per answer."""
     ids, row, position = (torch.from_numpy(part).to(device) for part in _layout(prompts, answers))
-    targets = ids[row, position + 1]
-    if parts is not None:
-        return parts.score(parts.trunk(input_ids=ids[:, :-1], use_cache=False)[0][row, position], targets, temperature)
+    return parts.trunk(input_ids=ids[:, :-1], use_cache=False)[0][row, position], ids[row, position + 1]
+
+
+def _whole(
+    model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Logits (n, V) before all answer tokens, in order, and the tokens (n,), of a model that cannot be taken apart."""
+    ids, row, position = (torch.from_numpy(part).to(device) for part in _layout(prompts, answers))
     kept, place = torch.unique(position, return_inverse=True)
-    logits = model(input_ids=ids[:, :-1], use_cache=False, logits_to_keep=kept).logits[row, place].float() / temperature
-    values: Tensor = logits.gather(1, targets[:, None])[:, 0] - logits.logsumexp(1)
-    return values
+    logits: Tensor = model(input_ids=ids[:, :-1], use_cache=False, logits_to_keep=kept).logits[row, place]
+    return logits.float(), ids[row, position + 1]
 
 
 def _layout(

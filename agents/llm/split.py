@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from palaver.agents.llm.entropy import linear_entropy
 from palaver.agents.llm.linear import linear_logprobs
 from palaver.agents.llm.mode import evaluating
 from palaver.agents.llm.packing import attention_mask, pack
@@ -34,6 +35,10 @@ class Parts:
     def score(self, hidden: Tensor, targets: Tensor, temperature: float) -> Tensor:
         """Log-probabilities (n,) of targets from hidden states (n, H)."""
         return linear_logprobs(hidden, self.head.weight, targets, self.head.bias, temperature)
+
+    def entropy(self, hidden: Tensor, temperature: float) -> Tensor:
+        """Entropy (n,) of what comes next from hidden states (n, H)."""
+        return linear_entropy(hidden, self.head.weight, self.head.bias, temperature)
 
 
 _PARTS: WeakKeyDictionary[nn.Module, Parts | None] = WeakKeyDictionary()
