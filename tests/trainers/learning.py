@@ -1,0 +1,142 @@
+"""Small policies, tables and optimisers for the tests of what learns."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.policy import LLMPolicy
+from palaver.core import Episode, Sampling, Turn, Utterance
+from palaver.trainers.config import RunConfig, parse
+from palaver.trainers.learner import Learner
+from palaver.trainers.magrpo import MAGRPO
+from palaver.trainers.rollout import Plan, rollout
+from palaver.trainers.table import Table, fill, tabulate
+from palaver.trainers.world import World
+from tests.models import byte_tokenizer, tiny_qwen3
+from tests.trainers.toys import SEATS, Lengths
+
+
+def config(**changes: Any) -> RunConfig:
+    """Two joint actions, plain steps of 1e-2, on the CPU."""
+    values = {
+        "policy": {"max_tokens": 12},
+        "algorithm": {"group_size": 4},
+        "optim": {"lr": 1e-2, "max_grad_norm": 0},
+        "train": {"steps": 10},
+        "device": "cpu",
+    }
+    return parse(values | {key: values.get(key, {}) | value for key, value in changes.items()})
+
+
+def policy(seed: int = 0, dtype: str = "fp32", name: str = "") -> LLMPolicy:
+    options = ModelOptions(dtype=dtype, device="cpu")
+    return LLMPolicy(tiny_qwen3(seed), byte_tokenizer(), options, name or f"p{seed}")
+
+
+def learners(team: Mapping[str, LLMPolicy], config: RunConfig) -> list[Learner]:
+    """One per distinct policy, in order of the agents."""
+    agents: dict[int, list[str]] = {}
+    for agent, who in team.items():
+        agents.setdefault(id(who), []).append(agent)
+    world = World("cpu", "fp32")
+    return [Learner(team[names[0]], names, config, world) for names in agents.values()]
+
+
+def played(team: Mapping[str, LLMPolicy], config: RunConfig, env: Any = None, max_tokens: int = 12) -> Table:
+    """A table of two tasks, not filled."""
+    sampling = dict.fromkeys(team, Sampling(max_tokens=max_tokens))
+    a = config.algorithm
+    plan = Plan(a.group_size, a.joint, a.turns, a.stop_above)
+    env = env or Lengths(turns=2)
+    return tabulate(rollout(env, team, ["t0", "t1"], plan, sampling=sampling, seed=3))
+
+
+def scattered(table: Table, config: RunConfig) -> Table:
+    """Filled, with an advantage of its own for every row: rewards of short random texts are often equal."""
+    advantage = torch.randn(len(table), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    return replace(fill(table, MAGRPO, config.algorithm), advantage=advantage)
+
+
+def shaken(model: Any, by: float = 0.02, seed: int = 5) -> Any:
+    """Add noise to every weight."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(by * torch.randn(p.shape, generator=generator))
+    return model
+
+
+class Spy(torch.optim.SGD):
+    """Keeps the gradients of every step and leaves the weights alone."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model.parameters(), lr=0.0)
+        self.names = [name for name, _ in model.named_parameters()]
+        self.steps: list[dict[str, torch.Tensor]] = []
+
+    def step(self, closure=None):
+        found = zip(self.names, self.param_groups[0]["params"], strict=True)
+        self.steps.append({n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in found})
+
+
+def spied(learner: Learner) -> Spy:
+    learner.optimizer = Spy(learner.model)
+    return learner.optimizer
+
+
+def row_log_probs(model: Any, said: Utterance) -> torch.Tensor:
+    """(T,) float64 from the full logits of one row alone, with gradient."""
+    ids = torch.tensor([*said.prompt_ids, *said.token_ids])
+    logp = torch.log_softmax(model(ids[None]).logits[0, :-1].double(), -1)
+    return logp[torch.arange(len(ids) - 1), ids[1:]][len(said.prompt_ids) - 1 :]
+
+
+def gradients(model: Any, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Of a scalar, by name of parameter; the model's own `.grad` is left alone."""
+    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    named = zip(model.named_parameters(), found, strict=True)
+    return {name: torch.zeros_like(p) if g is None else g for (name, p), g in named}
+
+
+def close(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor], atol: float = 1e-6) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert torch.allclose(value, other[name], atol=atol, rtol=1e-4), name
+
+
+def stale(table: Table, by: float = 0.3, seed: int = 2) -> Table:
+    """As if an older policy had spoken: log-probs at sampling with noise."""
+    generator = torch.Generator().manual_seed(seed)
+    said = [
+        replace(u, logprobs=tuple((torch.tensor(u.logprobs) + by * torch.randn(len(u.logprobs), generator=generator)).tolist()))
+        for u in table.utterances
+    ]  # fmt: skip
+    return replace(table, utterances=tuple(said))
+
+
+def episode(
+    root: str, lane: int, rewards: Sequence[Sequence[float]], said: Sequence[Mapping[str, Utterance]] | None = None
+) -> Episode:
+    """A chain of turns that branches at the first alone: `rewards` by turn and agent; all agents speak by default."""
+    node, turns = root, []
+    for index, paid in enumerate(rewards):
+        words = said[index] if said else {a: Utterance("x", (1, 2), (3,), (-0.5,)) for a in SEATS[: len(paid)]}
+        above, node = node if index else "", f"{node}/{lane if index == 0 else 0}"
+        pays = dict(zip(SEATS, paid, strict=False))
+        turns.append(
+            Turn(
+                index, node, above, root if index == 0 else f"{root}@{index}", dict.fromkeys(words, lane),
+                {a: f"{a} hears {index}" for a in pays}, words, pays, {a: {"r": r} for a, r in pays.items()},
+            )
+        )  # fmt: skip
+    return Episode("made", root, 0, tuple(turns), "terminated", dict.fromkeys(SEATS, "p"))
+
+
+def copied(model: Any) -> Any:
+    return copy.deepcopy(model)
