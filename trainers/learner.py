@@ -114,9 +114,12 @@ class Learner:
         agents: who share it.
         config: of the run.
         world: device and processes.
+        reference: the model that `kl` pulls to; None is a copy of the policy's as it is now.
     """
 
-    def __init__(self, policy: LLMPolicy, agents: Sequence[str], config: RunConfig, world: World) -> None:
+    def __init__(
+        self, policy: LLMPolicy, agents: Sequence[str], config: RunConfig, world: World, reference: Any = None
+    ) -> None:
         self.policy, self.agents, self.config, self.world = policy, tuple(agents), config, world
         self.model: Any = policy.model
         if config.train.gradient_checkpointing:
@@ -127,7 +130,8 @@ class Learner:
         )
         self.reference: Any = None
         if config.kl.coef > 0:
-            self.reference = copy.deepcopy(self.model).eval().requires_grad_(False)
+            own = reference is None
+            self.reference = copy.deepcopy(self.model).eval().requires_grad_(False) if own else reference
 
     def update(self, work: Work) -> Stats:
         """Passes over the rows, each of one or more optimiser steps.

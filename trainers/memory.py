@@ -20,8 +20,8 @@ class Estimate:
     """Bytes on the device, for all policies together.
 
     Attributes:
-        weights: fp32 weights, the reference's, and the copies for generation (in bf16, or folded).
-        optimizer: fp32 gradients and Adam's two moments.
+        weights: fp32 weights, the reference's, the critics', and the copies for generation (in bf16, or folded).
+        optimizer: fp32 gradients and Adam's two moments, the critics' too.
         cache: keys and values of the largest generation batch.
         activations: of the largest micro-batch, with its logits.
     """
@@ -59,13 +59,16 @@ def most_rows(config: RunConfig, sharing: int, agents: int, turns: int) -> int:
     joint = a.group_size**agents if a.joint == "cross" else a.group_size
     branches, said = 1, 0
     for turn in range(turns):
-        wide = a.turns == "tree" or turn == 0
+        wide = a.turns != "independent" or turn == 0
         said += branches * (a.group_size if wide else 1)
-        branches *= joint if wide else 1
+        if a.turns != "best":  # there one branch goes on
+            branches *= joint if wide else 1
     return sharing * config.train.prompts_per_step * said
 
 
-def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int, rows: int) -> Estimate:
+def estimate(
+    config: RunConfig, model: Any, models: int, prompt_tokens: int, rows: int, critics: int = 0, reference: Any = None
+) -> Estimate:
     """Reckon from the config and one model.
 
     Activations are taken as 16 hidden and 3 feed-forward values per token and layer (2 with gradient checkpointing), an
@@ -77,12 +80,19 @@ def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int, row
         models: how many of them are trained.
         prompt_tokens: the longest prompt.
         rows: see `most_rows`.
+        critics: how many there are.
+        reference: the model of the pull, where all share one that is not a copy of the policy's.
     """
     shape = model.config.get_text_config()
     parameters = sum(p.numel() for p in model.parameters())
     dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
     copied = dtype != torch.float32 or DenseDecoder.supports(model)
-    per_weight = 4 + (dtype.itemsize if copied else 0) + (4 if config.kl.coef > 0 else 0)
+    per_weight = 4 + (dtype.itemsize if copied else 0)
+    pull = 0
+    if config.kl.coef > 0:
+        given = config.kl.reference != "start" and reference is not None
+        pull = sum(p.numel() for p in reference.parameters()) if given else models * parameters
+    judging = critics * _critic_parameters(config, model)
     width = prompt_tokens + config.policy.max_tokens
     layers, hidden = shape.num_hidden_layers, shape.hidden_size
     together = min(rows * width, max(width, config.train.micro_tokens))
@@ -90,8 +100,14 @@ def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int, row
     per_layer = 2 * hidden if config.train.gradient_checkpointing else 16 * hidden + 3 * inner
     logits = min(together * shape.vocab_size * 4, KEEP_BYTES)
     return Estimate(
-        weights=models * parameters * per_weight,
-        optimizer=models * parameters * 12,
+        weights=models * parameters * per_weight + 4 * (pull + judging),
+        optimizer=12 * (models * parameters + judging),
         cache=rows * width * column_bytes(shape, dtype),
         activations=together * layers * per_layer * dtype.itemsize + logits,
     )
+
+
+def _critic_parameters(config: RunConfig, model: Any) -> int:
+    """Weights of a critic: one linear output, and a copy of the trunk unless it is shared."""
+    head: int = model.config.get_text_config().hidden_size + 1
+    return head + (0 if config.critic.model == "shared" else sum(p.numel() for p in model.base_model.parameters()))

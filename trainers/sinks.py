@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import uuid
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,8 @@ class Sinks:
         self._wandb = _wandb_run(folder, config) if config.log.wandb != "disabled" else None
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
-        """One line of metrics; nested numbers become `name/inner` in TensorBoard and W&B."""
+        """One line of metrics; nested numbers become `name/inner` in TensorBoard and W&B, and NaN is None."""
+        values = {name: None if _is_nan(value) else value for name, value in values.items()}
         line = {"kind": kind, "step": step, **values}
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -89,6 +91,10 @@ def _keep_until(path: Path, step: int) -> None:
     """Drop what was written after the checkpoint (and at step 0 everything, for the run begins anew)."""
     kept = [line for line in read_metrics(path) if step and line["step"] <= step]
     replace_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _flatten(values: dict[str, Any], prefix: str) -> dict[str, float]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from palaver.agents.factory import make_policy
 from palaver.agents.llm.options import ModelOptions
@@ -48,6 +48,35 @@ def model_options(config: RunConfig, device: str) -> ModelOptions:
     """The policy section as the agents' wing takes it."""
     policy = config.policy
     return ModelOptions(policy.dtype, device, policy.chat, policy.engine, policy.max_prompt_tokens)
+
+
+def reference_model(config: RunConfig, team: Iterable[LLMPolicy], device: str) -> Any:
+    """The model that `kl.reference: model:NAME_OR_FOLDER` names, once for all policies, in evaluation mode and frozen.
+
+    None where the reference is what each policy starts from, or where nothing pulls to one.
+
+    Raises:
+        PolicyError: it cannot be loaded, or its tokens are not those of the policies.
+    """
+    if config.kl.coef == 0 or config.kl.reference == "start":
+        return None
+    from palaver.agents.llm.load import load_pretrained, pick_device
+
+    name = config.kl.reference.removeprefix("model:").removeprefix("hf:")
+    model, tokenizer = load_pretrained(name, pick_device(device))
+    known, size = tokenizer.get_vocab(), _vocabulary(model)
+    for policy in team:
+        if policy.tokenizer.get_vocab() != known or _vocabulary(policy.model) > size:
+            raise PolicyError(
+                f"kl.reference: {name!r} has other tokens than {config.policy.model!r}, so it cannot score its texts; "
+                "take a model with the same tokenizer"
+            )
+    return model.eval().requires_grad_(False)
+
+
+def _vocabulary(model: Any) -> int:
+    size: int = model.config.get_text_config().vocab_size
+    return size
 
 
 def parse_team(

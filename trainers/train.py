@@ -28,6 +28,7 @@ from palaver.envs.base import TextEnv
 from palaver.trainers import checkpoint
 from palaver.trainers.algorithm import Algorithm, algorithm
 from palaver.trainers.config import RunConfig, dump, parse_file
+from palaver.trainers.contradictions import refuse_contradictions
 from palaver.trainers.files import CONFIG, LAUNCH, METRICS, STATUS, replace_text
 from palaver.trainers.learner import Learner
 from palaver.trainers.memory import GIB, estimate, most_rows
@@ -35,7 +36,7 @@ from palaver.trainers.policy_gradient import Clock, Loop
 from palaver.trainers.rollout import text_env
 from palaver.trainers.sinks import Sinks, check_sinks, read_metrics
 from palaver.trainers.study import Study
-from palaver.trainers.team import model_options, refuse_tiny, trainable_team
+from palaver.trainers.team import model_options, reference_model, refuse_tiny, trainable_team
 from palaver.trainers.world import World
 
 
@@ -97,21 +98,20 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
         PolicyError: the tiny model on tasks it cannot read.
     """
     row = algorithm(config.algorithm.name)
-    size = config.algorithm.group_size
-    if row.needs_group and size < 2:
-        raise ConfigError(
-            f"{row.name} compares a sample with its siblings: algorithm.group_size must be 2 or more, got {size}"
-        )
-    if config.policy.temperature == 0:
-        raise ConfigError("policy.temperature=0 samples the same text G times and teaches nothing; set it above 0")
     check_sinks(config)
     keywords, held_out = config.env.keywords(), config.eval.tasks
     env = text_env(config.env.id, keywords)
+    refuse_contradictions(config, row, len(env.possible_agents), _turns(config, env))
     eval_env = text_env(config.env.id, keywords | {"tasks": held_out}) if held_out else env
     if config.policy.model == "tiny":
         for each in (env, eval_env):
             refuse_tiny(each.source, config.policy.force)
     return row, env, eval_env
+
+
+def _turns(config: RunConfig, env: TextEnv) -> int:
+    """Turns of an episode: the environment's own number, or that of its spec."""
+    return int(getattr(env, "num_turns", palaver.spec(config.env.id).turns))
 
 
 def _start(
@@ -130,12 +130,13 @@ def _start(
     spec = palaver.spec(config.env.id)
     team = trainable_team(config, spec, env.possible_agents, world.device, weights)
     longest = longest_prompt(config, env, eval_env, team)
-    learners = _learners(config, team, world, start)
+    reference = reference_model(config, team.values(), world.device)
+    learners = _learners(config, team, world, start, reference)
     study = Study(row, config, learners, world)
     if start:
         study.load_state_dict(checkpoint.load_study(start))
-    rows = most_rows(config, len(learners[0].agents), len(team), spec.turns)
-    _announce(config, row, team, learners, longest, rows, console, world)
+    rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
+    _announce(config, team, study, longest, rows, console)
     learners[0].probe(longest, config.policy.max_tokens, rows)
     done = checkpoint.step_of(start) if start else 0
     if world.is_main:
@@ -195,15 +196,17 @@ def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Map
     return longest
 
 
-def _learners(config: RunConfig, team: Mapping[str, LLMPolicy], world: World, start: Path | None) -> list[Learner]:
+def _learners(
+    config: RunConfig, team: Mapping[str, LLMPolicy], world: World, start: Path | None, reference: Any
+) -> list[Learner]:
     """One learner per distinct policy; weights and optimiser from the checkpoint where there is one.
 
-    A learner copies its reference before the checkpoint is loaded: it is what the run started from.
+    A learner that is given no reference copies it before the checkpoint is loaded: it is what the run started from.
     """
     agents: dict[int, list[str]] = {}
     for agent, policy in team.items():
         agents.setdefault(id(policy), []).append(agent)
-    learners = [Learner(team[names[0]], names, config, world) for names in agents.values()]
+    learners = [Learner(team[names[0]], names, config, world, reference) for names in agents.values()]
     if start:
         options = model_options(config, world.device)
         for learner in learners:
@@ -218,14 +221,13 @@ def _learners(config: RunConfig, team: Mapping[str, LLMPolicy], world: World, st
 
 
 def _announce(
-    config: RunConfig, row: Algorithm, team: Mapping[str, LLMPolicy], learners: list[Learner], longest: int,
-    rows: int, console: Console, world: World,
-) -> None:  # fmt: skip
+    config: RunConfig, team: Mapping[str, LLMPolicy], study: Study, longest: int, rows: int, console: Console
+) -> None:
     """What is about to run, who shares what, and what it needs."""
-    if not world.is_main:
+    if not study.world.is_main:
         return
-    model = learners[0].model
-    need = estimate(config, model, len(learners), longest, rows)
+    row, learners, world, model = study.algorithm, study.learners, study.world, study.learners[0].model
+    need = estimate(config, model, len(learners), longest, rows, len(study.critics), learners[0].reference)
     size = sum(p.numel() for p in model.parameters())
     a, t = config.algorithm, config.train
     sharing = "one model shared by all agents" if config.team.kind == "shared" else "one model per agent"

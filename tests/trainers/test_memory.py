@@ -7,7 +7,7 @@ import torch
 
 from palaver.agents.llm.dense_decoder import DenseDecoder
 from palaver.trainers.config import RunConfig
-from palaver.trainers.memory import estimate
+from palaver.trainers.memory import estimate, most_rows
 from tests.models import tiny_gpt2, tiny_qwen3
 
 
@@ -41,3 +41,25 @@ def test_the_folded_copy_is_covered() -> None:
     folded = [tensor for layer in forward.layers for tensor in (layer.qkv, layer.out, layer.gate_up, layer.down)]
     held = sum(tensor.nbytes for tensor in (*folded, forward.head))  # on a CPU the head is packed as well
     assert held <= estimate(config("fp32", 0.0), model, 1, 30, 8).weights - 4 * model.num_parameters()
+
+
+@pytest.mark.parametrize(("kind", "critics"), [("separate", 1), ("separate", 2), ("shared", 2)])
+def test_critics(kind: str, critics: int) -> None:
+    """A critic is one output over 32 hidden values, with a trunk of its own or without: weight, gradient, moments."""
+    model = tiny_qwen3(tie_word_embeddings=False)
+    trunk = sum(p.numel() for name, p in model.named_parameters() if not name.startswith("lm_head"))
+    each = 32 + 1 + (trunk if kind == "separate" else 0)
+    settings = RunConfig.model_validate({"critic": {"model": kind}})
+    without, found = estimate(settings, model, 2, 30, 8), estimate(settings, model, 2, 30, 8, critics)
+    assert found.weights - without.weights == critics * each * 4
+    assert found.optimizer - without.optimizer == critics * each * 12
+
+
+@pytest.mark.parametrize(("joint", "turns", "rows"), [
+    ("aligned", "tree", 3 + 9 + 27), ("aligned", "independent", 3 + 3 + 3), ("aligned", "best", 3 + 3 + 3),
+    ("cross", "tree", 3 + 9 * 3 + 81 * 3), ("cross", "independent", 3 + 9 + 9), ("cross", "best", 3 + 3 + 3),
+])  # fmt: skip
+def test_most_rows(joint: str, turns: str, rows: int) -> None:
+    """G = 3, two agents with a policy each, three turns, one task."""
+    settings = RunConfig.model_validate({"algorithm": {"group_size": 3, "joint": joint, "turns": turns}})
+    assert most_rows(settings, 1, 2, 3) == rows

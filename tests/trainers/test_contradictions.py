@@ -1,0 +1,74 @@
+"""Settings that contradict each other are refused before any model is loaded; those without meaning are left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from palaver.core import ConfigError
+from palaver.trainers.config import load
+from palaver.trainers.train import prepare
+from tests.trainers.toys import register_toy
+
+# two agents; one turn of lengths-v0 in the spec, G = 4, so 4 utterances of a policy and task
+REFUSED = [
+    (["algorithm.name=magrpo", "algorithm.group_size=1"], "group_size must be 2 or more"),
+    (["policy.temperature=0"], "set it above 0"),
+    (["algorithm.name=maac", "critic.model=shared"], "critic.model=separate"),
+    (["algorithm.name=mappo", "critic.model=shared"], "critic of mappo"),
+    (["algorithm.name=happo", "critic.model=shared"], "critic of happo"),
+    (["algorithm.name=rae", "algorithm.normalize=whiten"], "the baseline of rae"),
+    (["kl.coef=0.1", "kl.estimator=k1"], "teaches nothing"),
+    (["kl.reference=base"], "got 'base'"),
+    (["kl.reference=step:3"], "got 'step:3'"),
+    (["kl.reference='model:'"], "lacks the name"),
+    (["algorithm.minibatches=5"], "more than the 4 utterances"),
+    (["algorithm.minibatches=9", "team.kind=shared"], "more than the 8 utterances"),
+    (["env.id=echo-v0", "algorithm.turns=best"], "algorithm.discount=0"),
+]
+HARMLESS = [
+    ["algorithm.name=ippo", "critic.model=shared"],
+    ["algorithm.name=magrpo", "critic.model=shared"],
+    ["algorithm.name=rae", "algorithm.normalize=std"],
+    ["kl.place=reward"],
+    ["kl.estimator=k1"],
+    ["kl.coef=0.1", "kl.estimator=k1", "kl.place=reward"],
+    ["kl.coef=0.1", "kl.estimator=k1", "kl.place=advantage"],
+    ["kl.reference=model:somewhere"],
+    ["algorithm.order=fixed", "algorithm.factor=sum"],
+    ["algorithm.minibatches=4"],
+    ["algorithm.minibatches=8", "team.kind=shared"],
+    ["algorithm.turns=best", "algorithm.joint=cross"],
+    ["env.id=echo-v0", "algorithm.turns=best", "algorithm.discount=0"],
+    ["algorithm.entropy=0.1"],
+]
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    register_toy()
+    path = tmp_path / "recipe.yaml"
+    path.write_text("env: {id: lengths-v0}\npolicy: {model: nowhere}\nalgorithm: {group_size: 4}\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"), REFUSED, ids=lambda value: value if isinstance(value, str) else " ".join(value)
+)
+def test_refused(recipe, overrides, told):
+    with pytest.raises(ConfigError) as caught:
+        prepare(load(recipe, overrides))
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("overrides", HARMLESS, ids=" ".join)
+def test_harmless(recipe, overrides):
+    prepare(load(recipe, overrides))
+
+
+def test_turns_that_a_keyword_sets_are_counted(recipe):
+    """Two turns of one agent in a tree of G = 2: 2 utterances, then 2 for each of the 2."""
+    settings = ["env.id=echo-v0", "env.num_turns=2", "algorithm.group_size=2"]
+    prepare(load(recipe, [*settings, "algorithm.minibatches=6"]))
+    with pytest.raises(ConfigError, match="more than the 6 utterances"):
+        prepare(load(recipe, [*settings, "algorithm.minibatches=7"]))

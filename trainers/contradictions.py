@@ -1,0 +1,81 @@
+"""Settings that contradict each other, refused before anything is loaded, each in one line that says what to do."""
+
+from __future__ import annotations
+
+from palaver.core import ConfigError
+from palaver.trainers.algorithm import Algorithm
+from palaver.trainers.config import RunConfig
+from palaver.trainers.memory import most_rows
+
+
+def refuse_contradictions(config: RunConfig, row: Algorithm, agents: int, turns: int) -> None:
+    """Refuse what cannot work or would teach nothing.
+
+    Settings without meaning for the algorithm are left alone: they do no harm.
+
+    Args:
+        config: of the run.
+        row: its algorithm.
+        agents: of the team.
+        turns: of an episode.
+
+    Raises:
+        ConfigError: two settings contradict each other.
+    """
+    for reason in (*_sampling(config, row, agents, turns), *_values(config, row), *_pull(config)):
+        raise ConfigError(reason)
+
+
+def _sampling(config: RunConfig, row: Algorithm, agents: int, turns: int) -> list[str]:
+    """What is sampled, and how much there is to learn from."""
+    a, found = config.algorithm, []
+    if row.needs_group and a.group_size < 2:
+        found.append(
+            f"{row.name} compares a sample with its siblings: algorithm.group_size must be 2 or more, "
+            f"got {a.group_size}"
+        )
+    if config.policy.temperature == 0:
+        found.append("policy.temperature=0 samples the same text G times and teaches nothing; set it above 0")
+    if a.turns == "best" and a.discount > 0 and turns > 1:
+        found.append(
+            "algorithm.turns=best goes on from one sibling alone, so no other could be paid for later turns: "
+            "set algorithm.discount=0, or algorithm.turns=tree"
+        )
+    rows = most_rows(config, agents if config.team.kind == "shared" else 1, agents, turns)
+    if a.minibatches > rows:
+        found.append(
+            f"algorithm.minibatches={a.minibatches} is more than the {rows} utterances that a step has at most for a "
+            f"policy; lower it, or raise train.prompts_per_step or algorithm.group_size"
+        )
+    return found
+
+
+def _values(config: RunConfig, row: Algorithm) -> list[str]:
+    """What returns are compared with."""
+    found = []
+    if config.critic.model == "shared" and row.critic == "joint":
+        found.append(
+            f"the critic of {row.name} is one for the team and can share the trunk of no agent's policy: "
+            "set critic.model=separate"
+        )
+    if config.algorithm.normalize == "whiten" and row.critic == "agent":
+        found.append(
+            f"algorithm.normalize=whiten takes the mean of each agent's advantages away, and with it the baseline of "
+            f"{row.name}; set it to none, std or batch"
+        )
+    return found
+
+
+def _pull(config: RunConfig) -> list[str]:
+    """The pull to a reference."""
+    kl, found = config.kl, []
+    if kl.coef > 0 and kl.place == "loss" and kl.estimator == "k1":
+        found.append(
+            "kl.estimator=k1 in the loss has a gradient of mean 0 and teaches nothing: "
+            "set kl.estimator to k2 or k3, or kl.place to reward or advantage"
+        )
+    if kl.reference != "start" and not kl.reference.removeprefix("model:").strip():
+        found.append("kl.reference=model: lacks the name or the folder of a model")
+    elif kl.reference != "start" and not kl.reference.startswith("model:"):
+        found.append(f"kl.reference is `start` or `model:NAME_OR_FOLDER`, got {kl.reference!r}")
+    return found
