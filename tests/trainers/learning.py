@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -113,11 +112,11 @@ def close(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor], at
 def stale(table: Table, by: float = 0.3, seed: int = 2) -> Table:
     """As if an older policy had spoken: log-probs at sampling with noise."""
     generator = torch.Generator().manual_seed(seed)
-    said = [
-        replace(u, logprobs=tuple((torch.tensor(u.logprobs) + by * torch.randn(len(u.logprobs), generator=generator)).tolist()))
-        for u in table.utterances
-    ]  # fmt: skip
-    return replace(table, utterances=tuple(said))
+
+    def noisy(logprobs: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple((torch.tensor(logprobs) + by * torch.randn(len(logprobs), generator=generator)).tolist())
+
+    return replace(table, utterances=tuple(replace(u, logprobs=noisy(u.logprobs)) for u in table.utterances))
 
 
 def episode(
@@ -136,7 +135,3 @@ def episode(
             )
         )  # fmt: skip
     return Episode("made", root, 0, tuple(turns), "terminated", dict.fromkeys(SEATS, "p"))
-
-
-def copied(model: Any) -> Any:
-    return copy.deepcopy(model)

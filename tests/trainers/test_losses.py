@@ -67,7 +67,7 @@ def test_truncated_importance_correction_of_reinforce():
 @pytest.mark.parametrize("loss", [clipped, clipped_weight])
 @pytest.mark.parametrize("level", ["token", "turn", "sequence"])
 def test_at_ratio_one_every_loss_has_the_gradient_of_reinforce(loss, level):
-    """All tokens of a row share A: at `sequence` each of its n tokens carries the ratio of all, n times the gradient."""
+    """All tokens of a row share A. At `sequence` each of its n tokens carries the ratio of all."""
     old = torch.tensor([[-1.0, -2.0, -0.5], [-0.3, -1.2, 0.0]])
     mask = torch.tensor([[True, True, True], [True, True, False]])
     logp = old.clone().requires_grad_()

@@ -26,7 +26,7 @@ def test_levels(level, first):
 
 @pytest.mark.parametrize(("level", "expected"), [("token", 1.0), ("turn", 1.0), ("sequence", 3.0)])
 def test_gradient_of_the_sum_of_log_ratios(level, expected):
-    """Each token of a row of three moves its own ratio by 1, the mean of all three by 1/3, the sum of all three by 1."""
+    """Each of three tokens moves its own ratio by 1, the mean of all three by 1/3, their sum by 1."""
     logp = torch.tensor([[0.1, -0.3, 0.5]], requires_grad=True)
     log_ratio(logp, torch.zeros(1, 3), torch.ones(1, 3) > 0, level).sum().backward()
     assert logp.grad.tolist() == [pytest.approx([expected] * 3)]

@@ -1,0 +1,270 @@
+"""Critics: what they read, what they compute, what one update is, and that they learn."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.policy import LLMPolicy
+from palaver.core import Message, Utterance
+from palaver.trainers.algorithm import algorithm
+from palaver.trainers.critic import Critic, Samples, joint_ids, joint_text
+from palaver.trainers.faults import NumericalError
+from palaver.trainers.study import Study
+from palaver.trainers.table import tabulate
+from palaver.trainers.world import World
+from tests.models import byte_tokenizer, tiny_gpt2
+from tests.trainers.learning import (
+    close,
+    config,
+    episode,
+    gradients,
+    learners,
+    played,
+    policy,
+    row_log_probs,
+    scattered,
+    spied,
+)  # fmt: skip
+
+IDS = [(5, 6, 7, 8), (5, 6), (9, 10, 11), (5, 6)]
+WORLD = World("cpu", "fp32")
+
+
+def critic(body=None, **changes) -> Critic:
+    """With a head that is not zero."""
+    made = Critic(body or policy(0), "c", config(critic={"lr": 1e-2, **changes}), WORLD)
+    torch.manual_seed(3)
+    torch.nn.init.normal_(made.head.weight, std=0.3)
+    torch.nn.init.constant_(made.head.bias, 0.25)
+    return made
+
+
+def plain(made: Critic, ids) -> torch.Tensor:
+    """Values one conversation at a time, from all hidden states."""
+    found = [made.head(made.trunk(input_ids=torch.tensor([each])).last_hidden_state[0, -1]) for each in ids]
+    return torch.cat(found)
+
+
+def forwards(made: Critic) -> list[tuple[int, ...]]:
+    """The shapes of the token ids of every pass of the trunk from now on."""
+    shapes: list[tuple[int, ...]] = []
+    made.trunk.register_forward_pre_hook(
+        lambda _, __, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    return shapes
+
+
+@pytest.mark.parametrize("micro", [1, 9, 1000])
+@pytest.mark.parametrize("gpt2", [False, True])
+def test_the_value_is_that_at_the_last_token_whatever_shares_the_batch(micro, gpt2):
+    body = LLMPolicy(tiny_gpt2(), byte_tokenizer(), ModelOptions(device="cpu"), "p") if gpt2 else None
+    made = critic(body)
+    made.micro_tokens = micro
+    got = made.values(IDS)
+    assert got.tolist() == pytest.approx(plain(made, IDS).tolist(), abs=1e-5)
+    assert got[1] == got[3]
+    assert len(set(got.tolist())) == 3
+
+
+def test_a_new_critic_expects_nothing():
+    assert Critic(policy(0), "c", config(), WORLD).values(IDS).tolist() == [0.0] * 4
+
+
+def test_equal_conversations_are_computed_once():
+    made = critic()
+    shapes = forwards(made)
+    made.values(IDS)
+    assert shapes == [(3, 4)]
+    made.backward(Samples(IDS, torch.zeros(4), torch.zeros(4)), 4)
+    assert shapes == [(3, 4)] * 2
+
+
+def test_neither_the_vocabulary_head_nor_more_than_one_hidden_state_a_conversation():
+    body = policy(0)
+    seen, asked = [], []
+    body.model.lm_head.register_forward_hook(lambda *_: asked.append("lm_head"))
+    made = critic(body, model="shared")
+    made.head.register_forward_pre_hook(lambda _, inputs: seen.append(tuple(inputs[0].shape)))
+    made.trunk.register_forward_hook(lambda _, __, out: asked.append("states") if out.hidden_states else None)
+    made.values(IDS)
+    made.backward(Samples(IDS, torch.zeros(4), torch.zeros(4)), 4)
+    assert seen == [(3, 32)] * 2
+    assert asked == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"clip": 0.1}, {"huber": 0.5}])
+def test_the_gradient_is_that_of_the_mean_loss(settings):
+    """Half a square, its clipped neighbour if that is worse, or a Huber loss of width .5; equal ids count twice."""
+    made = critic(**settings)
+    target, old = torch.tensor([1.0, -2.0, 0.3, 0.9]), torch.tensor([0.4, 0.1, -0.2, 0.1])
+    made.micro_tokens = 5
+    loss = made.backward(Samples(IDS, target, old), 4)
+    value = plain(made, IDS)
+    cost = (value - target).square() / 2
+    if "clip" in settings:
+        held = old + (value - old).clamp(-0.1, 0.1)
+        cost = torch.maximum(cost, (held - target).square() / 2)
+    if "huber" in settings:
+        cost = torch.nn.functional.huber_loss(value, target, reduction="none", delta=0.5)
+    assert loss == pytest.approx(cost.mean().item(), abs=1e-6)
+    expected = gradients(made.trunk, cost.mean())
+    close({name: p.grad for name, p in made.trunk.named_parameters()}, expected)
+
+
+def test_it_learns_a_constant():
+    made = critic(lr=3e-3)
+    losses = []
+    for step in range(1, 121):
+        old = made.values(IDS)
+        losses.append(made.update(Samples(IDS, torch.full((4,), 0.7), old), step).loss)
+    assert made.values(IDS).tolist() == pytest.approx([0.7] * 4, abs=0.02)
+    assert losses[-1] < losses[0] / 100
+
+
+def test_it_tells_conversations_apart_and_says_how_much_it_explains():
+    made = critic(normalize=True, beta=0.9, epochs=2, minibatches=2)
+    target = torch.tensor([30.0, -20.0, 5.0, -20.0], dtype=torch.float64)
+    first = made.update(Samples(IDS, target, made.values(IDS)), 1)
+    for step in range(2, 40):
+        last = made.update(Samples(IDS, target, made.values(IDS)), step)
+    assert made.values(IDS).tolist() == pytest.approx(target.tolist(), abs=2.0)
+    assert first.explained < 0.5
+    assert last.explained > 0.95
+
+
+def test_explained_by_hand():
+    """target 1, 3, value 1, 2: variance of (0, 1) over variance of (1, 3) is .5 / 2."""
+    made = critic()
+    stats = made.update(Samples(IDS[:2], torch.tensor([1.0, 3.0]), torch.tensor([1.0, 2.0])), 1)
+    assert stats.explained == pytest.approx(0.75)
+
+
+def test_epochs_times_minibatches_are_optimiser_steps():
+    made = critic(epochs=3, minibatches=2)
+    steps = []
+    made.optimizer.register_step_post_hook(lambda *_: steps.append(1))
+    made.update(Samples(IDS, torch.ones(4), torch.zeros(4)), 1)
+    assert len(steps) == 6
+
+
+def test_normalised_values_are_answered_as_returns():
+    """After targets 1, 2, 3, 4 the mean is 2.5 and the deviation sqrt(1.25); the loss is that of normalised numbers."""
+    made = critic(normalize=True)
+    bare = plain(made, IDS).detach()
+    samples = Samples(IDS, torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.zeros(4))
+    made.take_in(samples)
+    assert made.values(IDS).tolist() == pytest.approx((bare * 1.25**0.5 + 2.5).tolist(), abs=1e-5)
+    normal = torch.tensor([-1.3416408, -0.4472136, 0.4472136, 1.3416408])
+    assert made.backward(samples, 4) == pytest.approx(((bare - normal).square() / 2).mean().item(), abs=1e-5)
+
+
+def test_a_target_that_is_not_finite_stops_before_the_step():
+    made = critic()
+    before = copy.deepcopy(made.trunk.state_dict())
+    with pytest.raises(NumericalError, match="critic 'c'"):
+        made.update(Samples(IDS, torch.tensor([1.0, torch.inf, 0.0, 0.0]), torch.zeros(4)), 1)
+    assert all(torch.equal(before[name], value) for name, value in made.trunk.state_dict().items())
+
+
+def test_a_saved_critic_goes_on_as_the_first():
+    one = critic(normalize=True)
+    samples = Samples(IDS, torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.zeros(4))
+    one.update(samples, 1)
+    other = Critic(policy(7), "c", config(critic={"lr": 1e-2, "normalize": True}), WORLD)
+    other.load_state_dict(copy.deepcopy(one.state_dict()))
+    for made in (one, other):
+        made.update(samples, 2)
+    assert torch.equal(one.values(IDS), other.values(IDS))
+
+
+TEXT = Utterance("first", (1, 2), (3,), (-0.5,)), Utterance("second", (1, 2), (3,), (-0.5,))
+
+
+def test_the_joint_conversation_is_labelled_and_ends_before_this_turns_words():
+    table = tabulate([episode("0", 0, [(1.0, 0.0), (0.0, 1.0)], [dict(zip("ab", TEXT, strict=True)), {"b": TEXT[0]}])])
+    assert joint_text(table, 0) == "[a reads]\na hears 0\n\n[b reads]\nb hears 0"
+    expected = "[a says]\nfirst\n\n[b says]\nsecond\n\n[a reads]\na hears 1\n\n[b reads]\nb hears 1"
+    assert joint_text(table, 1) == f"{joint_text(table, 0)}\n\n{expected}"
+    body = policy(0)
+    assert joint_ids(table, body)[1] == tuple(body.render((Message("user", joint_text(table, 1)),)))
+
+
+def test_one_critic_step_for_each_joint_transition_once():
+    """Two agents, three joint steps, `b` alone in the last: three samples, one optimiser step, the mean of three."""
+    first = dict(zip("ab", TEXT, strict=True))
+    episodes = [episode("0", 0, [(1.0, 0.0), (0.0, 3.0)], [first, {"b": TEXT[0]}]), episode("0", 1, [(2.0, 2.0)])]
+    settings = config(algorithm={"name": "maac", "gae_lambda": 1.0}, critic={"lr": 1e-2})
+    study = Study(algorithm("maac"), settings, learners({"a": policy(0), "b": policy(1)}, settings), WORLD)
+    made = study.critics["joint"]
+    torch.nn.init.normal_(made.head.weight, std=0.3)
+    judged = study.judge(tabulate(episodes))
+    samples = study._samples("joint", judged)
+    # team rewards .5, 1.5, 2; undiscounted returns 2, 1.5, 2
+    assert samples.target.tolist() == [2.0, 1.5, 2.0]
+    ids = joint_ids(judged.table, made.body)
+    expected = gradients(made.trunk, ((plain(made, ids) - torch.tensor([2.0, 1.5, 2.0])).square() / 2).mean())
+    assert samples.old.tolist() == pytest.approx(plain(made, ids).tolist(), abs=1e-5)
+    steps = []
+    made.optimizer.register_step_pre_hook(lambda *_: steps.append([p.grad.clone() for p in made.trunk.parameters()]))
+    study.learn(judged, 1)
+    assert len(steps) == 1
+    close(dict(zip(expected, steps[0], strict=True)), expected)
+
+
+@pytest.mark.parametrize("minibatches", [1, 2])
+def test_a_shared_trunk_gets_both_gradients(minibatches):
+    """The policy's, and `critic.coef` times that of the mean half square of (V - G), one trunk step each minibatch."""
+    settings = config(
+        algorithm={"name": "iac", "minibatches": minibatches, "group_size": 2}, critic={"model": "shared", "coef": 0.3},
+    )  # fmt: skip
+    team = {"a": policy(0), "b": policy(1)}
+    study = Study(algorithm("iac"), settings, learners(team, settings), WORLD)
+    made = study.critics["p0"]
+    torch.nn.init.normal_(made.head.weight, std=0.3)
+    judged = study.judge(played(team, settings))
+    judged = replace(judged, table=scattered(judged.table, settings))
+    table, model = judged.table, team["a"].model
+    rows = table.rows_of(["a"])
+    value = plain(made, [table.utterances[row].prompt_ids for row in rows])
+    loss = 0.3 * (value - table.returns[rows]).square().sum() / 2
+    for row in rows:
+        loss = loss - table.advantage[row] * row_log_probs(model, table.utterances[row]).sum()
+    expected = gradients(model, loss / len(rows))
+    spy = spied(study.learners[0])
+    head = made.head.weight.detach().clone()
+    made.optimizer.param_groups[0]["lr"] = 0.0 if minibatches > 1 else 1e-2
+    study.learn(judged, 1)
+    assert len(spy.steps) == minibatches
+    close({name: sum(step[name] for step in spy.steps) / minibatches for name in spy.names}, expected, atol=1e-5)
+    assert torch.equal(head, made.head.weight) == (minibatches > 1), "the head has its own optimiser"
+
+
+def test_one_agent_makes_mappo_ippo(monkeypatch):
+    """Up to what the critic reads: where the joint critic is given the agent's own prompt, all weights are equal."""
+    monkeypatch.setattr(
+        "palaver.trainers.study.joint_ids", lambda table, _: [t.utterances["a"].prompt_ids for t in table.steps]
+    )
+    ends = []
+    for name in ("ippo", "mappo"):
+        values = {"name": name, "group_size": 2, "epochs": 2, "minibatches": 2, "normalize": "whiten", "discount": 0.9}
+        settings = config(algorithm=values, critic={"lr": 1e-2, "normalize": True, "clip": 0.2})
+        team = {"a": policy(0)}
+        (learner,) = learners(team, settings)
+        study = Study(algorithm(name), settings, [learner], WORLD)
+        shown = []
+        episodes = [episode("0", lane, [(float(lane),), (1.0 - 3 * lane,)]) for lane in (0, 1)]
+        for step in (1, 2):
+            judged = study.judge(tabulate(episodes))
+            assert judged.table.advantage.abs().min() > 0.1
+            shown.append(study.learn(judged, step))
+        ends.append((dict(learner.model.named_parameters()), *study.critics.values(), shown))
+    (one, own, first), (other, joint, second) = ends
+    assert any(not torch.equal(p, one[name]) for name, p in policy(0).model.named_parameters())
+    close(one, other, atol=1e-7)
+    assert own.values(IDS).tolist() == pytest.approx(joint.values(IDS).tolist(), abs=1e-6)
+    assert [s["a/loss"] for s in first] == pytest.approx([s["a/loss"] for s in second], abs=1e-6)

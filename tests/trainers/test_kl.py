@@ -1,0 +1,236 @@
+"""The pull to a reference: one definition, three places, numbers by hand and gradients by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from palaver.trainers.algorithm import algorithm
+from palaver.trainers.config import AlgorithmConfig, KLConfig
+from palaver.trainers.kl import describe, penalty, token_terms
+from palaver.trainers.magrpo import MAGRPO
+from palaver.trainers.study import Study
+from palaver.trainers.table import fill, tabulate
+from palaver.trainers.world import World
+from tests.trainers.learning import (
+    close,
+    config,
+    episode,
+    gradients,
+    learners,
+    played,
+    policy,
+    row_log_probs,
+    scattered,
+    shaken,
+    spied,
+)
+
+K = {0: torch.tensor([0.2, 0.4]), 1: torch.tensor([1.2]), 2: torch.tensor([0.5, 0.5])}
+PART = {0: 0, 1: 0, 2: 1}  # rows 0 and 1 are one agent's, row 2 another's
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [("k1", [0.5, -1.0, 0.0]), ("k2", [0.125, 0.5, 0.0]), ("k3", [math.exp(-0.5) - 0.5, math.e - 2, 0.0])],
+)
+def test_penalty_of_each_token(estimator, expected):
+    """log pi - log pi_ref = .5, -1 and padding; clamp .3 holds each within [-.3, .3]."""
+    logp, reference = torch.tensor([[-1.0, -3.0, math.nan]]), torch.tensor([[-1.5, -2.0, -math.inf]])
+    mask = torch.tensor([[True, True, False]])
+    free = penalty(logp, reference, mask, KLConfig(estimator=estimator))
+    assert free.tolist() == [pytest.approx(expected, abs=1e-6)]
+    held = penalty(logp, reference, mask, KLConfig(estimator=estimator, clamp=0.3))
+    assert held.tolist() == [pytest.approx([max(-0.3, min(0.3, k)) for k in expected], abs=1e-6)]
+
+
+@pytest.mark.parametrize(
+    ("centre", "expected"),
+    [
+        # rows 0 and 1: mean of .2, .4, 1.2 is .6; row 2: .5
+        ("agent_batch", {0: [0.4, 0.2], 1: [-0.6], 2: [0.0, 0.0]}),
+        ("sequence", {0: [0.1, -0.1], 1: [0.0], 2: [0.0, 0.0]}),
+        # the others' means: .8, .7, .3
+        ("leave_one_out", {0: [0.6, 0.3], 1: [-0.9], 2: [0.0, 0.0]}),
+        ("none", {0: [-0.2, -0.4], 1: [-1.2], 2: [-0.5, -0.5]}),
+    ],
+)
+def test_terms_of_each_token_by_centre(centre, expected):
+    got = token_terms(K, PART, KLConfig(coef=0.1, centre=centre))
+    for row, numbers in expected.items():
+        assert got[row].tolist() == pytest.approx([0.1 * number for number in numbers], abs=1e-6)
+
+
+@pytest.mark.parametrize("centre", ["agent_batch", "sequence", "leave_one_out"])
+def test_centred_terms_sum_to_zero_over_their_set(centre):
+    generator = torch.Generator().manual_seed(0)
+    k = {row: torch.randn(row + 1, generator=generator, dtype=torch.float64) for row in range(6)}
+    terms = token_terms(k, {row: row % 2 for row in k}, KLConfig(coef=1.0, centre=centre))
+    sets = [[row] for row in k] if centre == "sequence" else [[0, 2, 4], [1, 3, 5]]
+    for rows in sets:
+        assert sum(float(terms[row].sum()) for row in rows) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("centre", ["agent_batch", "leave_one_out", "none"])
+def test_the_token_that_drifted_most_loses_most(centre):
+    terms = token_terms(K, PART, KLConfig(coef=0.1, centre=centre))
+    assert float(terms[1]) < 0
+    assert float(terms[1]) < min(terms[0].tolist())
+    assert terms[0][1] < terms[0][0]
+
+
+def test_a_lone_token_has_no_others_to_compare_with():
+    got = token_terms({0: torch.tensor([0.7])}, {0: 0}, KLConfig(coef=1.0, centre="agent_batch"))
+    assert got[0].tolist() == [0.0]
+
+
+@pytest.mark.parametrize(("centre", "share"), [("none", 1.0), ("leave_one_out", 1.0), ("agent_batch", 0.5)])
+def test_the_mean_gradient_is_that_of_the_divergence(centre, share):
+    """All pairs of tokens of a softmax p, each as often as p says: suites.md, section 1.4, N = 2.
+
+    The gradient of KL(p, q) by the logits is p_i (log(p_i / q_i) - KL). A centre that holds its own token takes 1 / N.
+    """
+    p, q = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64), torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64)
+    apart = 0.7 * math.log(7 / 3) + 0.2 * math.log(2 / 3) + 0.1 * math.log(1 / 4)
+    expected = [0.7 * (math.log(7 / 3) - apart), 0.2 * (math.log(2 / 3) - apart), 0.1 * (math.log(1 / 4) - apart)]
+    logits = p.log().requires_grad_()
+    loss = torch.tensor(0.0, dtype=torch.float64)
+    for pair in itertools.product(range(3), repeat=2):
+        k = {row: (p[token] / q[token]).log()[None] for row, token in enumerate(pair)}
+        terms = token_terms(k, {0: 0, 1: 0}, KLConfig(coef=1.0, estimator="k1", centre=centre))
+        logp = torch.log_softmax(logits, 0)
+        pays = sum(-terms[row][0] * logp[token] for row, token in enumerate(pair)) / 2
+        loss = loss + p[pair[0]] * p[pair[1]] * pays
+    loss.backward()
+    assert logits.grad.tolist() == pytest.approx([share * number for number in expected], abs=1e-7)
+
+
+def test_describe():
+    """Rows (.2, .4) and (1.2): mean .6, largest 1.2, one of three at the clamp; two points lie on a falling line."""
+    k = {0: K[0], 1: K[1]}
+    k3 = {row: (-each).exp() + each - 1 for row, each in k.items()}
+    got = describe(k, k3, torch.tensor([1.0, -2.0]), clamp=1.0)
+    third = [math.exp(-each) + each - 1 for each in (0.2, 0.4, 1.2)]
+    expected = {"k1": 0.6, "k3": sum(third) / 3, "k1_max": 1.2, "k1_clamped": 1 / 3, "k1_with_advantage": -1.0}
+    assert got == pytest.approx(expected, abs=1e-6)
+    assert describe({}, {}, torch.zeros(0), None) == {}
+
+
+def test_in_the_reward_it_acts_over_turns_and_before_the_baseline():
+    """Two lanes of two turns, pay 1 then 2; the second utterance of lane 0 pays .5, of lane 1 nothing. gamma .5.
+
+    Returns of agent a: lane 0 1 + .5 * 1.5 = 1.75 and 1.5, lane 1 2 and 2; advantages -.125, -.25, .125, .25.
+    Agent b pays nothing: all 0.
+    """
+    table = tabulate([episode("0", lane, [(1.0, 1.0), (2.0, 2.0)]) for lane in (0, 1)])
+    at = {(int(table.agent[r]), int(table.turn[r]), int(table.episode[r])): r for r in range(len(table))}
+    cost = torch.zeros(len(table), dtype=torch.float64)
+    cost[at[0, 1, 0]] = 0.5
+    filled = fill(table, MAGRPO, AlgorithmConfig(discount=0.5), cost=cost)
+    order = [at[0, 0, 0], at[0, 1, 0], at[0, 0, 1], at[0, 1, 1]]
+    assert filled.returns[order].tolist() == [1.75, 1.5, 2.0, 2.0]
+    assert filled.advantage[order].tolist() == [-0.125, -0.25, 0.125, 0.25]
+    assert filled.advantage[filled.rows_of(["b"])].tolist() == [0.0] * 4
+
+
+def study_of(place: str, micro: int = 16384, minibatches: int = 1, **kl):
+    settings = config(
+        kl={"coef": 0.3, "place": place, **kl},
+        algorithm={"group_size": 2, "minibatches": minibatches},
+        train={"steps": 10, "micro_tokens": micro},
+    )
+    team = {"a": policy(0), "b": policy(1)}
+    found = learners(team, settings)
+    study = Study(algorithm("magrpo"), settings, found, World("cpu", "fp32"))
+    return study, team, settings
+
+
+def judged(study, team, settings, away: bool = True):
+    """A judged step whose references are not the policies any more; returns of equal rewards are told apart."""
+    if away:
+        for number, learner in enumerate(study.learners):
+            shaken(learner.reference, seed=number)
+    found = study.judge(played(team, settings))
+    return replace(found, table=replace(found.table, advantage=scattered(found.table, settings).advantage))
+
+
+@pytest.mark.parametrize("place", ["loss", "reward", "advantage"])
+@pytest.mark.parametrize("source", ["sample", "learner"])
+def test_at_the_start_it_is_zero_in_every_place(place, source):
+    study, team, settings = study_of(place, source=source)
+    found = judged(study, team, settings, away=False)
+    assert max(float(each.abs().max()) for each in found.k.values()) < 1e-5
+    plain = study.judge(found.table)
+    spy = spied(study.learners[0])
+    study.learn(found, 1)
+    without, _, _ = study_of("loss", source=source)
+    without.config = without.config.model_copy(update={"kl": KLConfig(coef=0.0)})
+    bare = spied(without.learners[0])
+    without.learners[0].config = without.config
+    without.learn(replace(found, reference={}, k={}, cost=None), 1)
+    close(spy.steps[0], bare.steps[0], atol=1e-5)
+    assert torch.allclose(plain.table.returns, found.table.returns, atol=1e-4)
+
+
+def test_the_whole_gradient_in_each_place():
+    """Against full logits, one row at a time: -(A + extra) log pi, with coef k3 beside it in place `loss`."""
+    for place, estimator in (("loss", "k3"), ("advantage", "k1"), ("advantage", "k3")):
+        study, team, settings = study_of(place, estimator=estimator)
+        found = judged(study, team, settings)
+        spy = spied(study.learners[0])
+        study.learn(found, 1)
+        table, model = found.table, team["a"].model
+        rows = table.rows_of(["a"])
+        apart = {}
+        with torch.no_grad():
+            for row in rows:
+                said = table.utterances[row]
+                apart[row] = torch.tensor(said.logprobs).double() - row_log_probs(study.learners[0].reference, said)
+        k = {row: each if estimator == "k1" else (-each).exp() + each - 1 for row, each in apart.items()}
+        centre = torch.cat([k[row] for row in rows]).mean()
+        loss = torch.tensor(0.0, dtype=torch.float64)
+        for row in rows:
+            logp = row_log_probs(model, table.utterances[row])
+            if place == "advantage":
+                loss = loss - ((table.advantage[row] + 0.3 * (centre - k[row])) * logp).sum()
+            else:
+                d = (torch.tensor(table.utterances[row].logprobs).double() - apart[row]) - logp
+                loss = loss + (-table.advantage[row] * logp + 0.3 * (d.exp() - d - 1)).sum()
+        close(spy.steps[0], gradients(model, loss / len(rows)), atol=2e-5)
+
+
+@pytest.mark.parametrize("centre", ["agent_batch", "sequence", "leave_one_out"])
+def test_neither_micro_batches_nor_packing_nor_minibatches_decide_what_is_punished(centre):
+    """The same gradient from one row at a time, packed rows, padded batches; two halves have it as their mean."""
+    found = []
+    for micro, minibatches in ((1, 1), (150, 1), (100000, 1), (150, 2)):
+        study, team, settings = study_of("advantage", micro, minibatches, centre=centre, estimator="k1")
+        spy = spied(study.learners[0])
+        study.learn(judged(study, team, settings), 1)
+        assert len(spy.steps) == minibatches
+        found.append({name: sum(step[name] for step in spy.steps) / minibatches for name in spy.names})
+    plain = study_of("advantage", coef=1e-9)
+    bare = spied(plain[0].learners[0])
+    plain[0].learn(judged(*plain), 1)
+    assert max(float((found[0][name] - bare.steps[0][name]).abs().max()) for name in found[0]) > 1e-3, "it does act"
+    for other in found[1:]:
+        close(found[0], other, atol=1e-5)
+
+
+def test_in_the_reward_each_utterance_pays_the_sum_of_its_tokens():
+    study, team, settings = study_of("reward", estimator="k1")
+    shaken(study.learners[0].reference)
+    found = study.judge(played(team, settings))
+    for row in range(len(found.table)):
+        said = found.table.utterances[row]
+        learner = study.learners[int(found.table.agent[row])]
+        with torch.no_grad():
+            expected = float((torch.tensor(said.logprobs).double() - row_log_probs(learner.reference, said)).sum())
+        assert float(found.cost[row]) == pytest.approx(0.3 * expected, abs=1e-4)
+    last = (found.table.turn == 1).nonzero()[:, 0]
+    paid = torch.tensor([found.table.steps[s].team_reward for s in found.table.member_step[last].tolist()])
+    assert torch.allclose(found.table.returns[last], paid.double() - found.cost[last], atol=1e-6)
