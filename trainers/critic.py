@@ -138,7 +138,7 @@ class Critic:
             each = [place for ids in batch for place in places[ids]]
             cost = value_loss(value[row], target[each], old[each], self.config.clip, self.config.huber).sum()
             self.world.accelerator.backward(cost * scale)
-            loss += float(cost)
+            loss += cost.item()
         faults, summed = self.world.total(float(not math.isfinite(loss)), loss)
         if faults:
             self.optimizer.zero_grad(set_to_none=True)
