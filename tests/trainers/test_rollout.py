@@ -163,3 +163,32 @@ def test_candidates_of_one_group_are_drawn_with_different_seeds():
 def test_an_empty_table_is_refused():
     with pytest.raises(ValueError, match="nothing to tabulate"):
         tabulate([])
+
+
+def test_the_best_sibling_goes_on_alone():
+    """AT-GRPO, 2 agents x 2 turns x K = 4: four groups of four answers to one prompt each, whose advantages sum to 0.
+
+    Candidate k says its word k + 1 times and is paid (k + 1) / 50 + .5: the last is the best. Its own pay less the mean
+    of its group is (k - 1.5) / 50.
+    """
+    episodes, team = play(Plan(4, turns="best"), turns=2)
+    assert [e.stop for e in episodes] == ["outdone"] * 3 + ["terminated"] * 4
+    table = tabulate(episodes)
+    assert table.group.bincount().tolist() == [4] * 4
+    for seat, word in (("a", "x"), ("b", "y")):
+        assert [len(calls) for calls in team[seat].calls] == [1, 1], "one prompt a turn, with four samples"
+        (second,) = team[seat].calls[1]
+        assert len(second.seeds) == 4
+        assert second.conversation[1].content == word * 4
+    filled = fill(table, MAGRPO, AlgorithmConfig(discount=0.0))
+    for group in range(4):
+        advantage = filled.advantage[filled.group == group]
+        assert sorted(advantage.tolist()) == pytest.approx([-0.03, -0.01, 0.01, 0.03])
+    assert {turn.group for e in episodes for turn in e.turns} == {"0", "0/3"}
+
+
+def test_of_equal_siblings_the_first_goes_on():
+    one = make_policy("echo")
+    team = dict.fromkeys(SEATS, one)
+    episodes = rollout(Lengths(turns=2), team, ["t0"], Plan(3, turns="best"), sampling=SAMPLING, seed=0)
+    assert [len(e.turns) for e in episodes] == [2, 2, 2, 1, 1]

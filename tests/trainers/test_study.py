@@ -1,0 +1,192 @@
+"""The study of a step: HAPPO's factor on a game whose returns are known, the order of agents, what a checkpoint keeps."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from palaver.core import Utterance
+from palaver.trainers.algorithm import algorithm
+from palaver.trainers.baselines import nothing
+from palaver.trainers.learner import Learner, Stats
+from palaver.trainers.study import Study
+from palaver.trainers.table import Table, tabulate
+from palaver.trainers.world import World
+from tests.trainers.learning import config, episode, learners, played, policy
+
+WORLD = World("cpu", "fp32")
+GAME = [[0.0, 1.0], [1.0, -2.0]]  # team reward of both agents' actions; uniform policies return 0
+NEW = (0.2, 0.8)
+BARE = replace(algorithm("happo"), critic="none", baseline=nothing)  # the value of the one state is 0
+
+
+class Softmax(nn.Module):
+    """A language model of two tokens whose next token depends on nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(torch.zeros(2))
+
+    def forward(self, input_ids: torch.Tensor, use_cache: bool, logits_to_keep: torch.Tensor) -> Any:
+        return SimpleNamespace(logits=self.logits.expand(len(input_ids), len(logits_to_keep), 2))
+
+    def get_output_embeddings(self) -> None:
+        return None
+
+    @property
+    def base_model(self) -> Any:
+        return self
+
+
+class Jump(torch.optim.SGD):
+    """Whatever the gradient, the step is to the new policy."""
+
+    def step(self, closure=None):
+        with torch.no_grad():
+            self.param_groups[0]["params"][0].copy_(torch.tensor(NEW).log())
+
+
+def game_learner(agent: str, settings) -> Learner:
+    speaker = SimpleNamespace(model=Softmax(), name=agent, refresh=lambda: None)
+    learner = Learner(speaker, [agent], settings, WORLD)
+    learner.optimizer = Jump(learner.model.parameters(), lr=0.0)
+    return learner
+
+
+def game_table() -> Table:
+    """All four joint actions, each as often as uniform policies play them."""
+    episodes = []
+    for lane in range(4):
+        first, second = divmod(lane, 2)
+        said = {
+            "a": Utterance(str(first), (0,), (first,), (math.log(0.5),)),
+            "b": Utterance(str(second), (0,), (second,), (math.log(0.5),)),
+        }
+        episodes.append(episode("0", lane, [(GAME[first][second],) * 2], [said]))
+    return tabulate(episodes)
+
+
+def played_game(order: str, **changes):
+    """A study of the game in which both policies jump in the first of two passes."""
+    values = {"epochs": 2, "clip": (100.0, 100.0), "factor": "sum", "factor_clamp": 50.0, "order": "fixed"}
+    settings = config(algorithm=values | changes)
+    study = Study(replace(BARE, order=order), settings, [game_learner(agent, settings) for agent in "ab"], WORLD)
+    judged = study.judge(game_table())
+    assert judged.table.advantage.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, -2.0, -2.0]
+    return study, study.learn(judged, 1)
+
+
+def test_happos_surrogate_is_the_exact_change_of_the_return():
+    """marl_llm.md, section 1.4: J(old) = 0, J(new) = .16 + .16 - 2 * .64 = -.96.
+
+    In the second pass a loss is that of the new policy. Agent a alone moves the return to .5 * .2 - .5 * .8 = -.3;
+    with the factor of the first, the last agent's surrogate E[M rho A] is the return of the new joint policy.
+    """
+    assert sum(NEW[i] * NEW[j] * GAME[i][j] for i in range(2) for j in range(2)) == pytest.approx(-0.96)
+    _, shown = played_game("sequence")
+    assert -shown["a/loss"] == pytest.approx(-0.30, abs=1e-6)
+    assert -shown["b/loss"] == pytest.approx(-0.96, abs=1e-6)
+
+
+def test_independent_surrogates_are_not_exact():
+    _, shown = played_game("together")
+    assert -shown["a/loss"] - shown["b/loss"] == pytest.approx(-0.60, abs=1e-6)
+
+
+def test_the_factor_is_clamped():
+    """The first agent's log factors, log .4 and log 1.6, are held at -.1 and .1."""
+    low, high = math.exp(-0.1), math.exp(0.1)
+    second = (low * 0.4 * 0.0 + low * 1.6 * 1.0 + high * 0.4 * 1.0 + high * 1.6 * -2.0) / 4
+    _, shown = played_game("sequence", factor_clamp=0.1)
+    assert -shown["b/loss"] == pytest.approx(second, abs=1e-6)
+
+
+class Mover:
+    """A learner that only tells how its log-probs have moved, and keeps the factor it was given."""
+
+    def __init__(self, agent: str, moves: list[list[float]]) -> None:
+        self.agents, self.model, self.moves = (agent,), None, moves
+        self.policy = SimpleNamespace(name=agent)
+        self.factor: list[float] | None = None
+
+    def log_probs(self, model, table, rows):
+        said = [torch.tensor(table.utterances[row].logprobs) for row in rows]
+        return {row: old + torch.tensor(move) for row, old, move in zip(rows, said, self.moves, strict=True)}
+
+    def update(self, work):
+        mine = work.table.rows_of(self.agents)
+        self.factor = None if work.factor is None else work.factor[mine].tolist()
+        return Stats(0.0, 0.0, 0.0, 0.0, 0.0, 1, len(mine), 0.0)
+
+
+@pytest.mark.parametrize(("how", "first", "second"), [("mean", 0.2, -0.3), ("sum", 0.4, -0.3)])
+def test_the_factor_of_utterances_of_several_tokens(how, first, second):
+    """Agent a's two rows moved by (.1, .3) and (-.3); agent b's factor is exp of their mean or sum, a's is 1."""
+    words = [Utterance("x", (1,), (3, 4), (-1.0, -2.0)), Utterance("y", (1,), (5,), (-1.0,))]
+    episodes = [
+        episode("0", lane, [(1.0, 1.0)], [{"a": words[lane], "b": Utterance("z", (1,), (3,), (-0.5,))}])
+        for lane in (0, 1)
+    ]
+    a, b = Mover("a", [[0.1, 0.3], [-0.3]]), Mover("b", [[0.0], [0.0]])
+    settings = config(algorithm={"factor": how, "order": "fixed"})
+    study = Study(BARE, settings, [a, b], WORLD)
+    study.learn(study.judge(tabulate(episodes)), 1)
+    assert a.factor == [1.0, 1.0]
+    assert b.factor == pytest.approx([math.exp(first), math.exp(second)], abs=1e-6)
+
+
+def test_factors_multiply_and_who_waited_has_moved_nothing():
+    """Two turns: both speak, then b alone. b's second row stands alone in its joint step: factor 1."""
+    word = Utterance("x", (1,), (3,), (-1.0,))
+    table = tabulate([episode("0", 0, [(1.0, 1.0), (1.0, 1.0)], [{"a": word, "b": word}, {"b": word}])])
+    study = Study(BARE, config(algorithm={"order": "fixed"}), [Mover("a", [[0.5]]), Mover("b", [[0.2], [0.3]])], WORLD)
+    ahead = torch.zeros(2, dtype=torch.float64)
+    for learner in study.learners:
+        ahead = ahead + study._moved(learner, table, table.rows_of(learner.agents))
+    assert ahead.tolist() == pytest.approx([0.7, 0.3], abs=1e-6)
+    study.learn(study.judge(table), 1)
+    assert study.learners[1].factor == pytest.approx([math.exp(0.5), 1.0], abs=1e-6)
+
+
+def test_an_algorithm_whose_agents_update_together_has_no_factor():
+    word = Utterance("x", (1,), (3,), (-1.0,))
+    movers = [Mover("a", [[0.5]]), Mover("b", [[0.5]])]
+    study = Study(replace(BARE, order="together"), config(), movers, WORLD)
+    study.learn(study.judge(tabulate([episode("0", 0, [(1.0, 1.0)], [{"a": word, "b": word}])])), 1)
+    assert [mover.factor for mover in movers] == [None, None]
+
+
+def orders(order: str, seed: int = 0) -> list[str]:
+    settings = config(algorithm={"order": order}).model_copy(update={"seed": seed})
+    study = Study(BARE, settings, [Mover(agent, []) for agent in "abc"], WORLD)
+    return ["".join(each.agents[0] for each in study._order(step)) for step in range(1, 31)]
+
+
+def test_the_order_is_fixed_or_drawn_anew_each_step_from_the_seed():
+    assert set(orders("fixed")) == {"abc"}
+    assert orders("random") == orders("random")
+    assert orders("random") != orders("random", seed=1)
+    assert set(orders("random")) == {"abc", "acb", "bac", "bca", "cab", "cba"}
+
+
+@pytest.mark.parametrize("name", ["ippo", "happo", "rae", "magrpo"])
+def test_a_loaded_study_goes_on_as_the_first(name):
+    """After one step the state is given to a fresh study, whose critics (or means) then expect the same."""
+    settings = config(algorithm={"name": name, "group_size": 2}, critic={"lr": 1e-2, "normalize": True})
+    team = {"a": policy(0), "b": policy(1)}
+    first = Study(algorithm(name), settings, learners(team, settings), WORLD)
+    table = played(team, settings)
+    first.learn(first.judge(table), 1)
+    second = Study(algorithm(name), settings, learners(team, settings), WORLD)
+    fresh = second.judge(table).table.advantage
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    one, other = first.judge(table).table, second.judge(table).table
+    assert torch.equal(one.advantage, other.advantage)
+    assert torch.equal(one.advantage, fresh) == (name == "magrpo")
