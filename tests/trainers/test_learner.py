@@ -15,7 +15,7 @@ from palaver.core import Message, Request, Sampling
 from palaver.trainers.config import AlgorithmConfig, KLConfig, OptimConfig, RunConfig, TrainConfig
 from palaver.trainers.faults import NumericalError
 from palaver.trainers.learner import Learner, Work, micro_batches
-from palaver.trainers.losses import reinforce
+from palaver.trainers.losses import clipped, clipped_weight, reinforce
 from palaver.trainers.magrpo import MAGRPO
 from palaver.trainers.memory import most_rows
 from palaver.trainers.rollout import Plan, rollout
@@ -77,7 +77,7 @@ def update_with_spy(learner: Learner, table: Table) -> dict[str, torch.Tensor]:
     return dict(zip((n for n, _ in learner.model.named_parameters()), learner.optimizer.seen, strict=True))
 
 
-@pytest.mark.parametrize("aggregate", ["sum", "mean", "token"])
+@pytest.mark.parametrize("aggregate", ["sum", "mean", "token", "fixed"])
 def test_the_gradient_is_that_of_the_sampled_tokens_alone(aggregate):
     config = CONFIG.model_copy(update={"algorithm": AlgorithmConfig(group_size=4, aggregate=aggregate)})
     team = {"a": policy(0), "b": policy(1)}
@@ -88,6 +88,7 @@ def test_the_gradient_is_that_of_the_sampled_tokens_alone(aggregate):
         "sum": lambda u: 1 / len(rows),
         "mean": lambda u: 1 / len(rows) / len(u.token_ids),
         "token": lambda u: 1 / tokens,
+        "fixed": lambda u: 1 / len(rows) / 256,  # policy.max_tokens
     }[aggregate]
     got = update_with_spy(Learner(team["a"], ["a"], config, World("cpu", "fp32")), table)
     expected = plain_gradient(team["a"].model, table, rows, weight)
@@ -96,6 +97,61 @@ def test_the_gradient_is_that_of_the_sampled_tokens_alone(aggregate):
     )
     for name, value in expected.items():
         assert torch.allclose(got[name], value, atol=1e-6, rtol=1e-4), name
+
+
+@pytest.mark.parametrize("loss", [clipped, clipped_weight])
+@pytest.mark.parametrize("ratio", ["token", "turn"])
+def test_one_pass_over_fresh_samples_is_reinforce_whatever_the_loss(loss, ratio):
+    """At ratio 1 nothing is clipped. A `turn` shares a row's gradient among its tokens, which sum to the same."""
+    config = CONFIG.model_copy(update={"algorithm": AlgorithmConfig(group_size=4, ratio=ratio)})
+    team = {"a": policy(0), "b": policy(1)}
+    table = sampled(team)
+    learner = Learner(team["a"], ["a"], config, World("cpu", "fp32"))
+    learner.optimizer = Spy(learner.model.parameters(), lr=0.0)
+    found = []
+    for each in (loss, reinforce):
+        learner.update(Work(table, table.rows_of(["a"]), each, 1))
+        found.append(learner.optimizer.seen)
+    assert all(torch.allclose(one, other, atol=1e-5, rtol=1e-4) for one, other in zip(*found, strict=True))
+
+
+def test_a_factor_weighs_rows():
+    team = {"a": policy(0), "b": policy(1)}
+    table = sampled(team)
+    rows = table.rows_of(["a"])
+    factor = 0.5 + torch.rand(len(table), generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    learner = Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32"))
+    learner.optimizer = Spy(learner.model.parameters(), lr=0.0)
+    learner.update(Work(table, rows, clipped, 1, factor=factor))
+    weighed = replace(table, advantage=table.advantage * factor)
+    expected = plain_gradient(team["a"].model, weighed, rows, lambda u: 1 / len(rows))
+    for value, got in zip(expected.values(), learner.optimizer.seen, strict=True):
+        assert torch.allclose(got, value, atol=1e-6, rtol=1e-4)
+
+
+def test_passes_times_minibatches_are_steps_and_each_pass_holds_every_row_once():
+    algorithm = AlgorithmConfig(group_size=4, epochs=3, minibatches=4)
+    team = {"a": policy(0), "b": policy(1)}
+    table = sampled(team)
+    rows = table.rows_of(["a"])
+    learner = Learner(team["a"], ["a"], CONFIG.model_copy(update={"algorithm": algorithm}), World("cpu", "fp32"))
+    work, seen = Work(table, rows, clipped, 1), []
+    stats = learner.update(replace(work, also=lambda part: seen.append(list(part))))
+    assert stats.passes == 3
+    assert team["a"].version == len(seen) == 12
+    passes = [list(itertools.chain(*seen[n : n + 4])) for n in (0, 4, 8)]
+    assert all(sorted(each) == rows for each in passes)
+    assert passes[0] != passes[1], "each pass has an order of its own"
+    assert stats.moved > 0
+
+
+@pytest.mark.parametrize(("most", "passes"), [(None, 5), (1e-9, 2), (1e9, 5)])
+def test_the_passes_end_where_the_policy_has_moved_too_far(most, passes):
+    algorithm = AlgorithmConfig(group_size=4, epochs=5, target_kl=most)
+    team = {"a": policy(0), "b": policy(1)}
+    table = sampled(team)
+    learner = Learner(team["a"], ["a"], CONFIG.model_copy(update={"algorithm": algorithm}), World("cpu", "fp32"))
+    assert learner.update(Work(table, table.rows_of(["a"]), clipped, 1)).passes == passes
 
 
 def test_shared_weights_count_the_rows_of_all_agents_and_step_once():

@@ -1,4 +1,4 @@
-"""The study of a step: HAPPO's factor on a game whose returns are known, the order of agents, what a checkpoint keeps."""
+"""The study of a step: HAPPO's factor on a game whose returns are known, the order of agents, what is saved."""
 
 from __future__ import annotations
 

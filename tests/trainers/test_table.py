@@ -42,7 +42,7 @@ def test_groups_by_prompt_compare_an_agents_lanes_at_a_turn():
 
 @pytest.mark.parametrize(("kind", "spread"), [("population", (3.5, 3.0)), ("unbiased", (14 / 3, 4.0))])
 def test_dr_mas_pools_all_of_an_agents_answers_to_a_task(kind, spread):
-    """arXiv 2602.08847. Agent a: 1, 2, 3, 6, mean 3, squares 14 over 4 or 3. Agent b: 0, 0, 0, 4, mean 1, squares 12."""
+    """arXiv 2602.08847. Agent a: 1, 2, 3, 6, mean 3, squares 14 over 4 or 3. Agent b: 0, 0, 0, 4: 1 and 12."""
     table = two_by_two()
     at = places(table)
     groups = task_groups(table)
