@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ import palaver
 from palaver.agents.llm.options import ModelOptions
 from palaver.core import CheckpointError, ConfigError, PolicyError
 from palaver.trainers import checkpoint
+from palaver.trainers.algorithm import ROWS
 from palaver.trainers.config import RunConfig, dump, load, parse
 from palaver.trainers.files import replace_text
 from palaver.trainers.sinks import read_metrics
@@ -117,6 +119,24 @@ def test_a_killed_run_resumes_number_for_number(model, finished, tmp_path, after
     process.wait()
     subprocess.run([*command, "resume"], env=environment, check=True, stderr=subprocess.DEVNULL, timeout=120)
     assert numbers(folder) == numbers(finished)
+
+
+@pytest.mark.parametrize("name", ["ippo", "happo", "rae", pytest.param("iac", marks=pytest.mark.slow)])
+def test_resume_equals_the_uninterrupted_run_with_all_an_algorithm_keeps(model, tmp_path, name):
+    """Critics, their optimisers and normalisation, moving means, orders of agents and minibatches."""
+    trunk = "shared" if name == "iac" else "separate"
+    whole = train(
+        config(
+            model, algorithm={"name": name, "group_size": 2, "epochs": 2, "minibatches": 2}, eval={"n": 0},
+            critic={"lr": 1e-3, "normalize": True, "minibatches": 2, "model": trunk},
+        ), tmp_path / "whole",
+    )  # fmt: skip
+    cut = shutil.copytree(whole, tmp_path / "cut")
+    shutil.rmtree(cut / "checkpoints" / "step-000006")
+    resume(cut)
+    assert numbers(cut) == numbers(whole)
+    for path in sorted((whole / "checkpoints/step-000006").rglob("*.safetensors")):
+        assert (cut / path.relative_to(whole)).read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize("kl", [0.0, 0.1])
@@ -247,25 +267,45 @@ def test_nothing_to_resume(model, tmp_path):
         resume(tmp_path / "empty")
 
 
-@pytest.mark.parametrize("kind", ["separate", "shared"])
-@pytest.mark.parametrize(("joint", "turns"), [("aligned", "tree"), ("cross", "tree"), ("aligned", "independent")])
-@pytest.mark.parametrize("name", ["magrpo", "mareinforce", "marloo", "maremax"])
-def test_matrix(model, tmp_path, kind, joint, turns, name):
-    """Every algorithm with every kind of team, joint action and continuation, two turns, two steps."""
+def iterate(model: str, folder: Path, env: dict, kind: str, steps: int, **algorithm) -> None:
+    """A short run whose every policy must move."""
     run = config(
-        model, team={"kind": kind}, env={"id": "lengths-v0", "turns": 2}, eval={"n": 0},
-        algorithm={"name": name, "joint": joint, "turns": turns, "group_size": 2, "discount": 0.9},
-        train={"steps": 2}, log={"tensorboard": False, "episodes": False},
+        model, team={"kind": kind}, env={"id": "lengths-v0"} | env, eval={"n": 0}, critic={"lr": 1e-3},
+        algorithm={"group_size": 2, "discount": 0.9} | algorithm, train={"steps": steps},
+        log={"tensorboard": False, "episodes": False},
     )  # fmt: skip
-    lines = read_metrics(train(run, tmp_path / "run") / "metrics.jsonl")
-    assert [line["step"] for line in lines] == [1, 2]
+    lines = read_metrics(train(run, folder) / "metrics.jsonl")
+    assert [line["step"] for line in lines] == list(range(1, steps + 1))
+    numbers = [value for line in lines for name, value in line.items() if not name.endswith("/explained")]
+    assert all(math.isfinite(value) for value in numbers if isinstance(value, float))
     before = load_file(f"{model}/model.safetensors")
-    policies = sorted((tmp_path / "run/checkpoints/step-000002/policies").iterdir())
-    assert [folder.name for folder in policies] == (["shared"] if kind == "shared" else ["a", "b"])
-    for folder in policies:
-        after = load_file(folder / "model.safetensors")
+    policies = sorted((folder / f"checkpoints/step-{steps:06d}/policies").iterdir())
+    assert [each.name for each in policies] == (["shared"] if kind == "shared" else ["a", "b"])
+    for each in policies:
+        after = load_file(each / "model.safetensors")
         assert after.keys() == before.keys()
         assert any(not torch.equal(after[name], before[name]) for name in before), "the weights moved"
+
+
+@pytest.mark.parametrize("kind", ["separate", "shared"])
+@pytest.mark.parametrize("turns", [1, 2])
+@pytest.mark.parametrize("name", list(ROWS))
+def test_matrix(model, tmp_path, kind, turns, name):
+    """Every algorithm with every kind of team, one turn and two, three steps."""
+    iterate(model, tmp_path / "run", {"turns": turns}, kind, steps=3, name=name)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [{"joint": "cross"}, {"turns": "independent"}, {"turns": "best", "discount": 0.0}, {"group_by": "agent"}],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "name", ["magrpo", "mappo", *(pytest.param(name, marks=pytest.mark.slow) for name in ("marloo", "rae"))]
+)
+def test_plans_matrix(model, tmp_path, plan, name):
+    """Every way to sample and compare, with a row of each kind of baseline."""
+    iterate(model, tmp_path / "run", {"turns": 2}, "separate", steps=2, name=name, **plan)
 
 
 def test_weights_and_biases_offline_keeps_one_id_across_resumes(model, tmp_path, monkeypatch):
