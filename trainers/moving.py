@@ -9,10 +9,15 @@ from palaver.trainers.table import Table
 from palaver.trainers.world import World
 
 
-class Moving:
-    """b_i of every agent: 0 at first, then b <- decay b + (1 - decay) R, once for each step by the mean return.
+def moved(mean: float, seen: float, decay: float) -> float:
+    """b <- decay b + (1 - decay) R. Liu et al., arXiv 2506.24119, equation 7."""
+    return decay * mean + (1 - decay) * seen
 
-    Liu et al., arXiv 2506.24119, equation 7. The advantage is taken with the mean before the step.
+
+class Moving:
+    """b_i of every agent: 0 at first, then moved once a step by the mean return.
+
+    The advantage is taken with the mean before the step.
 
     Args:
         decay: in [0, 1).
@@ -33,4 +38,4 @@ class Moving:
             mine = table.returns[table.agent == number]
             total, count = world.total(float(mine.sum()), float(len(mine)))
             if count:
-                self.means[agent] = self.decay * self.means.get(agent, 0.0) + (1 - self.decay) * total / count
+                self.means[agent] = moved(self.means.get(agent, 0.0), total / count, self.decay)

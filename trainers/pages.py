@@ -18,9 +18,15 @@ from palaver.envs.pages import renew
 from palaver.trainers.algorithm import ROWS, Algorithm, algorithm
 from palaver.trainers.baselines import normalize
 from palaver.trainers.config import AlgorithmConfig, CriticConfig, KLConfig, OptimConfig
+from palaver.trainers.losses import Said, clipped
+from palaver.trainers.moving import moved
+from palaver.trainers.values import lambda_returns, whiten
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "algorithms"
 RETURNS = (0.0, 1.0, 1.0, 2.0)
+VALUES = (0.25, 0.25, 1.5, 1.5)  # of two prompts, two samples each
+CHAIN = ((0.0, 1.0), (0.3, 0.6), 0.9)  # rewards and values of two turns, discount
+RATIOS = (0.5, 0.9, 1.1, 1.5)
 SECTIONS: dict[str, type[BaseModel]] = {
     "algorithm": AlgorithmConfig, "critic": CriticConfig, "kl": KLConfig, "optim": OptimConfig,
 }  # fmt: skip
@@ -38,7 +44,7 @@ ORDERS = {"together": "all update together", "sequence": "one after the other, w
 
 def filled(text: str, row: Algorithm | None) -> str:
     """A page with its computed parts renewed; `row` is the algorithm the page is about, None on the shared page."""
-    parts = {"keys": keys()} | ({"row": choices(row), "example": example(row)} if row else {})
+    parts = {"keys": keys(row)} | ({"row": choices(row), "example": example(row)} if row else {})
     return _PART.sub(lambda found: f"{found[1]}{parts[found['name']]}\n{found[3]}", text)
 
 
@@ -54,21 +60,86 @@ def choices(row: Algorithm) -> str:
 
 
 def example(row: Algorithm) -> str:
+    """What the row makes of a few numbers: advantages, returns over turns, what a token pays by its ratio."""
+    tables = {"none": [_siblings], "agent": [_steps]}.get(row.critic, [_errors, _turns])
+    if row.loss is clipped:
+        tables = [*tables, _ratios]
+    return "\n\n".join(table(row) for table in tables)
+
+
+def _siblings(row: Algorithm) -> str:
     """The advantages of one group of four, under each normalisation."""
     returns, group = torch.tensor(RETURNS, dtype=torch.float64), torch.zeros(len(RETURNS), dtype=torch.long)
     base = row.baseline(returns, group)
-    lines = [("return", *(f"{value:.2f}" for value in RETURNS))]
+    lines = [("return", *_numbers(RETURNS, ""))]
     for how, kind in (("none", "population"), ("std", "population"), ("std", "unbiased")):
         advantage = normalize(base, returns, group, how, kind)  # type: ignore[arg-type]
         label = f"`normalize: {how}`" + (f", `std: {kind}`" if how != "none" else "")
-        lines.append((f"advantage, {label}", *(f"{value:+.2f}" for value in advantage.tolist())))
+        lines.append((f"advantage, {label}", *_numbers(advantage.tolist())))
     return _table(("", *(f"sample {n}" for n in range(1, len(RETURNS) + 1))), lines)
 
 
-def keys() -> str:
-    """Every key of the sections that shape the estimator, with its default."""
+def _errors(row: Algorithm) -> str:
+    """The advantages of two prompts with two samples each, whose values a critic has told."""
+    returns, value = torch.tensor(RETURNS, dtype=torch.float64), torch.tensor(VALUES, dtype=torch.float64)
+    advantage = row.baseline(returns, value)
+    whitened = whiten(advantage, torch.zeros(len(RETURNS), dtype=torch.long))
+    head = ("", *(f"prompt {n // 2 + 1}, sample {n % 2 + 1}" for n in range(len(RETURNS))))
+    return _table(head, [
+        ("return", *_numbers(RETURNS, "")), ("value", *_numbers(VALUES, "")),
+        ("advantage, `normalize: none`", *_numbers(advantage.tolist())),
+        ("advantage, `normalize: whiten`", *_numbers(whitened.tolist())),
+    ])  # fmt: skip
+
+
+def _turns(row: Algorithm) -> str:
+    """Returns and advantages of a conversation of two turns by lambda."""
+    rewards, values, discount = CHAIN
+    reward, value = (torch.tensor(each, dtype=torch.float64)[:, None] for each in (rewards, values))
+    lines = [("reward", *_numbers(rewards, "")), ("value", *_numbers(values, ""))]
+    for decay in (0.0, 0.95, 1.0):
+        returns = lambda_returns(reward, value, torch.tensor([-1, 0]), torch.tensor([0, 1]), discount, decay)
+        label = f"`gae_lambda: {decay:g}`"
+        lines.append((f"return, {label}", *_numbers(returns[:, 0].tolist(), "")))
+        lines.append((f"advantage, {label}", *_numbers(row.baseline(returns[:, 0], value[:, 0]).tolist())))
+    return _table((f"`discount: {discount:g}`", "turn 1", "turn 2"), lines)
+
+
+def _steps(row: Algorithm) -> str:
+    """The advantages of one step's four utterances of an agent, while its moving mean moves."""
+    returns, lines, mean = torch.tensor(RETURNS, dtype=torch.float64), [], 0.0
+    for step in range(1, 4):
+        advantage = row.baseline(returns, torch.full_like(returns, mean))
+        lines.append((f"advantage at step {step}, mean {mean:.4f}", *_numbers(advantage.tolist())))
+        mean = moved(mean, float(returns.mean()), AlgorithmConfig().decay)
+    head = ("`decay: 0.95`", *(f"sample {n}" for n in range(1, len(RETURNS) + 1)))
+    return _table(head, [("return, at every step", *_numbers(RETURNS, "")), *lines])
+
+
+def _ratios(row: Algorithm) -> str:
+    """What a token pays, and what remains of its gradient, by how much likelier it has become."""
+    logp = torch.tensor(RATIOS, dtype=torch.float64).log()[None].requires_grad_()
     lines = []
+    for advantage in (1.0, -1.0):
+        said = Said(torch.full_like(logp, advantage), torch.zeros_like(logp), torch.ones_like(logp, dtype=torch.bool))
+        loss = row.loss(logp, said)
+        (slope,) = torch.autograd.grad(loss.sum(), logp)
+        lines.append((f"loss, advantage {advantage:+g}", *_numbers(loss[0].tolist())))
+        lines.append((f"its gradient by the log-prob, advantage {advantage:+g}", *_numbers(slope[0].tolist())))
+    return _table(("`clip: [0.2, 0.2]`", *(f"ratio {ratio:.2f}" for ratio in RATIOS)), lines)
+
+
+def _numbers(values: Sequence[float], sign: str = "+") -> list[str]:
+    return [f"{value + 0.0:{sign}.2f}" for value in values]
+
+
+def keys(row: Algorithm | None) -> str:
+    """Every key of the sections that shape the estimator, with its default; critics' only where there is one."""
+    lines = []
+    judged = row is None or row.critic in ("own", "joint")
     for section, model in SECTIONS.items():
+        if section == "critic" and not judged:
+            continue
         for name, field in model.model_fields.items():
             default = field.get_default(call_default_factory=False)
             if name != "name":

@@ -51,25 +51,77 @@ def test_a_stale_page_is_noticed_and_mended(tmp_path, monkeypatch, capsys):
     assert pages.main(["--check"]) == 0
 
 
+def _cells(table: str) -> list[list[str]]:
+    """The numbers of each line of a table, head and labels left out."""
+    return [[cell.strip() for cell in line.split("|")[2:-1]] for line in table.splitlines()[2:]]
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_worked_examples(name):
-    lines = [" ".join(line.split("|")[2:-1]).split() for line in pages.example(algorithm(name)).splitlines()]
-    assert lines[2] == ["0.00", "1.00", "1.00", "2.00"]
-    assert [" ".join(line) for line in lines[3:]] == EXAMPLES[name]
+    lines = _cells(pages.example(algorithm(name)))
+    assert lines[0] == ["0.00", "1.00", "1.00", "2.00"]
+    assert [" ".join(line) for line in lines[1:]] == EXAMPLES[name]
+
+
+# values 1/4, 1/4, 3/2, 3/2: A = -1/4, 3/4, -1/2, 1/2 of mean 1/8 and variance (9 + 25 + 25 + 9)/256 = 17/64
+VALUED = ["0.00 1.00 1.00 2.00", "0.25 0.25 1.50 1.50", "-0.25 +0.75 -0.50 +0.50", "-0.73 +1.21 -1.21 +0.73"]
+# rewards 0, 1; values 0.3, 0.6; discount 0.9: deltas 0.9 * 0.6 - 0.3 = 0.24 and 1 - 0.6 = 0.4;
+# A_1 = 0.24 + 0.9 lambda 0.4 = 0.24, 0.582, 0.6 for lambda 0, 0.95, 1; the return is A + V
+CHAINED = [
+    "0.00 1.00", "0.30 0.60", "0.54 1.00", "+0.24 +0.40", "0.88 1.00", "+0.58 +0.40", "0.90 1.00", "+0.60 +0.40",
+]  # fmt: skip
+# ratios 0.5, 0.9, 1.1, 1.5, clipped to 0.8 .. 1.2; d rho / d log pi = rho where the clip does not hold it
+CLIPPED = [
+    "-0.50 -0.90 -1.10 -1.20", "-0.50 -0.90 -1.10 +0.00", "+0.80 +0.90 +1.10 +1.50", "+0.00 +0.90 +1.10 +1.50",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["iac", "maac", "ippo", "mappo", "happo"])
+def test_worked_examples_of_critics(name):
+    tables = [[" ".join(line) for line in _cells(table)] for table in pages.example(algorithm(name)).split("\n\n")]
+    assert tables == [VALUED, CHAINED] + ([CLIPPED] if name.endswith("ppo") else [])
+
+
+def test_worked_example_of_the_moving_mean():
+    """Means 0, 0.05 * 1 = 0.05, 0.95 * 0.05 + 0.05 = 0.0975."""
+    text = pages.example(algorithm("rae"))
+    assert [" ".join(line) for line in _cells(text)] == [
+        "0.00 1.00 1.00 2.00", "+0.00 +1.00 +1.00 +2.00", "-0.05 +0.95 +0.95 +1.95", "-0.10 +0.90 +0.90 +1.90",
+    ]  # fmt: skip
+    assert re.findall(r"mean (\S+)", text) == ["0.0000", "0.0500", "0.0975"]
+
+
+def test_keys_of_critics_stand_where_there_is_one():
+    assert {name for name in ROWS if "`critic.lr`" in pages.keys(algorithm(name))} == {
+        "iac", "maac", "ippo", "mappo", "happo",
+    }  # fmt: skip
+    assert "`critic.lr`" in pages.keys(None)
+
+
+LOGGED = [
+    {"algorithm": {"name": "magrpo", "group_size": 2}},
+    {"algorithm": {"name": "ippo"}, "kl": {"coef": 0.1}},
+    {"algorithm": {"name": "mappo"}, "team": {"kind": "shared"}},
+]
 
 
 def test_every_logged_name_is_explained(tmp_path):
     register_toy()
-    config = parse({
-        "env": {"id": "lengths-v0"}, "policy": {"model": save_model(tmp_path / "m"), "max_tokens": 4},
-        "algorithm": {"group_size": 2}, "train": {"steps": 1}, "eval": {"n": 1}, "device": "cpu",
-        "log": {"tensorboard": False, "episodes": False},
-    })  # fmt: skip
-    before, step, _ = read_metrics(train(config, tmp_path / "run") / "metrics.jsonl")
+    model, names, evaluated = save_model(tmp_path / "m"), set(), set()
+    for number, changes in enumerate(LOGGED):
+        config = parse({
+            "env": {"id": "lengths-v0"}, "policy": {"model": model, "max_tokens": 4}, "train": {"steps": 1},
+            "eval": {"n": 1}, "device": "cpu", "log": {"tensorboard": False, "episodes": False}, **changes,
+        })  # fmt: skip
+        before, step, _ = read_metrics(train(config, tmp_path / f"run{number}") / "metrics.jsonl")
+        names |= set(step)
+        evaluated |= set(before)
     text = (pages.FOLDER / "policy-gradient.md").read_text(encoding="utf-8")
     section = text.partition("## What is logged")[2].partition("## Keys")[0]
     first = "".join(line.split("|")[1] for line in section.splitlines() if line.startswith("|"))
     explained = set(re.findall(r"`([^`]+)`", first))
-    general = {re.sub(r"^(component|metric)/.*", r"\1/NAME", name) for name in step}
+    assert {name for name in names if name.startswith("critic/joint/")}
+    general = {re.sub(r"^(component|metric)/.*", r"\1/NAME", name) for name in names}
+    general = {re.sub(r"^critic/[^/]+/", "critic/NAME/", name) for name in general}
     general = {re.sub(rf"^({'|'.join(SEATS)})/", "AGENT/", name) for name in general}
-    assert (general | set(before)) - {"kind"} == explained
+    assert (general | evaluated) - {"kind"} == explained
