@@ -5,6 +5,7 @@ from __future__ import annotations
 from palaver.core import ConfigError
 from palaver.trainers.algorithm import Algorithm
 from palaver.trainers.config import RunConfig
+from palaver.trainers.losses import clipped
 from palaver.trainers.memory import most_rows
 
 
@@ -22,7 +23,8 @@ def refuse_contradictions(config: RunConfig, row: Algorithm, agents: int, turns:
     Raises:
         ConfigError: two settings contradict each other.
     """
-    for reason in (*_sampling(config, row, agents, turns), *_values(config, row), *_pull(config)):
+    reasons = (*_sampling(config, row, agents, turns), *_ratios(config, row), *_values(config, row), *_pull(config))
+    for reason in reasons:
         raise ConfigError(reason)
 
 
@@ -46,6 +48,22 @@ def _sampling(config: RunConfig, row: Algorithm, agents: int, turns: int) -> lis
         found.append(
             f"algorithm.minibatches={a.minibatches} is more than the {rows} utterances that a step has at most for a "
             f"policy; lower it, or raise train.prompts_per_step or algorithm.group_size"
+        )
+    return found
+
+
+def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
+    """How much likelier something has become."""
+    a, found = config.algorithm, []
+    if row.order == "sequence" and a.joint == "cross":
+        found.append(
+            f"{row.name} weighs each joint action by its own factor, but algorithm.joint=cross makes one row of all "
+            f"that an utterance is in: set algorithm.joint=aligned"
+        )
+    if row.loss is clipped and a.ratio == "sequence" and a.aggregate != "mean":
+        found.append(
+            "algorithm.ratio=sequence gives every token the gradient of its whole utterance, so that only their mean "
+            "counts an utterance once: set algorithm.aggregate=mean, or algorithm.ratio to token or turn"
         )
     return found
 

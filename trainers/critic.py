@@ -107,7 +107,9 @@ class Critic:
         for epoch in range(self.config.epochs):
             generator = torch.Generator().manual_seed(stable_seed(self.seed, self.name, step, epoch))
             order = torch.randperm(len(samples.ids), generator=generator)
-            for part in order.tensor_split(min(self.config.minibatches, max(1, len(order)))):
+            for part in order.tensor_split(self.config.minibatches):
+                if not self.world.total(float(len(part)))[0]:
+                    continue  # on every process alike: they must take the same number of steps
                 losses.append(self.backward(_pick(samples, part.tolist()), len(part)))
                 norm = self.step()
         return CriticStats(sum(losses) / max(1, len(losses)), norm, explained)

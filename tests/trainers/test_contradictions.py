@@ -24,6 +24,9 @@ REFUSED = [
     (["algorithm.minibatches=5"], "more than the 4 utterances"),
     (["algorithm.minibatches=9", "team.kind=shared"], "more than the 8 utterances"),
     (["env.id=echo-v0", "algorithm.turns=best"], "algorithm.discount=0"),
+    (["algorithm.name=happo", "algorithm.joint=cross"], "algorithm.joint=aligned"),
+    (["algorithm.name=ippo", "algorithm.ratio=sequence"], "algorithm.aggregate=mean"),
+    (["algorithm.name=ippo", "algorithm.ratio=sequence", "algorithm.aggregate=token"], "algorithm.aggregate=mean"),
 ]
 HARMLESS = [
     ["algorithm.name=ippo", "critic.model=shared"],
@@ -40,6 +43,10 @@ HARMLESS = [
     ["algorithm.turns=best", "algorithm.joint=cross"],
     ["env.id=echo-v0", "algorithm.turns=best", "algorithm.discount=0"],
     ["algorithm.entropy=0.1"],
+    ["algorithm.name=mappo", "algorithm.joint=cross"],
+    ["algorithm.name=ippo", "algorithm.ratio=sequence", "algorithm.aggregate=mean"],
+    ["algorithm.name=ippo", "algorithm.ratio=turn"],
+    ["algorithm.ratio=sequence", "algorithm.truncate=2"],
 ]
 
 

@@ -152,6 +152,19 @@ def test_epochs_times_minibatches_are_optimiser_steps():
     assert len(steps) == 6
 
 
+def test_a_process_with_fewer_samples_than_minibatches_takes_as_many_steps_as_the_others(monkeypatch):
+    """It has two samples for three minibatches; another process has a sample in each."""
+    made = critic(minibatches=3)
+    steps = []
+    made.optimizer.register_step_post_hook(lambda *_: steps.append(1))
+    made.update(Samples(IDS[:2], torch.ones(2), torch.zeros(2)), 1)
+    assert len(steps) == 2
+    made.world = copy.copy(WORLD)
+    monkeypatch.setattr(made.world, "total", lambda *numbers: [numbers[0] + (len(numbers) == 1), *numbers[1:]])
+    made.update(Samples(IDS[:2], torch.ones(2), torch.zeros(2)), 2)
+    assert len(steps) == 2 + 3
+
+
 def test_normalised_values_are_answered_as_returns():
     """After targets 1, 2, 3, 4 the mean is 2.5 and the deviation sqrt(1.25); the loss is that of normalised numbers."""
     made = critic(normalize=True)

@@ -323,11 +323,20 @@ def test_weights_and_biases_offline_keeps_one_id_across_resumes(model, tmp_path,
     assert list((folder / "tb").glob("events*"))
 
 
-@pytest.mark.parametrize("kind", [pytest.param("separate", marks=pytest.mark.slow), "shared"])
-def test_two_processes_do_what_one_does(model, tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("shared", "magrpo"),
+        *(pytest.param("separate", name, marks=pytest.mark.slow) for name in ("magrpo", "mappo", "happo", "rae")),
+    ],
+)
+def test_two_processes_do_what_one_does(model, tmp_path, kind, name):
     """Tasks dealt to two gloo processes: the same rewards, and losses equal up to the order of summation."""
     recipe = tmp_path / "recipe.yaml"
-    run = config(model, team={"kind": kind}, train={"steps": 3, "prompts_per_step": 4}, eval={"n": 0})
+    run = config(
+        model, team={"kind": kind}, train={"steps": 3, "prompts_per_step": 4}, eval={"n": 0},
+        algorithm={"name": name, "group_size": 2, "order": "fixed"}, critic={"lr": 1e-3, "normalize": True},
+    )  # fmt: skip
     recipe.write_text(dump(run), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     script = tmp_path / "script.py"
@@ -339,8 +348,9 @@ def test_two_processes_do_what_one_does(model, tmp_path, kind):
     assert len(one) == len(two) == 3
     for a, b in zip(one, two, strict=True):
         assert a["reward/mean"] == pytest.approx(b["reward/mean"], rel=1e-9)
-        for name in ("a/loss", "b/loss", "a/grad_norm", "b/rows", "groups/zero_advantage", "return/mean"):
-            assert a[name] == pytest.approx(b[name], rel=1e-4, abs=1e-6), name
+        keys = ["a/loss", "b/loss", "a/grad_norm", "b/rows", "groups/zero_advantage", "return/mean"]
+        for key in (*keys, *(key for key in a if key in ("critic/joint/loss", "critic/joint/grad_norm"))):
+            assert a[key] == pytest.approx(b[key], rel=1e-4, abs=1e-6), key
 
 
 def test_learning(model, tmp_path):
