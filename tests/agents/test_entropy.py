@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from palaver.agents.llm import linear
+from palaver.agents.llm import entropy, linear
 from palaver.agents.llm.entropy import linear_entropy
 from palaver.agents.llm.logprob import response_logprobs, response_scores
 from tests.agents.test_logprob import tiny_gemma2
@@ -81,6 +81,18 @@ def test_bf16_autocast() -> None:
         found = linear_entropy(h, w, b)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, plain(h @ w.T + b), atol=0.05, rtol=0.05)
+
+
+def test_no_more_than_a_tile_of_logits_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 x 5000 logits in tiles of at most 4096, forward and backward; all of them are made, twice."""
+    made = []
+    plain_logits = entropy.head_logits
+    monkeypatch.setattr(linear, "TILE", 4096)
+    monkeypatch.setattr(entropy, "head_logits", lambda *a: (made.append(len(a[0]) * len(a[1])), plain_logits(*a))[1])
+    h, w, b = inputs(64, vocabulary=5000)
+    linear_entropy(h, w, b).sum().backward()
+    assert max(made) <= 4096
+    assert sum(made) == 2 * 64 * 5000
 
 
 def test_no_tokens() -> None:

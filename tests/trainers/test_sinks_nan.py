@@ -1,0 +1,27 @@
+"""A number that is not one is null in the metrics file, which stays JSON, and is left out of TensorBoard."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from palaver.trainers.config import parse
+from palaver.trainers.sinks import Sinks, read_metrics
+
+
+def test_nan_is_null(tmp_path):
+    sinks = Sinks(tmp_path, parse({"log": {"tensorboard": False, "episodes": False}}), 0)
+    seen = []
+    sinks._board = type("Board", (), {
+        "add_scalar": lambda _, *a: seen.append(a), "flush": lambda _: None, "close": lambda _: None,
+    })()  # fmt: skip
+    sinks.write("train", 1, {"critic/joint/explained": math.nan, "reward/mean": 0.5})
+    sinks.close()
+
+    def refuse(word):
+        raise AssertionError(word)
+
+    (text,) = sinks.metrics.read_text().splitlines()
+    assert json.loads(text, parse_constant=refuse)["critic/joint/explained"] is None
+    assert read_metrics(sinks.metrics)[0]["reward/mean"] == 0.5
+    assert seen == [("reward/mean", 0.5, 1)]
