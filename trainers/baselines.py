@@ -11,6 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from palaver.trainers.values import Total, alone
+
 ALMOST_EQUAL = 1e-6
 
 
@@ -63,11 +65,12 @@ def group_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiase
     return (group_mean(squares, group) * size / divisor).sqrt()
 
 
-def pooled_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiased"]) -> Tensor:
+def pooled_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiased"], total: Total = alone) -> Tensor:
     """() standard deviation about the group means over all rows: sum of squares over R, or over R less the groups."""
-    squares = (value - group_mean(value, group)) ** 2
-    groups = int((torch.bincount(group) > 0).sum())
-    return (squares.sum() / (len(value) if kind == "population" else max(1, len(value) - groups))).sqrt()
+    apart = (value - group_mean(value, group)) ** 2
+    squares, rows, groups = total(float(apart.sum()), float(len(value)), float((torch.bincount(group) > 0).sum()))
+    divisor = rows if kind == "population" else max(1.0, rows - groups)
+    return torch.tensor((squares / divisor) ** 0.5, dtype=value.dtype)
 
 
 def normalize(
@@ -76,6 +79,7 @@ def normalize(
     group: Tensor,
     how: Literal["none", "std", "batch"],
     kind: Literal["population", "unbiased"] = "population",
+    total: Total = alone,
 ) -> Tensor:
     """Divide advantages by a spread, and never shift them, so that two estimators that differ go on differing.
 
@@ -89,11 +93,15 @@ def normalize(
         group: (R,).
         how: `none` leaves the advantages as they are.
         kind: which standard deviation.
+        total: sums over the processes that share the rollout; a group is on one of them.
 
     Returns:
         (R,).
     """
     if how == "none":
         return advantage
-    spread = group_std(returns, group, kind) if how == "std" else pooled_std(returns, group, kind).expand_as(returns)
+    if how == "std":
+        spread = group_std(returns, group, kind)
+    else:
+        spread = pooled_std(returns, group, kind, total).expand_as(returns)
     return advantage / torch.where(spread > ALMOST_EQUAL, spread, torch.ones_like(spread))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from palaver.trainers.config import KLConfig
 from palaver.trainers.losses import KL
+from palaver.trainers.values import Total, alone
 
 
 def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> Tensor:
@@ -31,34 +32,38 @@ def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> 
     return k if config.clamp is None else k.clamp(-config.clamp, config.clamp)
 
 
-def token_terms(k: Mapping[int, Tensor], part: Mapping[int, int], config: KLConfig) -> dict[int, Tensor]:
+def token_terms(
+    k: Mapping[int, Tensor], part: Mapping[int, int], config: KLConfig, parts: int, total: Total = alone
+) -> dict[int, Tensor]:
     """coef (centre - k_t) of every token, to be added to its advantage.
 
     The centre makes the terms of a set of tokens sum to 0, so that only drift beyond the others' is punished: all
     tokens of the part (`agent_batch`), those of the utterance (`sequence`), the part's others (`leave_one_out`, whose
     mean gradient is exactly that of the divergence; a centre that holds its own token shrinks it by 1 - 1/n), or none.
-    Computed over the whole rollout, before minibatches: OpenPipe ART, which this follows, does it within each packed
-    batch, so that packing decides what is punished.
+    Computed over the whole rollout of all processes, before minibatches: OpenPipe ART, which this follows, does it
+    within each packed batch, so that packing decides what is punished.
 
     Args:
         k: row -> (T,).
         part: row -> its agent, as a number; centres are taken within.
         config: coefficient and centring.
+        parts: how many there are.
+        total: sums over the processes that share the rollout.
     """
-    total: dict[int, float] = {}
-    count: dict[int, int] = {}
+    sums, counts = [0.0] * parts, [0.0] * parts
     for row, values in k.items():
-        total[part[row]] = total.get(part[row], 0.0) + float(values.sum())
-        count[part[row]] = count.get(part[row], 0) + len(values)
+        sums[part[row]] += float(values.sum())
+        counts[part[row]] += len(values)
+    everywhere = total(*sums, *counts)
 
     def term(row: int, values: Tensor) -> Tensor:
-        everything, n = total[part[row]], count[part[row]]
+        everything, n = everywhere[part[row]], everywhere[parts + part[row]]
         if config.centre == "none":
             return -values
         if config.centre == "sequence":
             return values.mean() - values
         if config.centre == "leave_one_out":
-            return (everything - values) / max(1, n - 1) - values
+            return (everything - values) / max(1.0, n - 1) - values
         return everything / n - values
 
     return {row: config.coef * term(row, values) for row, values in k.items()}

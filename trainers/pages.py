@@ -83,7 +83,7 @@ def _errors(row: Algorithm) -> str:
     """The advantages of two prompts with two samples each, whose values a critic has told."""
     returns, value = torch.tensor(RETURNS, dtype=torch.float64), torch.tensor(VALUES, dtype=torch.float64)
     advantage = row.baseline(returns, value)
-    whitened = whiten(advantage, torch.zeros(len(RETURNS), dtype=torch.long))
+    whitened = whiten(advantage, torch.zeros(len(RETURNS), dtype=torch.long), parts=1)
     head = ("", *(f"prompt {n // 2 + 1}, sample {n % 2 + 1}" for n in range(len(RETURNS))))
     return _table(head, [
         ("return", *_numbers(RETURNS, "")), ("value", *_numbers(VALUES, "")),

@@ -90,7 +90,7 @@ class Study:
             if config.kl.place == "reward":
                 paid = [float(self._penalty(k[row]).sum()) for row in range(len(table))]
                 cost = config.kl.coef * torch.tensor(paid, dtype=torch.float64)
-        filled = fill(table, self.algorithm, config.algorithm, value, cost)
+        filled = fill(table, self.algorithm, config.algorithm, value, cost, self.world.total)
         return Judged(filled, value, joint, reference, k, cost)
 
     def learn(self, judged: Judged, step: int) -> dict[str, Any]:
@@ -215,7 +215,8 @@ class Study:
         if self.config.kl.place != "advantage" or not judged.k:
             return {}
         part = dict(enumerate(judged.table.agent.tolist()))
-        return kl.token_terms({row: self._penalty(k) for row, k in judged.k.items()}, part, self.config.kl)
+        k = {row: self._penalty(each) for row, each in judged.k.items()}
+        return kl.token_terms(k, part, self.config.kl, len(judged.table.agents), self.world.total)
 
     def _shown(self, learner: Learner, stats: Stats, judged: Judged, rows: Sequence[int]) -> dict[str, Any]:
         k = {row: judged.k[row] for row in rows if row in judged.k}

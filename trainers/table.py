@@ -18,7 +18,7 @@ from palaver.trainers.algorithm import Algorithm
 from palaver.trainers.baselines import normalize
 from palaver.trainers.config import AlgorithmConfig
 from palaver.trainers.credit import row_returns, tree_returns
-from palaver.trainers.values import lambda_returns, whiten
+from palaver.trainers.values import Total, alone, lambda_returns, whiten
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,12 @@ def tabulate(episodes: Sequence[Episode]) -> Table:
 
 
 def fill(
-    table: Table, row: Algorithm, config: AlgorithmConfig, value: Tensor | None = None, cost: Tensor | None = None
+    table: Table,
+    row: Algorithm,
+    config: AlgorithmConfig,
+    value: Tensor | None = None,
+    cost: Tensor | None = None,
+    total: Total = alone,
 ) -> Table:
     """Returns and advantages of every row: credit, then returns over turns, then baseline, then scale.
 
@@ -124,15 +129,16 @@ def fill(
         config: its settings.
         value: (R,) what a critic expects; needed where the algorithm has one.
         cost: (R,) what each utterance pays before the returns, as a penalty.
+        total: sums over the processes that share the rollout.
     """
     group = table.group if config.group_by == "prompt" else task_groups(table)
     joint = joint_returns(table, row, config, value, cost)
     returns = row_returns(joint, table.member_step, table.member_row, table.agent)
     advantage = row.baseline(returns, group if value is None else value)
     if config.normalize == "whiten":
-        scaled = whiten(advantage, table.agent)
+        scaled = whiten(advantage, table.agent, len(table.agents), total)
     else:
-        scaled = normalize(advantage, returns, group, config.normalize, config.std)
+        scaled = normalize(advantage, returns, group, config.normalize, config.std, total)
     return replace(table, returns=returns, advantage=scaled, group=group)
 
 

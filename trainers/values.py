@@ -5,10 +5,18 @@ Axes: J joint steps, N agents, n samples. A tree of continuations is a chain whe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+Total = Callable[..., Sequence[float]]
+
+
+def alone(*numbers: float) -> Sequence[float]:
+    """Sums over processes where there is one: the numbers themselves."""
+    return numbers
 
 
 def lambda_returns(
@@ -75,7 +83,7 @@ def value_loss(value: Tensor, target: Tensor, old: Tensor, clip: float | None, h
     return torch.maximum(free, cost(old + (value - old).clamp(-clip, clip) - target))
 
 
-def whiten(advantage: Tensor, part: Tensor) -> Tensor:
+def whiten(advantage: Tensor, part: Tensor, parts: int, total: Total = alone) -> Tensor:
     """(A - mean) / standard deviation (population) over the rows of each part; 0 where all are equal.
 
     Unlike `baselines.normalize` it shifts: the mean of a critic's errors is no signal.
@@ -83,11 +91,17 @@ def whiten(advantage: Tensor, part: Tensor) -> Tensor:
     Args:
         advantage: (R,).
         part: (R,) equal numbers for the rows that are whitened together.
+        parts: how many there are.
+        total: sums over the processes that share the rollout.
     """
-    count = torch.bincount(part).to(advantage.dtype).clamp(min=1)
-    mean = torch.zeros_like(count).index_add_(0, part, advantage) / count
-    apart = advantage - mean[part]
-    spread = (torch.zeros_like(count).index_add_(0, part, apart.square()) / count).sqrt()[part]
+
+    def summed(values: Tensor) -> Tensor:
+        here = torch.zeros(parts, dtype=advantage.dtype).index_add_(0, part, values)
+        return torch.tensor(total(*here.tolist()), dtype=advantage.dtype)
+
+    count = summed(torch.ones_like(advantage)).clamp(min=1)
+    apart = advantage - (summed(advantage) / count)[part]
+    spread = (summed(apart.square()) / count).sqrt()[part]
     return torch.where(spread > 1e-6, apart / spread.clamp(min=1e-6), torch.zeros_like(apart))
 
 

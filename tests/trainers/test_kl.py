@@ -28,6 +28,7 @@ from tests.trainers.learning import (
     scattered,
     shaken,
     spied,
+    together,
 )
 
 K = {0: torch.tensor([0.2, 0.4]), 1: torch.tensor([1.2]), 2: torch.tensor([0.5, 0.5])}
@@ -60,7 +61,7 @@ def test_penalty_of_each_token(estimator, expected):
     ],
 )
 def test_terms_of_each_token_by_centre(centre, expected):
-    got = token_terms(K, PART, KLConfig(coef=0.1, centre=centre))
+    got = token_terms(K, PART, KLConfig(coef=0.1, centre=centre), 2)
     for row, numbers in expected.items():
         assert got[row].tolist() == pytest.approx([0.1 * number for number in numbers], abs=1e-6)
 
@@ -69,7 +70,7 @@ def test_terms_of_each_token_by_centre(centre, expected):
 def test_centred_terms_sum_to_zero_over_their_set(centre):
     generator = torch.Generator().manual_seed(0)
     k = {row: torch.randn(row + 1, generator=generator, dtype=torch.float64) for row in range(6)}
-    terms = token_terms(k, {row: row % 2 for row in k}, KLConfig(coef=1.0, centre=centre))
+    terms = token_terms(k, {row: row % 2 for row in k}, KLConfig(coef=1.0, centre=centre), 2)
     sets = [[row] for row in k] if centre == "sequence" else [[0, 2, 4], [1, 3, 5]]
     for rows in sets:
         assert sum(float(terms[row].sum()) for row in rows) == pytest.approx(0.0, abs=1e-9)
@@ -77,14 +78,24 @@ def test_centred_terms_sum_to_zero_over_their_set(centre):
 
 @pytest.mark.parametrize("centre", ["agent_batch", "leave_one_out", "none"])
 def test_the_token_that_drifted_most_loses_most(centre):
-    terms = token_terms(K, PART, KLConfig(coef=0.1, centre=centre))
+    terms = token_terms(K, PART, KLConfig(coef=0.1, centre=centre), 2)
     assert float(terms[1]) < 0
     assert float(terms[1]) < min(terms[0].tolist())
     assert terms[0][1] < terms[0][0]
 
 
+@pytest.mark.parametrize("centre", ["agent_batch", "leave_one_out"])
+def test_two_processes_take_one_centre(centre):
+    config = KLConfig(coef=0.1, centre=centre)
+    whole = token_terms(K, PART, config, 2)
+    halves = [{0: K[0]}, {row: K[row] for row in (1, 2)}]
+    found = together([lambda total, half=half: token_terms(half, PART, config, 2, total) for half in halves])
+    for row, values in (found[0] | found[1]).items():
+        assert values.tolist() == pytest.approx(whole[row].tolist())
+
+
 def test_a_lone_token_has_no_others_to_compare_with():
-    got = token_terms({0: torch.tensor([0.7])}, {0: 0}, KLConfig(coef=1.0, centre="agent_batch"))
+    got = token_terms({0: torch.tensor([0.7])}, {0: 0}, KLConfig(coef=1.0, centre="agent_batch"), 1)
     assert got[0].tolist() == [0.0]
 
 
@@ -101,7 +112,7 @@ def test_the_mean_gradient_is_that_of_the_divergence(centre, share):
     loss = torch.tensor(0.0, dtype=torch.float64)
     for pair in itertools.product(range(3), repeat=2):
         k = {row: (p[token] / q[token]).log()[None] for row, token in enumerate(pair)}
-        terms = token_terms(k, {0: 0, 1: 0}, KLConfig(coef=1.0, estimator="k1", centre=centre))
+        terms = token_terms(k, {0: 0, 1: 0}, KLConfig(coef=1.0, estimator="k1", centre=centre), 1)
         logp = torch.log_softmax(logits, 0)
         pays = sum(-terms[row][0] * logp[token] for row, token in enumerate(pair)) / 2
         loss = loss + p[pair[0]] * p[pair[1]] * pays

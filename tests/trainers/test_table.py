@@ -13,7 +13,7 @@ from palaver.trainers.config import AlgorithmConfig
 from palaver.trainers.magrpo import MAGRPO
 from palaver.trainers.mareinforce import MAREINFORCE
 from palaver.trainers.table import by_step, fill, tabulate, task_groups
-from tests.trainers.learning import episode
+from tests.trainers.learning import episode, together
 
 OWN = replace(MAGRPO, credit=lambda reward: reward)
 
@@ -114,3 +114,18 @@ def test_crossed_answers_take_the_mean_over_partners():
     assert filled.returns[table.rows_of(["b"])].tolist() == [2.0, 4.0]
     value = torch.full((4,), 0.5, dtype=torch.float64)
     assert fill(table, algorithm("mappo"), AlgorithmConfig(), value).advantage[0] == 1.0
+
+
+@pytest.mark.parametrize("how", ["batch", "whiten"])
+@pytest.mark.parametrize("kind", ["population", "unbiased"])
+def test_two_processes_scale_as_one(how, kind):
+    """Two tasks, on one process each, one of them with an agent that says nothing."""
+    word = Utterance("x", (1,), (3,), (-1.0,))
+    one = [episode("0", lane, [(float(lane), 3.0 * lane)]) for lane in (0, 1)]
+    two = [episode("1", lane, [(5.0 * lane * lane, 0.0)], [{"a": word}]) for lane in (0, 1, 2)]
+    config = AlgorithmConfig(normalize=how, std=kind)
+    whole = fill(tabulate(one + two), OWN, config).advantage.tolist()
+    tables = [tabulate(one), tabulate(two)]
+    parts = together([lambda total, each=each: fill(each, OWN, config, total=total) for each in tables])
+    assert [*parts[0].advantage.tolist(), *parts[1].advantage.tolist()] == pytest.approx(whole)
+    assert parts[0].advantage.tolist() != pytest.approx(fill(tables[0], OWN, config).advantage.tolist())

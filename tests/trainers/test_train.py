@@ -333,9 +333,11 @@ def test_weights_and_biases_offline_keeps_one_id_across_resumes(model, tmp_path,
 def test_two_processes_do_what_one_does(model, tmp_path, kind, name):
     """Tasks dealt to two gloo processes: the same rewards, and losses equal up to the order of summation."""
     recipe = tmp_path / "recipe.yaml"
+    how = "batch" if name == "rae" else "whiten"
     run = config(
         model, team={"kind": kind}, train={"steps": 3, "prompts_per_step": 4}, eval={"n": 0},
-        algorithm={"name": name, "group_size": 2, "order": "fixed"}, critic={"lr": 1e-3, "normalize": True},
+        algorithm={"name": name, "group_size": 2, "order": "fixed", "normalize": how},
+        critic={"lr": 1e-3, "normalize": True}, kl={"coef": 0.1, "place": "advantage"} if name == "happo" else {},
     )  # fmt: skip
     recipe.write_text(dump(run), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

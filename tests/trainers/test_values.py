@@ -127,7 +127,7 @@ def test_huber_is_linear_beyond_its_width():
 def test_whiten_shifts_and_scales_each_part_alone():
     """1, 2, 3: mean 2, deviation sqrt(2/3). 10, 30: mean 20, deviation 10. Equal ones are 0."""
     advantage = torch.tensor([1.0, 10.0, 2.0, 30.0, 3.0, 7.0, 7.0], dtype=torch.float64)
-    got = whiten(advantage, torch.tensor([0, 1, 0, 1, 0, 2, 2]))
+    got = whiten(advantage, torch.tensor([0, 1, 0, 1, 0, 2, 2]), 3)
     end = 1.5**0.5
     assert got.tolist() == pytest.approx([-end, -1.0, 0.0, 1.0, end, 0.0, 0.0])
 
