@@ -352,7 +352,7 @@ def test_two_processes_do_what_one_does(model, tmp_path, kind, name):
         assert a["reward/mean"] == pytest.approx(b["reward/mean"], rel=1e-9)
         keys = ["a/loss", "b/loss", "a/grad_norm", "b/rows", "groups/zero_advantage", "return/mean"]
         for key in (*keys, *(key for key in a if key in ("critic/joint/loss", "critic/joint/grad_norm"))):
-            assert a[key] == pytest.approx(b[key], rel=1e-4, abs=1e-6), key
+            assert a[key] == pytest.approx(b[key], rel=1e-4, abs=1e-5), key
 
 
 def test_learning(model, tmp_path):
