@@ -43,6 +43,18 @@ _SHIPPED = (
             "lazy": "palaver.envs.echo.reference:lazy",
         },
     ),
+    Spec(
+        id="matrix-v0",
+        entry_point="palaver.envs.matrix.env:MatrixEnv",
+        summary="Small games with named actions and known optima: the laboratory of the algorithms.",
+        agents=("a1", "a2"),
+        max_reward=11.0,
+        scripted={
+            "reference": "palaver.envs.matrix.reference:reference",
+            "uniform": "palaver.envs.matrix.reference:uniform",
+            "lazy": "palaver.envs.matrix.reference:lazy",
+        },
+    ),
 )
 
 for _spec in _SHIPPED:
