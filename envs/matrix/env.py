@@ -8,8 +8,8 @@ is known exactly, so it shows whether an algorithm learns what theory says it le
 |---|---|---|---|
 | `climbing` | 2 | [[11, -30, 0], [-30, 7, 6], [0, 0, 5]] | 11 |
 | `penalty` | 2 | [[10, 0, k], [0, 2, 0], [k, 0, 10]] | 10 |
-| `xor` | n, even | 1 if one half of the agents plays left and the other right, else 0 | 1 |
-| `two-step` | 2 | `a1` alone leads to A, where all pays 7, or to B: [[0, 1], [1, 8]] | 8 |
+| `xor` | n, even | 1 if the first half of the agents plays one action and the second half the other, else 0 | 1 |
+| `two-step` | 2 | `a1` alone leads to A, where everything pays 7, or to B: [[0, 1], [1, 8]] | 8 |
 | `prisoners-dilemma` | 2 | [[(3, 3), (0, 5)], [(5, 0), (1, 1)]] | 3 |
 | `coordination` | n | 1 if all play the same of three actions, else 0 | 1 |
 | `qtran` | 2 | [[8, -12, -12], [-12, 0, 0], [-12, 0, 0]] | 8 |
@@ -169,12 +169,8 @@ class MatrixEnv(TextEnv):
         table = games.load(game, agents, penalty)
         self.solution = solve(table.shared() if shared else table)
         self.game = self.solution.game
-        self.repeats, self.role_prompts, self.show_payoffs, self.feedback = (
-            repeats,
-            role_prompts,
-            show_payoffs,
-            feedback,
-        )
+        self.repeats, self.role_prompts, self.feedback = repeats, role_prompts, feedback
+        self.tables = prompts.written(self.game) if show_payoffs else ""
         self.forfeit = _forfeit(illegal, self.solution)
         self.max_return = max_return(self.game, repeats)
         self.position = rules.begin(self.game)
@@ -219,16 +215,16 @@ class MatrixEnv(TextEnv):
             order=task["order"],
             repeats=self.repeats,
             named=self.role_prompts,
-            tables=self.show_payoffs,
+            tables=self.tables,
         )
 
     def _prompts_fit(self) -> None:
         if not self.role_prompts and len(set(self.game.actions)) > 1:
             raise ConfigError("role_prompts: it must be true where the agents' actions differ, or the prompts would")
-        if self.show_payoffs:
-            longest = max(len(self._prompt(agent, task)) for agent in self.possible_agents for task in self.tasks)
+        if self.tables:
+            longest = max(len(self._prompt(self.possible_agents[0], task)) for task in self.tasks)
             if longest > self.max_length:
-                raise ConfigError(f"show_payoffs: prompts take up to {longest:,} characters; raise max_length to that")
+                raise ConfigError(f"show_payoffs: prompts take up to {longest:,} characters, max_length allows fewer")
 
 
 def _forfeit(illegal: object, solution: Solution) -> float | None:

@@ -16,7 +16,7 @@ _LIMIT = re.compile(r"^A round ends after (\d{1,4}) turns\.$", re.MULTILINE)
 
 
 def opening(
-    game: Game, seat: str, wording: str, *, order: int = 0, repeats: int = 1, named: bool = True, tables: bool = False
+    game: Game, seat: str, wording: str, *, order: int = 0, repeats: int = 1, named: bool = True, tables: str = ""
 ) -> str:
     """The first observation of a seat.
 
@@ -27,7 +27,7 @@ def opening(
         order: by how many places the list of actions is turned.
         repeats: rounds in an episode.
         named: whether the seat is named; without, agents that have the same actions are told the same.
-        tables: whether the payoffs are told.
+        tables: the payoffs as `written`, empty where they are not told.
     """
     own = game.actions[game.agents.index(seat)]
     turned = own[order % len(own) :] + own[: order % len(own)]
@@ -35,7 +35,7 @@ def opening(
         f"Game: {game.title}." + (f" You are {seat}." if named else ""),
         wording,
         f"Actions: {', '.join(turned)}.",
-        *([written(game)] if tables else []),
+        tables,
         *([f"A round ends after {game.steps} turns."] if game.steps else []),
         place(game, Position(0, game.horizon), repeats),
     ]
