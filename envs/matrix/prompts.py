@@ -10,6 +10,7 @@ import numpy as np
 from palaver.envs.matrix.rules import Position
 from palaver.envs.matrix.table import Game
 
+ONLY = "start"  # the state of a game that names none
 _TABLE = re.compile(r"^Payoffs of (\w+(?:, \w+)*)(?: in (\w+))?: (.+)\.$", re.MULTILINE)
 _CELL = re.compile(r"([^=]+) = (\S+(?:, \S+)*?)(?:, then (\w+))?")
 _LIMIT = re.compile(r"^A round ends after (\d{1,4}) turns\.$", re.MULTILINE)
@@ -81,7 +82,7 @@ def written(game: Game) -> str:
             f"{joint} = {_pays(pay)}" + (f", then {game.states[n]}" if n < len(game.states) else "")
             for joint, pay, n in zip(joints, pays, follows, strict=True)
         ]
-        where = f" in {state}" if len(game.states) > 1 else ""
+        where = "" if game.states == (ONLY,) else f" in {state}"
         lines.append(f"Payoffs of {', '.join(game.agents)}{where}: {'; '.join(cells)}.")
     return "\n".join(lines)
 
@@ -97,7 +98,7 @@ def read(text: str) -> Game | None:
     if not tables:
         return None
     agents = tuple(tables[0][0].split(", "))
-    states = tuple(state or "start" for _, state, _ in tables)
+    states = tuple(state or ONLY for _, state, _ in tables)
     numbers = {state: number for number, state in enumerate(states)}
     cells = [[_CELL.fullmatch(cell) for cell in line.split("; ")] for _, _, line in tables]
     found = [[cell.groups() for cell in line if cell] for line in cells]

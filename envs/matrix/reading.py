@@ -62,8 +62,10 @@ def from_mapping(record: Mapping[Any, Any], title: str = "") -> Game:
     if math.prod(sizes) * len(states) > MOST_CELLS:
         raise ConfigError(f"game: {math.prod(sizes):,} joint actions in {len(states):,} states; at most {MOST_CELLS:,}")
     pay, follow = _pay_reader(len(agents)), _state_reader(list(states))
-    payoffs = [_cells(s.get("payoffs"), sizes, pay, f"{_place(state)}payoffs") for state, s in states.items()]
-    successor = [_cells(s.get("next"), sizes, follow, f"{_place(state)}next") for state, s in states.items()]
+    places = [f"states, {state}: " if "states" in record else "" for state in states]
+    tables = list(zip(places, states.values(), strict=True))
+    payoffs = [_cells(state["payoffs"], sizes, pay, f"{place}payoffs") for place, state in tables]
+    successor = [_cells(state.get("next"), sizes, follow, f"{place}next") for place, state in tables]
     return Game(
         title or _title(record.get("name", "game")),
         agents,
@@ -104,16 +106,18 @@ def _names(value: object, form: re.Pattern[str], where: str, what: str) -> tuple
 def _states(record: Mapping[Any, Any]) -> dict[str, Mapping[str, Any]]:
     """The fields `payoffs` and `next` of each state; those of the game itself where it has one state alone."""
     states = record.get("states")
-    if states is None:
-        states = {"start": {key: record[key] for key in ("payoffs", "next") if key in record}}
-    elif "payoffs" in record or "next" in record:
+    if "states" not in record:
+        if "payoffs" not in record:
+            raise ConfigError("game: the field 'payoffs' is missing")
+        return {"start": {key: record[key] for key in ("payoffs", "next") if key in record}}
+    if "payoffs" in record or "next" in record:
         raise ConfigError("game: with states, give payoffs and next in each state")
     if not isinstance(states, Mapping) or not 1 <= len(states) <= MOST_STATES:
         raise ConfigError(f"game: states: expected a mapping of 1 to {MOST_STATES:,} names to their payoffs and next")
     _names(list(states), _SEAT, "states", "names (letters, digits, underscores)")
     for name, state in states.items():
         if not isinstance(state, Mapping) or not {"payoffs"} <= set(state) <= {"payoffs", "next"}:
-            raise ConfigError(f"game: {_place(name)}expected payoffs and, where the round goes on, next")
+            raise ConfigError(f"game: states, {name}: expected payoffs and, where the round goes on, next")
     return dict(states)
 
 
@@ -159,10 +163,6 @@ def _state_reader(states: Sequence[str]) -> Callable[[object, str], int]:
         return numbers[value]
 
     return read
-
-
-def _place(state: str) -> str:
-    return f"states, {state}: "
 
 
 def _title(value: object) -> str:
