@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from palaver.agents.llm.batches import column_bytes
+from palaver.agents.llm.batches import column_bytes, store_bytes
 from palaver.agents.llm.dense_decoder import DenseDecoder
 from palaver.agents.llm.linear import KEEP_BYTES
 from palaver.trainers.config import RunConfig
@@ -92,6 +92,6 @@ def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int, row
     return Estimate(
         weights=models * parameters * per_weight,
         optimizer=models * parameters * 12,
-        cache=rows * width * column_bytes(shape, dtype),
+        cache=min(rows * width * column_bytes(shape, dtype), store_bytes(next(model.parameters()).device)),
         activations=together * layers * per_layer * dtype.itemsize + logits,
     )
