@@ -81,6 +81,7 @@ class Learner:
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay, fused=True
         )
+        self.pass_tokens = config.train.pass_tokens(next(self.model.parameters()).device.type)
         self.reference: Any = None
         if config.kl.coef > 0:
             self.reference = copy.deepcopy(self.model).eval().requires_grad_(False)
@@ -118,7 +119,7 @@ class Learner:
         totals = [0.0, 0.0, 0.0]
         drift = 0.0
         fault: NumericalError | None = None
-        for batch in micro_batches(table, rows, self.config.train.micro_tokens):
+        for batch in micro_batches(table, rows, self.pass_tokens):
             try:
                 part, kl, gap = self._backward(table, batch, loss, [weights[row] for row in batch])
             except NumericalError as error:
@@ -182,7 +183,7 @@ class Learner:
             answer_tokens: at most.
             rows: utterances of one step, at most.
         """
-        count = max(1, min(rows, self.config.train.micro_tokens // (prompt_tokens + answer_tokens)))
+        count = max(1, min(rows, self.pass_tokens // (prompt_tokens + answer_tokens)))
         prompts = [[row % 2] * prompt_tokens for row in range(count)]
         answers = [[0] * answer_tokens] * count
         end = next(iter(self.model.parameters()))

@@ -85,7 +85,7 @@ def estimate(config: RunConfig, model: Any, models: int, prompt_tokens: int, row
     per_weight = 4 + (dtype.itemsize if copied else 0) + (4 if config.kl.coef > 0 else 0)
     width = prompt_tokens + config.policy.max_tokens
     layers, hidden = shape.num_hidden_layers, shape.hidden_size
-    together = min(rows * width, max(width, config.train.micro_tokens))
+    together = min(rows * width, max(width, config.train.pass_tokens(next(model.parameters()).device.type)))
     inner = getattr(shape, "intermediate_size", None) or 4 * hidden
     per_layer = 2 * hidden if config.train.gradient_checkpointing else 16 * hidden + 3 * inner
     logits = min(together * shape.vocab_size * 4, KEEP_BYTES)
