@@ -44,6 +44,20 @@ _SHIPPED = (
         },
     ),
     Spec(
+        id="pioneer-v0",
+        entry_point="palaver.envs.pioneer.env:PioneerEnv",
+        summary="One answers a task, the other answers it knowing that answer; both are paid for both (CORY).",
+        agents=("pioneer", "observer"),
+        turns=2,
+        max_reward=3.0,
+        dataset="hf:OpenMLRL/arXiv_abstract",
+        scripted={
+            "reference": "palaver.envs.arxiv.reference:reference",
+            "lazy": "palaver.envs.arxiv.reference:lazy",
+        },
+        demonstrations="palaver.envs.arxiv.corpus:demonstrations",
+    ),
+    Spec(
         id="matrix-v0",
         entry_point="palaver.envs.matrix.env:MatrixEnv",
         summary="Small games with named actions and known optima: the laboratory of the algorithms.",
@@ -54,6 +68,7 @@ _SHIPPED = (
             "uniform": "palaver.envs.matrix.reference:uniform",
             "lazy": "palaver.envs.matrix.reference:lazy",
         },
+        demonstrations="palaver.envs.matrix.corpus:demonstrations",
     ),
 )
 
