@@ -97,7 +97,8 @@ The two-step game as a file:
       B: {payoffs: [[0, 1], [1, 8]]}
 
 `scripted:reference` knows the built-in games by name and reads others from the prompt (`show_payoffs=True`);
-`scripted:uniform` draws an action, `scripted:lazy` is silent.
+`scripted:uniform` draws an action, `scripted:lazy` is silent. The tiny model answers `a1 red.`, `at B a2 left.` or,
+with no seat named, `me red.`; each legal action is about equally likely, the n-th seat leaning a little to the n-th.
 
 ## Version history
 
@@ -147,7 +148,7 @@ class MatrixEnv(TextEnv):
 
     def __init__(
         self,
-        game: games.Source = "climbing",
+        game: str | Path | Mapping[str, Any] = "climbing",
         tasks: str | Path = "sample",
         agents: int | None = None,
         repeats: int = 1,
