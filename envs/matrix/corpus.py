@@ -19,7 +19,8 @@ from palaver.envs.matrix.games import BUILT_IN, FOR_ANY
 ANSWERS = 4  # to each prompt; they share its computation in training
 LEAN = 0.2  # share of answers in which the n-th seat says the n-th action
 NOBODY = "me"
-SIZES = (2, 2, 2, 4)
+GAMES = (*BUILT_IN, *("two-step",) * 5)  # naming the state takes practice
+SIZES = (2, 4, 6)  # with more seats to tell apart, the seat is copied sooner
 _SEAT = re.compile(r"You are (\w+)\.$", re.MULTILINE)
 _STATE = re.compile(r"State: (\w+)\.$")
 
@@ -36,12 +37,12 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 def _asked(rng: random.Random) -> tuple[Conversation, list[str]]:
     """What a seat has heard and said when its turn comes, in some turn of an episode, and its actions."""
-    game = rng.choice(BUILT_IN)
+    game = rng.choice(GAMES)
     repeats = rng.choice((1, 1, rng.randint(2, 4)))
     env = _made(game, rng.choice(SIZES) if game in FOR_ANY else 2, repeats, rng.random() < 0.75, rng.random() < 0.5)
     told, infos = env.reset(options={"task": rng.randrange(len(env.tasks))})
     conversations: dict[str, Conversation] = dict.fromkeys(env.agents, ())
-    seat, left = rng.choice(env.agents), rng.choice((0, rng.randrange(2 * repeats)))
+    seat, left = rng.choice(env.agents), rng.choice((0, rng.randrange(1, 2 * repeats)))
     while True:
         conversations = {agent: (*past, Message("user", told[agent])) for agent, past in conversations.items()}
         heard, actions = conversations[seat], list(infos[seat]["legal_actions"])
