@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 
 from palaver.agents.llm.policy import LLMPolicy
-from palaver.core import Episode, Sampling, stable_seed
+from palaver.core import Episode, Sampling, stable_seed, usable_cores
 from palaver.envs.base import TextEnv
 from palaver.trainers import checkpoint
 from palaver.trainers.algorithm import Algorithm
@@ -101,7 +102,7 @@ class Loop:
         )  # fmt: skip
         rolled = time.perf_counter()
         table = fill(tabulate(episodes), self.algorithm, a)
-        stats = {learner: self.update(learner, table, episodes, step) for learner in self.learners}
+        stats = self.update_all(table, episodes, step)
         done = time.perf_counter()
         everyone = self.world.gather(episodes)
         if self.sinks:
@@ -117,6 +118,16 @@ class Loop:
             "time/rollout_s": rolled - began,
             "time/update_s": done - rolled,
         }  # fmt: skip
+
+    def update_all(self, table: Table, episodes: Sequence[Episode], step: int) -> dict[Learner, Stats]:
+        """Every learner's update; at the same time where cores are idle, for they share nothing."""
+        threads = torch.get_num_threads()
+        alone = self.world.size == 1 and self.world.device == "cpu"
+        at_once = max(1, usable_cores() // threads) if alone else 1
+        with ThreadPoolExecutor(at_once, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
+            run = pool.map if at_once > 1 else map
+            found = run(lambda learner: self.update(learner, table, episodes, step), self.learners)
+            return dict(zip(self.learners, found, strict=True))
 
     def update(self, learner: Learner, table: Table, episodes: Sequence[Episode], step: int) -> Stats:
         """One learner's update; where it is not finite the rows at fault are saved before the run stops."""
