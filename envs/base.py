@@ -110,8 +110,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     Inside the hooks `self.agents` are the live agents, `self.task` is the task, `self.turn` counts steps from 0 and
     `self.rng` is the instance's generator. Attributes a subclass sets in the hooks are its state: `fork` copies them.
     One whose keywords change what can be earned sets `max_return`, the most that an episode of this instance pays, as a
-    mean over agents. One whose moves can be listed sets `legal_actions`, agent -> what it may say next, before a hook
-    returns; `infos` hold it for those that may act.
+    mean over agents. One where only some may act first names them in `begins`. One whose moves can be listed sets
+    `legal_actions`, agent -> what it may say next, before a hook returns; `infos` hold it for those that may act.
 
     Args:
         agents: the seats, in order.
@@ -132,6 +132,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         "conversation": "continued",
     }
     max_return: float | None = None
+    begins: Collection[str] | None = None
     legal_actions: Mapping[str, Sequence[str]] | None = None
 
     def __init__(
@@ -213,7 +214,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self.task = self.tasks[int(self.rng.integers(len(self.tasks)))] if chosen is None else self._find(chosen)
         self.agents = list(self.possible_agents)
         self.turn = 0
-        self._acting = frozenset(self.agents)
+        self._acting = frozenset(self.agents).intersection(self.agents if self.begins is None else self.begins)
         self._log = []
         told = self.opening(self.task)
         self._exist(told, "opening")

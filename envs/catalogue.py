@@ -43,6 +43,33 @@ _SHIPPED = (
             "lazy": "palaver.envs.echo.reference:lazy",
         },
     ),
+    Spec(
+        id="pioneer-v0",
+        entry_point="palaver.envs.pioneer.env:PioneerEnv",
+        summary="One answers a task, the other answers it knowing that answer; both are paid for both (CORY).",
+        agents=("pioneer", "observer"),
+        turns=2,
+        max_reward=3.0,
+        dataset="hf:OpenMLRL/arXiv_abstract",
+        scripted={
+            "reference": "palaver.envs.arxiv.reference:reference",
+            "lazy": "palaver.envs.arxiv.reference:lazy",
+        },
+        demonstrations="palaver.envs.arxiv.corpus:demonstrations",
+    ),
+    Spec(
+        id="matrix-v0",
+        entry_point="palaver.envs.matrix.env:MatrixEnv",
+        summary="Small games with named actions and known optima: the laboratory of the algorithms.",
+        agents=("a1", "a2"),
+        max_reward=11.0,
+        scripted={
+            "reference": "palaver.envs.matrix.reference:reference",
+            "uniform": "palaver.envs.matrix.reference:uniform",
+            "lazy": "palaver.envs.matrix.reference:lazy",
+        },
+        demonstrations="palaver.envs.matrix.corpus:demonstrations",
+    ),
 )
 
 for _spec in _SHIPPED:

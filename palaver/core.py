@@ -9,6 +9,7 @@ import difflib
 import hashlib
 import importlib
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -246,6 +247,14 @@ def _turn(record: Mapping[str, Any]) -> Turn:
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in saved.items() if k != "tokens"}
         utterances[agent] = Utterance(**values)
     return Turn(**{**record, "utterances": utterances})
+
+
+# --- the machine ---------------------------------------------------------------------------------
+
+
+def usable_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # --- seeds ---------------------------------------------------------------------------------------

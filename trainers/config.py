@@ -171,11 +171,19 @@ class TrainConfig(Section):
 
     steps: int = Field(100, ge=1)
     prompts_per_step: int = Field(1, ge=1, description="B: tasks rolled out for one update")
-    micro_tokens: int = Field(16384, ge=1, description="most padded tokens in one backward pass")
+    micro_tokens: int = Field(
+        0,
+        ge=0,
+        description="most padded tokens in one backward pass; 0: 2,048 on a CPU, else 16,384",
+    )
     gradient_checkpointing: bool = False
     checkpoint_every: int = Field(50, ge=1)
     keep: int = Field(2, ge=1, description="checkpoints kept")
     workers: int = Field(1, ge=1, description="threads that step environments")
+
+    def pass_tokens(self, device: str) -> int:
+        """Most padded tokens in one backward pass on this device."""
+        return self.micro_tokens or (2048 if device == "cpu" else 16384)
 
 
 class EvalConfig(Section):

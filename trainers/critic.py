@@ -69,12 +69,12 @@ class Critic:
 
     def __init__(self, body: LLMPolicy, name: str, config: RunConfig, world: World) -> None:
         self.body, self.name, self.config, self.world = body, name, config.critic, world
-        self.seed, self.micro_tokens = config.seed, config.train.micro_tokens
         inner: Any = body.model.base_model
         self.shared = config.critic.model == "shared"
         self.trunk: Any = inner if self.shared else copy.deepcopy(inner)
         width = body.model.config.get_text_config().hidden_size
         first = next(inner.parameters())
+        self.seed, self.micro_tokens = config.seed, config.train.pass_tokens(first.device.type)
         self.head = nn.Linear(width, 1, device=first.device, dtype=torch.float32)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)

@@ -128,6 +128,7 @@ class Learner:
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay, fused=True
         )
+        self.pass_tokens = config.train.pass_tokens(next(self.model.parameters()).device.type)
         self.reference: Any = None
         if config.kl.coef > 0:
             own = reference is None
@@ -168,7 +169,7 @@ class Learner:
         """Row -> (T,) log-probs of what was said under a model, without gradient."""
         found: dict[int, Tensor] = {}
         with torch.no_grad(), self.world.autocast():
-            for batch in micro_batches(table, rows, self.config.train.micro_tokens):
+            for batch in micro_batches(table, rows, self.pass_tokens):
                 said = [table.utterances[row] for row in batch]
                 logp, _ = response_logprobs(model, [u.prompt_ids for u in said], [u.token_ids for u in said])
                 found |= {row: logp[n, : len(u.token_ids)] for n, (row, u) in enumerate(zip(batch, said, strict=True))}
@@ -206,7 +207,7 @@ class Learner:
         sums = Sums()
         fault: NumericalError | None = None
         paying = [row for row in rows if self._pays(work, row)]
-        for batch in micro_batches(work.table, paying, self.config.train.micro_tokens):
+        for batch in micro_batches(work.table, paying, self.pass_tokens):
             try:
                 sums.add(self._backward(work, batch, [weights[row] for row in batch]))
             except NumericalError as error:
@@ -285,7 +286,7 @@ class Learner:
             answer_tokens: at most.
             rows: utterances of one step, at most.
         """
-        count = max(1, min(rows, self.config.train.micro_tokens // (prompt_tokens + answer_tokens)))
+        count = max(1, min(rows, self.pass_tokens // (prompt_tokens + answer_tokens)))
         prompts = [[row % 2] * prompt_tokens for row in range(count)]
         answers = [[0] * answer_tokens] * count
         end = next(iter(self.model.parameters()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from palaver.agents.llm.batches import column_bytes
+from palaver.agents.llm.batches import column_bytes, store_bytes
 from palaver.agents.llm.dense_decoder import DenseDecoder
 from palaver.agents.llm.linear import KEEP_BYTES
 from palaver.trainers.config import RunConfig
@@ -95,14 +95,14 @@ def estimate(
     judging = critics * _critic_parameters(config, model)
     width = prompt_tokens + config.policy.max_tokens
     layers, hidden = shape.num_hidden_layers, shape.hidden_size
-    together = min(rows * width, max(width, config.train.micro_tokens))
+    together = min(rows * width, max(width, config.train.pass_tokens(next(model.parameters()).device.type)))
     inner = getattr(shape, "intermediate_size", None) or 4 * hidden
     per_layer = 2 * hidden if config.train.gradient_checkpointing else 16 * hidden + 3 * inner
     logits = min(together * shape.vocab_size * 4, KEEP_BYTES)
     return Estimate(
         weights=models * parameters * per_weight + 4 * (pull + judging),
         optimizer=12 * (models * parameters + judging),
-        cache=rows * width * column_bytes(shape, dtype),
+        cache=min(rows * width * column_bytes(shape, dtype), store_bytes(next(model.parameters()).device)),
         activations=together * layers * per_layer * dtype.itemsize + logits,
     )
 

@@ -74,22 +74,11 @@ class Study:
         config = self.config
         joint = joint_ids(table, self.critics["joint"].body) if "joint" in self.critics else []
         value = self._expect(table, joint)
-        reference: dict[int, Tensor] = {}
-        k: dict[int, Tensor] = {}
+        reference, k = self._pull(table)
         cost = None
-        if config.kl.coef > 0:
-            for learner in self.learners:
-                rows = table.rows_of(learner.agents)
-                reference |= learner.log_probs(learner.reference, table, rows)
-                now = (
-                    learner.log_probs(learner.model, table, rows)
-                    if config.kl.source == "learner"
-                    else sampled(table, rows)
-                )
-                k |= {row: now[row].to(reference[row]) - reference[row] for row in rows}
-            if config.kl.place == "reward":
-                paid = [float(self._penalty(k[row]).sum()) for row in range(len(table))]
-                cost = config.kl.coef * torch.tensor(paid, dtype=torch.float64)
+        if k and config.kl.place == "reward":
+            paid = [float(self._penalty(k[row]).sum()) for row in range(len(table))]
+            cost = config.kl.coef * torch.tensor(paid, dtype=torch.float64)
         filled = fill(table, self.algorithm, config.algorithm, value, cost, self.world.total)
         return Judged(filled, value, joint, reference, k, cost)
 
@@ -103,27 +92,38 @@ class Study:
         extra = self._extra(judged)
         ahead = torch.zeros(len(table.steps), dtype=torch.float64)  # log of how much likelier joint steps have become
         shown: dict[str, Any] = {}
-        for learner in self._order(step):
-            rows = table.rows_of(learner.agents)
-            critic = self.critics.get(learner.policy.name)
-            shared = critic if critic is not None and critic.shared else None
-            if shared is not None:
-                shared.take_in(self._own(judged, rows))
-            work = Work(
-                table, rows, self.algorithm.loss, step,
-                factor=self._factor(table, ahead), extra=extra, reference=judged.reference,
-                also=None if shared is None else self._beside(shared, judged),
-            )  # fmt: skip
-            stats = learner.update(work)
-            shown |= self._shown(learner, stats, judged, rows)
-            if self.algorithm.order == "sequence":
-                ahead = ahead + self._moved(learner, table, rows)
+
+        def teach(learner: Learner) -> dict[str, Any]:
+            return self._teach(learner, judged, step, extra, self._factor(table, ahead))
+
+        if self.algorithm.order == "together":
+            for found in self.world.at_once(teach, self.learners):
+                shown |= found
+        else:
+            for learner in self._order(step):
+                shown |= teach(learner)
+                ahead = ahead + self._moved(learner, table, table.rows_of(learner.agents))
         for name, critic in self.critics.items():
             if not critic.shared:
                 shown |= _named(f"critic/{name}", critic.update(self._samples(name, judged), step))
         if self.moving is not None:
             self.moving.update(table, self.world)
         return shown
+
+    def _teach(
+        self, learner: Learner, judged: Judged, step: int, extra: Mapping[int, Tensor], factor: Tensor | None
+    ) -> dict[str, Any]:
+        """Update one policy, and the critic that shares its trunk; what came of it."""
+        rows = judged.table.rows_of(learner.agents)
+        critic = self.critics.get(learner.policy.name)
+        shared = critic if critic is not None and critic.shared else None
+        if shared is not None:
+            shared.take_in(self._own(judged, rows))
+        work = Work(
+            judged.table, rows, self.algorithm.loss, step, factor=factor, extra=extra, reference=judged.reference,
+            also=None if shared is None else self._beside(shared, judged),
+        )  # fmt: skip
+        return self._shown(learner, learner.update(work), judged, rows)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything beside the policies and their optimisers that the next step depends on."""
@@ -136,6 +136,23 @@ class Study:
             critic.load_state_dict(state["critics"][name])
         if self.moving is not None:
             self.moving.means = dict(state["moving"])
+
+    def _pull(self, table: Table) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+        """Row -> (T,) log-probs under the reference, and log pi - log pi_ref; empty without a pull."""
+
+        def score(learner: Learner) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+            rows = table.rows_of(learner.agents)
+            there = learner.log_probs(learner.reference, table, rows)
+            again = self.config.kl.source == "learner"
+            here = learner.log_probs(learner.model, table, rows) if again else sampled(table, rows)
+            return there, {row: here[row].to(there[row]) - there[row] for row in rows}
+
+        reference: dict[int, Tensor] = {}
+        k: dict[int, Tensor] = {}
+        if self.config.kl.coef > 0:
+            for there, apart in self.world.at_once(score, self.learners):
+                reference, k = reference | there, k | apart
+        return reference, k
 
     def _expect(self, table: Table, joint: Sequence[Ids]) -> Tensor | None:
         """(R,) what each utterance's return was expected to be, before it was said."""

@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 import palaver
+from palaver.agents.llm.batches import free_cuda
 from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import CheckpointError, ConfigError, Message, PolicyError
 from palaver.envs.base import TextEnv
@@ -231,8 +232,8 @@ def _announce(
     size = sum(p.numel() for p in model.parameters())
     a, t = config.algorithm, config.train
     sharing = "one model shared by all agents" if config.team.kind == "shared" else "one model per agent"
-    cuda = torch.cuda.mem_get_info(world.device)[0] if world.device.startswith("cuda") else None
-    free = psutil.virtual_memory().available if cuda is None else cuda
+    device = torch.device(world.device)
+    free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available
     console.print(
         Text.assemble(
             (row.name, "bold"), f" ({row.paper}) on ", (config.env.id, "bold"),

@@ -23,13 +23,19 @@ class Room(NamedTuple):
 
 def room(config: Any, device: torch.device, dtype: torch.dtype) -> Room:
     """For a model of this config that computes in `dtype`."""
-    store = CPU_STORE_BYTES
-    if device.type == "cuda":
-        # torch keeps what it has freed: neither in use nor free for the driver
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        store = int((torch.cuda.mem_get_info(device)[0] + cached) * GPU_STORE_SHARE)
-    columns = store // column_bytes(config, dtype)
+    columns = store_bytes(device) // column_bytes(config, dtype)
     return Room(max(1, columns), max(1, BATCH_LOGITS // config.get_text_config().vocab_size))
+
+
+def store_bytes(device: torch.device) -> int:
+    """Most memory for the keys and values of one batch."""
+    return int(free_cuda(device) * GPU_STORE_SHARE) if device.type == "cuda" else CPU_STORE_BYTES
+
+
+def free_cuda(device: torch.device) -> int:
+    """Bytes of a GPU that torch can still use; it keeps what it has freed, which the driver counts as used."""
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + cached
 
 
 def column_bytes(config: Any, dtype: torch.dtype) -> int:

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from palaver.benchmarks.provenance import version
 from palaver.cli.output import console, say, table
+from palaver.core import usable_cores
 
 HELP = """Check this machine: Python, libraries, cores, memory, disk, GPU, caches. Exit code 1 if training cannot work.
 
@@ -106,7 +107,7 @@ def _extras() -> Iterator[Finding]:
 
 
 def _machine() -> Iterator[Finding]:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usable = usable_cores()
     threads = os.environ.get("OMP_NUM_THREADS")
     yield Finding("cores", f"{usable}" + (f", OMP_NUM_THREADS={threads}" if threads else ""))
     if util.find_spec("psutil") is not None:

@@ -19,6 +19,12 @@ VARIANTS = {
     ],
     "tldr-v0": [{"agents": 1, "max_length": 64}],
     "echo-v0": [{"agents": 3, "num_turns": 5, "shared": False, "render_mode": "ansi"}, {"agents": 1}],
+    "pioneer-v0": [{"env": "echo-v0", "keywords": {"num_turns": 1}, "max_length": 200}],
+    "matrix-v0": [
+        {"game": "two-step", "repeats": 2, "feedback": True, "role_prompts": False},
+        {"game": "xor", "agents": 4, "show_payoffs": True},
+        {"game": "prisoners-dilemma", "repeats": 3, "illegal": -1, "max_length": 40},
+    ],
 }
 CASES = [(id, kwargs) for id in palaver.specs() for kwargs in ({}, {"render_mode": "ansi"}, *VARIANTS.get(id, []))]
 

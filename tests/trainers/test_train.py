@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 import palaver
 from palaver.agents.llm.options import ModelOptions
 from palaver.core import CheckpointError, ConfigError, PolicyError
-from palaver.trainers import checkpoint
+from palaver.trainers import checkpoint, world
 from palaver.trainers.algorithm import ROWS
 from palaver.trainers.config import RunConfig, dump, load, parse
 from palaver.trainers.files import replace_text
@@ -85,6 +85,12 @@ def test_the_run_folder(finished):
 
 def test_the_same_seed_gives_the_same_numbers(model, finished, tmp_path):
     assert numbers(train(config(model), tmp_path / "again")) == numbers(finished)
+
+
+def test_learners_that_update_at_once_give_the_same_numbers(model, finished, tmp_path, monkeypatch):
+    for cores in (1, 2):
+        monkeypatch.setattr(world, "usable_cores", lambda cores=cores: cores * torch.get_num_threads())
+        assert numbers(train(config(model), tmp_path / f"on-{cores}")) == numbers(finished)
 
 
 def test_another_seed_gives_others(model, finished, tmp_path):

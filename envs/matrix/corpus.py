@@ -1,0 +1,67 @@
+"""Texts for the tiny model: a player who says where and who it is and then any of its actions, whatever the game.
+
+A model that imitates them begins near a uniform policy over the legal actions. Its answers (`a1 red.`, `at B a2 left.`,
+`me red.` without a seat) restate what an action may have to depend on, because a model of two layers does not look
+into its prompt for what no answer has ever depended on. For the same reason the seats lean a little towards different
+actions: at exactly equal policies the gradient of XOR is 0, and a shared model would stay there.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+
+from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.matrix.env import MatrixEnv
+from palaver.envs.matrix.games import BUILT_IN, FOR_ANY
+
+ANSWERS = 4  # to each prompt; they share its computation in training
+LEAN = 0.2  # share of answers in which the n-th seat says the n-th action
+NOBODY = "me"
+GAMES = (*BUILT_IN, *("two-step",) * 5)  # naming the state takes practice
+SIZES = (2, 4, 6)  # with more seats to tell apart, the seat is copied sooner
+_SEAT = re.compile(r"You are (\w+)\.$", re.MULTILINE)
+_STATE = re.compile(r"State: (\w+)\.$")
+
+
+def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
+    """`n` answers, `ANSWERS` to each of the environment's prompts."""
+    found: list[tuple[Conversation, str]] = []
+    for number in range(-(-n // ANSWERS)):
+        rng = random.Random(stable_seed("matrix demonstrations", seed, number))
+        conversation, actions = _asked(rng)
+        found += [(conversation, _answer(conversation, actions, rng)) for _ in range(ANSWERS)]
+    return found[:n]
+
+
+def _asked(rng: random.Random) -> tuple[Conversation, list[str]]:
+    """What a seat has heard and said when its turn comes, in some turn of an episode, and its actions."""
+    game = rng.choice(GAMES)
+    repeats = rng.choice((1, 1, rng.randint(2, 4)))
+    env = _made(game, rng.choice(SIZES) if game in FOR_ANY else 2, repeats, rng.random() < 0.75, rng.random() < 0.5)
+    told, infos = env.reset(options={"task": rng.randrange(len(env.tasks))})
+    conversations: dict[str, Conversation] = dict.fromkeys(env.agents, ())
+    seat, left = rng.choice(env.agents), rng.choice((0, rng.randrange(1, 2 * repeats)))
+    while True:
+        conversations = {agent: (*past, Message("user", told[agent])) for agent, past in conversations.items()}
+        heard, actions = conversations[seat], list(infos[seat]["legal_actions"])
+        joint = {agent: _answer(past, infos[agent]["legal_actions"], rng) for agent, past in conversations.items()}
+        told, *_, infos = env.step(joint)
+        if not left or not env.agents:
+            return heard, actions
+        conversations = {agent: (*past, Message("assistant", joint[agent])) for agent, past in conversations.items()}
+        left -= 1
+
+
+def _answer(conversation: Conversation, actions: list[str], rng: random.Random) -> str:
+    state, seat = _STATE.search(conversation[-1].content), _SEAT.search(conversation[0].content)
+    action = rng.choice(actions)
+    if seat and rng.random() < LEAN:
+        action = actions[(int(seat[1].removeprefix("a")) - 1) % len(actions)]
+    return f"{f'at {state[1]} ' if state else ''}{seat[1] if seat else NOBODY} {action}."
+
+
+@functools.cache
+def _made(game: str, agents: int, repeats: int, role_prompts: bool, feedback: bool) -> MatrixEnv:
+    return MatrixEnv(game, agents=agents, repeats=repeats, role_prompts=role_prompts, feedback=feedback)

@@ -1,0 +1,31 @@
+"""Wordings: the sentences in which a game is put to its players."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from palaver.clean import one_line
+from palaver.core import TaskError
+from palaver.envs.tasks import Task, load_tasks
+
+SAMPLE = Path(__file__).with_name("sample.jsonl")
+
+
+def load(source: str | Path) -> tuple[Task, ...]:
+    """Tasks with `wording`, a text, and `order`, by how many places the list of actions is turned (0 if left out).
+
+    Raises:
+        TaskError: an `order` that is no whole number; see `palaver.envs.tasks.load_tasks` for the others.
+    """
+    tasks = load_tasks(source, sample=SAMPLE, fields={"wording": str})
+    return tuple(Task(task.id, {**task.data, "order": _order(task)}) for task in tasks)
+
+
+def _order(task: Task) -> int:
+    given = task.data.get("order")
+    if given in (None, ""):
+        return 0
+    text = str(given) if isinstance(given, int | str) and not isinstance(given, bool) else ""  # csv knows texts alone
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise TaskError(f"task {task.id!r}: the field 'order' must be a whole number, got {one_line(repr(given), 60)}")
+    return int(text)

@@ -1,0 +1,240 @@
+"""Small games with named actions and known optima: the laboratory of the algorithms.
+
+Players choose at the same time by naming an action, and a table says what the joint choice pays. A game has one state,
+or several: then the joint choice also decides which state follows, until the round ends. What a team can reach at most
+is known exactly, so it shows whether an algorithm learns what theory says it learns, and fails where it must.
+
+| `game` | agents | payoffs | best team return |
+|---|---|---|---|
+| `climbing` | 2 | [[11, -30, 0], [-30, 7, 6], [0, 0, 5]] | 11 |
+| `penalty` | 2 | [[10, 0, k], [0, 2, 0], [k, 0, 10]] | 10 |
+| `xor` | n, even | 1 if the first half of the agents plays one action and the second half the other, else 0 | 1 |
+| `two-step` | 2 | `a1` alone leads to A, where everything pays 7, or to B: [[0, 1], [1, 8]] | 8 |
+| `prisoners-dilemma` | 2 | [[(3, 3), (0, 5)], [(5, 0), (1, 1)]] | 3 |
+| `coordination` | n | 1 if all play the same of three actions, else 0 | 1 |
+| `qtran` | 2 | [[8, -12, -12], [-12, 0, 0], [-12, 0, 0]] | 8 |
+| `happo` | 2 | [[0, 1], [1, -2]] | 1 |
+
+* `climbing`: the best joint action is risky, for missing it costs 30; `penalty`: two of them must not be mixed
+  (C. Claus and C. Boutilier, 1998).
+* `xor`: agents that share one policy and read equal prompts reach 2 / 2ⁿ at most (J. G. Kuba et al., 2022).
+* `two-step`: additive value mixing (VDN) learns the safe 7 (T. Rashid et al., 2018, which introduced QMIX).
+* `qtran`: monotonic value mixing (QMIX) cannot represent it and plays 0 (K. Son et al., 2019).
+* `prisoners-dilemma`: what is best for each alone is worse for all (R. Axelrod, 1984).
+* `happo`: the sum of independent improvements is not the joint improvement. `coordination`: equal optima.
+
+Rows are the actions of the first agent; three actions are called `red`, `green`, `blue`, two `left`, `right`, those of
+the dilemma `cooperate`, `defect`.
+
+## Observation
+
+At the start the game's name, the seat (with `role_prompts=True`), the sentences of the task, the actions, and where
+there are several the round and the state:
+
+    Game: two-step. You are a1.
+    Choose one action. You cannot see what the others choose. Say only its name.
+    Actions: left, right.
+    State: start.
+
+After a turn the state (`State: B.`) or the new round (`Round 2 of 3.`), with `feedback=True` also what all chose and
+were paid; after the last nothing. With `role_prompts=False` all agents are told the same, word for word. The payoffs
+are told with `show_payoffs=True` alone. `infos[agent]["legal_actions"]` lists the actions in the order of the table.
+
+## Action
+
+Any text. It names the first action that stands in it as a whole word: case is ignored, compatible characters are
+made one (Unicode NFKC), punctuation and underscores part words. So `RED`, ` red `, `"Red."` and `__red__` are red, and
+so is `not red but green`; `redder` is none.
+
+If some agent names no action (silence included) the round is forfeited: it ends, and each agent is paid the least that
+the rest of this round could have paid it, whatever all had done, or the number given as `illegal`. So to name no action
+is never better than the worst choice. Each such text adds 1 to the metric `illegal`; so does, besides, what is no text
+and a text cut at `max_length`.
+
+## Rewards
+
+* `payoff`: by the table;
+* `illegal`: what is paid for a forfeited round, else 0.
+
+With `shared=True` every agent is paid the mean of the table's payoffs.
+
+The team's return is the mean over agents. `max_return` of an instance is the most that a team can reach, found by
+backward induction over all joint actions (`palaver.envs.matrix.solve.max_return`, also with a discount), times
+`repeats`. In the same module `expected_return` is the exact return of independent mixed policies and `joint_values` are
+the exact values of joint actions.
+
+Metrics that are not paid: `optimal`, 1 if the joint action was one of the best; `regret`, what the turn gave away of
+the team's best return (over an episode the regrets add up to `max_return` less the return); `illegal`.
+
+## Termination
+
+A round ends where the table says so, when it is forfeited, and after `steps` turns in games with that field. The
+episode ends after `repeats` rounds.
+
+## Data
+
+A task is a wording: `wording`, the sentences in the prompt, and `order`, by how many places the list of actions is
+turned (0 if left out); `id` names a task. `tasks="sample"` are eight wordings in three orders, written for this
+project.
+
+`game` may also be the path of a `.json`, `.yaml` or `.yml` file, or a mapping (in a recipe), with the fields
+
+* `agents`: names, or their number;
+* `actions`: single words, a list for all or agent -> list;
+* `payoffs`: nested lists, one level for each agent; innermost a number that is paid to all, or a list of one
+  number for each agent. A number in place of a list stands for all joint actions below;
+* `states`: instead of `payoffs`, state -> `payoffs` and `next`, nested in the same way, with the state that follows or
+  null for the end; without `next` the round ends. A round begins in the first state;
+* `steps`: the most turns of a round, needed where states go in a circle; `name`: otherwise the file's.
+
+The two-step game as a file:
+
+    agents: 2
+    actions: [left, right]
+    states:
+      start: {payoffs: 0, next: [A, B]}
+      A: {payoffs: 7}
+      B: {payoffs: [[0, 1], [1, 8]]}
+
+`scripted:reference` knows the built-in games by name and reads others from the prompt (`show_payoffs=True`);
+`scripted:uniform` draws an action, `scripted:lazy` is silent. The tiny model answers `a1 red.`, `at B a2 left.` or,
+with no seat named, `me red.`; each legal action is about equally likely, the n-th seat leaning a little to the n-th.
+
+## Version history
+
+* v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from palaver.core import ConfigError
+from palaver.envs.base import MAX_LENGTH, Outcome, TextEnv
+from palaver.envs.matrix import data, games, prompts, reward, rules
+from palaver.envs.matrix.reading import MOST_PAY
+from palaver.envs.matrix.solve import Solution, least, max_return, solve
+from palaver.envs.tasks import Task
+
+MOST_REPEATS = 1_000_000
+
+
+class MatrixEnv(TextEnv):
+    """Name an action; see the module's docstring for the games.
+
+    Args:
+        game: a built-in game, a file, or a mapping.
+        tasks: `sample`, or a path; a slice may follow.
+        agents: how many play `xor` or `coordination`; None is 2.
+        repeats: rounds in an episode.
+        penalty: k of the game `penalty`, 0 or less; None is -100.
+        illegal: what each agent is paid if a text names no action: `minimum` is the least that the rest of the round
+            could have paid it; a number may be given that is no larger.
+        shared: True pays every agent the mean of the table's payoffs.
+        role_prompts: whether the prompt names the seat.
+        show_payoffs: whether the prompt shows the tables.
+        feedback: whether all are told after a turn what all chose and were paid.
+        render_mode: `ansi` or None.
+        max_length: most characters of an observation or action.
+
+    Raises:
+        ConfigError: a value that does not fit; the message begins with the keyword.
+        TaskError: tasks that cannot be read.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "matrix_v0"}
+
+    def __init__(
+        self,
+        game: str | Path | Mapping[str, Any] = "climbing",
+        tasks: str | Path = "sample",
+        agents: int | None = None,
+        repeats: int = 1,
+        penalty: float | None = None,
+        illegal: Literal["minimum"] | float = "minimum",
+        shared: bool = False,
+        role_prompts: bool = True,
+        show_payoffs: bool = False,
+        feedback: bool = False,
+        render_mode: str | None = None,
+        max_length: int = MAX_LENGTH,
+    ) -> None:
+        if isinstance(repeats, bool) or not isinstance(repeats, int) or not 1 <= repeats <= MOST_REPEATS:
+            raise ConfigError(f"repeats must be a whole number from 1 to {MOST_REPEATS:,}, got {repeats!r:.40}")
+        switches = {"shared": shared, "role_prompts": role_prompts, "show_payoffs": show_payoffs, "feedback": feedback}
+        for keyword, value in switches.items():
+            if not isinstance(value, bool):
+                raise ConfigError(f"{keyword} must be true or false, got {value!r:.40}")
+        table = games.load(game, agents, penalty)
+        self.solution = solve(table.shared() if shared else table)
+        self.game = self.solution.game
+        self.repeats, self.role_prompts, self.feedback = repeats, role_prompts, feedback
+        self.tables = prompts.written(self.game) if show_payoffs else ""
+        self.forfeit = _forfeit(illegal, self.solution)
+        self.max_return = max_return(self.game, repeats)
+        self.position = rules.begin(self.game)
+        super().__init__(
+            self.game.agents, data.load(tasks), render_mode=render_mode, max_length=max_length, source=tasks
+        )
+        self.legal_actions = dict(zip(self.game.agents, self.game.actions, strict=True))
+        self._prompts_fit()
+
+    def opening(self, task: Task) -> dict[str, str]:
+        """Tell every seat the game and its actions."""
+        self.position = rules.begin(self.game)
+        return {agent: self._prompt(agent, task) for agent in self.agents}
+
+    def judge(self, actions: Mapping[str, str]) -> Outcome:
+        """Read the actions, pay them by the table, and go on to the state that follows."""
+        at = self.position
+        chosen = [rules.named(actions[agent], self.game.actions[n]) for n, agent in enumerate(self.agents)]
+        joint = [n for n in chosen if n is not None]
+        legal = joint if len(joint) == len(chosen) else None
+        parts = reward.score(self.solution, at, legal, self.forfeit)
+        paid = [sum(part.values()) for part in parts]
+        lost = reward.regret(self.solution, at, legal, sum(paid) / len(paid))
+        then = rules.advance(self.game, at, legal, self.repeats)
+        if then is not None:
+            self.position = then
+        told = [prompts.happened(self.game, chosen, paid)] if self.feedback else []
+        text = "\n".join([*told, prompts.place(self.game, self.position, self.repeats)]).strip()
+        return Outcome(
+            dict(zip(self.agents, parts, strict=True)),
+            observations={} if then is None else dict.fromkeys(self.agents, text),
+            terminated=then is None,
+            metrics={"optimal": float(legal is not None and lost == 0.0), "regret": lost},
+            illegal=len(chosen) - len(joint),
+        )
+
+    def _prompt(self, agent: str, task: Task) -> str:
+        return prompts.opening(
+            self.game,
+            agent,
+            task["wording"],
+            order=task["order"],
+            repeats=self.repeats,
+            named=self.role_prompts,
+            tables=self.tables,
+        )
+
+    def _prompts_fit(self) -> None:
+        if not self.role_prompts and len(set(self.game.actions)) > 1:
+            raise ConfigError("role_prompts: it must be true where the agents' actions differ, or the prompts would")
+        if self.tables:
+            longest = max(len(self._prompt(self.possible_agents[0], task)) for task in self.tasks)
+            if longest > self.max_length:
+                raise ConfigError(f"show_payoffs: prompts take up to {longest:,} characters, max_length allows fewer")
+
+
+def _forfeit(illegal: object, solution: Solution) -> float | None:
+    """What a forfeited round pays every agent; None where that is the least still possible."""
+    if illegal == "minimum":
+        return None
+    most = least(solution.game, solution.worst)
+    if isinstance(illegal, bool) or not isinstance(illegal, int | float) or not -MOST_PAY <= illegal <= most:
+        raise ConfigError(
+            f"illegal must be 'minimum', or a number of at most {most:g} in this game, got {illegal!r:.40}"
+        )
+    return float(illegal)

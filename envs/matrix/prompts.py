@@ -1,0 +1,117 @@
+"""What a player of a matrix game is told, and how the tables are written in it and read again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from palaver.envs.matrix.rules import Position
+from palaver.envs.matrix.table import Game
+
+ONLY = "start"  # the state of a game that names none
+_TABLE = re.compile(r"^Payoffs of (\w+(?:, \w+)*)(?: in (\w+))?: (.+)\.$", re.MULTILINE)
+_CELL = re.compile(r"([^=]+) = (\S+(?:, \S+)*?)(?:, then (\w+))?")
+_LIMIT = re.compile(r"^A round ends after (\d{1,4}) turns\.$", re.MULTILINE)
+
+
+def opening(
+    game: Game, seat: str, wording: str, *, order: int = 0, repeats: int = 1, named: bool = True, tables: str = ""
+) -> str:
+    """The first observation of a seat.
+
+    Args:
+        game: that is played.
+        seat: whose observation it is.
+        wording: the sentences of the task.
+        order: by how many places the list of actions is turned.
+        repeats: rounds in an episode.
+        named: whether the seat is named; without, agents that have the same actions are told the same.
+        tables: the payoffs as `written`, empty where they are not told.
+    """
+    own = game.actions[game.agents.index(seat)]
+    turned = own[order % len(own) :] + own[: order % len(own)]
+    lines = [
+        f"Game: {game.title}." + (f" You are {seat}." if named else ""),
+        wording,
+        f"Actions: {', '.join(turned)}.",
+        tables,
+        *([f"A round ends after {game.steps} turns."] if game.steps else []),
+        place(game, Position(0, game.horizon), repeats),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def place(game: Game, at: Position, repeats: int) -> str:
+    """Round and state, where there are several."""
+    parts = []
+    if repeats > 1 and at.left == game.horizon:
+        parts.append(f"Round {at.round + 1} of {repeats}.")
+    if len(game.states) > 1:
+        parts.append(f"State: {game.states[at.state]}.")
+    return " ".join(parts)
+
+
+def happened(game: Game, chosen: Sequence[int | None], paid: Sequence[float]) -> str:
+    """What all have just done and earned; the same for all."""
+    acts = (
+        f"{agent} {'said no action' if n is None else f'chose {names[n]}'}"
+        for agent, names, n in zip(game.agents, game.actions, chosen, strict=True)
+    )
+    return f"{', '.join(acts)}. Paid: {', '.join(map(number, paid))}."
+
+
+def number(value: float) -> str:
+    """The shortest text that gives this number again.
+
+    >>> number(7.0), number(-0.1)
+    ('7', '-0.1')
+    """
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def written(game: Game) -> str:
+    """The tables, a line for each state: what every joint action, named in the order of the agents, pays and where it
+    leads. One number is paid to all.
+    """
+    joints = [" ".join(joint) for joint in game.joints()]
+    lines = []
+    for state, pays, follows in zip(game.states, game.payoffs, game.successor, strict=True):
+        cells = [
+            f"{joint} = {_pays(pay)}" + (f", then {game.states[n]}" if n < len(game.states) else "")
+            for joint, pay, n in zip(joints, pays, follows, strict=True)
+        ]
+        where = "" if game.states == (ONLY,) else f" in {state}"
+        lines.append(f"Payoffs of {', '.join(game.agents)}{where}: {'; '.join(cells)}.")
+    return "\n".join(lines)
+
+
+def _pays(pay: Sequence[float]) -> str:
+    numbers = [number(float(each)) for each in pay]
+    return numbers[0] if len(set(numbers)) == 1 else ", ".join(numbers)
+
+
+def read(text: str) -> Game | None:
+    """The inverse of `written`: the game whose tables stand in a prompt; None where there are none."""
+    tables = _TABLE.findall(text)
+    if not tables:
+        return None
+    agents = tuple(tables[0][0].split(", "))
+    states = tuple(state or ONLY for _, state, _ in tables)
+    numbers = {state: number for number, state in enumerate(states)}
+    cells = [[_CELL.fullmatch(cell) for cell in line.split("; ")] for _, _, line in tables]
+    found = [[cell.groups() for cell in line if cell] for line in cells]
+    joints = [joint.split() for joint, _, _ in found[0]]
+    actions = tuple(tuple(dict.fromkeys(column)) for column in zip(*joints, strict=True))
+    payoffs = [[[float(pay) for pay in pays.split(", ")] for _, pays, _ in line] for line in found]
+    limit = _LIMIT.search(text)
+    return Game(
+        "shown",
+        agents,
+        actions,
+        states,
+        np.array([[pay * (len(agents) if len(pay) == 1 else 1) for pay in line] for line in payoffs]),
+        np.array([[numbers.get(state or "", len(states)) for _, _, state in line] for line in found], dtype=np.intp),
+        int(limit[1]) if limit else 0,
+    )

@@ -1,0 +1,68 @@
+"""Scripted players for `matrix-v0`: `reference` plays its part of an optimal joint action, `uniform` draws, `lazy` is
+silent.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+
+from palaver.core import Conversation, stable_seed
+from palaver.envs.matrix import games, prompts
+from palaver.envs.matrix.solve import Solution, solve
+from palaver.envs.matrix.table import Game
+
+_HEAD = re.compile(r"Game: (.+?)\.(?: You are (\w+)\.)?(?:\n|$)")
+_ACTIONS = re.compile(r"^Actions: (.+)\.$", re.MULTILINE)
+_STATE = re.compile(r"State: (\w+)\.")
+_ROUND = re.compile(r"Round \d+ of \d+\.")
+
+
+def reference(conversation: Conversation, seed: int) -> str:
+    """The own part of the first optimal joint action, which every player finds for itself.
+
+    The game is read from the tables where the prompt shows them, else known by its name. A player that is not told
+    its seat plays the part of one drawn by the seed. Of a game that it cannot know it plays the first action listed.
+    """
+    heard = [message.content for message in conversation if message.role == "user"]
+    head = _HEAD.match(heard[0]) if heard else None
+    solution = _solution(head[1], heard[0]) if head else None
+    if head is None or solution is None:
+        return next(iter(_listed(heard)), "")
+    game = solution.game
+    state, left = _position(game, heard)
+    seats = game.agents
+    seat = head[2] if head[2] in seats else seats[stable_seed("matrix seat", seed) % len(seats)]
+    own = seats.index(seat)
+    return game.actions[own][solution.optimal(state, left)[own]]
+
+
+def uniform(conversation: Conversation, seed: int) -> str:
+    """Any of the listed actions, drawn by the seed; "" if none are listed."""
+    listed = _listed([message.content for message in conversation if message.role == "user"])
+    return listed[stable_seed("matrix uniform", seed) % len(listed)] if listed else ""
+
+
+def lazy(_conversation: Conversation, _seed: int) -> str:
+    """Says nothing."""
+    return ""
+
+
+@functools.lru_cache(maxsize=64)
+def _solution(title: str, opening: str) -> Solution | None:
+    game = prompts.read(opening) or games.titled(title)
+    return solve(game) if game else None
+
+
+def _position(game: Game, heard: Sequence[str]) -> tuple[int, int]:
+    """The number of the state, and the turns left in the round, this one included."""
+    begun = max((n for n, text in enumerate(heard) if _ROUND.search(text)), default=0)
+    named = _STATE.findall(heard[-1])
+    state = game.states.index(named[-1]) if named and named[-1] in game.states else 0
+    return state, max(1, game.horizon - (len(heard) - 1 - begun))
+
+
+def _listed(heard: Sequence[str]) -> list[str]:
+    lists = _ACTIONS.findall(heard[0]) if heard else []
+    return lists[-1].split(", ") if lists else []

@@ -1,0 +1,43 @@
+"""The reward of a matrix game. Pure: numbers in, named components out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from palaver.envs.matrix.rules import Position
+from palaver.envs.matrix.solve import Solution
+
+Parts = dict[str, float]
+
+
+def score(solution: Solution, at: Position, joint: Sequence[int] | None, forfeit: float | None) -> list[Parts]:
+    """What one turn pays each agent: `payoff` by the table, or `illegal` where some text named no action.
+
+    Args:
+        solution: of the game.
+        at: the position before the turn.
+        joint: one action number for each agent; None where a text named no action.
+        forfeit: what every agent is paid then; None pays each the least that this round could still have paid it.
+    """
+    game = solution.game
+    if joint is not None:
+        return [{"payoff": float(pay), "illegal": 0.0} for pay in game.payoffs[at.state, game.index(joint)]]
+    lost = solution.worst[at.left, at.state] if forfeit is None else [forfeit] * len(game.agents)
+    return [{"payoff": 0.0, "illegal": float(pay)} for pay in lost]
+
+
+def regret(solution: Solution, at: Position, joint: Sequence[int] | None, paid: float) -> float:
+    """How much of the team's best return this turn has given away, V(s) - (r + V(s')), 0 or more.
+
+    Over a round the regrets add up to the best return less the one reached. After a forfeit V(s') is 0.
+
+    Args:
+        solution: of the game.
+        at: the position before the turn.
+        joint: one action number for each agent; None where the round was forfeited.
+        paid: mean pay of the turn.
+    """
+    game = solution.game
+    state = len(game.states) if joint is None else int(game.successor[at.state, game.index(joint)])
+    lost = float(solution.best[at.left, at.state] - paid - solution.best[at.left - 1, state])
+    return lost if lost > 1e-9 * max(1.0, abs(float(solution.best[at.left, at.state]))) else 0.0

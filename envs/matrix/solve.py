@@ -1,0 +1,129 @@
+"""What a game is worth, exactly: by enumeration of its joint actions, and by backward induction over its turns.
+
+"The team's" pay is the mean over agents, as in `palaver.core.Episode.team_return`. Backward induction for the joint
+optimum is that of R. Bellman, Dynamic Programming (1957), the team taken as one decision maker:
+Q_l(s, u) = r(s, u) + γ V_{l-1}(s'), V_l(s) = max_u Q_l(s, u), with l turns left in the round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from palaver.envs.matrix.table import Floats, Game
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Solution:
+    """Values of the undiscounted game, by the turns left in the round (first axis, 0 to the horizon) and the state.
+
+    Attributes:
+        game: what is solved.
+        best: (horizon + 1, S + 1), the most that the team can still be paid in this round; the last state is the end.
+        worst: (horizon + 1, S + 1, N), the least that each agent can still be paid in this round.
+    """
+
+    game: Game
+    best: Floats
+    worst: Floats
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Solution:
+        return self
+
+    def optimal(self, state: int, left: int) -> tuple[int, ...]:
+        """The first of the joint actions that are best for the team, one number for each agent."""
+        return self.game.joint(int(np.argmax(joint_values(self.game, self.best, state, left))))
+
+
+def solve(game: Game) -> Solution:
+    """Both tables of a game."""
+    return Solution(game, best_values(game), worst_values(game))
+
+
+def best_values(game: Game, discount: float = 1.0, after: float = 0.0) -> Floats:
+    """V_l(s), shape (horizon + 1, S + 1): the best discounted return of the team with l turns left in the round.
+
+    Args:
+        game: to be solved.
+        discount: γ, what a pay is worth one turn later.
+        after: what the end of the round is worth.
+    """
+    team = game.payoffs.mean(axis=2)  # (S, J)
+    values = np.full((game.horizon + 1, len(game.states) + 1), after)
+    for left in range(1, game.horizon + 1):
+        values[left, :-1] = (team + discount * values[left - 1][game.successor]).max(axis=1)
+    return values
+
+
+def worst_values(game: Game) -> Floats:
+    """The least undiscounted return of each agent whatever all do, shape (horizon + 1, S + 1, N)."""
+    values = np.zeros((game.horizon + 1, len(game.states) + 1, len(game.agents)))
+    for left in range(1, game.horizon + 1):
+        values[left, :-1] = (game.payoffs + values[left - 1][game.successor]).min(axis=1)
+    return values
+
+
+def joint_values(game: Game, best: Floats, state: int, left: int, discount: float = 1.0) -> Floats:
+    """Q_l(s, u) of every joint action u, shape (J,).
+
+    Args:
+        game: that is played.
+        best: its `best_values` with the same discount.
+        state: number of the state.
+        left: turns left in the round, this one included.
+        discount: γ.
+    """
+    values: Floats = game.payoffs[state].mean(axis=1) + discount * best[left - 1][game.successor[state]]
+    return values
+
+
+def max_return(game: Game, repeats: int = 1, discount: float = 1.0) -> float:
+    """The best discounted return that the team can reach in `repeats` rounds, one after the other.
+
+    With a discount the length of a round matters for what follows it, so the rounds are solved from the last one back.
+    """
+    if discount == 1.0:
+        return repeats * float(best_values(game)[-1, 0])
+    worth = 0.0
+    for _ in range(repeats):
+        worth = float(best_values(game, discount, after=worth)[-1, 0])
+    return worth
+
+
+def least(game: Game, worst: Floats) -> float:
+    """The least that any agent can still be paid in a round, over all states that play can come to."""
+    here, lowest = {0}, math.inf
+    for left in range(game.horizon, 0, -1):
+        lowest = min([lowest, *(float(worst[left, state].min()) for state in here)])
+        here = {int(state) for state in np.unique(game.successor[sorted(here)]) if state < len(game.states)}
+        if not here:
+            break
+    return lowest
+
+
+def expected_return(game: Game, chances: Mapping[str, Sequence[Sequence[float]]], discount: float = 1.0) -> Floats:
+    """The exact return of one round for each agent, shape (N,), when the agents draw their actions independently.
+
+    Args:
+        game: that is played.
+        chances: state -> for each agent the probabilities of its actions.
+        discount: γ.
+    """
+    joint = np.stack([_product(chances[state]) for state in game.states])  # (S, J)
+    values = np.zeros((len(game.states) + 1, len(game.agents)))
+    for _ in range(game.horizon):
+        values[:-1] = np.einsum("sj,sjn->sn", joint, game.payoffs + discount * values[game.successor])
+    start: Floats = values[0]
+    return start
+
+
+def _product(chances: Sequence[Sequence[float]]) -> Floats:
+    """Probabilities (J,) of the joint actions from those of each agent's."""
+    joint = np.ones(1)
+    for own in chances:
+        joint = np.multiply.outer(joint, np.asarray(own, dtype=np.float64)).ravel()
+    return joint
