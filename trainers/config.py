@@ -316,7 +316,7 @@ def parse_file(path: Path) -> RunConfig:
         ConfigError: the file is missing or is not a complete config.
     """
     config = load(str(path))
-    missing = [name for name in RunConfig.model_fields if name not in config.model_fields_set]
+    missing = [name for name in ("env", "policy", "algorithm", "train") if name not in config.model_fields_set]
     if missing:
         raise ConfigError(f"{str(path)!r} is not the complete config of a run: it lacks {', '.join(missing)}")
     return config

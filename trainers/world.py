@@ -29,11 +29,13 @@ class World:
     Args:
         device: `auto` takes what accelerate finds.
         dtype: `bf16` runs the training pass under autocast; weights, gradients and optimiser stay fp32.
+        cores: it may use; None takes all that the process may.
     """
 
-    def __init__(self, device: str, dtype: Literal["fp32", "bf16"]) -> None:
+    def __init__(self, device: str, dtype: Literal["fp32", "bf16"], cores: int | None = None) -> None:
         AcceleratorState._reset_state()  # a second run in one process may want another precision
         self.accelerator = Accelerator(cpu=device == "cpu", mixed_precision="bf16" if dtype == "bf16" else "no")
+        self.cores = cores
         self.size: int = self.accelerator.num_processes
         self.rank: int = self.accelerator.process_index
         self.is_main: bool = self.accelerator.is_main_process
@@ -67,7 +69,7 @@ class World:
         Each thread computes with as many torch threads as this one, so that the numbers are those of a plain loop.
         """
         threads = torch.get_num_threads()
-        spare = usable_cores() // threads if self.size == 1 and self.device == "cpu" else 1
+        spare = (self.cores or usable_cores()) // threads if self.size == 1 and self.device == "cpu" else 1
         if spare < 2 or len(items) < 2:
             return [function(item) for item in items]
         with ThreadPoolExecutor(spare, initializer=torch.set_num_threads, initargs=(threads,)) as pool:

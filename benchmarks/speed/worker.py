@@ -85,7 +85,7 @@ def build(chosen: Setting, order: Order) -> Loop:
     """A training loop as `palaver.trainers.train` makes it, with a random model and no folder to write to."""
     config = _config(chosen, order)
     env = toy.LengthRatio(order.prompts * (WARMUP + order.steps))
-    world = World(config.device, chosen.dtype)
+    world = World(config.device, chosen.dtype, cores=order.threads)
     options = ModelOptions(chosen.dtype, world.device)
     words = toy.tokenizer(chosen.vocab)
     team = {
