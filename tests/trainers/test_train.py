@@ -339,7 +339,8 @@ def test_weights_and_biases_offline_keeps_one_id_across_resumes(model, tmp_path,
 def test_two_processes_do_what_one_does(model, tmp_path, kind, name):
     """Tasks dealt to two gloo processes: the same rewards, and losses equal up to the order of summation."""
     recipe = tmp_path / "recipe.yaml"
-    how = "batch" if name == "rae" else "whiten"
+    how = {"magrpo": "none", "rae": "batch"}.get(name, "whiten")
+    rounding = 1e-6 if name == "magrpo" else 1e-5  # whitened losses cancel to it
     run = config(
         model, team={"kind": kind}, train={"steps": 3, "prompts_per_step": 4}, eval={"n": 0},
         algorithm={"name": name, "group_size": 2, "order": "fixed", "normalize": how},
@@ -358,7 +359,7 @@ def test_two_processes_do_what_one_does(model, tmp_path, kind, name):
         assert a["reward/mean"] == pytest.approx(b["reward/mean"], rel=1e-9)
         keys = ["a/loss", "b/loss", "a/grad_norm", "b/rows", "groups/zero_advantage", "return/mean"]
         for key in (*keys, *(key for key in a if key in ("critic/joint/loss", "critic/joint/grad_norm"))):
-            assert a[key] == pytest.approx(b[key], rel=1e-4, abs=1e-5), key
+            assert a[key] == pytest.approx(b[key], rel=1e-4, abs=rounding), key
 
 
 def test_learning(model, tmp_path):
