@@ -150,9 +150,7 @@ class Critic:
     def step(self) -> float:
         """One optimiser step; the gradient's norm before clipping."""
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        self.world.sum_gradients(parameters)
-        limit = self.max_grad_norm if self.max_grad_norm > 0 else math.inf
-        norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit))
+        norm = self.world.clipped_norm(parameters, self.max_grad_norm)
         if not math.isfinite(norm):
             self.optimizer.zero_grad(set_to_none=True)
             raise NumericalError(f"the gradient of the critic {self.name!r} is not finite", [])

@@ -264,9 +264,7 @@ class Learner:
 
     def _step(self, rate: float, rows: Sequence[int]) -> float:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        self.world.sum_gradients(parameters)
-        limit = self.config.optim.max_grad_norm
-        norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit if limit > 0 else math.inf))
+        norm = self.world.clipped_norm(parameters, self.config.optim.max_grad_norm)
         if not math.isfinite(norm):
             raise NumericalError(f"the gradient of {self.policy.name!r} is not finite", rows)
         for group in self.optimizer.param_groups:

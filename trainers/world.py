@@ -6,6 +6,7 @@ gradients are summed in one flat message per policy, and all step alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -95,6 +96,11 @@ class World:
         flat = self.accelerator.reduce(flat, reduction="sum")
         for p, part in zip(trained, flat.split([p.numel() for p in trained]), strict=True):
             p.grad = part.view_as(p)
+
+    def clipped_norm(self, parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
+        """Sum gradients over processes and clip them to `limit` (0: not at all); their norm before, finite or not."""
+        self.sum_gradients(parameters)
+        return float(torch.nn.utils.clip_grad_norm_(parameters, limit if limit > 0 else math.inf))
 
     def wait(self) -> None:
         """Until every process is here."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from palaver.agents.llm.linear import accumulate, head_logits, tiles
+from palaver.agents.llm.linear import accumulate, head_logits, products_of, tiles
 
 
 def linear_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None = None, temperature: float = 1.0) -> Tensor:
@@ -30,9 +30,7 @@ def linear_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None = None, t
     Returns:
         (n,), fp32 (fp64 for fp64 input). Under autocast the products are in its dtype, the sums in fp32.
     """
-    device = hidden.device.type
-    compute = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-    with torch.autocast(device, enabled=False):
+    with products_of(hidden) as compute:
         result: Tensor = _LinearEntropy.apply(  # type: ignore[no-untyped-call]
             hidden, weight, bias, temperature, compute
         )

@@ -12,6 +12,7 @@ is that of one tile, and on a CPU a tile, its weights and their gradient stay in
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -47,13 +48,20 @@ def linear_logprobs(
     Returns:
         (n,), fp32 (fp64 for fp64 input). Under autocast the products are in its dtype, the softmax in fp32.
     """
-    device = hidden.device.type
-    compute = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-    with torch.autocast(device, enabled=False):
+    with products_of(hidden) as compute:
         result: Tensor = _LinearLogprobs.apply(  # type: ignore[no-untyped-call]
             hidden, weight, targets, bias, temperature, keep_bytes, compute
         )
     return result
+
+
+@contextmanager
+def products_of(hidden: Tensor) -> Iterator[torch.dtype]:
+    """The dtype that autocast, if it is on, wants for products of `hidden`; inside, it is off."""
+    device = hidden.device.type
+    compute = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    with torch.autocast(device, enabled=False):
+        yield compute
 
 
 class _LinearLogprobs(torch.autograd.Function):
