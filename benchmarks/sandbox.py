@@ -1,8 +1,9 @@
-"""How fast the sandbox scores programs: a cold start, one after the other, and side by side."""
+"""How fast the sandbox scores programs: a cold start, one by one, side by side, and in the steps of environments."""
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import time
 from collections.abc import Sequence
@@ -13,7 +14,11 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from palaver.benchmarks.provenance import provenance
-from palaver.core import ConfigError, usable_cores
+from palaver.core import ConfigError, Message, usable_cores
+from palaver.envs.base import TextEnv
+from palaver.envs.code.coophumaneval import CoopHumanEvalEnv
+from palaver.envs.code.humaneval import HumanEvalEnv
+from palaver.envs.code.reference import reference
 from palaver.envs.code.sandbox import Pool
 from palaver.envs.tasks import load_tasks
 
@@ -26,6 +31,8 @@ class Job(NamedTuple):
     entry_point: str
     prompt: str
 
+
+_RETURN = re.compile(r"^([ \t]+)(?=return\b)", re.MULTILINE)
 
 # of the usual size: a few lines, half a dozen calls
 _PROGRAMS = {
@@ -83,7 +90,8 @@ def run(source: str | None, programs: int, workers: int | None, as_json: bool) -
     if programs < 1 or workers < 1:
         raise ConfigError(f"programs and workers must be 1 or more, got {programs} and {workers}")
     jobs = canonical(source) if source else built_in()
-    report = measure(jobs, programs, workers) | {"source": source or "built-in", "provenance": provenance()}
+    report = measure(jobs, programs, workers) | {"steps_per_second": in_steps(source, programs, workers)}
+    report |= {"source": source or "built-in", "provenance": provenance()}
     if as_json:
         print(json.dumps(report, indent=2))
     else:
@@ -120,6 +128,47 @@ def measure(jobs: Sequence[Job], programs: int, workers: int) -> dict[str, Any]:
     }
 
 
+def in_steps(source: str | None, programs: int, workers: int) -> float:
+    """Programs a second that environments score, stepped by threads as in a rollout, with all a step does besides.
+
+    Two agents solve CoopHumanEval's built-in problems; with a data set one agent of `humaneval-v0` says its solutions.
+    Every program differs from all others, for the environments score equal programs once.
+
+    Args:
+        source: as for `run`.
+        programs: steps, at least.
+        workers: threads that step.
+    """
+    env: TextEnv = HumanEvalEnv(tasks=source, agents=1, num_turns=1) if source else CoopHumanEvalEnv(num_turns=1)
+    said = _solutions(source) if source else {}
+    ready = []
+    for number in range(max(programs, len(env.tasks)) + 10 * workers):
+        own = env.fork()
+        observations, infos = own.reset(seed=0, options={"task": number % len(env.tasks)})
+        texts = {
+            agent: said.get(infos[agent]["task_id"]) or reference((Message("user", heard),), 0)
+            for agent, heard in observations.items()
+        }
+        ready.append((own, {agent: _RETURN.sub(rf"\1# {number}\n\1", text) for agent, text in texts.items()}))
+    with ThreadPoolExecutor(workers) as threads:
+        list(threads.map(_step, ready[: 10 * workers]))
+        began = time.perf_counter()
+        list(threads.map(_step, ready[10 * workers :]))
+        return (len(ready) - 10 * workers) / (time.perf_counter() - began)
+
+
+def _solutions(source: str) -> dict[str, str]:
+    """Task id -> the whole solution."""
+    fields = dict.fromkeys(("prompt", "canonical_solution"), str)
+    tasks = load_tasks(source, sample=Path(source), fields=fields, id_field="task_id", split="test")
+    return {task.id: task["prompt"] + task["canonical_solution"] for task in tasks}
+
+
+def _step(ready: tuple[TextEnv, dict[str, str]]) -> None:
+    env, texts = ready
+    env.step(texts)
+
+
 def _seconds(pool: Pool, job: Job) -> float:
     began = time.perf_counter()
     pool.score(job.program, job.tests, job.entry_point, prompt=job.prompt)
@@ -135,6 +184,7 @@ def _show(report: dict[str, Any]) -> None:
         "each once": f"{report['once_s']:.2f} s",
         "one by one": f"{report['median_ms']:.1f} ms a program (median), 90 % within {report['p90_ms']:.1f} ms",
         "side by side": f"{report['per_second']:.0f} programs a second, {report['workers']} at a time",
+        "in steps": f"{report['steps_per_second']:.0f} programs a second, in environments stepped by threads",
     }
     for name, value in lines.items():
         console.print(f"{name:<13} {value}")

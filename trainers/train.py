@@ -173,6 +173,9 @@ def _run(
                 _status(folder, "running", done)
             done = loop.run(done)
             status = "done" if done == config.train.steps else "interrupted"
+    except KeyboardInterrupt:  # before the loop heeds signals, or the second one
+        status = "interrupted"
+        raise
     finally:
         if sinks:
             _status(folder, status, done)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,18 +12,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from palaver.core import PolicyError
+from palaver.core import PolicyError, cache_folder
 
 MANIFEST = "manifest.json"
-
-
-def cache_folder() -> Path:
-    """`PALAVER_CACHE`, else `palaver` in `XDG_CACHE_HOME`, else `~/.cache/palaver`."""
-    own = os.environ.get("PALAVER_CACHE")
-    if own:
-        return Path(own).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "palaver"
+__all__ = ["MANIFEST", "cache_folder", "is_whole", "publish", "writing"]
 
 
 def is_whole(folder: Path) -> bool:

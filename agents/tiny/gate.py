@@ -68,6 +68,8 @@ def examine(model: Any, tokenizer: Any, known: Sequence[Demonstration], fresh: S
     for name, holds in (("texts with a full stop", _stopped), ("texts that are Python", _is_python)):
         if all(map(holds, shown)):
             found.append(Check(name, mean(map(holds, said)), 0.97, 1.0))
+    if _copied(shown, asked) == 1.0:
+        found.append(Check("lines from the prompt", _copied(said, asked), 0.9, 1.0))
     return found
 
 
@@ -125,6 +127,16 @@ def _grounded(texts: Sequence[str], prompts: Sequence[str], topics: set[str]) ->
         for text, own in zip(texts, (set(words(prompt)) for prompt in prompts), strict=True)
         for word in words(text)
         if word in topics
+    ]
+    return mean(hits) if hits else 0.0
+
+
+def _copied(texts: Sequence[str], prompts: Sequence[str]) -> float:
+    """The share of lines said that are lines of the prompt answered; 0 if none is said."""
+    hits = [
+        line in own
+        for text, own in zip(texts, (set(prompt.splitlines()) for prompt in prompts), strict=True)
+        for line in text.splitlines()
     ]
     return mean(hits) if hits else 0.0
 

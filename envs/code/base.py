@@ -129,16 +129,5 @@ class PairEnv(TextEnv):
         return facts.metrics() | self.measure(program) | asked
 
 
-def whole(keyword: str, value: object, low: int, high: int) -> int:
-    """A keyword that must be a whole number.
-
-    Raises:
-        ConfigError: it is none, or out of range.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigError(f"{keyword} must be a whole number from {low:,} to {high:,}, got {value!r:.60}")
-    return value
-
-
 def _unscored(report: Report) -> str:
     return f"not scored, the sandbox failed: {report.message or 'it said nothing'} (see `palaver doctor`)"

@@ -20,6 +20,7 @@ from palaver.envs.code.prompts import MAIN
 from palaver.envs.code.published import CodeEnv
 from palaver.envs.code.reference import lazy, reference
 
+TINY = {"texts": 1200, "batch": 3, "steps": 400}  # few conversations: all answers to one share a batch
 ANSWERS = 4  # to each conversation; they share its computation in training
 KINDS = ("right",) * 5 + ("idle",) * 3 + ("cut",) * 2
 SEATS = (AUX, MAIN)

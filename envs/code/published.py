@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 from palaver.core import ConfigError, nearest
 from palaver.envs.base import MAX_LENGTH
 from palaver.envs.code import problems, reward
-from palaver.envs.code.base import PairEnv, whole
+from palaver.envs.code.base import PairEnv
 from palaver.envs.code.expert import Expert, advisor
 from palaver.envs.code.facts import Facts
 from palaver.envs.code.feedback import Mode, read_mode
 from palaver.envs.code.sandbox import DEFAULT, Limits
+from palaver.envs.keywords import whole
 
 MOST_TURNS = 100
 MOST_TESTS = 100_000

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import product
 from pathlib import Path
 
 from palaver.core import Conversation, Message, stable_seed
 from palaver.envs.coding_mini.family import CONVENTIONS, HELD_OUT, combinations
 from palaver.envs.coding_mini.prompts import opening
 
-ANSWERS = 4  # to each prompt; they share its computation in training
-TINY = {"steps": 240, "batch": 4, "texts": 4000}  # few texts, soon learned
+TINY = {"steps": 300, "batch": 10, "texts": 1944, "adam_lr": 0.003}  # every text once, many prompts a step
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 
@@ -25,15 +25,14 @@ def tasks() -> list[dict[str, str]]:
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
-    """`n` answers, `ANSWERS` to each prompt, each by a convention drawn without regard to anything."""
-    known = combinations()[:-HELD_OUT]
+    """`n` answers in random order: of every three to a prompt one by each convention, so that none is the usual one."""
+    every = list(product(combinations()[:-HELD_OUT], ("aux", "main"), CONVENTIONS))
+    rng = random.Random(stable_seed("coding-mini demonstrations", seed))
     found: list[tuple[Conversation, str]] = []
-    for number in range(-(-n // ANSWERS)):
-        rng = random.Random(stable_seed("coding-mini demonstrations", seed, number))
-        problem, seat = rng.choice(known), rng.choice(("aux", "main"))
-        asked = (Message("user", opening(seat, problem.text)),)
-        write = problem.aux if seat == "aux" else problem.main
-        found += [(asked, write(rng.choice(CONVENTIONS))) for _ in range(ANSWERS)]
+    while len(found) < n:
+        for problem, seat, convention in rng.sample(every, len(every)):
+            write = problem.aux if seat == "aux" else problem.main
+            found.append(((Message("user", opening(seat, problem.text)),), write(convention)))
     return found[:n]
 
 

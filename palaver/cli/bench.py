@@ -1,4 +1,4 @@
-"""`palaver bench`: how fast a training step is, what teams of each kind take, and how fast programs are scored."""
+"""`palaver bench`: how fast a training step is, what teams of each kind take, how fast programs and battles run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,20 @@ HELP = """Measure speed and memory.
 [cyan]palaver bench teams --agents 4 --size 80M[/cyan]
 
 [cyan]palaver bench sandbox[/cyan]
+
+[cyan]palaver bench pokemon[/cyan]
+"""
+POKEMON = """Turns per second of random players through pokemon-v0, and beside it through poke-env if it is installed.
+
+All are measured in turns in one run: poke-env's PettingZoo environment, and its players on a server of ours.
+
+[bold]Examples[/bold]
+
+[cyan]palaver bench pokemon[/cyan]
+
+[cyan]palaver bench pokemon --format gen1ou --seconds 3 --no-peers --json[/cyan]
+
+docs/showdown.md has measured numbers. It needs the simulator: [cyan]palaver showdown install[/cyan]
 """
 SANDBOX = """Time the scoring of programs: a cold start, one after the other, and side by side.
 
@@ -66,6 +80,7 @@ def register(app: typer.Typer) -> None:
     group.command("step", help=STEP)(step)
     group.command("sandbox", help=SANDBOX)(sandbox)
     group.command("teams", help=TEAMS)(teams)
+    group.command("pokemon", help=POKEMON)(pokemon)
     group.callback()(_group)
     app.add_typer(group, name="bench")
 
@@ -136,3 +151,28 @@ def teams(
         device, algorithm, kl,
     )  # fmt: skip
     run(plan, as_json=as_json, out=out, say=lambda line: errors.print(Text(line, style="dim")))
+
+
+def pokemon(
+    format: Annotated[
+        list[str] | None, typer.Option(help="Of the battles; may be repeated. [gen1ou and gen9ou]")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Of one measurement.")] = 5.0,
+    repeats: Annotated[int, typer.Option(min=1, help="Measurements of each, in turns; medians count.")] = 5,
+    warm: Annotated[int, typer.Option(min=0, help="Turns of each process before, which are not counted.")] = 3000,
+    processes: Annotated[int | None, typer.Option(min=1, help="Of ours. [cores]")] = None,
+    battles: Annotated[int, typer.Option(min=1, help="At once in each process of ours.")] = 32,
+    connections: Annotated[int, typer.Option(min=1, help="Battles at once of poke-env's players.")] = 50,
+    peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Measure poke-env too.")] = True,
+    seed: Annotated[int, typer.Option(help="Of our teams, dice and choices.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Turns per second of Pokémon battles."""
+    from palaver.benchmarks.pokemon.speed import Plan, run
+    from palaver.core import usable_cores
+
+    plan = Plan(
+        tuple(dict.fromkeys(format or ("gen1ou", "gen9ou"))), seconds, repeats, warm, processes or usable_cores(),
+        battles, connections, peers, seed,
+    )  # fmt: skip
+    run(plan, as_json=as_json, say=lambda line: errors.print(Text(line, style="dim")))

@@ -15,9 +15,11 @@ from rich.text import Text
 
 from palaver.clean import clean
 from palaver.cli import folders, train
+from palaver.cli.beside import Beside, beside
 from palaver.cli.folders import Job
 from palaver.cli.output import console, errors, say, table
 from palaver.cli.report import need_plots
+from palaver.core import usable_cores
 
 if TYPE_CHECKING:  # what reads runs needs numpy and matplotlib, which the command line must start without
     from palaver.benchmarks.agreement import Pair
@@ -35,7 +37,9 @@ helper is for (coding-mini-magrpo), and with another seed on something else.
 [cyan]palaver demo --act 2 seed=3[/cyan]
 """
 WRITING, CODE = "arxiv-magrpo", "coding-mini-magrpo"
+SHORT = ("train.steps=80", "optim.lr=1.5e-3")  # the first act's recipe, in less time
 PAIRS, ROWS, BAR = 2, 6, 10
+OTHERS = (3, 4)  # added to the seed: other runs of the second act, the later one where the former ends as the first did
 
 
 def register(app: typer.Typer) -> None:
@@ -53,18 +57,30 @@ def demo(
     folder = out or folders.RUNS / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
     given = list(items or [])
     seed = folders.plan(CODE, given, False, folder / "code").config.seed
-    jobs = [folders.plan(CODE, [*given, f"seed={seed + k}"], False, folder / f"code-seed-{seed + k}") for k in (0, 1)]
-    first = folders.plan(WRITING, given, False, folder / "writing")
+    jobs = [
+        folders.plan(CODE, [*given, f"seed={seed + k}"], False, folder / f"code-seed-{seed + k}") for k in (0, *OTHERS)
+    ]
+    first = folders.plan(WRITING, [*SHORT, *given], False, folder / "writing")
     for job in ([first] if act != 2 else []) + (jobs if act != 1 else []):  # a mistake shows before anything runs
         train.check(job)
-    if act != 2:
-        _head("First act: two authors write one introduction")
-        _stop_unless_done(train.run(first, train.finish), first)
-    if act != 1:
-        _head("Second act: two strangers agree on one helper")
-        for job in jobs:
-            _stop_unless_done(train.run(job, _shown if job is jobs[0] else _written), job)
-        _compare(jobs, folder)
+    other = jobs[1] if act != 1 and usable_cores() > 1 else None  # trains on another core meanwhile
+    with beside(other, folder / "beside.log") as meanwhile:
+        if act != 2:
+            _head("First act: two authors write one introduction")
+            _stop_unless_done(train.run(first, train.finish), first)
+        if act != 1:
+            _second(jobs, meanwhile, folder)
+
+
+def _second(jobs: Sequence[Job], meanwhile: Beside | None, folder: Path) -> None:
+    """The second act; other seeds until one ends otherwise than the first."""
+    _head("Second act: two strangers agree on one helper")
+    for number, job in enumerate(jobs):
+        status = meanwhile.wait() if number == 1 and meanwhile else train.run(job, _written if number else _shown)
+        _stop_unless_done(status, job)
+        if number and _agreement(job) != _agreement(jobs[0]):
+            break
+    _compare(jobs[: number + 1], folder)
 
 
 def _head(title: str) -> None:
@@ -101,6 +117,15 @@ def _shown(folder: Path) -> None:
     console.print(_side_by_side(agreement.again(run, pairs)))
     say(Text("report ", style="dim"), str(page))
     say(Text("curve  ", style="dim"), str(page.with_name(CURVE)))
+
+
+def _agreement(job: Job) -> list[str]:
+    """The conventions that the seats settled on."""
+    from palaver.benchmarks import agreement
+    from palaver.benchmarks.runs import read
+    from palaver.benchmarks.summary import score
+
+    return [use.split()[0] for use in agreement.settled(score(read(job.folder)).after).values()]
 
 
 def _head_line(text: str) -> None:
@@ -151,7 +176,7 @@ def _compare(jobs: Sequence[Job], folder: Path) -> None:
     from palaver.benchmarks.summary import score
 
     runs = [read(job.folder) for job in jobs]
-    _head_line("Another seed, another agreement: held-out problems solved, and the helper's use")
+    _head_line("Seeds and their agreements: held-out problems solved, and what the helper is taken for")
     made = table("seed", "before", "after", "after, greedy", "before: aux, main", "after: aux, main")
     for job, run in zip(jobs, runs, strict=True):
         found = score(run)

@@ -379,7 +379,7 @@ def test_command(folder, monkeypatch, capsys):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["arxiv", "tldr", "matrix", "pioneer"])
+@pytest.mark.parametrize("name", ["arxiv", "tldr", "matrix", "pioneer", "build_mini"])
 def test_the_shipped_recipe_passes_its_gate(name, tmp_path):
     began = time.process_time()
     folder = ensure(f"palaver.envs.{name}.corpus:demonstrations", cache=tmp_path, progress=False)

@@ -51,7 +51,8 @@ def test_sandbox(palaver, tmp_path):
         pytest.skip(ran.err)
     report = json.loads(ran.out)
     assert (report["programs"], report["tests"], report["passed"], report["workers"]) == (3, 3, 2, 2)
-    assert all(report[name] > 0 for name in ("cold_ms", "once_s", "median_ms", "p90_ms", "per_second"))
+    times = ("cold_ms", "once_s", "median_ms", "p90_ms", "per_second", "steps_per_second")
+    assert all(report[name] > 0 for name in times)
     assert report["mode"] in ("bubblewrap", "landlock")
 
 
@@ -61,6 +62,7 @@ def test_sandbox_of_the_built_in_programs(palaver):
         pytest.skip(ran.err)
     assert "5 of 5 pass all their tests (18 in all)" in ran.out
     assert "programs a second, 1 at a time" in ran.out
+    assert "in steps      " in ran.out
 
 
 def test_sandbox_mistakes(palaver, tmp_path):
@@ -88,3 +90,27 @@ def test_mistakes_about_teams(palaver, arguments, message):
     ran = palaver("bench", "teams", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
+
+
+def test_pokemon_help(palaver):
+    ran = palaver("bench", "pokemon", "--help")
+    assert ran.code == 0
+    assert "palaver bench pokemon --format gen1ou" in ran.out
+
+
+def test_pokemon(palaver):
+    few = ("--seconds", 0.3, "--repeats", 2, "--warm", 0, "--battles", 2, "--processes", 1)
+    ran = palaver("bench", "pokemon", "--format", "gen1randombattle", *few, "--no-peers", "--json")
+    if ran.code == 2:
+        pytest.skip(ran.err)
+    found = json.loads(ran.out)["formats"]["gen1randombattle"]["palaver"]
+    assert len(found["rounds"]) == 2
+    assert found["ratio"] == found["cpu_ratio"] == 1
+    rates = sorted(each["turns"] / each["seconds"] for each in found["rounds"])
+    assert found["turns_per_second"] == pytest.approx(sum(rates) / 2)
+
+
+def test_pokemon_refuses_what_cannot_be_measured(palaver):
+    ran = palaver("bench", "pokemon", "--format", "gen1oh", "--no-peers", "--warm", 0, "--seconds", 0.1)
+    assert (ran.code, ran.out) == (2, "")
+    assert "gen1oh" in ran.err or "Node.js" in ran.err or "palaver showdown install" in ran.err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from palaver.cli import demo
 from palaver.cli.demo import bar
 from tests.models import byte_tokenizer, tiny_qwen3
 
@@ -27,7 +28,9 @@ def small(model):
     ]  # fmt: skip
 
 
-def test_the_second_act(palaver, small):
+@pytest.mark.parametrize("cores", [1, 2])
+def test_the_second_act(palaver, small, monkeypatch, cores):
+    monkeypatch.setattr(demo, "usable_cores", lambda: cores)
     ran = palaver("demo", "--act", 2, "--out", "here", "seed=4", *small)
     assert ran.code == 0, ran.err
     assert "Second act" in ran.out
@@ -35,13 +38,28 @@ def test_the_second_act(palaver, small):
     assert "Before training: 2 pairs that fail" in ran.out
     assert "no function f in the answer" in ran.out
     assert "The same problems after training" in ran.out
-    assert "Another seed, another agreement" in ran.out
-    assert ran.out.count("0 of 3") == 6  # two seeds, before, after, and greedy
+    assert "Seeds and their agreements" in ran.out
+    assert ran.out.count("0 of 3") == 9  # three seeds, for none ended otherwise; before, after, and greedy
     folders = {path.name for path in Path("here").iterdir()}
-    assert folders == {"code-seed-4", "code-seed-5", "comparison.html", "comparison.png"}
-    status = json.loads(Path("here/code-seed-5/status.json").read_text())
+    assert ("beside.log" in folders) == (cores == 2)
+    assert folders - {"beside.log"} == {
+        "code-seed-4",
+        "code-seed-7",
+        "code-seed-8",
+        "comparison.html",
+        "comparison.png",
+    }
+    status = json.loads(Path("here/code-seed-7/status.json").read_text())
     assert (status["status"], status["step"]) == ("done", 2)
-    assert Path("here/code-seed-5/report.html").is_file()
+    assert Path("here/code-seed-7/report.html").is_file()
+
+
+def test_no_third_run_where_the_second_ended_otherwise(palaver, small, monkeypatch):
+    ends = iter((["map", "map"], ["list", "list"]))
+    monkeypatch.setattr(demo, "_agreement", lambda _job: next(ends))
+    ran = palaver("demo", "--act", 2, "--out", "here", *small, "train.steps=1", "eval.n=1")
+    assert ran.code == 0, ran.err
+    assert {path.name for path in Path("here").glob("code-*")} == {"code-seed-0", "code-seed-3"}
 
 
 def test_the_first_act(palaver, small):
