@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from palaver.benchmarks import charts, theme
+from palaver.benchmarks.films import camera
 from palaver.benchmarks.runs import Run, read
 from palaver.benchmarks.summary import (
     comparison,
@@ -71,6 +72,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
 def page(run: Run, n_samples: int) -> dict[str, Any]:
     """What the template is given."""
     limit = max_reward(run)
+    drawing = camera(run)
     return {
         "run": run,
         "title": one_line(run.name, 80),
@@ -83,7 +85,8 @@ def page(run: Run, n_samples: int) -> dict[str, Any]:
         "panels": [(panel.title, panel.note, Markup(panel.svg)) for panel in charts.panels(run)],
         "measured": [(panel.title, Markup(panel.svg)) for panel in charts.measured(run)],
         "tables": comparison(run),
-        "samples": samples(run, n_samples),
+        "samples": samples(run, n_samples, drawing),
+        "not_drawn": drawing.notes,
         "config_text": clean(run.config_text),
         "made_with": made_with(run),
         "reproduce": [clean(line) for line in reproduce(run)],

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
+from palaver.benchmarks.films import Camera, Film
 from palaver.benchmarks.runs import Run
 from palaver.benchmarks.summary import score
 from palaver.clean import clean, one_line
@@ -53,6 +54,7 @@ class Side:
     step: int
     total: float
     turns: list[TurnView]
+    film: Film | None
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Sample:
         return side.turns[0].shown if side and side.turns else []
 
 
-def samples(run: Run, n: int) -> list[Sample]:
+def samples(run: Run, n: int, camera: Camera) -> list[Sample]:
     """The first `n` evaluation tasks, the first episode of each, before and after: not chosen by their reward."""
     found = score(run)
     start = found.before.step if found.before else 0
@@ -80,8 +82,8 @@ def samples(run: Run, n: int) -> list[Sample]:
     for task in list(dict.fromkeys([*before, *after]))[:n]:
         pair = [episode for episode in (before.get(task), after.get(task)) if episode]
         scale = max((abs(value) for episode in pair for value in _values(episode)), default=0.0) or 1.0
-        cards.append(Sample(one_line(task, 120), _side(before.get(task), start, scale),
-                            _side(after.get(task), found.after.step if found.after else 0, scale)))  # fmt: skip
+        cards.append(Sample(one_line(task, 120), _side(before.get(task), start, scale, camera),
+                            _side(after.get(task), found.after.step if found.after else 0, scale, camera)))  # fmt: skip
     return cards
 
 
@@ -97,10 +99,11 @@ def _values(episode: Episode) -> list[float]:
     return [float(value) for value in parts if isfinite(value)]
 
 
-def _side(episode: Episode | None, step: int, scale: float) -> Side | None:
+def _side(episode: Episode | None, step: int, scale: float, camera: Camera) -> Side | None:
     if episode is None:
         return None
-    return Side(step, episode.team_return(), [_turn(turn, scale) for turn in episode.turns])
+    turns = [_turn(turn, scale) for turn in episode.turns]
+    return Side(step, episode.team_return(), turns, camera.film(episode))
 
 
 def _turn(turn: Turn, scale: float) -> TurnView:

@@ -1,0 +1,46 @@
+"""The pictures on the pages of the environments: what their scripted teams make of the first task in its first turn.
+
+`python -m palaver.benchmarks.figures` draws them again into `docs/figures`; names after it choose environments.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaver.agents.factory import make_policy
+from palaver.benchmarks.films import png
+from palaver.benchmarks.replay import replay
+from palaver.core import Sampling
+from palaver.envs.pages import pictures
+from palaver.registry import Spec, spec, specs
+from palaver.trainers.rollout import Plan, rollout, text_env
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
+
+
+def picture(found: Spec, team: str) -> NDArray[np.uint8]:
+    """What a scripted team of an environment that offers `rgb_array` has built after one turn of the first task."""
+    env = text_env(found.id, {})
+    policy = make_policy(f"scripted:{team}", scripted=found.scripted)
+    players = dict.fromkeys(env.possible_agents, policy)
+    how = dict.fromkeys(env.possible_agents, Sampling())
+    (episode,) = rollout(env, players, [env.tasks[0].id], Plan(), sampling=how, seed=0)
+    return replay(env, episode)[0][1]
+
+
+def main(names: list[str]) -> int:
+    """Draw the pictures of the environments named, of all if none is; returns the exit code."""
+    for found in [spec(name) for name in names] or specs().values():
+        for team, file in pictures(found).items():
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            (FOLDER / file).write_bytes(png(picture(found, team)))
+            print(FOLDER / file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

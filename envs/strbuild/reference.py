@@ -1,0 +1,100 @@
+"""Scripted builders of words: `reference` takes turns like a chess board, `twins` fill everything, `lazy` nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import cycle
+
+from palaver.core import Conversation
+
+_SEAT = re.compile(r"You are builder (\d{1,3}) of (\d{1,3}) ")
+_ROW = re.compile(r"^y=(\d{1,3}): (.+)$", re.MULTILINE)
+_RUN = re.compile(r"(\d{1,5})(?: to (\d{1,5}))?")
+_BLOCKS = re.compile(r"Your blocks: (.+); air empties")
+_COMMANDS = re.compile(r"You have (\d{1,6}) commands")
+Cell = tuple[int, int]
+
+
+def reference(conversation: Conversation, _seed: int) -> str:
+    """The seat's fields of the chess board, by its blocks in turn; with one builder the fields are its blocks'."""
+    heard = _heard(conversation)
+    if len(conversation) > 1 and "the world stays as it is" in heard:
+        return ""
+    found = _SEAT.search(heard)
+    seat, agents = (int(found[1]) - 1, max(1, int(found[2]))) if found else (0, 1)
+    blocks = _blocks(heard)
+    if agents == 1:
+        fields = _fields(_cells(heard), len(blocks))
+        return _said((cell, blocks[field]) for cell, field in fields.items())
+    own = [cell for cell, field in _fields(_cells(heard), agents).items() if field == seat]
+    return _said(zip(own, cycle(blocks)))
+
+
+def twins(conversation: Conversation, _seed: int) -> str:
+    """All cells, as far as the commands go, from every seat alike."""
+    heard = _heard(conversation)
+    told = _COMMANDS.search(heard)
+    blocks = _blocks(heard)
+    cells = _cells(heard)[: int(told[1]) if told else None]
+    return _said(((x, y), blocks[(x + y) % len(blocks)]) for x, y in cells)
+
+
+def lazy(_conversation: Conversation, _seed: int) -> str:
+    """Says nothing."""
+    return ""
+
+
+def _heard(conversation: Conversation) -> str:
+    return conversation[0].content if conversation else ""
+
+
+def _cells(heard: str) -> list[Cell]:
+    rows = ((int(y), _RUN.findall(text)) for y, text in _ROW.findall(heard))
+    return [(x, y) for y, found in rows for low, high in found for x in range(int(low), int(high or low) + 1)]
+
+
+def _blocks(heard: str) -> list[str]:
+    told = _BLOCKS.search(heard)
+    return told[1].split(", ") if told else ["stone"]
+
+
+def _fields(cells: Sequence[Cell], kinds: int) -> dict[Cell, int]:
+    """Each cell's kind: neighbours differ, and the kinds are about equally many.
+
+    Cells that hang together by their sides have the kinds (x + y + shift) mod `kinds`, each such piece with the shift
+    that fills up the rarer kinds.
+    """
+    fields: dict[Cell, int] = {}
+    for piece in _pieces(cells):
+        held = Counter(fields.values())
+        shift = min(range(kinds), key=lambda k: max((held + _kinds(piece, kinds, k)).values()))
+        fields |= {(x, y): (x + y + shift) % kinds for x, y in piece}
+    return fields
+
+
+def _kinds(piece: Sequence[Cell], kinds: int, shift: int) -> Counter[int]:
+    return Counter((x + y + shift) % kinds for x, y in piece)
+
+
+def _pieces(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """The cells by what hangs together, in order."""
+    left = dict.fromkeys(cells)
+    found = []
+    while left:
+        piece, edge = [], [next(iter(left))]
+        del left[edge[0]]
+        while edge:
+            x, y = edge.pop()
+            piece.append((x, y))
+            for near in ((x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)):
+                if near in left:
+                    del left[near]
+                    edge.append(near)
+        found.append(sorted(piece, key=lambda cell: (-cell[1], cell[0])))
+    return found
+
+
+def _said(placed: Iterable[tuple[Cell, str]]) -> str:
+    return "\n".join(f"/setblock {x} {y} 0 {block}" for (x, y), block in placed)
