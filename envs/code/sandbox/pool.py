@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import os
-import threading
 import time
 import warnings
 from dataclasses import asdict
 from queue import Empty, LifoQueue
-from types import TracebackType
 from typing import Any, Literal, cast, get_args
 
 from palaver.clean import one_line
@@ -29,11 +26,12 @@ from palaver.envs.code.sandbox.report import (
     Verdict,
 )
 from palaver.envs.code.sandbox.slot import Slot
+from palaver.envs.pools import Closing, OfThisProcess
 
 VARIABLE = "PALAVER_SANDBOX"
 
 
-class Pool:
+class Pool(Closing):
     """Warm workers. `score` may be called from any number of threads.
 
     Args:
@@ -111,27 +109,8 @@ class Pool:
                 slot.close()
             self._slots.put(None)
 
-    def __enter__(self) -> Pool:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-_shared: dict[int, Pool] = {}
-_sharing = threading.Lock()
-
-
-def shared_pool() -> Pool:
-    """The pool of this process, made at first use and closed at its end."""
-    with _sharing:
-        pool = _shared.get(os.getpid())
-        if pool is None:
-            pool = _shared[os.getpid()] = Pool()
-            atexit.register(pool.close)
-        return pool
+shared_pool = OfThisProcess(Pool)
 
 
 def check_tests(tests: str, entry_point: str, prompt: str = "") -> tuple[suite.Assertion, ...]:

@@ -1,0 +1,207 @@
+"""Playing games in lockstep: at every turn each policy is asked once for all games that wait for it.
+
+`palaver.trainers.rollout` does the like for training, with one team a call. Here every game has its own pairing, a
+finished game makes room for the next, and a player may be a function that sees `infos`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from palaver.agents.policy import Policy, speak
+from palaver.benchmarks.arena.plan import Game, Setting
+from palaver.benchmarks.arena.players import Choose, Player
+from palaver.benchmarks.arena.record import Played, Share
+from palaver.core import Conversation, Message, Request, stable_seed
+from palaver.envs.base import Step, TextEnv
+
+
+@dataclass
+class _Seat:
+    """One player's place in one game; `heard` is empty for players that keep no conversation."""
+
+    player: Player
+    policy: Policy | None = None
+    choose: Choose | None = None
+    heard: Conversation = ()
+    unread: str = ""
+    decisions: int = 0
+    illegal: int | None = 0
+    seconds: float = 0.0
+
+    def conversation(self, observation: str, fresh: bool) -> Conversation:
+        """With all that it has not yet answered as the last message."""
+        text = observation if fresh else "\n\n".join(part for part in (self.unread, observation) if part)
+        return (*(() if fresh else self.heard), Message("user", text))
+
+
+@dataclass
+class _Live:
+    """A game that goes on in a place that it leaves to another."""
+
+    game: Game
+    env: TextEnv
+    task: str
+    seed: int
+    seats: dict[str, _Seat]
+    observations: Mapping[str, str]
+    infos: Mapping[str, Mapping[str, Any]]
+    returns: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    turns: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A seat that may act, and the seed of its draw."""
+
+    live: _Live
+    agent: str
+    seed: int
+
+    @property
+    def seat(self) -> _Seat:
+        return self.live.seats[self.agent]
+
+
+def play(setting: Setting, env: TextEnv, players: Mapping[str, Player], games: Sequence[Game]) -> Iterator[Played]:
+    """Play games of one team set, `setting.parallel` at a time; yields each as it ends.
+
+    What happens in a game depends on the setting's seed, the match, the side and the turn alone, never on what is
+    played beside it (of a language model in fp32).
+
+    Args:
+        setting: of the arena.
+        env: with the team set; is forked, never stepped itself.
+        players: by label.
+        games: to be played, in this order.
+    """
+    waiting = list(games)[::-1]
+    places = [env.fork() for _ in range(min(setting.parallel, len(waiting)))]
+    live = [_open(setting, place, players, waiting.pop()) for place in places]
+    try:
+        with ThreadPoolExecutor(max_workers=max(1, setting.workers)) as threads:
+            while live:
+                began = time.perf_counter()
+                said = _decide(setting, live)
+                moves = [
+                    {agent: texts.get(agent) for agent in each.env.agents}
+                    for each, texts in zip(live, said, strict=True)
+                ]
+                if setting.workers > 1:
+                    stepped = list(threads.map(TextEnv.step, (each.env for each in live), moves))
+                else:
+                    stepped = type(env).step_together([each.env for each in live], moves)
+                spent = (time.perf_counter() - began) / len(live)
+                going = []
+                for each, texts, step in zip(live, said, stepped, strict=True):
+                    each.seconds += spent
+                    ended = _follow(each, texts, step)
+                    if ended:
+                        yield ended
+                        if waiting:
+                            going.append(_open(setting, each.env, players, waiting.pop()))
+                    else:
+                        going.append(each)
+                live = going
+    finally:
+        for place in places:
+            place.close()
+
+
+def _open(setting: Setting, env: TextEnv, players: Mapping[str, Player], game: Game) -> _Live:
+    began = time.perf_counter()
+    match = stable_seed(setting.seed, "match", game.teamset, game.match)
+    task = env.tasks[match % len(env.tasks)].id
+    observations, infos = env.reset(seed=match % 2**31, options={"task": task})
+    seats = {}
+    for agent, label in zip(env.possible_agents, game.seating, strict=True):
+        player, own = players[label], stable_seed(match, game.swapped, agent)
+        if player.begin is None:
+            seats[agent] = _Seat(player, policy=player.seats[agent])
+        else:
+            seats[agent] = _Seat(player, choose=player.begin(env, agent, own))
+    live = _Live(game, env, task, match, seats, observations, infos)
+    live.seconds = time.perf_counter() - began
+    return live
+
+
+def _decide(setting: Setting, live: Sequence[_Live]) -> list[dict[str, str]]:
+    """What every seat that may act says, one batch for each policy, or for those of one host."""
+    hosts: dict[int, list[_Asked]] = defaultdict(list)
+    said: list[dict[str, str]] = [{} for _ in live]
+    for each, texts in zip(live, said, strict=True):
+        for agent in each.env.agents:
+            if not each.infos[agent].get("can_act", True):
+                continue
+            seat = each.seats[agent]
+            asked = _Asked(each, agent, stable_seed(each.seed, each.game.swapped, agent, each.turns))
+            seat.decisions += 1
+            if seat.choose is not None:
+                began = time.perf_counter()
+                texts[agent] = seat.choose(each.observations[agent], each.infos[agent])
+                seat.seconds += time.perf_counter() - began
+            else:
+                hosts[id(getattr(seat.policy, "host", seat.policy))].append(asked)
+    at = {id(each): texts for each, texts in zip(live, said, strict=True)}
+    for waiting in hosts.values():
+        began = time.perf_counter()
+        answers = speak([_request(setting, asked) for asked in waiting])
+        spent = (time.perf_counter() - began) / len(waiting)
+        for asked, answer in zip(waiting, answers, strict=True):
+            asked.seat.seconds += spent
+            at[id(asked.live)][asked.agent] = answer[0].text
+    return said
+
+
+def _request(setting: Setting, asked: _Asked) -> tuple[Policy, Request]:
+    seat, env = asked.seat, asked.live.env
+    assert seat.policy is not None
+    fresh = env.metadata.get("conversation") == "fresh"
+    conversation = seat.conversation(asked.live.observations[asked.agent], fresh)
+    return seat.policy, Request(asked.agent, conversation, (asked.seed,), setting.sampling)
+
+
+def _follow(live: _Live, said: Mapping[str, str], step: Step) -> Played | None:
+    """Take over what a step returned; the record of the game where it has ended."""
+    observations, rewards, terminations, _, infos = step
+    fresh = live.env.metadata.get("conversation") == "fresh"
+    for agent, info in infos.items():
+        seat = live.seats[agent]
+        live.returns[agent] += rewards[agent]
+        own = info.get("illegal")
+        seat.illegal = None if own is None or seat.illegal is None else seat.illegal + int(own)
+        if fresh or seat.policy is None:
+            continue
+        conversation = seat.conversation(live.observations[agent], fresh)
+        if agent in said:
+            seat.heard, seat.unread = (*conversation, Message("assistant", said[agent])), ""
+        else:
+            seat.unread = conversation[-1].content
+    live.observations, live.infos = observations, infos
+    live.turns += 1
+    if live.env.agents and not any(info.get("unscored") for info in infos.values()):
+        return None
+    return _record(live, infos, all(terminations.values()))
+
+
+def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: bool) -> Played:
+    one, two = live.env.possible_agents
+    info: Mapping[str, Any] = next(iter(infos.values()))
+    gap = info.get("metrics", {}).get("outcome", live.returns[one] - live.returns[two])
+    score = 0.5 if abs(gap) < 1e-9 else float(gap > 0)  # of the first seat
+    failed = next((str(i.get("reason") or "it could not be scored") for i in infos.values() if i.get("unscored")), "")
+    by_label = {
+        seat.player.label: Share(seat.decisions, seat.illegal, round(1000 * seat.seconds, 3))
+        for seat in live.seats.values()
+    }
+    game = live.game
+    return Played(
+        game, live.task, 1 - score if game.swapped else score, live.turns, "terminated" if terminated else "truncated",
+        (by_label[game.first], by_label[game.second]), round(live.seconds, 6), failed,
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Who plays: every name of `palaver evaluate --team`, and the players that an environment brings for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from palaver.agents.factory import PLAIN
+from palaver.agents.policy import Policy
+from palaver.benchmarks.arena.plan import Setting, provided
+from palaver.core import CheckpointError, PolicyError, load_attribute, nearest
+from palaver.envs.base import TextEnv
+from palaver.trainers.files import CONFIG
+from palaver.trainers.team import parse_team
+
+Choose = Callable[[str, Mapping[str, Any]], str]  # (observation, info) -> action
+Begin = Callable[[TextEnv, str, int], Choose]  # (environment of the game, agent, seed) -> a player of one game
+
+_READ = ("tiny", "hf:", "run:", "scripted:")
+
+
+@dataclass(frozen=True)
+class Player:
+    """A player by its label: seat -> policy, or what begins a game as a player that the environment provides."""
+
+    label: str
+    seats: Mapping[str, Policy] = field(default_factory=dict)
+    begin: Begin | None = None
+
+
+def cast(setting: Setting, env: TextEnv, note: Callable[[str], None] = lambda _: None) -> dict[str, Player]:
+    """Every player of the setting, loaded; those of one name share one copy.
+
+    Raises:
+        PolicyError: there is no such player, or it cannot be loaded.
+        CheckpointError: no such run, or one without a sound checkpoint.
+    """
+    for name in setting.players.values():
+        check(setting, name)
+    made: dict[str, Player] = {}
+    for name in setting.players.values():
+        if name not in made:
+            made[name] = _make(setting, name, env, note)
+    return {label: Player(label, made[name].seats, made[name].begin) for label, name in setting.players.items()}
+
+
+def check(setting: Setting, name: str) -> None:
+    """Refuse a name that nothing answers to, before anything is loaded.
+
+    A bare name must be one that the environment provides, a plain policy, or a folder; a model of the hub is `hf:NAME`.
+
+    Raises:
+        PolicyError: it is none of these.
+        CheckpointError: there is no such run.
+    """
+    known = provided(setting.spec)
+    if name in (*known, *PLAIN) or name.startswith(_READ) or Path(name).is_dir():
+        if name == "human":
+            raise PolicyError("a person cannot play in the arena; use: palaver play")
+        if name.startswith("run:") and not (Path(name.removeprefix("run:")) / CONFIG).is_file():
+            raise CheckpointError(f"there is no run in {name.removeprefix('run:')!r}: it has no {CONFIG}")
+        return
+    hint = nearest(name, [*known, *PLAIN, "tiny"])
+    raise PolicyError(f"there is no player {name!r} in {setting.spec.id}.{hint} A model is given as hf:NAME")
+
+
+def identity(name: str) -> str:
+    """What must be equal for games of a player to be counted together: its name, and of a run the checkpoint."""
+    if not name.startswith("run:"):
+        return name
+    from palaver.trainers import checkpoint
+
+    return f"{name}@{checkpoint.newest(Path(name.removeprefix('run:')))[0].name}"
+
+
+def _make(setting: Setting, name: str, env: TextEnv, note: Callable[[str], None]) -> Player:
+    found = setting.spec
+    if name in found.players:
+        begin: Begin = load_attribute(found.players[name], "the player ", PolicyError)
+        return Player(name, begin=begin)
+    text = f"scripted:{name}" if name in found.scripted else name
+    seats = parse_team(text, found, env.possible_agents, setting.options, env.source, setting.force, note)
+    return Player(name, seats=seats)

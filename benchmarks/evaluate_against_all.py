@@ -1,0 +1,98 @@
+"""One agent against every opponent: the arena where only one player's rating is wanted.
+
+    python -m palaver.benchmarks.evaluate_against_all matrix-v0 run:runs/FOLDER game=prisoners-dilemma --battles 100
+
+prints the tables as Markdown. `palaver arena ENV --agent NAME` is the same with a live bar.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from palaver.benchmarks.arena.contest import contest
+from palaver.benchmarks.arena.plan import ALL, Setting, read_players
+from palaver.benchmarks.arena.standings import Standings
+from palaver.benchmarks.arena.view import markdown
+from palaver.core import ConfigError, PalaverError
+from palaver.registry import spec
+
+AGENT = "agent"
+
+
+def evaluate_against_all(
+    env: str, agent: str, folder: Path, *, opponents: str = ALL, resume: bool = False, jobs: int = 1, **settings: Any
+) -> Standings:
+    """Play `agent` against each of the opponents, which do not meet each other.
+
+    Args:
+        env: id.
+        agent: a policy, or `label=policy`.
+        folder: for the games and the tables.
+        opponents: as `read_players` reads them; `all` are those that the environment provides.
+        resume: go on with the games that the folder holds.
+        jobs: processes.
+        settings: further fields of `palaver.benchmarks.arena.plan.Setting`.
+
+    Raises:
+        PalaverError: see `palaver.benchmarks.arena.contest.contest`.
+    """
+    setting = against_all(env, agent, opponents, **settings)
+    return contest(setting, folder, resume=resume, jobs=jobs, command=shlex.join(sys.argv))[0]
+
+
+def against_all(env: str, agent: str, opponents: str = ALL, **settings: Any) -> Setting:
+    """The setting in which one agent meets all opponents; one that is among them does not meet itself."""
+    found = spec(env)
+    mine = read_players(agent, found)
+    if len(mine) != 1:
+        raise ConfigError(f"one agent is evaluated against all, got {agent!r}; for several use palaver arena")
+    label = next(iter(mine))
+    others = read_players(opponents, found)
+    if others.get(label, mine[label]) != mine[label]:
+        raise ConfigError(f"an opponent is called {label!r} too; give the agent another name, as new={mine[label]}")
+    return Setting(env=found.id, players=mine | others, agent=label, **settings)
+
+
+def main(
+    env: Annotated[str, typer.Argument(metavar="ENV")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="A policy, or name=policy.")],
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Keywords; values are YAML.")] = None,
+    opponents: Annotated[str, typer.Option(help="A,B,C, or all that the environment provides.")] = ALL,
+    teamsets: Annotated[str, typer.Option(help="Team sets, with commas between.")] = "",
+    battles: Annotated[int, typer.Option(help="Games against each opponent on each team set.")] = 100,
+    seed: Annotated[int, typer.Option(help="Fixes tasks and draws.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for the games and the tables.")] = Path("runs/against-all"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the games in the folder.")] = False,
+) -> None:
+    """Evaluate one agent against all opponents and print the tables as Markdown."""
+    try:
+        keywords = dict(_pair(item) for item in pairs or [])
+        found = evaluate_against_all(
+            env, agent, out, opponents=opponents, resume=resume, jobs=jobs, keywords=keywords, battles=battles,
+            seed=seed, teamsets=tuple(filter(None, teamsets.split(","))),
+        )  # fmt: skip
+    except PalaverError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+    typer.echo(markdown(found))
+
+
+def _pair(item: str) -> tuple[str, Any]:
+    key, equals, value = item.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"write key=value; got {item!r}")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"cannot read {item!r}: {' '.join(str(error).split())}") from error
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,111 @@
+"""A player of ours in a battle on a server: what its side was sent goes in, what it chooses comes out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from palaver.agents.factory import make_policy
+from palaver.agents.llm.options import ModelOptions
+from palaver.core import ConfigError, Message, PolicyError, Request, Sampling, stable_seed
+from palaver.envs.pokemon import prompts, rules
+from palaver.envs.pokemon.players import HEURISTICS
+from palaver.envs.pokemon.showdown import Pool, Side, View, dex
+
+Decide = Callable[[str, View, str], str]  # (battle, what the side knows, that as a text) -> an action in any words
+DEFAULT = "default"  # which the simulator always accepts
+
+
+def decider(
+    name: str, format: str, pool: Pool, seed: int, sampling: Sampling | None = None, options: ModelOptions | None = None
+) -> Decide:
+    """What a player of ours answers: a heuristic, or any policy of `palaver evaluate --team` for one seat.
+
+    Raises:
+        PolicyError: there is no such player, or one that a server cannot seat.
+        ShowdownError: no such format.
+    """
+    if name in HEURISTICS:
+        rule, facts = HEURISTICS[name], dex.load(pool.ask([["format", format]])[0]["gen"])
+        drawn: dict[str, random.Random] = {}
+
+        def follow(battle: str, view: View, _: str) -> str:
+            own = drawn.setdefault(battle, random.Random(stable_seed(seed, battle)))
+            return rule(view, facts, own)
+
+        return follow
+    if name == "oracle@1":
+        raise PolicyError("oracle@1 tries its actions in copies of the battle, and there are none of one on a server")
+    policy, how, asked = make_policy(name, options=options or ModelOptions()), sampling or Sampling(), [0]
+
+    def answer(battle: str, _: View, text: str) -> str:
+        asked[0] += 1
+        own = stable_seed(seed, battle, asked[0])
+        return policy.act([Request("p1", (Message("user", text),), (own,), how)])[0][0].text
+
+    return answer
+
+
+class Seat:
+    """One side of battles on a server.
+
+    Args:
+        format: of the battles.
+        pool: of one process, which follows the battles.
+        decide: the player.
+
+    Attributes:
+        decisions: that were made.
+        illegal: answers that named no legal action, for which the first one was taken.
+    """
+
+    def __init__(self, format: str, pool: Pool, decide: Decide) -> None:
+        about = pool.ask([["format", format]])[0]
+        self.format: str = about["id"]
+        self._pool, self._decide, self._dex = pool, decide, dex.load(about["gen"])
+        self._sides: dict[str, Side] = {}
+        self._unread: dict[str, list[str]] = {}
+        self._memo: dict[str, prompts.Memo] = {}
+        self.decisions = self.illegal = 0
+
+    def choose(self, room: str, lines: Sequence[str], request: Mapping[str, Any]) -> str:
+        """The choice for a request, in the simulator's words.
+
+        Args:
+            room: the battle's.
+            lines: of the protocol that this side received since the last call.
+            request: that it must answer.
+
+        Raises:
+            ConfigError: a request that is not Showdown's.
+        """
+        try:
+            side = cast("Side", request["side"]["id"])
+        except (KeyError, TypeError) as error:
+            raise ConfigError("the server sent a request that names no side") from error
+        operations: list[list[Any]] = []
+        if room not in self._sides:
+            self._sides[room], self._unread[room], self._memo[room] = side, [], {}
+            operations.append(["watch", room, side, self.format])
+        told = self._pool.ask([*operations, ["hear", room, list(lines), dict(request)]])[-1]
+        view: View = told["view"]
+        unread = self._unread[room]
+        unread += view["lines"]
+        legal = dict(view["legal"])
+        if not legal:
+            return DEFAULT
+        text = prompts.observation(
+            self._dex, self.format, side, told["turn"], view, unread, memo=self._memo[room]
+        )  # fmt: skip
+        self._unread[room] = []
+        found = rules.read(self._decide(room, view, text), tuple(legal))
+        self.decisions += 1
+        self.illegal += not found.legal
+        return legal[found.action]
+
+    def leave(self, room: str) -> None:
+        """Forget a battle that is over."""
+        if self._sides.pop(room, None):
+            del self._unread[room], self._memo[room]
+            self._pool.ask([["forget", room]])

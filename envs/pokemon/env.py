@@ -1,0 +1,358 @@
+"""Pokémon battles, one against one, in an embedded simulator (Pokémon Showdown's). No server is needed.
+
+Two sides, `p1` and `p2`, choose at the same time. The task is a match-up of two teams; the seed decides everything
+else. It needs Node.js and the simulator: `palaver showdown install`.
+
+## Observation
+
+With `observation="text"` everything the side may know stands in every text, which stands alone: weather and field,
+conditions of both sides, both teams as far as they are known (types, hit points, status, boosts, volatiles, moves with
+what is left of their PP, items, abilities, the own stats), what has happened since the last text, and the legal actions
+by number. With `observation="vector"` the text holds the same as words and numbers for small networks; see
+`palaver.envs.pokemon.vector`, which also reads it. A side that must wait (`can_act` is False) is told so in one line.
+
+`env.view(agent)` is the same as plain data, see `palaver.envs.pokemon.showdown.view`.
+
+## Action
+
+One of the listed actions, in alphabetical order: `move thunderbolt`, `switch starmie`, `lead starmie` at team preview,
+`revive starmie`; `move thunderbolt tera` (or `mega`, `zmove`, `dynamax`, ...) where that is possible. Any text is read:
+a number of the list, `move 2`, the last move or Pokémon named in a longer answer. What is not legal, silence included,
+becomes the first action of the list, or the named move without the gimmick it asked for; it is counted in `illegal`,
+and costs `penalty`. `infos` hold `requested` and `executed`, `env.choices` all of an episode.
+
+A switch may be refused because something unseen traps the Pokémon: that side is told and chooses again, the other one
+waits. What a side that waits says is ignored; it should say nothing, and anything else is counted in `illegal` too.
+
+## Rewards
+
+`binary` pays 1 for a victory and -1 for a defeat. The two others are weighted sums of named components:
+
+| component | `binary` | `shaped` | `aggressive` |
+|---|---|---|---|
+| `damage`: the opponent's hit points lost, each Pokémon's as a part of its maximum | | 1 | 1 |
+| `health`: own hit points gained, losses negative | | 1 | 1 |
+| `status`: conditions given less conditions taken | | 0.5 | |
+| `knockouts`: fainted on the other side less fainted on the own | | 1 | 2 |
+| `victory` | 1 | 100 | 200 |
+| `victory`, of a defeat | -1 | -100 | 0 |
+| `illegal`, for each illegal action, where `penalty` is not 0 | -penalty | -penalty | -penalty |
+
+## Termination
+
+The battle is over, or after `turn_limit` turns of the simulator: a truncation, `infos` say so in `reason`, nobody has
+won. If the simulator's process is lost the episode is `unscored`.
+
+The metric `outcome` of the last step is 1 where p1 has won, -1 where p2 has, and 0 else; `turn` counts the simulator's
+turns, which are fewer than steps.
+
+## Opponents
+
+Players of the arena (`palaver arena pokemon-v0 --players typed@1,veteran@1`), from every generation's tables. A rule is
+never changed; what plays better gets another number. Their rules in full are the docstrings of
+`palaver.envs.pokemon.heuristics` and, of the oracle, `palaver.envs.pokemon.search`.
+
+| player | how it chooses |
+|---|---|
+| `random@1` | any legal action |
+| `max_power@1` | the largest base power |
+| `typed@1` | power x accuracy x own type x effectiveness; who comes in, by types |
+| `simple@1` | that with attack over defence, hazards, boosts, retreats |
+| `damage@1` | the largest estimated damage; who comes in, by estimated duels |
+| `gym_leader@1` | that with knock-outs first, healing, sleep and other conditions, boosts, emergencies |
+| `veteran@1` | the best standing after the action, every switch included |
+| `oracle@1` | cheats: tries every action in copies of the battle, with all that is hidden but other dice |
+
+## Forks
+
+`env.fork()` is an equal copy: it will throw the same dice. Whoever looks ahead must not see those:
+`env.fork(seed=...)` throws others.
+
+## Data
+
+`teams` says where teams come from: `sample` (16 for each of gen1ou to gen4ou and gen9ou, made by Palaver),
+`generated:K` with a ladder of variation, a folder of Showdown's export texts; `:train` and `:held-out` split a set by
+the teams' cores. See `palaver.envs.pokemon.teams`. Every ordered pair of different teams is a task, of sets of more
+than 33 teams 16 opponents for each. Formats that draw their own teams (`gen9randombattle`) have 256 tasks.
+
+## Version history
+
+* v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
+
+from palaver.core import ConfigError, nearest
+from palaver.envs.base import MAX_LENGTH, Outcome, Step, TextEnv, as_heard
+from palaver.envs.pokemon import data, prompts, replay, rules, vector
+from palaver.envs.pokemon.reward import WEIGHTS, Standing, score, standing
+from palaver.envs.pokemon.showdown import SIDES, Battle, Setup, Side, View, dex, shared_pool
+from palaver.envs.tasks import Task
+
+TURNS = 300
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What a side asked for (the beginning of it), what it was read as, and that in the simulator's words."""
+
+    requested: str
+    read: rules.Read
+    choice: str
+
+
+def _words(planned: Mapping[Side, _Choice]) -> dict[Side, str]:
+    return {side: each.choice for side, each in planned.items()}
+
+
+def _offered(keyword: str, value: object, known: Collection[str]) -> None:
+    if not isinstance(value, str) or value not in known:
+        raise ConfigError(f"{keyword}={value!r:.40} is not offered.{nearest(str(value)[:40], known)}")
+
+
+class PokemonEnv(TextEnv):
+    """Battles of one format; see the module's docstring.
+
+    Args:
+        format: of Pokémon Showdown, one against one: `gen1ou` to `gen9ou`, `gen1randombattle` to `gen9randombattle`.
+        observation: `text`, or `vector` for words and numbers.
+        teams: where teams come from.
+        reward: `binary`, `shaped` or `aggressive`.
+        penalty: what an illegal action costs, 0 or more.
+        turn_limit: turns after which a battle is cut, 1 to 1000.
+        render_mode: `ansi`, `html` (a replay that plays offline in a browser), or None.
+        max_length: most characters of an observation or action.
+
+    Raises:
+        ConfigError: a value that does not fit.
+        TaskError: teams that cannot be read, or none of them legal.
+        ShowdownError: no such format, no Node.js, or no simulator; the message says what to do.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        **TextEnv.metadata,
+        "name": "pokemon_v0",
+        "render_modes": ["ansi", "html"],
+        "conversation": "fresh",
+    }
+    competitive = True
+
+    def __init__(
+        self,
+        format: str = "gen1ou",
+        observation: Literal["text", "vector"] = "text",
+        teams: str | Path = "sample",
+        reward: Literal["binary", "shaped", "aggressive"] = "binary",
+        penalty: float = 0.0,
+        turn_limit: int = TURNS,
+        render_mode: str | None = None,
+        max_length: int = MAX_LENGTH,
+    ) -> None:
+        _offered("observation", observation, ("text", "vector"))
+        _offered("reward", reward, WEIGHTS)
+        if isinstance(turn_limit, bool) or not isinstance(turn_limit, int) or not 1 <= turn_limit <= 1000:
+            raise ConfigError(f"turn_limit must be a whole number from 1 to 1000, got {turn_limit!r:.40}")
+        if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty <= 1e6:
+            raise ConfigError(f"penalty must be a number of 0 or more, got {penalty!r:.40}")
+        if not isinstance(format, str):
+            raise ConfigError(f"format must be a format's id such as 'gen1ou', got {format!r:.40}")
+        about = shared_pool().ask([["format", format]])[0]
+        self.format, self.dex = str(about["id"]), dex.load(about["gen"])
+        self.observation, self.weights, self.penalty = observation, WEIGHTS[reward], float(penalty)
+        self.turn_limit = turn_limit
+        super().__init__(
+            SIDES, data.load(teams, self.format), render_mode=render_mode, max_length=max_length, source=teams
+        )
+        self.battle: Battle | None = None
+        self.choices: list[dict[str, dict[str, str]]] = []
+        self.heard: dict[str, str] = {}
+        self._unread: dict[Side, list[str]] = {}
+        self._standing: Mapping[Side, Standing] = {}
+        self._memo: dict[Side, prompts.Memo] = {}
+        self._planned: dict[Side, _Choice] | None = None  # chosen by step_together, which steps many at once
+
+    # --- what others may look at ------------------------------------------------------------------
+
+    def view(self, agent: str) -> View:
+        """What a side knows, as plain data.
+
+        Raises:
+            ConfigError: before the first reset, or no such agent.
+        """
+        if self.battle is None or agent not in self.possible_agents:
+            raise ConfigError(f"there is no view of {agent!r}: reset first; sides are {', '.join(SIDES)}")
+        return self.battle.views[cast("Side", agent)]
+
+    def log(self, whose: Literal["p1", "p2", "all", "input"] = "all") -> list[str]:
+        """The battle in the simulator's protocol, as one side saw it or with all secrets."""
+        return self.battle.log(whose) if self.battle else []
+
+    # --- the hooks --------------------------------------------------------------------------------
+
+    def opening(self, task: Task) -> dict[str, str]:
+        """Start a battle of the task's teams with dice of the instance's generator."""
+        seed = int(self.rng.integers(2**62))
+        if self.battle is not None:
+            self.battle.close()
+        pair = task["teams"]
+        [self.battle] = shared_pool().start([Setup(self.format, seed, tuple(pair) if pair else None)])
+        self.choices, self._planned = [], None
+        self._unread = {side: [] for side in SIDES}
+        self._memo = {side: {} for side in SIDES}
+        self._standing = self._stand()
+        return self._told(self.battle)
+
+    def judge(self, actions: Mapping[str, str]) -> Outcome:
+        """Choose for both sides and say what followed."""
+        battle = self.battle
+        assert battle is not None
+        planned, self._planned = self._planned, None
+        if planned is None:
+            planned = self._plan(actions)
+            shared_pool().choose([(battle, _words(planned))])
+        self.choices.append(
+            {side: {"requested": c.requested, "executed": c.read.action} for side, c in planned.items()}
+        )
+        wrong: dict[str, int] = {side: int(side in planned and not planned[side].read.legal) for side in SIDES}
+        stuck = not battle.ended and not any(view["legal"] for view in battle.views.values())
+        if battle.lost or stuck:
+            return Outcome(
+                {side: {"victory": 0.0} for side in SIDES}, illegal=wrong, unscored=True,
+                reason=battle.lost or "neither side can choose",
+            )  # fmt: skip
+        limit = not battle.ended and battle.turn > self.turn_limit
+        return Outcome(
+            self._paid(battle, wrong),
+            observations=self._told(battle, limit),
+            terminated=battle.ended,
+            truncated=limit,
+            metrics={"outcome": {"p1": 1.0, "p2": -1.0}.get(battle.winner, 0.0), "turn": float(battle.turn)},
+            illegal=wrong,
+            can_act=[side for side in SIDES if battle.views[side]["legal"]],
+            reason=f"cut at the limit of {self.turn_limit} turns" if limit else "",
+        )
+
+    @classmethod
+    def step_together(cls, envs: Sequence[TextEnv], actions: Sequence[Mapping[str, Any]]) -> list[Step]:
+        """One step of each of several instances, with one message to each of the simulator's processes."""
+        moves: list[tuple[Battle, Mapping[Side, str]]] = []
+        for env, action in zip(envs, actions, strict=True):
+            if isinstance(env, cls) and env.agents and env.battle is not None:
+                env._planned = env._plan({a: as_heard(action.get(a), env.max_length)[0] for a in env.agents})
+                moves.append((env.battle, _words(env._planned)))
+        shared_pool().choose(moves)
+        return super().step_together(envs, actions)
+
+    # --- PettingZoo's and the base's --------------------------------------------------------------
+
+    def fork(self, seed: int | None = None) -> PokemonEnv:
+        """An independent copy in the same state.
+
+        Args:
+            seed: of its dice and its generator from here on; None: it throws the dice that this one is going to throw.
+        """
+        with self._lock:
+            battle, self.battle = self.battle, None
+            try:
+                twin = cast("PokemonEnv", super().fork())
+            finally:
+                self.battle = battle
+            if battle is not None:
+                twin.battle = battle.fork(seed)
+            if seed is not None:
+                twin.rng = type(self.rng)(type(self.rng.bit_generator)(seed))
+            return twin
+
+    def state(self) -> str:
+        """What both sides last heard: what a centralised critic sees."""
+        with self._lock:
+            return "\n\n".join(f"[{side}]\n{text}" for side, text in self.heard.items())
+
+    def render(self) -> str | None:
+        """The battle so far as an onlooker reads it, or with `html` as a page that replays it; None without a mode."""
+        with self._lock:
+            if self.render_mode is None:
+                return None
+            lines = self.log() if self.battle and not self.battle.lost else []
+            title = f"{self.format}, {self.task.id}"
+            return replay.page(title, lines) if self.render_mode == "html" else replay.text(title, lines)
+
+    def close(self) -> None:
+        """Let the simulator forget the battle."""
+        with self._lock:
+            if self.battle is not None:
+                self.battle.close()
+            self.battle, self.agents = None, []
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        battle = state.pop("battle")
+        state["battle"] = None if battle is None else (battle.save(), battle.setup)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        saved = state["battle"]
+        super().__setstate__({**state, "battle": shared_pool().load(*saved) if saved else None})
+
+    def _tell(self, observations: Mapping[str, str], agents: Sequence[str]) -> dict[str, str]:
+        self.heard = super()._tell(observations, agents)
+        self._log.clear()  # the simulator keeps the log
+        return dict(self.heard)
+
+    def _info(self, agent: str) -> dict[str, Any]:
+        last = self.choices[-1].get(agent) if self.choices else None
+        return {**super()._info(agent), **(last or {})}
+
+    def _plan(self, actions: Mapping[str, str]) -> dict[Side, _Choice]:
+        assert self.battle is not None
+        planned: dict[Side, _Choice] = {}
+        for side in SIDES:
+            legal = dict(self.battle.views[side]["legal"])
+            if legal:
+                text = actions.get(side, "")
+                found = rules.read(text, tuple(legal))
+                planned[side] = _Choice(text[:200], found, legal[found.action])
+        return planned
+
+    def _stand(self) -> Mapping[Side, Standing]:
+        assert self.battle is not None
+        if not self.weights.shaped:
+            return {}
+        return {side: standing(self.battle.views[side]["me"]["team"]) for side in SIDES}
+
+    def _paid(self, battle: Battle, wrong: Mapping[str, int]) -> Mapping[str, Mapping[str, float]]:
+        before, self._standing = self._standing, self._stand()
+        paid = score(self.weights, before, self._standing, battle.winner)
+        if self.penalty:
+            for side, times in wrong.items():
+                paid[side]["illegal"] = -self.penalty * times + 0.0
+        return paid
+
+    def _told(self, battle: Battle, limit: bool = False) -> dict[str, str]:
+        """Each side's text; events that a waiting side was not fully told are told again when it may act."""
+        over = battle.ended or limit
+        self.legal_actions = {} if over else {s: [label for label, _ in v["legal"]] for s, v in battle.views.items()}
+        texts: dict[str, str] = {}
+        for side in SIDES:
+            view, unread = battle.views[side], self._unread[side]
+            unread += view["lines"]
+            if self.observation == "vector":
+                texts[side] = vector.observation(self.dex, self.format, battle.turn, view)
+            elif over:
+                texts[side] = prompts.ended(side, battle.turn, battle.winner, unread, limit)
+            elif not view["legal"]:
+                texts[side] = prompts.waiting(side, battle.turn, view["lines"])
+            else:
+                refused = battle.refused.get(side, "")
+                texts[side] = prompts.observation(
+                    self.dex, self.format, side, battle.turn, view, unread, refused, self._memo[side]
+                )
+                self._unread[side] = []
+        return texts

@@ -1,0 +1,1 @@
+"""Own opponents, each a rule that is never changed: what plays better gets a new number or name."""

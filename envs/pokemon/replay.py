@@ -1,0 +1,89 @@
+"""A battle to look at: as text, and as a page that replays it in a browser without any network."""
+
+from __future__ import annotations
+
+import functools
+import html
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+
+from palaver.clean import clean
+from palaver.envs.pokemon import events
+
+
+def text(title: str, lines: Sequence[str]) -> str:
+    """The battle as an onlooker reads it, safe to print."""
+    told = [f"[{title}]"]
+    for turn, part in _turns(lines):
+        told.append(f"Turn {turn}" if turn else "Start")
+        told += [f"  {line}" for line in events.told(part, "").splitlines()]
+    picture = "\n".join(told)
+    return clean(picture, len(picture))
+
+
+def page(title: str, lines: Sequence[str]) -> str:
+    """One HTML file: both teams with their hit points at every line, play, pause and a slider."""
+    frames = _frames(lines)
+    told = json.dumps(frames, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    filled = {"title": html.escape(title), "frames": told}
+    return re.sub(r"\{\{ (title|frames) \}\}", lambda found: filled[found[1]], _template())
+
+
+@functools.cache
+def _template() -> str:
+    return resources.files("palaver.envs.pokemon").joinpath("replay.html.j2").read_text(encoding="utf-8")
+
+
+def _turns(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
+    made: list[tuple[int, list[str]]] = [(0, [])]
+    for line in lines:
+        parts = line.split("|")
+        if len(parts) > 2 and parts[1] == "turn":
+            made.append((int(parts[2]), []))
+        elif len(parts) > 1 and (parts[1].startswith("-") or parts[1] in events.MAJOR):
+            made[-1][1].append(line)
+    return made
+
+
+def _frames(lines: Sequence[str]) -> list[dict[str, object]]:
+    """What stands after each line: turn, text, and side -> Pokémon -> [part of its hit points, status, is active]."""
+    teams: dict[str, dict[str, list[object]]] = {"p1": {}, "p2": {}}
+    frames: list[dict[str, object]] = []
+    for turn, part in _turns(lines):
+        for line in part:
+            _follow(teams, line)
+            said = events.told([line], "")
+            if said:
+                now = {side: [[name, *state] for name, state in team.items()] for side, team in teams.items()}
+                frames.append({"turn": turn, "text": said, **now})
+    return frames
+
+
+def _follow(teams: dict[str, dict[str, list[object]]], line: str) -> None:
+    parts = line.split("|")
+    side, _, name = parts[2].partition(": ") if len(parts) > 2 else ("", "", "")
+    team = teams.get(side[:2])
+    if team is None:
+        return
+    if parts[1] in ("switch", "drag", "replace"):
+        for each in team.values():
+            each[2] = False
+        team.setdefault(name, [1.0, "", False])[2] = True
+    mon = team.get(name)
+    if mon is None:
+        return
+    at = {"switch": 4, "drag": 4, "-damage": 3, "-heal": 3, "-sethp": 3}.get(parts[1])
+    if parts[1] == "faint":
+        mon[:2] = [0.0, ""]
+    elif parts[1] == "-status":
+        mon[1] = parts[3]
+    elif parts[1] == "-curestatus":
+        mon[1] = ""
+    elif at is not None and len(parts) > at:
+        points, _, status = parts[at].partition(" ")
+        hp, _, most = points.partition("/")
+        if hp.isdigit():
+            mon[0] = int(hp) / int(most) if most.isdigit() and int(most) else 0.0
+            mon[1] = "" if status == "fnt" else status

@@ -1,0 +1,122 @@
+"""Reading an action: any text in, one of the legal actions out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+GIMMICKS = {
+    "tera": "tera", "terastallize": "tera", "terastallise": "tera", "terastal": "tera", "mega": "mega",
+    "megax": "megax", "megay": "megay", "ultra": "ultra", "zmove": "zmove", "dynamax": "dynamax",
+}  # fmt: skip
+VERBS = {
+    "move": "move", "use": "move", "attack": "move", "switch": "switch", "lead": "lead", "revive": "revive",
+    "team": "lead",
+}  # fmt: skip
+READ = 4000  # characters from the end of a text; an answer comes after the reasoning
+WIDTH = 5  # words that one name may be written in, as `King's Shield`
+
+_WORD = re.compile(r"[a-z0-9]+")
+_NUMBER = re.compile(r"\W*(?:(?:action|choice|option|number|choose|answer|no)\W*)?(\d{1,3})\W*")
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a text was taken for: one of the legal actions, and whether it is what the text asked for."""
+
+    action: str
+    legal: bool
+
+
+def read(text: str, legal: Sequence[str]) -> Read:
+    """The action that a text names, or the fallback.
+
+    In this order: an action as listed; a number of the list, alone; `VERB N`, the N-th listed action of that verb; the
+    last `VERB NAME` in the text, in any case and spelling (`Use Thunder-Bolt!`); the last bare name of a move or
+    Pokémon that is listed. A gimmick may follow or precede the name (`tera thunderbolt`). What asks for a gimmick that
+    is not on offer falls back to the move without it, all else that is not legal to the first action of the list.
+
+    Args:
+        text: anything.
+        legal: the actions in the order in which they were listed, at least one.
+
+    >>> read("I think Thunder Wave is too slow, so: use THUNDERBOLT", ["move thunderbolt", "move thunderwave"])
+    Read(action='move thunderbolt', legal=True)
+    """
+    if text in legal:
+        return Read(text, True)
+    plain = unicodedata.normalize("NFKD", text[-READ:]).lower()
+    number = _NUMBER.fullmatch(plain)
+    if number:
+        n = int(number[1])
+        return Read(legal[n - 1], True) if 1 <= n <= len(legal) else Read(legal[0], False)
+    words = _WORD.findall("".join(c for c in plain if not unicodedata.combining(c)))
+    return _counted(words, legal) or _named(words, legal) or Read(legal[0], False)
+
+
+def _counted(words: Sequence[str], legal: Sequence[str]) -> Read | None:
+    """`move 2`, perhaps after `choose` and before a gimmick."""
+    words = words[1:] if words[:1] == ["choose"] else words
+    if len(words) not in (2, 3) or words[0] not in VERBS or not re.fullmatch(r"\d{1,3}", words[1]):
+        return None
+    if len(words) == 3 and words[2] not in GIMMICKS:
+        return None
+    verb = VERBS[words[0]]
+    listed = [action for action in legal if action.startswith(f"{verb} ") and action.count(" ") == 1]
+    n = int(words[1])
+    if not 1 <= n <= len(listed):
+        return Read(legal[0], False)
+    return _with(listed[n - 1], GIMMICKS[words[2]] if len(words) == 3 else "", legal)
+
+
+def _named(words: Sequence[str], legal: Sequence[str]) -> Read | None:
+    """The last action that is named with its verb, else the last that is named at all."""
+    plain = {tuple(action.split(" ")): action for action in legal if action.count(" ") == 1}
+    for action in legal:  # one that is offered with a gimmick alone
+        verb, name, *_ = action.split(" ")
+        plain.setdefault((verb, name), action)
+    names: dict[str, list[str]] = {}
+    for verb, name in plain:
+        names.setdefault(name, []).append(verb)
+    bare: Read | None = None
+    for end in range(len(words), 0, -1):
+        for start in range(end - 1, max(-1, end - 1 - WIDTH), -1):
+            verbs = names.get("".join(words[start:end]))
+            if not verbs:
+                continue
+            said = VERBS.get(words[start - 1], "") if start else ""
+            gimmick = _gimmick(words, start - (said in verbs), end)
+            if said in verbs:
+                return _with(plain[said, _joined(words, start, end)], gimmick, legal)
+            if bare is None:
+                bare = _with(plain[verbs[0], _joined(words, start, end)], gimmick, legal)
+    return bare
+
+
+def _joined(words: Sequence[str], start: int, end: int) -> str:
+    return "".join(words[start:end])
+
+
+def _gimmick(words: Sequence[str], start: int, end: int) -> str:
+    joining = start > 1 and words[start - 1] in ("and", "then")
+    near = [*words[end : end + 3], *words[max(0, start - 1 - joining) : start][::-1]]
+    for n, word in enumerate(near):
+        if word in ("mega", "z") and n + 1 < len(near) and f"{word}{near[n + 1]}" in GIMMICKS:
+            return GIMMICKS[f"{word}{near[n + 1]}"]
+        if word in GIMMICKS:
+            return GIMMICKS[word]
+        if word in VERBS and n < len(words) - end:
+            break  # the next action begins
+    return ""
+
+
+def _with(action: str, gimmick: str, legal: Sequence[str]) -> Read:
+    wanted = f"{' '.join(action.split(' ')[:2])} {gimmick}" if gimmick else action
+    return Read(wanted, True) if wanted in legal else Read(action, False)
+
+
+def choices(legal: Sequence[tuple[str, str]]) -> Mapping[str, str]:
+    """Action -> the simulator's choice, in the canonical order: alphabetical."""
+    return dict(legal)

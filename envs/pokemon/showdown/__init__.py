@@ -1,0 +1,32 @@
+"""The embedded simulator: battles of Pokémon Showdown in worker processes of ours, without a server.
+
+    with Pool() as pool:
+        [battle] = pool.start([Setup("gen1randombattle", seed=7)])
+        while not battle.ended:
+            battle.choose({side: view["legal"][0][1] for side, view in battle.views.items() if view["legal"]})
+
+The rules are those of the npm package pokemon-showdown (MIT licence), pinned in `package-lock.json` and installed by
+`palaver showdown install`.
+"""
+
+from __future__ import annotations
+
+from palaver.envs.pokemon.showdown.battle import Battle, Setup, dice
+from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
+from palaver.envs.pokemon.showdown.pool import Pool, shared_pool
+from palaver.envs.pokemon.showdown.view import SIDES, Own, Seen, Side, View
+
+__all__ = [
+    "SIDES",
+    "Battle",
+    "BattleLostError",
+    "Own",
+    "Pool",
+    "Seen",
+    "Setup",
+    "ShowdownError",
+    "Side",
+    "View",
+    "dice",
+    "shared_pool",
+]

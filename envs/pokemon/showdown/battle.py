@@ -1,0 +1,145 @@
+"""One battle, as Python holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from palaver.core import stable_seed
+from palaver.envs.pokemon.showdown.errors import BattleLostError
+from palaver.envs.pokemon.showdown.view import SIDES, Side, View
+
+if TYPE_CHECKING:
+    from palaver.envs.pokemon.showdown.pool import Pool
+    from palaver.envs.pokemon.showdown.worker import Worker
+
+
+def dice(*keys: object) -> str:
+    """A seed of the simulator's generator: four numbers of 16 bits, from any printable keys."""
+    number = stable_seed(*keys)
+    return ",".join(str(number >> shift & 0xFFFF) for shift in (48, 32, 16, 0))
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a battle starts from: the same setup and choices give the same log.
+
+    Attributes:
+        format: id of a format of single battles, such as `gen1ou`.
+        seed: any; decides the dice, and the teams where the format draws them.
+        teams: packed, of p1 and p2; None where the format draws its own.
+    """
+
+    format: str
+    seed: int | str = 0
+    teams: tuple[str, str] | None = None
+
+    def arguments(self) -> list[Any]:
+        """What the operation `start` takes after the battle's number."""
+        sides = [
+            {"team": self.teams[n] if self.teams else None, "seed": dice(self.seed, "team", side)}
+            for n, side in enumerate(SIDES)
+        ]
+        return [self.format, dice(self.seed, "battle"), *sides]
+
+
+class Battle:
+    """A running battle. Made by a pool.
+
+    Attributes:
+        setup: what it started from.
+        turn: of the simulator, from 1; 0 at team preview.
+        views: side -> what it knows now.
+        ended: whether it is over.
+        winner: `p1`, `p2`, or empty: a tie, or not over.
+        refused: side -> why the simulator refused its last choice; that side is asked again, and may have learned
+            something by it (that it is trapped, say). The other side's choice stands.
+        lost: why the battle cannot go on; empty while it can.
+    """
+
+    def __init__(self, pool: Pool, worker: Worker, number: int, setup: Setup) -> None:
+        self.setup = setup
+        self.turn = 0
+        self.views: dict[Side, View] = {}
+        self.ended = False
+        self.winner = ""
+        self.refused: dict[str, str] = {}
+        self.lost = ""
+        self.pool = pool
+        self.worker = worker
+        self.number = number
+        self._open = True
+        worker.battles += 1
+
+    def move(self, worker: Worker) -> None:
+        """Host it in another process, before anything was played."""
+        self.worker = worker
+        worker.battles += 1
+
+    def take(self, answer: Mapping[str, Any]) -> None:
+        """What the simulator answered."""
+        self.turn = answer["turn"]
+        self.views = dict(zip(SIDES, answer["views"], strict=True))
+        self.ended = answer.get("ended", False)
+        self.winner = answer.get("winner", "")
+        self.refused = answer.get("refused", {})
+
+    def choose(self, choices: Mapping[Side, str]) -> None:
+        """Choose for one or both sides, in the simulator's words (the second of a pair in `legal`, or `default`).
+
+        Raises:
+            BattleLostError: the battle is lost.
+        """
+        self.pool.choose([(self, choices)])
+        if self.lost:
+            raise BattleLostError(self.lost)
+
+    def fork(self, seed: int | str | None = None) -> Battle:
+        """An independent copy in the same state, in the same process.
+
+        Args:
+            seed: of its dice from here on; None: it throws the dice that this battle is going to throw.
+
+        Raises:
+            BattleLostError: the battle is lost.
+        """
+        return self.pool.fork([(self, seed)])[0]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Battle:
+        return self.fork()
+
+    def reseed(self, seed: int | str) -> None:
+        """Throw other dice from here on."""
+        self._ask("reseed", dice(seed))
+
+    def finish(self, winner: Side | None) -> None:
+        """End the battle: `winner` wins, or nobody does."""
+        self.take(self._ask("finish", winner))
+
+    def save(self) -> str:
+        """Everything of this battle as one string, which `Pool.load` reads in any process."""
+        saved: str = self._ask("save")
+        return saved
+
+    def log(self, whose: Literal["p1", "p2", "all", "input"] = "all") -> list[str]:
+        """The whole protocol as one side saw it, or with all secrets; `input` are the choices with seeds and teams.
+
+        Lines of the wall clock are left out, but for those of `input` equal battles have equal logs.
+        """
+        lines: list[str] = self._ask("log", whose)
+        return lines
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        return self.pool.ask_battle(self, name, *arguments)
+
+    def close(self) -> None:
+        """Let the simulator forget this battle."""
+        if self._open:
+            self._open = False
+            self.worker.battles -= 1
+            self.worker.dropped.append(self.number)
+
+    def __del__(self) -> None:
+        if getattr(self, "_open", False):
+            self.close()

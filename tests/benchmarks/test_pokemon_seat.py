@@ -1,0 +1,114 @@
+"""Players of ours in battles on a server: what they are told is what they would be told in the embedded simulator."""
+
+from __future__ import annotations
+
+import json
+import random
+from importlib import util
+
+import pytest
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.benchmarks.pokemon.ladder import Match, poke_env_player, run
+from palaver.benchmarks.pokemon.seat import Seat, decider
+from palaver.core import ConfigError, PolicyError, Sampling
+from palaver.envs.pokemon.showdown import SIDES, Pool, Setup, ShowdownError
+
+needs_poke_env = pytest.mark.skipif(not util.find_spec("poke_env"), reason="poke-env is not installed")
+
+
+@pytest.fixture(scope="module")
+def pool():
+    try:
+        made = Pool(1)
+    except ShowdownError as error:
+        pytest.skip(str(error))
+    with made:
+        yield made
+
+
+@pytest.mark.parametrize("format", ["gen1randombattle", "gen9randombattle"])
+def test_a_side_on_a_server_knows_what_it_knows_in_the_embedded_simulator(pool, format):
+    [battle] = pool.start([Setup(format, 3)])
+    pool.ask([["watch", side, side, format] for side in SIDES])
+    draw, sent, compared = random.Random(3), dict.fromkeys(SIDES, 0), 0
+    while not battle.ended and battle.turn < 60:
+        for side in SIDES:
+            log, request = battle.log(side), json.loads(pool.ask_battle(battle, "request", side))
+            told = pool.ask([["hear", side, ["|j|someone", *log[sent[side] :]], request]])[0]
+            sent[side] = len(log)
+            if battle.views[side]["legal"]:
+                assert told == {"turn": battle.turn, "view": json.loads(json.dumps(battle.views[side]))}
+                compared += 1
+        battle.choose({side: draw.choice(v["legal"])[1] for side, v in battle.views.items() if v["legal"]})
+    assert compared > 40
+
+
+def test_a_seat_reads_answers_and_counts_what_is_illegal(pool):
+    [battle] = pool.start([Setup("gen1randombattle", 5)])
+    request, log = json.loads(pool.ask_battle(battle, "request", "p1")), battle.log("p1")
+    seen = []
+    seat = Seat("gen1randombattle", pool, lambda *told: seen.append(told) or "dance")
+    choice = seat.choose("battle-1", log, request)
+    assert choice == battle.views["p1"]["legal"][0][1]
+    assert (seat.decisions, seat.illegal) == (1, 1)
+    [(room, view, text)] = seen
+    assert (room, view["legal"]) == ("battle-1", battle.views["p1"]["legal"])
+    assert "You are p1" in text
+    assert f"1. {view['legal'][0][0]}" in text
+    with pytest.raises(ConfigError, match="names no side"):
+        seat.choose("battle-1", [], {})
+    seat.leave("battle-1")
+    seat.leave("battle-1")
+
+
+def test_heuristics_and_policies_decide(pool):
+    [battle] = pool.start([Setup("gen1randombattle", 5)])
+    view = battle.views["p1"]
+    legal = [label for label, _ in view["legal"]]
+    rule = decider("random@1", "gen1randombattle", pool, 0)
+    assert {rule(f"battle-{n}", view, "") for n in range(200)} == set(legal)
+    assert decider("typed@1", "gen1randombattle", pool, 0)("battle-1", view, "") in legal
+    assert decider("echo", "gen1randombattle", pool, 0)("battle-1", view, "a text") == "a text"
+    with pytest.raises(PolicyError, match="copies of the battle"):
+        decider("oracle@1", "gen1ou", pool, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"battles": 0}, "battles must be 1 or more"),
+        ({"name": "no name"}, "letters and digits"),
+        ({"opponent": "anyone"}, "palaver showdown serve"),
+    ],
+)
+def test_matches_that_cannot_be_played(given, message):
+    with pytest.raises(ConfigError, match=message):
+        Match("typed@1", **given)
+
+
+def test_without_poke_env_one_line_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(util, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"pip install 'palaver\[poke-env\]'"):
+        run(Match("typed@1"), Sampling(), ModelOptions())
+
+
+@needs_poke_env
+def test_players_of_poke_env_have_names():
+    with pytest.raises(PolicyError, match="SimpleHeuristicsPlayer"):
+        poke_env_player("poke-env:Nobody")
+    with pytest.raises(ConfigError, match="address is like"):
+        run(Match("typed@1", server="nowhere"), Sampling(), ModelOptions())
+    with pytest.raises(ShowdownError, match="palaver showdown serve"):
+        run(Match("typed@1", server="ws://127.0.0.1:9/showdown/websocket"), Sampling(), ModelOptions())
+
+
+@needs_poke_env
+def test_a_heuristic_beats_random_players_on_a_server(pool):
+    match = Match("typed@1", "poke-env:RandomPlayer", "gen9randombattle", battles=4, parallel=4)
+    found = run(match, Sampling(), ModelOptions())
+    assert found["error"] == ""
+    assert found["battles"] == found["won"] + found["lost"] + found["tied"] == 4
+    assert found["won"] >= 3
+    assert found["illegal"] == 0
+    assert found["decisions"] > 4 * 5

@@ -1,0 +1,82 @@
+"""`palaver arena`: what it prints, writes, goes on with and refuses."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from palaver.benchmarks.arena import match
+
+DILEMMA = ("matrix-v0", "game=prisoners-dilemma", "repeats=2")
+
+
+def test_a_table_and_its_files(palaver):
+    ran = palaver("arena", *DILEMMA, "--players", "legal,first,last", "-n", "4")
+    assert ran.code == 0, ran.err
+    assert re.search(r"last +1\d\d\d .*\n.*legal +1000 +anchor", ran.out)
+    folder = next(Path("runs").glob("arena-matrix-v0-*"))
+    files = {"arena.md", "arena.csv", "pairs.csv", "arena.json", "arena.png", "games.jsonl", "settings.json"}
+    assert {path.name for path in folder.iterdir()} == files
+    assert all(str(folder / name) in ran.out for name in ("arena.md", "arena.png"))
+    again = palaver("arena", *DILEMMA, "--players", "legal,first,last", "-n", "4", "--resume")
+    assert again.out == ran.out
+    assert len((folder / "games.jsonl").read_text(encoding="utf-8").splitlines()) == 12
+
+
+def test_team_sets_show_the_gap(palaver):
+    ran = palaver("arena", *DILEMMA, "-p", "legal,uniform", "-n", "8", "--teamsets", "sample[:3], sample[3:6]")
+    assert "sample[:3], 8 games" in ran.out
+    assert "sample[3:6], 8 games" in ran.out
+    assert "generalisation" in ran.out
+
+
+def test_a_dry_run_counts_and_writes_nothing(palaver):
+    ran = palaver("arena", *DILEMMA, "--players", "legal,first,last", "-n", "100", "--jobs", "2", "--dry-run")
+    assert ran.code == 0
+    assert "300 games to play, about" in ran.out
+    assert "in 2 processes" in ran.out
+    assert "± 10 points" in ran.out
+    assert not Path("runs").exists()
+
+
+def test_ctrl_c_says_how_to_go_on(palaver, monkeypatch):
+    record, seen = match._record, []
+
+    def until(*arguments):
+        seen.append(arguments)
+        if len(seen) > 5:
+            raise KeyboardInterrupt
+        return record(*arguments)
+
+    monkeypatch.setattr(match, "_record", until)
+    arguments = ("arena", *DILEMMA, "-p", "legal,last", "-n", "10", "--parallel", "1", "--out", "here")
+    ran = palaver(*arguments)
+    assert ran.code == 130
+    assert "--resume --out here" in ran.err
+    assert len(Path("here/games.jsonl").read_text(encoding="utf-8").splitlines()) == 5
+    monkeypatch.setattr(match, "_record", record)
+    assert "10 games" in palaver(*arguments, "--resume").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("arxiv-v0",), "not competitive"),
+        (("matrix-v0",), "pays its agents alike"),
+        ((*DILEMMA, "--players", "legal"), "two players or more"),
+        ((*DILEMMA, "--players", "legal,lgal"), "Did you mean 'legal'"),
+        ((*DILEMMA, "--battles", "7"), "even number"),
+        ((*DILEMMA, "--anchor", "lst"), "Did you mean 'last'"),
+        ((*DILEMMA, "--teamsets", "none.jsonl"), "no file 'none.jsonl'"),
+        ((*DILEMMA, "--resume"), "there is no arena of matrix-v0"),
+        ((*DILEMMA, "--agent", "a=run:nowhere"), "there is no run in 'nowhere'"),
+    ],
+)
+def test_mistakes_are_one_line(palaver, arguments, said):
+    ran = palaver("arena", *arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert len([line for line in ran.err.splitlines() if line.startswith("error:")]) == 1
+    assert ran.out == ""

@@ -1,0 +1,80 @@
+"""Any text is one of the legal actions."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+
+from palaver.envs.playing import HOSTILE
+from palaver.envs.pokemon import rules
+
+LEGAL = (
+    "move bodyslam", "move kingsshield", "move surf", "move thunderbolt", "move thunderbolt tera", "switch mrmime",
+    "switch starmie",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("move surf", "move surf"),
+        ("Move  SURF!", "move surf"),
+        ("3", "move surf"),
+        (" 4. ", "move thunderbolt"),
+        ("Action: 6", "switch mrmime"),
+        ("move 2", "move kingsshield"),
+        ("/choose move 3", "move surf"),
+        ("switch 2", "switch starmie"),
+        ("move 4 tera", "move thunderbolt tera"),
+        ("move 4 terastallize", "move thunderbolt tera"),
+        ("Use King's Shield.", "move kingsshield"),
+        ("thunder-bolt", "move thunderbolt"),
+        ("tera thunderbolt", "move thunderbolt tera"),
+        ("Thunderbolt and terastallize", "move thunderbolt tera"),
+        ("Mr. Mime, go!", "switch mrmime"),
+        ("Switch to Starmie", "switch starmie"),
+        ("I could move surf, but it resists water: move Thunderbolt", "move thunderbolt"),
+        ("Starmie would faint, so I use Body Slam", "move bodyslam"),
+        ('{"action": "move surf", "why": "Starmie is hurt"}', "move surf"),
+        ("reasoning " * 5000 + "switch starmie", "switch starmie"),
+    ],
+)
+def test_understood(text, action):
+    assert rules.read(text, LEGAL) == rules.Read(action, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("", "move bodyslam"),
+        ("0", "move bodyslam"),
+        ("8", "move bodyslam"),
+        ("move 9", "move bodyslam"),
+        ("switch 3", "move bodyslam"),
+        ("move hydropump", "move bodyslam"),
+        ("surf tera", "move surf"),
+        ("move 3 mega", "move surf"),
+        ("switch starmie tera", "switch starmie"),
+    ],
+)
+def test_fallback(text, action):
+    assert rules.read(text, LEGAL) == rules.Read(action, False)
+
+
+def test_a_gimmick_belongs_to_the_move_beside_it():
+    assert rules.read("not move surf tera but move thunderbolt", LEGAL) == rules.Read("move thunderbolt", True)
+
+
+def test_what_is_offered_with_a_gimmick_alone():
+    assert rules.read("move maxguard", ["move maxguard zmove", "switch starmie"]).action == "move maxguard zmove"
+
+
+def test_no_text_is_too_much():
+    for text in HOSTILE:
+        if isinstance(text, str):
+            assert rules.read(text, LEGAL).action in LEGAL
+
+
+def test_the_docstring_is_true():
+    assert doctest.testmod(rules).failed == 0
