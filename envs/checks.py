@@ -11,6 +11,7 @@ that names the fault.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -20,7 +21,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+import numpy as np
 from gymnasium.spaces import Text
+from numpy.typing import NDArray
 
 from palaver.envs.playing import HOSTILE, Env, as_json, babble, follow, hostile, play, steps
 
@@ -241,6 +244,47 @@ def check_render(make: Make) -> None:
     env.close()
 
 
+def check_picture(make: Make) -> None:
+    """An environment that offers `rgb_array` draws when its attribute `render_mode` says so, at every turn.
+
+    A picture is an array of bytes, (height, width, 3), of one size for the whole episode; the same state gives the same
+    picture, and drawing changes nothing.
+    """
+    if "rgb_array" not in make().metadata["render_modes"]:
+        return
+    drawn, again = _pictures(make()), _pictures(make())
+    for number, (one, other) in enumerate(zip(drawn, again, strict=True)):
+        assert one.shape == drawn[0].shape, f"picture {number} is {one.shape}, the first was {drawn[0].shape}"
+        assert np.array_equal(one, other), f"picture {number} of the same episode in another instance differs"
+    env = make()
+    env.render_mode = "rgb_array"
+    observations, _ = env.reset(seed=8)
+    expected, before = follow(env.fork(), observations), env.state()
+    env.render()
+    assert env.state() == before, "drawing changed the state"
+    _same(expected, follow(env, observations), "an episode without a picture and one with")
+
+
+def _pictures(env: Env) -> list[NDArray[np.uint8]]:
+    """The pictures of an episode, of its first steps if it is long."""
+    env.render_mode = "rgb_array"
+    observations, _ = env.reset(seed=8)
+    drawn = [_picture(env, "after reset")]
+    for turn, *_ in itertools.islice(steps(env, observations), 4):
+        drawn.append(_picture(env, f"after step {turn}"))
+    assert np.array_equal(drawn[-1], env.render()), "two pictures of the same state differ"
+    return drawn
+
+
+def _picture(env: Env, when: str) -> NDArray[np.uint8]:
+    drawn = env.render()
+    assert isinstance(drawn, np.ndarray), f"render() gave {type(drawn).__name__} {when}, expected an array"
+    assert drawn.dtype == np.uint8, f"the picture {when} is of {drawn.dtype}, expected uint8"
+    assert drawn.ndim == 3, f"the picture {when} is of shape {drawn.shape}, expected (height, width, 3)"
+    assert drawn.shape[2] == 3, f"the picture {when} is of shape {drawn.shape}, expected (height, width, 3)"
+    return drawn
+
+
 def check_options(make: Make) -> None:
     """Unknown reset options are accepted, and a task can be chosen by its number and by its id."""
     env = make()
@@ -291,6 +335,7 @@ CHECKS: tuple[Callable[[Make], None], ...] = (
     check_infos,
     check_fork,
     check_render,
+    check_picture,
     check_options,
     check_leaving,
     check_end,

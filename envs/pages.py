@@ -30,6 +30,7 @@ def page(spec: Spec) -> str:
                 f"<!-- written by `python -m palaver.envs.pages` from {module.__name__}; do not edit -->",
                 summary,
                 _table(spec),
+                *_pictures(spec),
                 *body.split("\n## ", 1)[:1],
                 _arguments(spec),
                 *("## " + part.strip() for part in ("\n" + body).split("\n## ")[1:]),
@@ -56,6 +57,20 @@ def _table(spec: Spec) -> str:
         "Render modes": ", ".join(f"`{mode}`" for mode in env.metadata["render_modes"]),
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def pictures(spec: Spec) -> dict[str, str]:
+    """Scripted team -> the picture of what it makes of the first task, as `palaver.benchmarks.figures` names it."""
+    offered = make(spec.id).metadata["render_modes"]
+    teams = [name for name in spec.scripted if name != "lazy"] if "rgb_array" in offered else []
+    return {name: f"{spec.id}-{name}.png" for name in teams}
+
+
+def _pictures(spec: Spec) -> list[str]:
+    found = pictures(spec)
+    rows = ["| " + " | ".join(f"`scripted:{name}`" for name in found) + " |", "|" + "---|" * len(found)]
+    rows += ["| " + " | ".join(f"![built by {name}](../figures/{file})" for name, file in found.items()) + " |"]
+    return ["The first task after its first turn, by team:", "\n".join(rows)] if found else []
 
 
 def _arguments(spec: Spec) -> str:

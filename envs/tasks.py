@@ -10,7 +10,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +22,10 @@ from palaver.core import TaskError
 _SOURCE = re.compile(r"(?P<name>.*?)(?P<slice>\[[^\[\]]*\])?", re.DOTALL)
 _SLICE = re.compile(r"\[\s*(-?\d{1,15})?\s*:\s*(-?\d{1,15})?\s*(?::\s*(-?\d{1,15})?\s*)?\]")
 _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+_GENERATED = re.compile(r"generated:(\d{1,9})(?::(\d{1,5}))?")
 Row = tuple[str, Any]  # where it stands ("row 3"), and what should be a mapping of its fields
+Generate = Callable[[int, int], Sequence[Mapping[str, Any]]]  # (count, seed) -> rows, each of them different
+SAMPLES = 64  # rows of a sample that is generated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +73,7 @@ def is_sample(source: str) -> bool:
 def load_tasks(
     source: str | os.PathLike[str],
     *,
-    sample: Path,
+    sample: Path | Generate,
     fields: Mapping[str, type],
     id_field: str = "id",
     split: str = "train",
@@ -80,7 +83,8 @@ def load_tasks(
     Args:
         source: `sample`; a path to a `.jsonl`, `.json`, `.csv` or `.parquet` file (the first three also with `.gz`); or
             `hf:NAME[:SPLIT]`, read through `datasets`. A slice as in Python may follow: `sample[:48]`.
-        sample: the file behind `sample`.
+        sample: the file behind `sample`, or the function behind `sample` (seed 0) and `generated:SEED:COUNT`. Such a
+            function may give fewer rows than asked, if there are no more.
         fields: the columns every row must have, with their types; an empty text counts as missing.
         id_field: the column that names a task; a row without it is named by its number, counted from 0 before slicing.
             A row whose name is taken gets its number behind it.
@@ -135,10 +139,23 @@ def _require(row: object, fields: Mapping[str, type], place: str) -> None:
             raise TaskError(f"{place}: the field {field!r} is {type(value).__name__}, expected {kind.__name__}")
 
 
-def _rows(name: str, sample: Path, split: str, part: slice) -> list[Row]:
+def is_generated(source: str | os.PathLike[str]) -> bool:
+    """Whether `load_tasks` would make the rows, where `sample` is a function.
+
+    >>> is_generated("generated:7:96[:64]"), is_generated("sample"), is_generated("houses.json")
+    (True, True, False)
+    """
+    name = _parts(os.fspath(source))[0] if isinstance(source, str | os.PathLike) else ""
+    return name == "sample" or name.startswith("generated:")
+
+
+def _rows(name: str, sample: Path | Generate, split: str, part: slice) -> list[Row]:
     if name.startswith("hf:"):
         return _hub(name, split, part)
-    path = _file(name, sample)
+    if callable(sample) and is_generated(name):
+        made = _made(name, sample)
+        return [(f"row {n}", made[n]) for n in range(len(made))[part]]
+    path = _file(name, None if callable(sample) else sample)
     suffix = Path(path.name.removesuffix(".gz")).suffix
     if suffix not in _SUFFIXES:
         raise TaskError(f"cannot read {str(path)!r}: expected a file that ends with {', '.join(_SUFFIXES)}")
@@ -149,8 +166,19 @@ def _rows(name: str, sample: Path, split: str, part: slice) -> list[Row]:
     return [(f"row {n}", rows[n]) for n in range(len(rows))[part]]
 
 
-def _file(name: str, sample: Path) -> Path:
-    if name == "sample":
+def _made(name: str, generate: Generate) -> Sequence[Mapping[str, Any]]:
+    match = _GENERATED.fullmatch("generated:0" if name == "sample" else name)
+    if not match:
+        raise TaskError(f"tasks={name!r} cannot be read; write generated:SEED or generated:SEED:COUNT")
+    count = int(match[2] or SAMPLES)
+    rows = generate(count, int(match[1]))
+    if match[2] and len(rows) < count:
+        raise TaskError(f"tasks={name!r} asks for {count:,} different tasks, but there are only {len(rows):,}")
+    return rows
+
+
+def _file(name: str, sample: Path | None) -> Path:
+    if name == "sample" and sample is not None:
         return sample
     try:
         path = Path(name).expanduser()

@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal
 
 from palaver.clean import one_line
@@ -269,6 +270,15 @@ def _turn(record: Mapping[str, Any]) -> Turn:
 def usable_cores() -> int:
     """Cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cache_folder() -> Path:
+    """Where what was made or fetched is kept: `PALAVER_CACHE`, else `palaver` in `XDG_CACHE_HOME`, else `~/.cache`."""
+    own = os.environ.get("PALAVER_CACHE")
+    if own:
+        return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "palaver"
 
 
 # --- seeds ---------------------------------------------------------------------------------------

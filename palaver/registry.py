@@ -30,12 +30,16 @@ class Spec:
         entry_point: `module:attribute` or a callable that returns the environment.
         summary: one sentence.
         agents: the default seats.
-        turns: the default number of turns.
+        turns: the default number of turns; the most where an episode may end earlier.
         max_reward: the largest reward an episode's turn can pay, for normalised scores.
         dataset: the public data set it reads, as an `hf:` name.
         scripted: name -> `module:function` of a reference policy, used as `scripted:NAME`.
         demonstrations: `module:function` that writes texts for the built-in tiny model, "" if none.
         shares: heading -> label -> measurement: what parts a whole between them; reports draw it as one band.
+        competitive: whether its seats can be opponents, so that an episode has a winner.
+        players: name -> `module:function` of a player for the arena: called as `function(env, agent, seed)` for one
+            game, it returns a function of (observation, info) that gives the seat's next action.
+        teamsets: the keyword that says with what is played, as `--teamsets` of the arena fills it.
         kwargs: default keyword arguments of the entry point.
     """
 
@@ -49,6 +53,9 @@ class Spec:
     scripted: Mapping[str, str] = field(default_factory=dict)
     demonstrations: str = ""
     shares: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    competitive: bool = False
+    players: Mapping[str, str] = field(default_factory=dict)
+    teamsets: str = "tasks"
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def keywords(self) -> dict[str, inspect.Parameter]:

@@ -137,6 +137,15 @@ def rollout(
     return [Episode(name, b.task, b.seed, b.turns, b.stop, names) for b in done if b.stop]
 
 
+def start(env: TextEnv, task: str, seed: int) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Reset `env` as the rollout resets it for the episode with this task and `Episode.seed`; what `reset` returns.
+
+    Raises:
+        TaskError: there is no such task.
+    """
+    return env.reset(seed=seed % 2**31, options={"task": task})
+
+
 def _place(branch: _Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
     number, *path = branch.node.split("/")
     return int(number), tuple(tuple(map(int, part.split("."))) for part in path)
@@ -145,7 +154,7 @@ def _place(branch: _Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
 def _open(env: TextEnv, task: str, place: int, seed: int) -> _Branch:
     own = env.fork()
     task_seed = stable_seed(seed, "task", place, task)
-    observations, infos = own.reset(seed=task_seed % 2**31, options={"task": task})
+    observations, infos = start(own, task, task_seed)
     return _Branch(
         own, task, task_seed, str(place), str(place), 0, dict.fromkeys(env.possible_agents, ()), observations, {}, infos
     )

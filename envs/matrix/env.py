@@ -111,6 +111,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from palaver.core import ConfigError
 from palaver.envs.base import MAX_LENGTH, Outcome, TextEnv
 from palaver.envs.matrix import data, games, prompts, reward, rules
@@ -174,6 +176,7 @@ class MatrixEnv(TextEnv):
         self.tables = prompts.written(self.game) if show_payoffs else ""
         self.forfeit = _forfeit(illegal, self.solution)
         self.max_return = max_return(self.game, repeats)
+        self.competitive = bool(np.ptp(self.game.payoffs, axis=-1).any())
         self.position = rules.begin(self.game)
         super().__init__(
             self.game.agents, data.load(tasks), render_mode=render_mode, max_length=max_length, source=tasks
@@ -205,7 +208,7 @@ class MatrixEnv(TextEnv):
             observations={} if then is None else dict.fromkeys(self.agents, text),
             terminated=then is None,
             metrics={"optimal": float(legal is not None and lost == 0.0), "regret": lost},
-            illegal=len(chosen) - len(joint),
+            illegal={agent: int(n is None) for agent, n in zip(self.agents, chosen, strict=True)},
         )
 
     def _prompt(self, agent: str, task: Task) -> str:

@@ -1,14 +1,17 @@
 """Scripted players for `matrix-v0`: `reference` plays its part of an optimal joint action, `uniform` draws, `lazy` is
-silent.
+silent. In the arena `legal` draws, `first` and `last` always play the first and the last action of their table.
 """
 
 from __future__ import annotations
 
 import functools
+import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from palaver.core import Conversation, stable_seed
+from palaver.envs.base import TextEnv
 from palaver.envs.matrix import games, prompts
 from palaver.envs.matrix.solve import Solution, solve
 from palaver.envs.matrix.table import Game
@@ -47,6 +50,22 @@ def uniform(conversation: Conversation, seed: int) -> str:
 def lazy(_conversation: Conversation, _seed: int) -> str:
     """Says nothing."""
     return ""
+
+
+def legal(_env: TextEnv, _agent: str, seed: int) -> Callable[[str, Mapping[str, Any]], str]:
+    """A player of one game that draws among its legal actions."""
+    draw = random.Random(seed)
+    return lambda _observation, info: draw.choice(info["legal_actions"])
+
+
+def first(_env: TextEnv, _agent: str, _seed: int) -> Callable[[str, Mapping[str, Any]], str]:
+    """A player of one game that always plays the first action of its table."""
+    return lambda _observation, info: str(info["legal_actions"][0])
+
+
+def last(_env: TextEnv, _agent: str, _seed: int) -> Callable[[str, Mapping[str, Any]], str]:
+    """A player of one game that always plays the last action of its table."""
+    return lambda _observation, info: str(info["legal_actions"][-1])
 
 
 @functools.lru_cache(maxsize=64)

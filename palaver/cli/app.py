@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 import palaver
-from palaver.cli import bench, compare, demo, doctor, envs, evaluate, play, report, train
+from palaver.cli import arena, bench, compare, demo, doctor, envs, evaluate, ladder, play, report, showdown, train
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
 
@@ -66,7 +66,7 @@ def root(
     """The options of `palaver` itself."""
 
 
-for module in (demo, envs, play, train, evaluate, report, compare, doctor, bench):
+for module in (demo, envs, play, train, evaluate, arena, report, compare, doctor, bench, showdown, ladder):
     module.register(app)
 
 

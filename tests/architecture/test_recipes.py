@@ -82,3 +82,23 @@ def test_the_issues_command():
         config = load(name, overrides)
         assert (config.policy.model, config.device) == ("Qwen/Qwen3-0.6B", "cuda")
         assert config.env.tasks == "hf:OpenMLRL/arXiv_abstract:train[:1100]"
+
+
+BUILDING = [("housebuild-magrpo-qwen3", "score", 1.0, 1e-5), ("strbuild-magrpo-qwen3", "position", 2.0, 5e-6)]
+
+
+@pytest.mark.parametrize(("name", "feedback", "shift", "lr"), BUILDING)
+def test_the_published_building_settings(name, feedback, shift, lr):
+    """`house_build_magrpo_config.yaml` and `str_build_magrpo_config.yaml` of OpenMLRL/LLM_Collab_Minecraft."""
+    config = load(name)
+    env = palaver.make(config.env.id, **config.env.keywords())
+    assert (env.num_turns, env.feedback, env.persistent, len(env.tasks)) == (4, feedback, False, 8)
+    assert config.policy.model == "Qwen/Qwen3-4B-Instruct-2507"
+    assert (config.policy.temperature, config.policy.top_p, config.policy.top_k) == (0.6, 0.6, 0)
+    assert (config.policy.max_tokens, config.policy.chat, config.policy.dtype) == (512, "auto", "bf16")
+    row = config.algorithm
+    assert (row.group_size, row.joint, row.turns, row.discount) == (2, "aligned", "tree", 0.9)
+    assert row.stop_above == pytest.approx(shift - 0.1)
+    assert (row.normalize, row.std, row.aggregate, config.kl.coef) == ("std", "population", "sum", 0.0)
+    assert (config.optim.lr, config.optim.weight_decay, config.optim.max_grad_norm) == (lr, 0.01, 0.0)
+    assert config.train.steps * config.train.prompts_per_step == 20 * 8

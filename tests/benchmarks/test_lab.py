@@ -155,6 +155,7 @@ def test_a_laboratory(small, tmp_path):
         study.prepare(plan.load("lab", [*failing, "optim.lr=0.5"]), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_takes_its_cell_alone(small, tmp_path):
     cells = plan.load("lab", small).cells
     orders = [pool.Order(None, tmp_path / "0", {}), pool.Order(cells[0].config, tmp_path / "1", {}, True)]

@@ -195,6 +195,7 @@ def test_the_median_run_keeps_its_stages_together():
     assert even["stages"]["generate"] == pytest.approx(1.25), "the faster run's half of its time"
 
 
+@pytest.mark.slow
 def test_measured_and_printed(capsys, peer):
     lines: list[str] = []
     run(["A"], [1], 1, 1, 1, "cpu", peer.python, peer.script, as_json=True, say=lines.append)

@@ -162,6 +162,7 @@ def test_kinds_take_turns_and_the_folder_goes(monkeypatch):
     assert [len(result["runs"]) for result in report["results"]] == [2, 2]
 
 
+@pytest.mark.slow
 def test_measured_and_printed(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: type("Free", (), {"available": 8 << 30}))
     out = tmp_path / "teams.json"

@@ -1,4 +1,6 @@
-"""The commands that the documentation shows: all are understood, the quick ones of the commands' page also run."""
+"""The commands that the documentation shows: all are understood, the quick ones of the commands' page and the arena's
+also run.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def shown(page: Path) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("palaver ")]
 
 
-COMMANDS = shown(ROOT / "docs" / "commands.md")
+COMMANDS = shown(ROOT / "docs" / "commands.md") + shown(ROOT / "docs" / "arena.md")
 EVERYWHERE = [(page.name, arguments) for page in PAGES for arguments in shown(page)]
 NEEDS_A_RUN = ("runs/longer", "--resume")
 
@@ -42,13 +44,14 @@ def quick(arguments: list[str]) -> bool:
     """Whether it needs neither a training run, a person nor a benchmark that may not be there."""
     trains = arguments[0] == "train" and len(arguments) > 1 and not {"--explain", "--dry-run"} & set(arguments)
     needs_a_run = any(argument.startswith(NEEDS_A_RUN) for argument in arguments)
-    long = trains or needs_a_run or arguments[0] in ("bench", "compare", "demo")
+    long = trains or needs_a_run or arguments[0] in ("bench", "compare", "demo", "ladder", "showdown")
     return not (long or any("human" in each for each in arguments))
 
 
 def test_the_page_shows_commands():
     assert {arguments[0] for arguments in COMMANDS} == {
-        "demo", "envs", "play", "train", "evaluate", "report", "compare", "doctor", "bench",
+        "demo", "envs", "play", "train", "evaluate", "arena", "report", "compare", "doctor", "bench", "showdown",
+        "ladder",
     }  # fmt: skip
     assert sum(map(quick, COMMANDS)) >= 12
     assert {"README.md", "commands.md", "demo.md", "benchmarks.md", "magrpo.md"} <= {page for page, _ in EVERYWHERE}

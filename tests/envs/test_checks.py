@@ -15,34 +15,27 @@ import pytest
 from gymnasium.spaces import Discrete
 
 from palaver.envs import checks
-from palaver.envs.base import Outcome, TextEnv
+from palaver.envs.base import Outcome
 from palaver.envs.spaces import UnicodeText
-from palaver.envs.tasks import Task
-
-
-class Good(TextEnv):
-    """Two agents, three turns; the first leaves a turn early."""
-
-    metadata: ClassVar = {**TextEnv.metadata, "name": "good_v0"}
-
-    def __init__(self, render_mode=None):
-        tasks = [Task(f"t{n}", {"word": f"word{n}"}) for n in range(50)]
-        super().__init__(["a", "b"], tasks, render_mode=render_mode, max_length=100)
-
-    def opening(self, task):
-        self.said = []
-        return dict.fromkeys(self.agents, f"say {task['word']}")
-
-    def judge(self, actions):
-        self.said.append(sorted(actions.values()))
-        parts = {agent: {"length": len(text) / 100, "fixed": 0.5} for agent, text in actions.items()}
-        told = {agent: f"{len(self.said)} turns, you said {text}" for agent, text in actions.items()}
-        return Outcome(parts, told, terminated=["a"] if self.turn == 1 else self.turn == 2)
+from tests.envs.drawing import (
+    DrawingDraws,
+    DrawingMoves,
+    Draws,
+    DrawsFloats,
+    DrawsGrey,
+    DrawsItself,
+    DrawsNoise,
+    DrawsText,
+    DrawsWithAlpha,
+    Good,
+    GrowsByTurn,
+)  # fmt: skip
 
 
 def test_a_good_environment_passes():
     checks.check(Good)
     checks.check(lambda: Good(render_mode="ansi"))
+    checks.check(Draws)
 
 
 class NoName(Good):
@@ -254,6 +247,15 @@ FAULTS = [
     (checks.check_fork, ForkForgets, "a fork and its original"),
     (checks.check_render, RendersNumbers, "render() gave"),
     (checks.check_render, StateIsNumber, "state() must be a text"),
+    (checks.check_picture, DrawsText, "gave str after reset"),
+    (checks.check_picture, DrawsFloats, "is of float64"),
+    (checks.check_picture, DrawsGrey, "is of shape (4, 200)"),
+    (checks.check_picture, DrawsWithAlpha, "is of shape (4, 200, 4)"),
+    (checks.check_picture, GrowsByTurn, "picture 1 is (5, 200, 3), the first was (4, 200, 3)"),
+    (checks.check_picture, DrawsNoise, "two pictures of the same state differ"),
+    (checks.check_picture, DrawsItself, "in another instance differs"),
+    (checks.check_picture, DrawingMoves, "drawing changed the state"),
+    (checks.check_picture, DrawingDraws, "an episode without a picture and one with: the transcripts differ"),
     (checks.check_options, StrictOptions, "an unknown reset option raised ValueError"),
     (checks.check_options, IgnoresTask, "started another task"),
     (checks.check_leaving, NeverLeaves, "agents"),

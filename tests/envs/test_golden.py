@@ -17,10 +17,11 @@ from palaver.core import Message
 from palaver.registry import resolve
 
 FOLDER = Path(__file__).parents[1] / "golden"
+KEYWORDS = {"pokemon-v0": {"turn_limit": 6, "reward": "shaped"}}  # a whole battle has 200,000 characters
 
 
 def transcript(id):
-    env = palaver.make(id)
+    env = palaver.make(id, **KEYWORDS.get(id, {}))
     policy = resolve(palaver.spec(id).scripted["reference"])
     observations, infos = env.reset(seed=7, options={"task": 0})
     conversations = dict.fromkeys(env.agents, ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import palaver
@@ -22,6 +24,18 @@ def test_the_page_has_every_part(id):
         assert part in headings
     for keyword in palaver.spec(id).keywords():
         assert f"| `{keyword}` |" in text
+
+
+@pytest.mark.parametrize("id", palaver.specs())
+def test_the_pictures_of_a_page_are_there(id):
+    """`python -m palaver.benchmarks.figures` draws them again."""
+    linked = re.findall(r"!\[[^]]*\]\(([^)]+)\)", pages.page(palaver.spec(id)))
+    offered = "rgb_array" in palaver.make(id).metadata["render_modes"]
+    assert bool(linked) == offered
+    for target in linked:
+        file = (pages.FOLDER / target).resolve()
+        assert file.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        assert file.stat().st_size < 60_000
 
 
 def test_what_a_user_registers_has_no_page_here(tmp_path, monkeypatch):

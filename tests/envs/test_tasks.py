@@ -15,7 +15,7 @@ import pytest
 
 import palaver
 from palaver.core import TaskError
-from palaver.envs.tasks import Task, is_sample, load_tasks
+from palaver.envs.tasks import Task, is_generated, is_sample, load_tasks
 
 ROWS = [{"id": f"r{n}", "text": f"text {n}\u2028, “quoted”\nline"} for n in range(5)]
 
@@ -116,6 +116,48 @@ def test_a_path_need_not_be_a_text(tmp_path, sample):
 def test_the_sample_is_known_by_its_whole_name(source, sample):
     assert is_sample(source)
     load(source, sample)
+
+
+def numbered(count, seed):
+    """At most 70 rows, of which smaller sets begin larger ones."""
+    return [{"text": f"{seed}-{n}"} for n in range(min(count, 70))]
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("sample", [f"0-{n}" for n in range(64)]),
+        (Path("sample"), [f"0-{n}" for n in range(64)]),
+        ("sample[62:]", ["0-62", "0-63"]),
+        ("generated:7", [f"7-{n}" for n in range(64)]),
+        ("generated:7:3", ["7-0", "7-1", "7-2"]),
+        ("generated:12:70[-1:]", ["12-69"]),
+    ],
+)
+def test_tasks_may_be_made_here(source, texts):
+    assert is_generated(source)
+    assert [task["text"] for task in load_tasks(source, sample=numbered, fields={"text": str})] == texts
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("generated:", "write generated:SEED or generated:SEED:COUNT"),
+        ("generated:seven", "write generated:SEED or generated:SEED:COUNT"),
+        ("generated:7:71", "asks for 71 different tasks, but there are only 70"),
+        ("generated:7:0", "is empty"),
+        ("made", "there is no file 'made'"),
+    ],
+)
+def test_tasks_that_cannot_be_made(source, message):
+    with pytest.raises(TaskError, match=message):
+        load_tasks(source, sample=numbered, fields={"text": str})
+
+
+def test_nothing_is_made_where_the_sample_is_a_file(sample):
+    assert not is_generated("houses.json")
+    with pytest.raises(TaskError, match="there is no file 'generated:7'"):
+        load("generated:7", sample)
 
 
 @pytest.mark.parametrize("source", ["samples", "sample.jsonl", "sample-real/x.jsonl[:4]", "hf:sample", "", "[:4]"])

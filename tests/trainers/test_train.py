@@ -105,7 +105,7 @@ train(load(sys.argv[1]), Path(sys.argv[2])) if sys.argv[3] == "fresh" else resum
 """
 
 
-@pytest.mark.parametrize("after", [1, pytest.param(3, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("after", [*(pytest.param(step, marks=pytest.mark.slow) for step in (1, 3)), 5])
 def test_a_killed_run_resumes_number_for_number(model, finished, tmp_path, after):
     """kill -9 at a moment after the given step was logged; the resumed metrics equal the uninterrupted ones."""
     folder = tmp_path / "killed"
@@ -120,7 +120,7 @@ def test_a_killed_run_resumes_number_for_number(model, finished, tmp_path, after
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    subprocess.run([*command, "resume"], env=environment, check=True, stderr=subprocess.DEVNULL, timeout=120)
+    subprocess.run([*command, "resume"], env=environment, check=True, stderr=subprocess.DEVNULL, timeout=400)
     assert numbers(folder) == numbers(finished)
 
 
@@ -173,6 +173,7 @@ def test_half_a_config_is_not_resumed_as_another_run(model, finished, tmp_path, 
         resume(folder)
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_ends_cleanly(model, finished, tmp_path):
     folder, recipe = tmp_path / "stopped", tmp_path / "recipe.yaml"
     recipe.write_text((finished / "config.yaml").read_text().replace("steps: 6", "steps: 600"), encoding="utf-8")
@@ -307,7 +308,7 @@ def test_two_processes_do_what_one_does(model, tmp_path, kind, name):
     script.write_text(SCRIPT, encoding="utf-8")
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     command = [*launch, str(script), str(recipe), str(tmp_path / "two"), "fresh"]
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=400)
     one, two = numbers(train(run, tmp_path / "one")), numbers(tmp_path / "two")
     assert len(one) == len(two) == 3
     for a, b in zip(one, two, strict=True):
