@@ -1,0 +1,67 @@
+"""One side of one battle, as data to learn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+MISSING = -1  # slot of an action that is not known, or that no slot stands for: nothing is learnt from it
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One choice of a side that could act.
+
+    Attributes:
+        turn: of the simulator.
+        words: W words of `palaver.envs.pokemon.vector`.
+        numbers: (K,) float32, as `vector.names()` names them.
+        mask: (14,) bool, the legal slots.
+        slot: of the action that was executed; `MISSING` where it is not known.
+        requested: what the player said, its first 200 characters.
+        executed: the legal action that was played.
+        legal: every legal action, in order.
+        reward: paid between this decision and the next one of this side, or the end.
+        text: the observation as text; empty where it was not kept.
+    """
+
+    turn: int
+    words: tuple[str, ...]
+    numbers: np.ndarray
+    mask: np.ndarray
+    slot: int
+    requested: str
+    executed: str
+    legal: tuple[str, ...]
+    reward: float
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """All decisions of one side of one battle, from its own private view.
+
+    Attributes:
+        battle: name of the battle, the same for both sides.
+        format: of Pokémon Showdown.
+        side: `p1` or `p2`.
+        player: label of who chose.
+        opponent: label of the other side's.
+        teamset: where the teams came from.
+        task: id of the match-up.
+        seed: of the battle.
+        result: 1 won, 0.5 tied or cut, 0 lost.
+        decisions: in order.
+    """
+
+    battle: str
+    format: str
+    side: str
+    player: str
+    opponent: str
+    teamset: str
+    task: str
+    seed: int
+    result: float
+    decisions: tuple[Decision, ...]
