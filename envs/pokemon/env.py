@@ -181,6 +181,7 @@ class PokemonEnv(TextEnv):
 
         Raises:
             ConfigError: before the first reset, or no such agent.
+            BattleLostError: the simulator's process is gone, and nobody has asked for this view before.
         """
         if self.battle is None or agent not in self.possible_agents:
             raise ConfigError(f"there is no view of {agent!r}: reset first; sides are {', '.join(SIDES)}")
@@ -192,7 +193,7 @@ class PokemonEnv(TextEnv):
 
     # --- the hooks --------------------------------------------------------------------------------
 
-    def opening(self, task: Task) -> Mapping[str, str]:
+    def opening(self, task: Task) -> dict[str, str]:
         """Start a battle of the task's teams with dice of the instance's generator."""
         seed = int(self.rng.integers(2**62))
         if self.battle is not None:
@@ -332,10 +333,10 @@ class PokemonEnv(TextEnv):
                 paid[side]["illegal"] = -self.penalty * times + 0.0
         return paid
 
-    def _told(self, battle: Battle, limit: bool = False) -> Mapping[str, str]:
+    def _told(self, battle: Battle, limit: bool = False) -> dict[str, str]:
         """Each side's text."""
         over = battle.ended or limit
         self.legal_actions = {} if over else {side: list(legal) for side, legal in battle.legal.items()}
         if self.observation == "text":
-            return battle.texts
+            return {side: battle.texts[side] for side in SIDES}
         return {side: vector.observation(self.dex, self.format, battle.turn, v) for side, v in battle.views.items()}

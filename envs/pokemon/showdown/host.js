@@ -28,11 +28,11 @@ const remotes = new Map(); // battles on a server, by their room
 
 // `limit` is null, or: texts are wanted, and after so many turns the last one (0: never cut).
 class Game {
-  constructor(battle, limit, trackers, unread = []) {
+  constructor(battle, {limit, trackers, unread = [], shows = limit === null}) {
     this.battle = battle;
     this.trackers = trackers || SIDES.map(id => new Tracker(id, battle.gen, battle.dex));
     this.limit = limit;
-    this.shows = limit === null; // whether views go with every answer
+    this.shows = shows; // whether views go with every answer
     this.lines = SIDES.map(() => []); // what either side was last told of
     this.readers = limit === null ? null :
       SIDES.map((id, n) => new prompts.Reader(teams.operations.dex(battle.gen), battle.format.id, id, unread[n]));
@@ -108,22 +108,22 @@ function log(battle, which) {
 }
 
 // Everything of a game as one string: objects would share the log.
-function save({battle, limit, trackers, readers}) {
+function save({battle, limit, trackers, readers, shows}) {
   const state = State.serializeBattle(battle);
   const requests = battle.sides.map(side => side.activeRequest);
   const unread = readers ? readers.map(reader => reader.unread) : [];
   return JSON.stringify({
-    state, requests, sent: battle.sentLogPos, trackers: trackers.map(tracker => tracker.state), limit, unread,
+    state, requests, sent: battle.sentLogPos, trackers: trackers.map(tracker => tracker.state), limit, unread, shows,
   });
 }
 
 function load(text, seed) {
-  const {state, requests, sent, trackers, limit, unread} = JSON.parse(text);
+  const {state, requests, sent, trackers, ...texts} = JSON.parse(text);
   const battle = State.deserializeBattle(state);
   battle.sentLogPos = sent;
   battle.sides.forEach((side, n) => { side.activeRequest = requests[n]; }); // what was refused is known in them alone
   if (seed) battle.prng.setSeed(seed);
-  return new Game(battle, limit, SIDES.map((id, n) => new Tracker(id, battle.gen, battle.dex, trackers[n])), unread);
+  return new Game(battle, {...texts, trackers: SIDES.map((id, n) => new Tracker(id, battle.gen, battle.dex, trackers[n]))});
 }
 
 const OPERATIONS = {
@@ -133,7 +133,7 @@ const OPERATIONS = {
     sides.forEach(({team, seed: drawn}, n) => {
       options[SIDES[n]] = {name: SIDES[n], team: team ? teams.unpack(team) : null, seed: drawn};
     });
-    const made = new Game(new sim.Battle(options), limit);
+    const made = new Game(new sim.Battle(options), {limit});
     battles.set(id, made);
     return made.answer();
   },
@@ -151,7 +151,7 @@ const OPERATIONS = {
   fork(id, copy, seed) {
     const original = game(id);
     const made = load(save(original), seed);
-    [made.shows, made.lines] = [original.shows, original.lines];
+    made.lines = original.lines;
     battles.set(copy, made);
     return null;
   },
