@@ -107,7 +107,7 @@ def search_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str,
     `gym_leader@1` would there, and the `CANDIDATES` actions that `veteran@1` thinks best of are played against both,
     all with the same dice. `TURNS` turns later `stands` of `showdown/rollout.js` says how the side stands: Pokémon
     alive, hit points, conditions, the race on the field; a Pokémon that fainted is replaced first. An action is worth
-    the mean of that, plus `PRIOR` times what `veteran@1` thinks of it. A move for which `veteran@1` would terastallize is
+    the mean of that, plus `PRIOR` times what `veteran@1` thinks of it. A move for which `veteran@1` terastallizes is
     tried with that; at team preview it leads as `veteran@1`.
 
     Raises:
