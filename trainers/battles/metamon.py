@@ -165,7 +165,7 @@ def _decisions(
         words, numbers = memory.look(replayed.turn, view)
         slots = list(vector.slots(view))
         label = played(states[n], action)
-        slot = slots.index(label) if label in slots else MISSING
+        slot = slots.index(label) if label and label in slots else MISSING
         mask = np.array([bool(each) for each in slots])
         yield Decision(
             replayed.turn, tuple(words), np.array(numbers, np.float32), mask, slot, label, label,

@@ -133,7 +133,8 @@ class Replayed:
         if self._facing and name != self._facing and remaining < TEAM - fainted:
             self._foe[self._facing]["hp"] = 0
         seen = self._known(mon) | {"name": name, "gone": "", "terastallized": False, "seen": True}
-        seen["tera"] = seen["tera"] or None
+        blank = {"item": self._dex.gen < ITEMS, "ability": self._dex.gen < ABILITIES, "tera": not seen["tera"]}
+        seen |= {key: None for key, unknown in blank.items() if unknown}  # as our own views have it
         seen["moves"] = [(identifier(m["name"]), max(0, m["max_pp"] - m["current_pp"])) for m in mon["moves"][:MOVES]]
         self._foe[name], self._facing = seen, name
         for other in map(identifier, state.get("opponent_teampreview") or ()):
