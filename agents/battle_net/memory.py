@@ -31,7 +31,7 @@ class Recall:
 
 
 def rotate(vectors: Tensor, turns: Tensor) -> Tensor:
-    """RoFormer's equation 34: pairs (x_i, x_{i + D/2}) turned by t BASE^(-2i/D).
+    """RoFormer's rotation (its section 3.2): pairs (x_i, x_{i + D/2}) turned by t BASE^(-2i/D).
 
     Args:
         vectors: (B, S, H, D).
