@@ -104,7 +104,9 @@ def _read(place: Path) -> Plan:
     try:
         told: dict[str, Any] = json.loads((place / ABOUT).read_text(encoding="utf-8"))
         if (version := told.pop("version")) != VERSION:
-            raise CheckpointError(f"the net in {str(place)!r} is of version {version!r:.20}, this program's is {VERSION}")
+            raise CheckpointError(
+                f"the net in {str(place)!r} is of version {version!r:.20}, this program's is {VERSION}"
+            )
         layout = told.pop("layout")
         rows = {key: tuple(map(tuple, layout[key])) for key in ("mons", "left", "attacks")}
         plan = Plan(

@@ -93,4 +93,6 @@ class NetPlayer:
         if not self.temperature:
             return int(scores.argmax())
         chances = np.exp((scores - scores.max()) / self.temperature)
-        return int(np.searchsorted(chances.cumsum(), draw.random() * chances.sum(), side="right").clip(0, len(scores) - 1))
+        return int(
+            np.searchsorted(chances.cumsum(), draw.random() * chances.sum(), side="right").clip(0, len(scores) - 1)
+        )

@@ -112,7 +112,9 @@ class Vocabulary:
         return cls((UNKNOWN, NONE, *sorted(set(words) - {UNKNOWN, NONE})))
 
     def __post_init__(self) -> None:
-        if self.words[:2] != (UNKNOWN, NONE) or any(a >= b for a, b in zip(self.words[2:], self.words[3:], strict=False)):
+        if self.words[:2] != (UNKNOWN, NONE) or any(
+            a >= b for a, b in zip(self.words[2:], self.words[3:], strict=False)
+        ):
             raise ConfigError("a vocabulary begins with unknown and none, and goes on in alphabetical order")
 
     def __len__(self) -> int:

@@ -25,7 +25,11 @@ def taken(logp: Tensor, slot: Tensor) -> Tensor:
 
 
 def weights(
-    kind: Literal["clone", "filter", "weigh"], advantage: Tensor, beta: float = 1.0, low: float = 0.0, high: float = 100.0
+    kind: Literal["clone", "filter", "weigh"],
+    advantage: Tensor,
+    beta: float = 1.0,
+    low: float = 0.0,
+    high: float = 100.0,
 ) -> Tensor:
     """f(A) of E[f(A) log pi(a | s)], in the shape of A.
 

@@ -23,13 +23,12 @@ import torch
 import yaml
 
 from palaver.agents.battle_net import files
-from palaver.agents.llm.load import pick_device
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers import checkpoint
 from palaver.trainers.battles.loader import plan
 from palaver.trainers.cloning.config import Cloning
 from palaver.trainers.cloning.mixture import Mixture, Source
-from palaver.trainers.cloning.pupils import NetPupil, Pupil, TextPupil
+from palaver.trainers.cloning.pupils import NetPupil, Pupil
 from palaver.trainers.cloning.report import faulty, judge
 from palaver.trainers.faults import NumericalError
 from palaver.trainers.files import replace_text
@@ -76,14 +75,8 @@ def clone(
     done = _prepare(config, folder, learnt, start)
     if done:
         return folder / NET
-    device = pick_device(config.device)
     with _threads(config.threads):
-        pupil: Pupil = (
-            TextPupil.make(config, start, device)
-            if config.model
-            else NetPupil.make(config, learnt.entries[0].format, start, device)
-        )
-        run = _Run(config, folder, learnt, aside, pupil, report)
+        run = _Run(config, folder, learnt, aside, _pupil(config, learnt.entries[0].format, start), report)
         run.resume()
         try:
             run.go()
@@ -105,7 +98,6 @@ class _Run:
             len(plan(lengths, config.decisions, config.seed, epoch, learnt.weights)) for epoch in range(config.epochs)
         ]
         self.steps = min(sum(self.counts), config.steps or sum(self.counts))
-        self.span = pupil.plan.span if isinstance(pupil, NetPupil) else 1.0
         self.sinks: Sinks
 
     def resume(self) -> None:
@@ -114,8 +106,7 @@ class _Run:
             newest, _ = checkpoint.newest(self.folder)
             kept = checkpoint.load_study(newest)
             self.state = _State(**kept)
-            loaded = self._load(newest / "policies" / PUPIL)
-            self.pupil.module.load_state_dict(loaded.state_dict())
+            self.pupil.load(newest / "policies" / PUPIL)
             self.pupil.version = self.state.step
             checkpoint.load_optimizer(newest, PUPIL, self.optimizer)
         self.sinks = Sinks(self.folder, self.config, self.state.step)
@@ -134,17 +125,9 @@ class _Run:
             self._end_epoch()
         self._save()
 
-    def _load(self, folder: Path) -> torch.nn.Module:
-        if isinstance(self.pupil, NetPupil):
-            return files.load(folder)[1]
-        device = next(self.pupil.module.parameters()).device
-        return TextPupil.make(self.config, folder, device).module
-
     def _rest_of_epoch(self) -> Iterator[Any]:
         left = self.steps - self.state.step
-        return itertools.islice(
-            self.pupil.batches(self.learnt, self.config, self.state.epoch, self.state.place), left
-        )
+        return itertools.islice(self.pupil.batches(self.learnt, self.config, self.state.epoch, self.state.place), left)
 
     def _update(self, batch: Any) -> dict[str, float]:
         config, step = self.config, self.state.step + 1
@@ -152,7 +135,7 @@ class _Run:
         rate = _rate(step, self.steps, config)
         with self._arithmetic():
             found = self.pupil.score(batch, config, step)
-        loss, said = judge(found, config, self.span)
+        loss, said = judge(found, config, self.pupil.span)
         if not math.isfinite(said["loss"]):
             rows = faulty(found)
             raise NumericalError(f"step {step}: the loss is {said['loss']} in {len(rows)} battles of the batch", rows)
@@ -194,7 +177,7 @@ class _Run:
         for batch in self.pupil.batches(aside, self.config, 0):
             with self._arithmetic():
                 found = self.pupil.score(batch, self.config, 0)
-            for name, number in _weighed(judge(found, self.config, self.span)[1]).items():
+            for name, number in _weighed(judge(found, self.config, self.pupil.span)[1]).items():
                 sums[name] += number
         return _mean(sums)
 
@@ -203,6 +186,21 @@ class _Run:
         checkpoint.save(
             self.folder, self.state.step, {PUPIL: self.pupil}, {PUPIL: self.optimizer}, study, self.config.keep, {}
         )
+
+
+def _pupil(config: Cloning, format: str, start: Path | None) -> Pupil:
+    if config.model:
+        from palaver.agents.llm.load import pick_device
+        from palaver.trainers.cloning.text_pupil import TextPupil
+
+        return TextPupil.make(config, start, pick_device(config.device))
+    wanted = "cuda" if config.device == "auto" and torch.cuda.is_available() else config.device.replace("auto", "cpu")
+    try:
+        device = torch.device(wanted)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"the device {config.device!r:.40} cannot be used here; choose cpu or auto") from error
+    return NetPupil.make(config, format, start, device)
 
 
 def _weighed(said: dict[str, float]) -> dict[str, float]:

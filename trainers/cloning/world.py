@@ -48,5 +48,14 @@ def vocabulary(format: str) -> Vocabulary:
     hidden = {f"hiddenpower{each}{power}" for each in types for power in ("", 60, 70)}
     tables = (facts.moves, facts.species, facts.items, facts.abilities)
     return Vocabulary.of(
-        {format, "stellar", *STATUSES, *REQUESTS, *WEATHERS, *types, *hidden, *(word for each in tables for word in each)}
+        {
+            format,
+            "stellar",
+            *STATUSES,
+            *REQUESTS,
+            *WEATHERS,
+            *types,
+            *hidden,
+            *(word for each in tables for word in each),
+        }
     )
