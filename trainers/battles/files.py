@@ -42,8 +42,7 @@ class Writer:
         self._end = mine.end
         self._table = {word: id for id, word in enumerate(mine.table)}
         self._fresh: list[str] = []
-        others = (index.read(folder, shard) for shard in index.shards(folder) if shard != self.shard)
-        self._known = {each.battle for found in (mine, *others) for each in found.entries}
+        self._known = index.battles(folder)
 
     def __enter__(self) -> Writer:
         return self

@@ -86,6 +86,15 @@ def shards(folder: Path) -> list[int]:
     return sorted(int(path.stem) for path in folder.glob(f"*{INDEX}") if path.stem.isdecimal())
 
 
+def battles(folder: Path) -> set[str]:
+    """The names of all battles of a folder, which may be missing.
+
+    Raises:
+        CheckpointError: it holds something else.
+    """
+    return {entry.battle for shard in shards(folder) for entry in read(folder, shard).entries}
+
+
 def path(folder: Path, shard: int, suffix: str) -> Path:
     """A file of a shard."""
     return folder / f"{shard:03d}{suffix}"

@@ -115,7 +115,8 @@ def draw(weights: Sequence[float], count: int, rng: np.random.Generator) -> np.n
     ends = np.cumsum(shares)
     points = (np.arange(count) + rng.random()) / count * ends[-1]
     points = np.minimum(points, np.nextafter(ends[-1], 0))  # the last may be rounded up
-    return np.searchsorted(ends, points, side="right")
+    found: np.ndarray = np.searchsorted(ends, points, side="right")
+    return found
 
 
 def _pad(found: Sequence[Columns], reader: Reader, chosen: Sequence[int], tables: dict[int, np.ndarray]) -> Batch:
@@ -128,8 +129,8 @@ def _pad(found: Sequence[Columns], reader: Reader, chosen: Sequence[int], tables
         entry, length = reader.entries[n], len(each.slot)
         if (each.words.shape[1], each.numbers.shape[1], each.mask.shape[1]) != (W, K, A):
             raise CheckpointError(
-                f"{entry.battle} has {each.words.shape[1]} words and {each.numbers.shape[1]} numbers a decision, others "
-                f"of {str(reader.folder)!r} {W} and {K}; battles of two versions cannot be learnt from together"
+                f"{entry.battle} has {each.words.shape[1]} words and {each.numbers.shape[1]} numbers, others in "
+                f"{str(reader.folder)!r} {W} and {K}; battles of two versions cannot be learnt from together"
             )
         words[row, :length] = tables[entry.shard][each.words]
         numbers[row, :length] = each.numbers

@@ -20,12 +20,13 @@ def decision(n, step, W=5, K=3, slot=None, text=""):
 
 
 def trajectory(n, side="p1", decisions=4, **changed):
+    rows = [decision(n, step) for step in range(decisions)] if isinstance(decisions, int) else decisions
     values = {
         "battle": f"b{n}", "format": "gen1ou", "side": side, "player": f"{side}-player", "opponent": "other",
         "teamset": "sample", "task": f"t{n % 3}", "seed": 2**40 + n, "result": (0.0, 0.5, 1.0)[n % 3],
-        "decisions": tuple(decision(n, s) for s in range(decisions)) if isinstance(decisions, int) else tuple(decisions),
-    } | changed  # fmt: skip
-    return Trajectory(**values)
+        "decisions": tuple(rows),
+    }  # fmt: skip
+    return Trajectory(**values | changed)
 
 
 def battle(n, decisions=4):
