@@ -138,7 +138,7 @@ def test_layout_and_sizes_are_checked():
         Size(4, 4, 18, 1, 4)
     with pytest.raises(ConfigError, match="'nano'"):
         size("nanno")
-    assert MON == len(made.mons[0])
+    assert len(made.mons[0]) == MON
 
 
 def test_vocabulary():
