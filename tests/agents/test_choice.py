@@ -27,7 +27,7 @@ def test_scores_are_sums_over_tokens_and_the_end(make):
         assert scores[~mask].tolist() == pytest.approx([NEVER, NEVER])
         for row, (prompt, own) in enumerate(zip(prompts, CHOICES, strict=True)):
             for place, answer in enumerate(own):
-                ids = tokenizer.encode(answer, add_special_tokens=False) + [tokenizer.eos_token_id]
+                ids = [*tokenizer.encode(answer, add_special_tokens=False), tokenizer.eos_token_id]
                 logp = model(torch.tensor([prompt + ids])).logits[0].log_softmax(-1)
                 expected = sum(float(logp[len(prompt) - 1 + n, token]) for n, token in enumerate(ids))
                 assert scores[row, place].item() == pytest.approx(expected, rel=1e-4)

@@ -25,6 +25,7 @@ from palaver.trainers.sinks import read_metrics
 from tests.trainers.cloning import made
 
 QUICK = Cloning(epochs=4, decisions=60, lr=3e-3, warmup=3, threads=1, checkpoint_every=3, seed=5)
+LONGER = QUICK.model_copy(update={"epochs": 16, "decisions": 30, "lr": 1e-2, "checkpoint_every": 1000})
 
 
 @pytest.fixture(autouse=True)
@@ -51,17 +52,17 @@ def means(folder, kind="epoch"):
 
 def test_it_learns_from_those_who_won(battles, tmp_path):
     chosen = Reader(battles).select(player="surfer")
-    place = train.clone(QUICK.model_copy(update={"epochs": 12}), tmp_path / "run", [(chosen, 1.0)])
+    place = train.clone(LONGER, tmp_path / "run", [(chosen, 1.0)])
     assert place == tmp_path / "run" / "net"
     found = means(tmp_path / "run")
     assert found[0]["accuracy"] < 0.6 < 0.95 < found[-1]["accuracy"]
-    assert found[-1]["nll"] < 0.3
+    assert found[-1]["nll"] < 0.4
     assert files.load(place)[0].vocabulary == made.WORDS
 
 
 def test_filters_tell_good_from_bad(battles, tmp_path):
     """All sides, half of which never play surf and lose: a filter comes to keep what the winners did."""
-    config = QUICK.model_copy(update={"epochs": 10})
+    config = LONGER
     train.clone(config, tmp_path / "all", [(battles, 1.0)])
     train.clone(config.model_copy(update={"loss": "filter"}), tmp_path / "filter", [(battles, 1.0)])
     surf = {name: _surfs(tmp_path / name) for name in ("all", "filter")}
@@ -147,13 +148,13 @@ def test_a_loss_that_is_not_finite_stops_the_run(battles, tmp_path, monkeypatch)
     def spoilt(self, batch, config, step):
         found = score(self, batch, config, step)
         if step == 5:
-            found.values.data[1] = torch.nan
+            found.values.data[-1] = torch.nan
         return found
 
     monkeypatch.setattr(pupils.NetPupil, "score", spoilt)
     with pytest.raises(NumericalError, match="step 5") as caught:
         train.clone(QUICK, tmp_path / "run", [(battles, 1.0)])
-    assert caught.value.rows == [1]
+    assert len(caught.value.rows) == 1
     assert checkpoint.step_of(checkpoint.newest(tmp_path / "run")[0]) == 3
     assert len(means(tmp_path / "run", "train")) == 4
 
