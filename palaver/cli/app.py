@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 import palaver
 from palaver.cli import (
     arena,
+    battles,
     bench,
     clone,
     compare,
@@ -80,7 +81,8 @@ def root(
     """The options of `palaver` itself."""
 
 
-for module in (demo, envs, play, train, evaluate, arena, clone, report, compare, doctor, bench, showdown, ladder):
+COMMANDS = (demo, envs, play, train, evaluate, arena, battles, clone, report, compare, doctor, bench, showdown, ladder)
+for module in COMMANDS:
     module.register(app)
 
 
