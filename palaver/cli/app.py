@@ -13,6 +13,7 @@ from palaver.cli import (
     arena,
     battles,
     bench,
+    clone,
     compare,
     demo,
     doctor,
@@ -80,7 +81,8 @@ def root(
     """The options of `palaver` itself."""
 
 
-for module in (demo, envs, play, train, evaluate, arena, battles, report, compare, doctor, bench, showdown, ladder):
+COMMANDS = (demo, envs, play, train, evaluate, arena, battles, clone, report, compare, doctor, bench, showdown, ladder)
+for module in COMMANDS:
     module.register(app)
 
 
