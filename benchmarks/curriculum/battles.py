@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from palaver.benchmarks.arena.plan import Game
-from palaver.benchmarks.curriculum.spec import COACH, PUPIL, Stage
+from palaver.benchmarks.curriculum.spec import COACH, PUPIL, Ratings, Stage
+from palaver.core import stable_seed
 
 MIRROR = "+2"  # ends the label of a player's second seat where it meets itself
 
@@ -112,6 +113,29 @@ def order(stage: Stage, players: Mapping[str, Seat], seed: int) -> Order:
         marks |= {first: players[one].mark, second: players[two].mark}
         games += [Game(teams, first, second, match, swapped) for swapped in (False, True)]
     return Order(known, tuple(games), seed, marks)
+
+
+def field(ratings: Ratings, pupils: Mapping[str, str], seed: int) -> Order:
+    """The games of an arena of pupils, each against those before it and against the opponents, on all team sets.
+
+    Args:
+        ratings: who the opponents are, and how many games.
+        pupils: label -> player of the arena.
+        seed: of the curriculum.
+    """
+    labels, opponents = list(pupils), ratings.opponents
+    pairs = [(one, two) for n, one in enumerate(labels) for two in (*labels[:n], *opponents)]
+    if ratings.among:
+        pairs += [(one, two) for n, one in enumerate(opponents) for two in opponents[:n]]
+    games = tuple(
+        Game(teams, *pair, match, swapped)
+        for teams in ratings.sets
+        for match in range(ratings.battles // 2)
+        for pair in pairs
+        for swapped in (False, True)
+    )
+    players = {name: name for name in opponents} | dict(pupils)
+    return Order(players, games, stable_seed(seed, "rating"), players)
 
 
 def shown(stage: Stage, players: Mapping[str, Seat]) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ class Stage(Section):
     learn: Literal["coach", "winners", "all"] = Field("all", description="whose decisions are learnt from")
     mix: Mix | None = Field(None, description="none: the curriculum's")
     epochs: int = Field(3, ge=1)
-    loss: Literal["cloning", "filtered", "weighted"] = "cloning"
+    loss: Literal["clone", "filter", "weigh"] = Field("clone", description="as `palaver clone` explains them")
     options: dict[str, Any] = Field({}, description="further settings of the training, as `lr`")
     start: str = Field(PREVIOUS, description="previous (in the first stage fresh), fresh, or an earlier stage")
     gate: Gate = Gate()

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from palaver.benchmarks.arena.plan import Game
 from palaver.benchmarks.curriculum import battles, records
 from palaver.benchmarks.curriculum.battles import Order, Seat
 from palaver.benchmarks.curriculum.records import Verdict
@@ -130,20 +129,8 @@ class State:
         """The games of the arena at the end of an attempt: this pupil and all before it against each other and against
         the opponents, on the ratings' team sets. What was played for an earlier attempt is part of it, game by game.
         """
-        ratings = self.spec.ratings
         pupils = [*(each.pupil for each in self.verdicts), pupil]
-        pairs = [(one, two) for n, one in enumerate(pupils) for two in (*pupils[:n], *ratings.opponents)]
-        if ratings.among:
-            pairs += [(one, two) for n, one in enumerate(ratings.opponents) for two in ratings.opponents[:n]]
-        games = tuple(
-            Game(teams, *pair, match, swapped)
-            for teams in ratings.sets
-            for match in range(ratings.battles // 2)
-            for pair in pairs
-            for swapped in (False, True)
-        )
-        players = {name: name for name in ratings.opponents} | {name: named[name] for name in pupils}
-        return Order(players, games, stable_seed(self.spec.seed, "rating"), players)
+        return battles.field(self.spec.ratings, {name: named[name] for name in pupils}, self.spec.seed)
 
 
 def _seat(verdict: Verdict, named: Mapping[str, str]) -> Seat:

@@ -1,4 +1,4 @@
-"""A shop that plays and trains in no time, writes what the real one writes, and can be killed after any piece of work."""
+"""A shop that plays and trains in no time, writes what the real one writes, and can be killed after any bit of work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state machine, with a shop that does everything in no time: who is promoted, what is learnt, kills at any moment."""
+"""The state machine, with a shop that takes no time: who is promoted, what is learnt, and kills at any moment."""
 
 from __future__ import annotations
 

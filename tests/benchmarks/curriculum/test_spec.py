@@ -52,7 +52,7 @@ WRONG = [
     ("mix.synthetic", 1.5, "mix.synthetic: input should be less than or equal to 1"),
     ("stages.first.gate.score", {"simple@1": 0.5}, "'simple@1' is not rated by then; add it to ratings.opponents"),
     ("stages.first.gate.above", {"previous": 0}, "'previous' is not rated by then"),
-    ("stages.first.gate.teams", ["sample:trian"], "stages.first.gate.teams: 'sample:trian' is no team set of the ratings"),
+    ("stages.first.gate.teams", ["sample:trian"], "stages.first.gate.teams: 'sample:trian' is no team set"),
     ("stages.first.guard", {"teams": "sample:held-out"}, "there is no pupil before the first stage"),
     ("stages.third.guard", {"drop": 0.1}, "stages.third.guard.teams is missing; write it"),
     ("stages.second.start", "frist", "stages.second.start: 'frist' is no earlier stage. Did you mean 'first'?"),
@@ -102,7 +102,7 @@ def test_a_way_that_leads_nowhere_is_told(tmp_path, item, told):
 
 
 def test_what_is_no_curriculum_is_told(tmp_path):
-    with pytest.raises(ConfigError, match="name a recipe or a .yaml file"):
+    with pytest.raises(ConfigError, match="name a recipe or a"):
         load("gen1ou-nono")
     with pytest.raises(ConfigError, match="cannot read the curriculum"):
         load(str(tmp_path / "none.yaml"))
@@ -110,7 +110,7 @@ def test_what_is_no_curriculum_is_told(tmp_path):
     with pytest.raises(ConfigError, match="a curriculum is a mapping with stages"):
         load(str(tmp_path / "list.yaml"))
     (tmp_path / "bad.yaml").write_text("a: [\n")
-    with pytest.raises(ConfigError, match="bad.yaml"):
+    with pytest.raises(ConfigError, match=r"bad\.yaml"):
         load(str(tmp_path / "bad.yaml"))
 
 
