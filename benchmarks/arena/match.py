@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from palaver.agents.policy import Policy, speak
 from palaver.benchmarks.arena.plan import Game, Setting
@@ -19,6 +19,22 @@ from palaver.benchmarks.arena.players import Choose, Player
 from palaver.benchmarks.arena.record import Played, Share
 from palaver.core import Conversation, Message, Request, stable_seed
 from palaver.envs.base import Step, TextEnv
+
+
+class Watcher(Protocol):
+    """Sees one game from beside."""
+
+    def before(self, observations: Mapping[str, str]) -> None:
+        """Of every step: what the seats were told last; the environment is as they decided in it."""
+
+    def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
+        """Of every step: what it paid and said."""
+
+    def ended(self, played: Played) -> None:
+        """Once, before the game is reported."""
+
+
+Watch = Callable[[TextEnv, Game], Watcher | None]  # (environment after its reset, game) -> who sees it
 
 
 @dataclass
@@ -51,6 +67,7 @@ class _Live:
     seats: dict[str, _Seat]
     observations: Mapping[str, str]
     infos: Mapping[str, Mapping[str, Any]]
+    watcher: Watcher | None = None
     returns: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     turns: int = 0
     seconds: float = 0.0
@@ -69,7 +86,13 @@ class _Asked:
         return self.live.seats[self.agent]
 
 
-def play(setting: Setting, env: TextEnv, players: Mapping[str, Player], games: Sequence[Game]) -> Iterator[Played]:
+def play(
+    setting: Setting,
+    env: TextEnv,
+    players: Mapping[str, Player],
+    games: Sequence[Game],
+    watch: Watch | None = None,
+) -> Iterator[Played]:
     """Play games of one team set, `setting.parallel` at a time; yields each as it ends.
 
     What happens in a game depends on the setting's seed, the match, the side and the turn alone, never on what is
@@ -80,15 +103,19 @@ def play(setting: Setting, env: TextEnv, players: Mapping[str, Player], games: S
         env: with the team set; is forked, never stepped itself.
         players: by label.
         games: to be played, in this order.
+        watch: is asked at the beginning of each game who sees it; changes nothing of it.
     """
     waiting = list(games)[::-1]
     places = [env.fork() for _ in range(min(setting.parallel, len(waiting)))]
-    live = [_open(setting, place, players, waiting.pop()) for place in places]
+    live = [_open(setting, place, players, waiting.pop(), watch) for place in places]
     try:
         with ThreadPoolExecutor(max_workers=max(1, setting.workers)) as threads:
             while live:
                 began = time.perf_counter()
                 said = _decide(setting, live)
+                for each in live:
+                    if each.watcher:
+                        each.watcher.before(each.observations)
                 moves = [
                     {agent: texts.get(agent) for agent in each.env.agents}
                     for each, texts in zip(live, said, strict=True)
@@ -105,7 +132,7 @@ def play(setting: Setting, env: TextEnv, players: Mapping[str, Player], games: S
                     if ended:
                         yield ended
                         if waiting:
-                            going.append(_open(setting, each.env, players, waiting.pop()))
+                            going.append(_open(setting, each.env, players, waiting.pop(), watch))
                     else:
                         going.append(each)
                 live = going
@@ -114,11 +141,20 @@ def play(setting: Setting, env: TextEnv, players: Mapping[str, Player], games: S
             place.close()
 
 
-def _open(setting: Setting, env: TextEnv, players: Mapping[str, Player], game: Game) -> _Live:
+def match_seed(setting: Setting, game: Game) -> int:
+    """With which the environment of a game is reset."""
+    return _match(setting, game) % 2**31
+
+
+def _match(setting: Setting, game: Game) -> int:
+    return stable_seed(setting.seed, "match", game.teamset, game.match)
+
+
+def _open(setting: Setting, env: TextEnv, players: Mapping[str, Player], game: Game, watch: Watch | None) -> _Live:
     began = time.perf_counter()
-    match = stable_seed(setting.seed, "match", game.teamset, game.match)
+    match = _match(setting, game)
     task = env.tasks[match % len(env.tasks)].id
-    observations, infos = env.reset(seed=match % 2**31, options={"task": task})
+    observations, infos = env.reset(seed=match_seed(setting, game), options={"task": task})
     seats = {}
     for agent, label in zip(env.possible_agents, game.seating, strict=True):
         player, own = players[label], stable_seed(match, game.swapped, agent)
@@ -126,7 +162,7 @@ def _open(setting: Setting, env: TextEnv, players: Mapping[str, Player], game: G
             seats[agent] = _Seat(player, policy=player.seats[agent])
         else:
             seats[agent] = _Seat(player, choose=player.begin(env, agent, own))
-    live = _Live(game, env, task, match, seats, observations, infos)
+    live = _Live(game, env, task, match, seats, observations, infos, watch(env, game) if watch else None)
     live.seconds = time.perf_counter() - began
     return live
 
@@ -170,6 +206,8 @@ def _request(setting: Setting, asked: _Asked) -> tuple[Policy, Request]:
 def _follow(live: _Live, said: Mapping[str, str], step: Step) -> Played | None:
     """Take over what a step returned; the record of the game where it has ended."""
     observations, rewards, terminations, _, infos = step
+    if live.watcher:
+        live.watcher.after(rewards, infos)
     fresh = live.env.metadata.get("conversation") == "fresh"
     for agent, info in infos.items():
         seat = live.seats[agent]
@@ -187,7 +225,10 @@ def _follow(live: _Live, said: Mapping[str, str], step: Step) -> Played | None:
     live.turns += 1
     if live.env.agents and not any(info.get("unscored") for info in infos.values()):
         return None
-    return _record(live, infos, all(terminations.values()))
+    played = _record(live, infos, all(terminations.values()))
+    if live.watcher:
+        live.watcher.ended(played)
+    return played
 
 
 def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: bool) -> Played:
