@@ -121,7 +121,7 @@ def ablate(
     first = next(iter(variants.values()))
     named = {_label(key, value): shop.player(state.folder / _last(state).net) for value, state in states.items()}
     order = battles.field(first.ratings, named, first.seed)
-    watch.phase("all variants: ratings", len(order.games))
+    watch.phase("all variants: ratings")
     games = shop.play(order, folder / RATING, False, watch.tick)
     found = table(games, order.players, first)
     places = records.places(found)

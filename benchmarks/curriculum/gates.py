@@ -74,9 +74,9 @@ def kept(guard: Guard, games: Sequence[Played], pupil: str, before: str, opponen
     if not both:
         raise ConfigError(f"no match of {before} and {pupil} on the team set {guard.teams!r} counts")
     drop, half = paired([one[match] - two[match] for match in both])
-    ends = (None, None) if half is None else (drop - half, drop + half)
+    low, high = (None, None) if half is None else (drop - half, drop + half)
     asks = f"at most {100 * guard.drop:g} points below {before} on {guard.teams}"
-    return Check(asks, drop, *ends, drop <= guard.drop)
+    return Check(asks, drop, low, high, drop <= guard.drop)
 
 
 def _by_match(games: Sequence[Played], teamset: str, player: str, opponents: Sequence[str]) -> dict[int, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,7 @@ def _drawings(story: Story) -> dict[str, tuple[str, str, tuple[float, float], Dr
             name,
             note,
             (8, 3.2),
-            lambda ax, look, key=key: figures.draw_curve(ax, story, key, look),
+            partial(_curve, story, key),
         )
     if story.found is not None:
         note = "Of all pupils in one arena, with 95 % intervals; broken lines are the opponents on the first team set."
@@ -69,6 +70,10 @@ def _drawings(story: Story) -> dict[str, tuple[str, str, tuple[float, float], Dr
         note = "Full lines: started from. Dotted lines: taught by. The higher, the stronger; grey: not promoted."
         found["family"] = ("Family", note, (8, 4), lambda ax, look: figures.draw_tree(ax, story, look))
     return found
+
+
+def _curve(story: Story, key: str, ax: Axes, look: Theme) -> None:
+    figures.draw_curve(ax, story, key, look)
 
 
 def _png(path: Path, title: str, size: tuple[float, float], draw: Draw) -> None:

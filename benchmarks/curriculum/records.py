@@ -134,8 +134,8 @@ def places(found: Standings) -> tuple[Place, ...]:
 
 
 def _place(teamset: str, found: Rating) -> Place:
-    ends = (round(end, 3) for end in (found.elo, found.low, found.high))
-    return Place(teamset, found.player, *ends, found.bounded)
+    elo, low, high = (round(end, 3) for end in (found.elo, found.low, found.high))
+    return Place(teamset, found.player, elo, low, high, found.bounded)
 
 
 def timeless(verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -21,7 +21,7 @@ from palaver.benchmarks.curriculum import state as states
 from palaver.benchmarks.curriculum.curve import Curve
 from palaver.benchmarks.curriculum.read import FILE, dump, load
 from palaver.benchmarks.curriculum.records import BATTLES, NET, RATING, Check, Verdict, here, label
-from palaver.benchmarks.curriculum.shop import Learnt, Shop, Source
+from palaver.benchmarks.curriculum.shop import Learnt, Shop, Source, Tick
 from palaver.benchmarks.curriculum.spec import PREVIOUS, Curriculum, Stage
 from palaver.benchmarks.curriculum.state import State
 from palaver.core import ConfigError, TaskError
@@ -36,12 +36,10 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told how it goes: a phase with its name and how much there is to do (0 where that is not known), each bit
-    of it that is done, and every verdict with the state after it.
-    """
+    """Who is told how it goes: a phase with its name, each bit of it that is done with how much there is in all, and every verdict with the state after it."""
 
-    phase: Callable[[str, int], None] = _nothing
-    tick: Callable[[str], None] = _nothing
+    phase: Callable[[str], None] = _nothing
+    tick: Tick = _nothing
     verdict: Callable[[Verdict, State], None] = _nothing
 
 
@@ -142,7 +140,7 @@ def _attempt(work: Run, stage: Stage, attempt: int, curve: Curve) -> Verdict:
     players = state.players(stage, work.named)
     order = states.order(state, stage, attempt, work.named)
     began = time.perf_counter()
-    work.watch.phase(f"{label(stage.name, attempt)}: battles", len(order.games))
+    work.watch.phase(f"{label(stage.name, attempt)}: battles")
     played = work.shop.play(order, state.store / order.key, True, work.watch.tick)
     playing = time.perf_counter() - began
     if not played:
@@ -151,7 +149,7 @@ def _attempt(work: Run, stage: Stage, attempt: int, curve: Curve) -> Verdict:
         )
     shown = battles.shown(stage, players)
     own = Source(state.store / order.key, 1.0, frozenset(shown) or None, stage.learn == "winners")
-    work.watch.phase(f"{label(stage.name, attempt)}: learning", 0)
+    work.watch.phase(f"{label(stage.name, attempt)}: learning")
     parent = state.parent(stage)
     learnt = work.shop.learn(state.lesson(stage, attempt, own, len(played)), place / NET, work.watch.tick)
     curve.write(state.verdicts, (stage.name, attempt))
@@ -167,19 +165,19 @@ def _attempt(work: Run, stage: Stage, attempt: int, curve: Curve) -> Verdict:
 
 def _rate(work: Run, stage: Stage, verdict: Verdict, learnt: Learnt, playing: float) -> Verdict:
     """The verdict with ratings and checks, where they are wanted."""
-    spent = (playing, learnt.seconds)
+    spent = (_round(playing), _round(learnt.seconds))
     if not work.rated:
-        return replace(verdict, seconds=(*map(_round, spent), 0.0))
+        return replace(verdict, seconds=(*spent, 0.0))
     state, began = work.state, time.perf_counter()
     named = work.named | {verdict.pupil: work.shop.player(learnt.net)}
     order = state.rating(verdict.pupil, named)
-    work.watch.phase(f"{verdict.pupil}: ratings", len(order.games))
+    work.watch.phase(f"{verdict.pupil}: ratings")
     games = work.shop.play(order, state.folder / RATING, False, work.watch.tick)
     found = table(games, order.players, state.spec)
     checks = check(state, stage, verdict.pupil, found, games)
     return replace(
         verdict, places=records.places(found), checks=tuple(checks), passed=all(each.passed for each in checks),
-        seconds=(*map(_round, spent), _round(time.perf_counter() - began)),
+        seconds=(*spent, _round(time.perf_counter() - began)),
     )  # fmt: skip
 
 

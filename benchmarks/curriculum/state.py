@@ -94,7 +94,8 @@ class State:
                 found[name] = _seat(self.promoted[name], named)
         if stage.coach:
             found[COACH] = found[stage.coach]
-        now = (self.attempts(stage.name) or [self.before(stage)])[-1]
+        tried = self.attempts(stage.name)
+        now = tried[-1] if tried else self.before(stage)
         if now is not None:
             found[PUPIL] = _seat(now, named)
         return found

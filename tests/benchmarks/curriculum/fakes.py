@@ -39,12 +39,14 @@ class FakeShop:
     def play(self, order, folder, recorded, tick):
         folder.mkdir(parents=True, exist_ok=True)
         known = {played.game for played in read_games(folder / GAMES)}
+        for _ in known & set(order.games):
+            tick("", len(order.games))
         with Log(folder) as log:
             for game in order.games:
                 if game not in known:
                     log.add(self._game(order, game))
                     self._did(f"{folder.name} {game}")
-                    tick("")
+                    tick("", len(order.games))
         wanted = set(order.games)
         return [played for played in read_games(folder / GAMES) if played.game in wanted]
 
@@ -71,7 +73,7 @@ class FakeShop:
             at = {"step": step, "strength": round(at["strength"] + self.gain / STEPS, 6), "lines": lines}
             replace_text(state, json.dumps(at))
             self._did(f"{folder} step {step}")
-            tick("")
+            tick("", STEPS)
         replace_text(folder / METRICS, "".join(json.dumps(line) + "\n" for line in at["lines"]))
         return Learnt(folder, f"digest of {at['strength']}", STEPS, 100 * STEPS, 0.5)
 

@@ -116,13 +116,13 @@ def test_another_curriculum_is_refused(tmp_path, key, value):
 def test_the_watcher_is_told(tmp_path):
     told, ticks = [], []
     watch = Watch(
-        phase=lambda name, size: told.append((name, size)),
-        tick=ticks.append,
+        phase=told.append,
+        tick=lambda text, total: ticks.append(total),
         verdict=lambda verdict, state: told.append((verdict.pupil, len(state.verdicts))),
     )
     run(parse(values()), tmp_path / "run", FakeShop(tmp_path / "work"), watch)
-    assert told[:4] == [("first: battles", 8), ("first: learning", 0), ("first: ratings", 2 * 3 * 20), ("first", 1)]
-    assert len(ticks) == len((tmp_path / "work").read_text().splitlines())
+    assert told[:4] == ["first: battles", "first: learning", "first: ratings", ("first", 1)]
+    assert ticks[: 8 + STEPS + 120] == [8] * 8 + [STEPS] * STEPS + [2 * 3 * 20] * 120
 
 
 def _killed(folder: str, after: int) -> None:
