@@ -1,7 +1,8 @@
 """Playing games in lockstep: at every turn each policy is asked once for all games that wait for it.
 
 `palaver.trainers.rollout` does the like for training, with one team a call. Here every game has its own pairing, a
-finished game makes room for the next, and a player may be a function that sees `infos`.
+finished game makes room for the next, and a player may be a function that sees `infos`, or a crowd that keeps
+something of each game and decides for all that wait.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from palaver.agents.policy import Policy, speak
+from palaver.benchmarks.arena.crowds import Asked
 from palaver.benchmarks.arena.plan import Game, Setting
 from palaver.benchmarks.arena.players import Choose, Player
 from palaver.benchmarks.arena.record import Played, Share
@@ -44,6 +46,7 @@ class _Seat:
     player: Player
     policy: Policy | None = None
     choose: Choose | None = None
+    kept: Any = None  # of this game, by a crowd
     heard: Conversation = ()
     unread: str = ""
     decisions: int = 0
@@ -158,7 +161,9 @@ def _open(setting: Setting, env: TextEnv, players: Mapping[str, Player], game: G
     seats = {}
     for agent, label in zip(env.possible_agents, game.seating, strict=True):
         player, own = players[label], stable_seed(match, game.swapped, agent)
-        if player.begin is None:
+        if player.crowd is not None:
+            seats[agent] = _Seat(player, kept=player.crowd.begin(env, agent, own))
+        elif player.begin is None:
             seats[agent] = _Seat(player, policy=player.seats[agent])
         else:
             seats[agent] = _Seat(player, choose=player.begin(env, agent, own))
@@ -168,7 +173,7 @@ def _open(setting: Setting, env: TextEnv, players: Mapping[str, Player], game: G
 
 
 def _decide(setting: Setting, live: Sequence[_Live]) -> list[dict[str, str]]:
-    """What every seat that may act says, one batch for each policy, or for those of one host."""
+    """What every seat that may act says, one batch for each crowd, each policy, or those of one host."""
     hosts: dict[int, list[_Asked]] = defaultdict(list)
     said: list[dict[str, str]] = [{} for _ in live]
     for each, texts in zip(live, said, strict=True):
@@ -183,16 +188,27 @@ def _decide(setting: Setting, live: Sequence[_Live]) -> list[dict[str, str]]:
                 texts[agent] = seat.choose(each.observations[agent], each.infos[agent])
                 seat.seconds += time.perf_counter() - began
             else:
-                hosts[id(getattr(seat.policy, "host", seat.policy))].append(asked)
+                host = seat.player.crowd or getattr(seat.policy, "host", seat.policy)
+                hosts[id(host)].append(asked)
     at = {id(each): texts for each, texts in zip(live, said, strict=True)}
     for waiting in hosts.values():
         began = time.perf_counter()
-        answers = speak([_request(setting, asked) for asked in waiting])
+        answers = _answers(setting, waiting)
         spent = (time.perf_counter() - began) / len(waiting)
         for asked, answer in zip(waiting, answers, strict=True):
             asked.seat.seconds += spent
-            at[id(asked.live)][asked.agent] = answer[0].text
+            at[id(asked.live)][asked.agent] = answer
     return said
+
+
+def _answers(setting: Setting, waiting: Sequence[_Asked]) -> list[str]:
+    """Of one host to all that wait for it."""
+    crowd = waiting[0].seat.player.crowd
+    if crowd is None:
+        return [answer[0].text for answer in speak([_request(setting, asked) for asked in waiting])]
+    return crowd.decide(
+        [Asked(each.seat.kept, each.live.observations[each.agent], each.live.infos[each.agent]) for each in waiting]
+    )
 
 
 def _request(setting: Setting, asked: _Asked) -> tuple[Policy, Request]:

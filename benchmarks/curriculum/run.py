@@ -36,7 +36,9 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told how it goes: a phase with its name, each bit of it that is done with how much there is in all, and every verdict with the state after it."""
+    """Who is told how it goes: a phase with its name, each bit of it that is done with how much there is in all, and
+    every verdict with the state after it.
+    """
 
     phase: Callable[[str], None] = _nothing
     tick: Tick = _nothing

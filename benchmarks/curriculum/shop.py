@@ -78,8 +78,8 @@ class Shop(Protocol):
 
     def play(self, order: Order, folder: Path, recorded: bool, tick: Tick) -> Sequence[Played]:
         """The battles of the order that count, some of which may have been played before; `games.jsonl` in the folder
-        holds them, and if `recorded` the folder also holds what both sides decided. `tick` is told each as it ends, and at
-        once those that had ended.
+        holds them, and if `recorded` the folder also holds what both sides decided. `tick` is told each as it ends,
+        and at once those that had ended.
         """
 
     def learn(self, lesson: Lesson, folder: Path, tick: Tick) -> Learnt:

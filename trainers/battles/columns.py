@@ -62,9 +62,6 @@ class Columns:
         )  # fmt: skip
 
 
-_ARRAYS = ("turn", "words", "numbers", "mask", "slot", "executed", "legal", "reward")
-
-
 def pack(decisions: Sequence[Decision], ids: Callable[[str], int]) -> bytes:
     """Decisions as bytes.
 
@@ -116,4 +113,7 @@ def unpack(block: bytes, table: Sequence[str]) -> Columns:
     executed = [table[id] for id in found["executed"].tolist()]
     requested = tuple(own if said is None else said for said, own in zip(told["requested"], executed, strict=True))
     texts = tuple(told["texts"] or [""] * len(executed))
-    return Columns(*(found[name] for name in _ARRAYS), requested=requested, texts=texts)
+    return Columns(
+        found["turn"], found["words"], found["numbers"], found["mask"], found["slot"], found["executed"],
+        found["legal"], found["reward"], requested, texts,
+    )  # fmt: skip

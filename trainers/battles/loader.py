@@ -115,7 +115,8 @@ def draw(weights: Sequence[float], count: int, rng: np.random.Generator) -> np.n
     ends = np.cumsum(shares)
     points = (np.arange(count) + rng.random()) / count * ends[-1]
     points = np.minimum(points, np.nextafter(ends[-1], 0))  # the last may be rounded up
-    return np.searchsorted(ends, points, side="right")
+    found: np.ndarray = np.searchsorted(ends, points, side="right")
+    return found
 
 
 def _pad(found: Sequence[Columns], reader: Reader, chosen: Sequence[int], tables: dict[int, np.ndarray]) -> Batch:
