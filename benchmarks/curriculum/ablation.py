@@ -12,15 +12,18 @@ from typing import Any
 
 import yaml
 
+from palaver.benchmarks.arena.record import GAMES, read_games
 from palaver.benchmarks.arena.standings import Standings
 from palaver.benchmarks.curriculum import battles, records
+from palaver.benchmarks.curriculum.read import load as curriculum
 from palaver.benchmarks.curriculum.read import parse, put
 from palaver.benchmarks.curriculum.records import BATTLES, RATING, Place
 from palaver.benchmarks.curriculum.run import Watch, run, table
 from palaver.benchmarks.curriculum.shop import Shop
 from palaver.benchmarks.curriculum.spec import Curriculum
 from palaver.benchmarks.curriculum.state import State
-from palaver.core import ConfigError
+from palaver.clean import one_line
+from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.files import replace_text
 
 RESULTS = "ablation.json"
@@ -56,10 +59,31 @@ class Ablation:
     def save(self, folder: Path) -> Path:
         """Write `ablation.json`; its path."""
         values = {"key": self.key, "spread": self.spread, "variants": [asdict(each) for each in self.variants],
+                  "folders": [_place(self.key, each.value) for each in self.variants],
                   "arena": self.found.to_dict()}  # fmt: skip
         path = folder / RESULTS
         replace_text(path, json.dumps(values, indent=1) + "\n")
         return path
+
+
+def load(folder: Path) -> Ablation:
+    """What `ablate` has written into a folder.
+
+    Raises:
+        CheckpointError: there is none, or it is damaged.
+    """
+    path = folder / RESULTS
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        variants = tuple(
+            Variant(**{**each, "places": tuple(Place(**place) for place in each["places"])})
+            for each in values["variants"]
+        )
+        spec = curriculum(str(folder / values["folders"][0]))
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise CheckpointError(f"{str(path)!r} holds no ablation: {one_line(error)}") from error
+    players = [*spec.ratings.opponents, *(_label(values["key"], each.value) for each in variants)]
+    return Ablation(values["key"], variants, table(read_games(folder / RATING / GAMES), players, spec))
 
 
 def plan(values: Mapping[str, Any], vary: str) -> tuple[str, dict[str, Curriculum]]:

@@ -33,13 +33,22 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> Curriculum:
     Raises:
         ConfigError: no such recipe, bad YAML, a key or a value that does not fit, a stage that cannot be.
     """
+    return parse(changed(recipe, overrides))
+
+
+def changed(recipe: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """The values of a recipe with `key.sub=value` on top, not yet looked at.
+
+    Raises:
+        ConfigError: there is no such recipe, or a key that leads nowhere.
+    """
     values = plain(recipe)
     for item in overrides:
         key, equals, value = item.partition("=")
         if not (key and equals):
             raise ConfigError(f"an override is written key=value, got {item!r}")
         put(values, key, _yaml(value, item))
-    return parse(values)
+    return values
 
 
 def plain(recipe: str) -> dict[str, Any]:

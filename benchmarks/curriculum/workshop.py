@@ -105,7 +105,7 @@ class Workshop:
             PalaverError: the first one that does not fit, with the stage that names it.
         """
         spec = self.spec
-        rated = self.setting({name: name for name in spec.ratings.opponents} | {"": "random"}, spec.ratings.sets, 0)
+        rated = self.setting({name: name for name in (*spec.ratings.opponents, "random")}, spec.ratings.sets, 0)
         for teamset in dict.fromkeys([*spec.ratings.sets, *(name for stage in spec.stages for name in stage.teams)]):
             rated.environment(teamset).close()
         pupils = {stage.name for stage in spec.stages}
