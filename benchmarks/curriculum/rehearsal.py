@@ -61,9 +61,8 @@ def rehearse(spec: Curriculum, shop: Shop) -> Forecast:
     teams = next(iter(first.teams))
     with tempfile.TemporaryDirectory(prefix="palaver-rehearsal-") as place:
         folder = Path(place)
-        played = list(
-            shop.play(_matches(spec, {name: name for name in players}, teams), folder / "games", True, _quiet)
-        )
+        others = {name: name for name in players} or {spec.ratings.anchor + MIRROR: spec.ratings.anchor}
+        played = list(shop.play(_matches(spec, others, teams), folder / "games", True, _quiet))
         if not played:
             raise TaskError("no battle of the rehearsal could be played to its end")
         own = (Source(folder / "games", 1.0),)

@@ -173,5 +173,7 @@ class Curriculum(Section):
     project: str = Field("palaver", description="of Weights & Biases")
 
     def mix_of(self, stage: Stage) -> Mix:
-        """The mix of a stage, its own or the curriculum's."""
+        """The mix of a stage, its own or the curriculum's, of which the first stage has nothing old."""
+        if stage.mix is None and stage == self.stages[0]:
+            return self.mix.model_copy(update={"old": 0.0})
         return stage.mix or self.mix

@@ -89,7 +89,7 @@ def run(
         with _bar(folder, "curriculum") as watch:
             state = runner.run(spec, folder, shop, watch)
     except KeyboardInterrupt as stop:
-        fail(f"interrupted; go on with: palaver curriculum run {folder} --out {folder}")
+        fail(f"interrupted; go on with: palaver curriculum run {folder}")
         raise typer.Exit(130) from stop
     _report(folder)
     if state.stopped:

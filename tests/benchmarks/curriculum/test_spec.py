@@ -26,6 +26,11 @@ def test_the_mix_is_new_old_human():
     assert Mix(synthetic=0.25, old=0.2, human=("x",)).parts() == pytest.approx((0.2, 0.05, 0.75))
 
 
+def test_a_first_stage_has_nothing_old():
+    found = parse(values(mix={"old": 0.5}))
+    assert [found.mix_of(stage).old for stage in found.stages] == [0, 0.25, 0.5]
+
+
 WRONG = [
     ("sede", 1, "unknown key 'sede'. Did you mean 'seed'?"),
     ("ratings.oponents", [], "unknown key 'ratings.oponents'. Did you mean 'opponents'?"),
