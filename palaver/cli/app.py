@@ -12,6 +12,7 @@ import palaver
 from palaver.cli import (
     arena,
     bench,
+    clone,
     compare,
     curriculum,
     demo,
@@ -80,7 +81,10 @@ def root(
     """The options of `palaver` itself."""
 
 
-for module in (demo, envs, play, train, evaluate, arena, report, compare, doctor, bench, showdown, ladder, curriculum):
+MODULES = (
+    demo, envs, play, train, evaluate, arena, clone, curriculum, report, compare, doctor, bench, showdown, ladder,
+)  # fmt: skip
+for module in MODULES:
     module.register(app)
 
 

@@ -15,7 +15,6 @@ from palaver.cli import folders
 from palaver.cli.output import console, errors, fail, note, say, table
 from palaver.cli.report import need_plots
 
-
 if TYPE_CHECKING:
     from palaver.benchmarks.curriculum.rehearsal import Forecast
     from palaver.benchmarks.curriculum.run import Watch

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from palaver.core import ConfigError, nearest
 from palaver.trainers.config import LogConfig
 from palaver.trainers.section import Section
 
@@ -58,3 +60,22 @@ class Cloning(Section):
         if self.model and self.hide:
             raise ValueError("hide: only a battle net's words can be hidden")
         return self
+
+
+def parse(values: Mapping[str, Any]) -> Cloning:
+    """The config of plain data.
+
+    Raises:
+        ConfigError: with the key, and the nearest known one where it is unknown.
+    """
+    try:
+        return Cloning.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise ConfigError(
+                f"cloning has no setting {key!r:.40}.{nearest(key[:40], Cloning.model_fields)}"
+            ) from error
+        told = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{key}: {told}, got {first['input']!r:.60}" if key else told) from error

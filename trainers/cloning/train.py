@@ -120,10 +120,15 @@ class _Run:
                 now = time.perf_counter()
                 self.state.seconds, began = self.state.seconds + now - began, now
                 self._record(said)
-                if self.state.step % self.config.checkpoint_every == 0 and self.state.step < self.steps:
+                if self._due() and self.state.place < self.counts[self.state.epoch]:
                     self._save()
             self._end_epoch()
+            if self._due():  # not before the epoch's line is written, or resuming would write it twice
+                self._save()
         self._save()
+
+    def _due(self) -> bool:
+        return self.state.step % self.config.checkpoint_every == 0 and self.state.step < self.steps
 
     def _rest_of_epoch(self) -> Iterator[Any]:
         left = self.steps - self.state.step
