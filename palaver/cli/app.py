@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 import palaver
 from palaver.cli import (
     arena,
+    battles,
     bench,
     clone,
     compare,
@@ -82,7 +83,8 @@ def root(
 
 
 MODULES = (
-    demo, envs, play, train, evaluate, arena, clone, curriculum, report, compare, doctor, bench, showdown, ladder,
+    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
+    ladder,
 )  # fmt: skip
 for module in MODULES:
     module.register(app)

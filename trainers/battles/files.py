@@ -40,8 +40,7 @@ class Writer:
             self._index.write(FIRST.encode())
             self._index.flush()
         self._end = mine.end
-        self._table = {word: id for id, word in enumerate(mine.table)}
-        self._fresh: list[str] = []
+        self._table = _Table(mine.table)
         self._known = index.battles(folder)
 
     def __enter__(self) -> Writer:
@@ -71,18 +70,18 @@ class Writer:
             raise ValueError("a trajectory has at least one decision")
         if sides[0].battle in self._known:
             return False
-        blocks = [pack(each.decisions, self._id) for each in sides]
+        blocks = [pack(each.decisions, self._table.__getitem__) for each in sides]
         entries, at = [], self._end
         for each, block in zip(sides, blocks, strict=True):
             entries.append(_entry(each, self.shard, at, len(block)))
             at += len(block)
         try:
             self._append(self._blocks, blocks)
-            self._append(self._index, [index.line(entries, self._fresh).encode()])
+            self._append(self._index, [index.line(entries, self._table.fresh).encode()])
         except OSError as error:
             raise ConfigError(f"cannot write battles into {str(self.folder)!r}: {error.strerror}") from error
         self._end = at
-        self._fresh = []
+        self._table.fresh = []
         self._known.add(sides[0].battle)
         return True
 
@@ -91,17 +90,23 @@ class Writer:
         self._blocks.close()
         self._index.close()
 
-    def _id(self, word: str) -> int:
-        found = self._table.get(word)
-        if found is None:
-            found = self._table[word] = len(self._table)
-            self._fresh.append(word)
-        return found
-
     @staticmethod
     def _append(file: BinaryIO, parts: Sequence[bytes]) -> None:
         file.write(b"".join(parts))
         file.flush()
+
+
+class _Table(dict[str, int]):
+    """Word -> id; a word that it does not know gets the next, and is one of the fresh ones."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__((word, id) for id, word in enumerate(words))
+        self.fresh: list[str] = []
+
+    def __missing__(self, word: str) -> int:
+        self[word] = len(self)
+        self.fresh.append(word)
+        return self[word]
 
 
 def _take(folder: Path) -> tuple[int, BinaryIO]:

@@ -55,6 +55,7 @@ class Observer:
     def __init__(self, env: PokemonEnv, texts: bool = False) -> None:
         self._env, self._texts = env, texts
         self._made: dict[str, list[_Seen]] = {side: [] for side in SIDES}
+        self._memory = {side: vector.Memory(env.dex, env.format) for side in SIDES}
         self._open: list[str] = []
 
     def before(self, observations: Mapping[str, str]) -> None:
@@ -63,23 +64,23 @@ class Observer:
         Args:
             observations: the last that the environment returned, by side.
         """
-        env = self._env
-        self._open = []
-        for side in env.agents:
-            view = env.view(side)
-            if view["legal"] and env.battle is not None:
-                turn = env.battle.turn
-                self._open.append(side)
-                self._made[side].append(
-                    _Seen(
-                        turn,
-                        tuple(vector.words(env.dex, env.format, view)),
-                        np.array(vector.numbers(env.dex, turn, view), np.float32),
-                        vector.slots(view),
-                        tuple(label for label, _ in view["legal"]),
-                        observations[side] if self._texts else "",
-                    )
-                )
+        self._open = [] if self._env.battle is None or self._env.battle.lost else list(self._env.agents)
+        self._open = [side for side in self._open if self._look(side, observations[side])]
+
+    def _look(self, side: str, text: str) -> bool:
+        battle = self._env.battle
+        assert battle is not None
+        view = self._env.view(side)
+        if not view["legal"]:
+            return False
+        words, numbers = self._memory[side].look(battle.turn, view)
+        legal = tuple(label for label, _ in view["legal"])
+        seen = _Seen(
+            battle.turn, tuple(words), np.array(numbers, np.float32), vector.slots(view), legal,
+            text if self._texts else "",
+        )  # fmt: skip
+        self._made[side].append(seen)
+        return True
 
     def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
         """Take over what the step says of the actions, and what it paid.
