@@ -26,14 +26,16 @@ def worlds(battle: Battle, side: Side, seeds: Iterable[int]) -> list[Battle]:
     return battle.pool.derive([(battle, "imagine", (side, dice("world", seed))) for seed in seeds])
 
 
-def branches(wanted: Sequence[tuple[Battle, str | None, str | None, int]]) -> list[Battle]:
-    """Copies in which both sides have chosen: `(battle, words of p1, words of p2, seed of the dice)` for each.
+def foresee(
+    world: Battle, side: Side, turns: int, tried: Sequence[tuple[str | None, str | None, int]]
+) -> list[float]:
+    """How a side stands `turns` turns after each of `(words of p1, words of p2, seed of the dice)`, in Pokémon.
+
+    After the first both sides use what promises most at once, see `showdown/rollout.js`. `world` is not changed.
 
     Raises:
         BattleLostError: the battle is lost.
     """
-    if not wanted:
-        return []
-    return wanted[0][0].pool.derive(
-        [(battle, "branch", (dice("branch", seed), one, two)) for battle, one, two, seed in wanted]
-    )
+    tries = [(dice("foresee", seed), one, two) for one, two, seed in tried]
+    found: list[float] = world.pool.ask_battle(world, "foresee", side, turns, *tries)
+    return found

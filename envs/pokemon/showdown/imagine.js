@@ -5,7 +5,8 @@
 // again, for the own Pokémon too. A choice that the opponent has already made is forgotten, the dice are others.
 'use strict';
 
-const {Tracker, toID} = require('./track.js');
+const {playOn, stands} = require('./rollout.js');
+const {Tracker} = require('./track.js');
 
 // Effects of the opponent's active Pokémon that the protocol announces, or that follow from what it announces.
 const SEEN = new Set([
@@ -237,6 +238,17 @@ module.exports = ({sim, Game, battles, game}) => {
       const made = follow(real, world(real, side, seed));
       battles.set(copy, made);
       return made.answer();
+    },
+    // How a side stands some turns after each of these pairs of choices; the dice of each have a seed of their own.
+    foresee(id, sideid, turns, ...tries) {
+      const base = game(id).battle;
+      return tries.map(([seed, ...choices]) => {
+        const battle = twin(base);
+        battle.prng.setSeed(seed);
+        choices.forEach((choice, n) => { if (choice) battle.choose(`p${n + 1}`, choice); });
+        playOn(battle, Math.max(0, base.turn + turns - battle.turn));
+        return stands(battle, battle.sides[sideid === 'p1' ? 0 : 1]);
+      });
     },
     // Both sides' choices in a copy with dice of its own.
     branch(id, copy, seed, ...choices) {
