@@ -16,7 +16,7 @@ from palaver.envs.base import TextEnv
 from palaver.envs.pokemon.determinise import foresee, worlds
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.facts import active, opponent
-from palaver.envs.pokemon.heuristics.expert import comes_in, duel, gym_leader_1, veteran_1
+from palaver.envs.pokemon.heuristics.expert import comes_in, duel, gym_leader_1, veteran_1, veteran_worth
 from palaver.envs.pokemon.showdown import Battle, Seen, Side, View
 from palaver.envs.pokemon.showdown.dex import Dex
 
@@ -25,8 +25,10 @@ ALIVE = 0.5  # worth of a Pokémon that has not fainted, beside its part of hit 
 STATUS = 0.15  # what a condition takes from that
 POSITION = 0.3  # weight of the duel on the field
 REPLIES = (veteran_1, gym_leader_1)
-# of search@1: worlds, turns that it looks ahead, actions that it keeps
-ROUNDS = ((1, 3, 4), (2, 3, 2), (2, 3, 1))
+WORLDS = 4  # that search@1 draws for a decision
+CANDIDATES = 4  # actions that it tries, by what veteran@1 thinks of them
+TURNS = 4  # that it looks ahead
+PRIOR = 0.5  # weight of what veteran@1 thinks, beside the mean prospect
 
 
 def oracle_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str, Any]], str]:
@@ -127,20 +129,21 @@ def search_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str,
 
 def searched(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> str:
     """The action with the best mean prospect in worlds that the side holds for possible."""
-    left = [label for label, _ in battle.views[side]["legal"]]
-    worth = dict.fromkeys(left, 0.0)
-    for count, turns, kept in ROUNDS:
-        for world in worlds(battle, side, [draw.randrange(2**53) for _ in range(count)]):
-            words, seed = dict(world.views[side]["legal"]), draw.randrange(2**53)
-            replies = _replies(world, dex, side, draw)
-            tried = [(action, reply, weight) for action in left for reply, weight in replies]
-            pairs = [(words[action], reply) if side == "p1" else (reply, words[action]) for action, reply, _ in tried]
-            prospects = foresee(world, side, turns, [(one, two, seed) for one, two in pairs])
-            for (action, _, weight), prospect in zip(tried, prospects, strict=True):
-                worth[action] += weight * prospect
-            world.close()
-        left = sorted(left, key=lambda action: -worth[action])[:kept]
-    return left[0]
+    view = battle.views[side]
+    prior = veteran_worth(view, dex)
+    labels = [label for label, _ in view["legal"] if label in prior or not prior]
+    left = sorted(labels, key=lambda label: -prior.get(label, 0.0))[: CANDIDATES if prior else None]
+    worth = {label: PRIOR * prior.get(label, 0.0) for label in left}
+    for world in worlds(battle, side, [draw.randrange(2**53) for _ in range(WORLDS)]):
+        words, seed = dict(world.views[side]["legal"]), draw.randrange(2**53)
+        replies = _replies(world, dex, side, draw)
+        tried = [(action, reply, weight) for action in left for reply, weight in replies]
+        pairs = [(words[action], reply) if side == "p1" else (reply, words[action]) for action, reply, _ in tried]
+        prospects = foresee(world, side, TURNS, [(one, two, seed) for one, two in pairs])
+        for (action, _, weight), prospect in zip(tried, prospects, strict=True):
+            worth[action] += weight * prospect / WORLDS
+        world.close()
+    return max(left, key=worth.__getitem__)
 
 
 def _replies(world: Battle, dex: Dex, side: Side, draw: random.Random) -> list[tuple[str | None, float]]:

@@ -191,6 +191,7 @@ module.exports = ({sim, Game, battles, game}) => {
     const asked = mine.activeRequest;
     const base = twin(real.battle);
     base.prng.setSeed(seed);
+    base.effectOrder = 1e6; // of what is built now: behind all that there was
     const [me, foe] = side === 'p1' ? base.sides : [...base.sides].reverse();
     const state = base.requestState;
     const {made, instead} = team(base, foe, tracker, me.active[0]);
@@ -202,7 +203,25 @@ module.exports = ({sim, Game, battles, game}) => {
     return finish(battle, own, other, tracker, asked, state);
   }
 
+  // How many effects there were tells of hidden ones: they are numbered anew, in the same order.
+  function renumber(battle) {
+    const states = [battle.field.weatherState, battle.field.terrainState, ...Object.values(battle.field.pseudoWeather)];
+    for (const side of battle.sides) {
+      states.push(...Object.values(side.sideConditions), ...side.slotConditions.flatMap(each => Object.values(each)));
+      for (const {statusState, abilityState, itemState, speciesState, volatiles} of side.pokemon) {
+        states.push(statusState, abilityState, itemState, speciesState, ...Object.values(volatiles));
+      }
+    }
+    states.sort((a, b) => a.effectOrder - b.effectOrder).forEach((each, n) => { each.effectOrder = n; });
+    battle.effectOrder = states.length;
+  }
+
   function finish(battle, own, other, tracker, asked, state) {
+    renumber(battle);
+    for (const pokemon of own.pokemon) pokemon.lastDamage = 0; // in points of the opponent's, as the two below
+    for (const {lastMove, lastMoveUsed} of [battle, ...own.pokemon, ...other.pokemon]) {
+      for (const move of [lastMove, lastMoveUsed]) if (move && typeof move === 'object' && move.totalDamage) move.totalDamage = 0;
+    }
     other.pokemonLeft = other.pokemon.filter(pokemon => !pokemon.fainted).length;
     for (const side of [own, other]) side.lastSelectedMove = side.lastEnemySelectedMove = side.lastMove ? side.lastMove.id : 'nomove';
     battle.lastDamage = 0;

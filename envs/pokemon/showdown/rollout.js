@@ -11,9 +11,9 @@ const CONDITIONS = {slp: 0.9, frz: 0.9, par: 0.45, tox: 0.45, brn: 0.35, psn: 0.
 const HALVES = new Set(['superfang', 'naturesmadness', 'ruination']);
 const BACK = new Set(['counter', 'mirrorcoat', 'metalburst', 'bide', 'endeavor']);
 const ALIVE = 0.5; // of a Pokémon that has not fainted, beside its part of hit points
-const SICK = {slp: 0.3, frz: 0.4, par: 0.2, tox: 0.2, brn: 0.15, psn: 0.1};
+const SICK = {slp: 0.6, frz: 0.9, par: 0.35, tox: 0.25, brn: 0.25, psn: 0.15}; // what a condition takes from that
 const VICTORY = 10;
-const DUEL = 0.4;
+const DUEL = 0.8; // of the race on the field
 const CHOICES = 12; // for each turn, before a rollout is given up
 
 const left = pokemon => pokemon.hp / pokemon.maxhp;
