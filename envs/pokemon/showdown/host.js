@@ -159,6 +159,7 @@ const OPERATIONS = {
   hear(room, heard, request) { return remotes.get(room).hear(heard, request); },
   forget(room) { return remotes.delete(room); },
   ...teams.operations,
+  ...require('./imagine.js')({sim, Game, battles, game}),
 };
 
 const ONGOING = new Set(['choose', 'fork', 'save', 'finish', 'log', 'request', 'reseed']);
