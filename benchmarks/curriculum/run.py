@@ -18,6 +18,7 @@ from palaver.benchmarks.arena.record import Played
 from palaver.benchmarks.arena.standings import Standings, standings
 from palaver.benchmarks.curriculum import battles, gates, records
 from palaver.benchmarks.curriculum import state as states
+from palaver.benchmarks.curriculum.battles import Order
 from palaver.benchmarks.curriculum.curve import Curve
 from palaver.benchmarks.curriculum.read import FILE, dump, load
 from palaver.benchmarks.curriculum.records import BATTLES, NET, RATING, Check, Verdict, here, label
@@ -27,6 +28,7 @@ from palaver.benchmarks.curriculum.state import State
 from palaver.core import ConfigError, TaskError
 from palaver.trainers.files import replace_text
 
+PLAYED = "played.txt"  # battles of an attempt, once all have been tried
 FREE = ("jobs", "parallel", "wandb", "project")  # keys that change no result
 
 
@@ -143,26 +145,37 @@ def _attempt(work: Run, stage: Stage, attempt: int, curve: Curve) -> Verdict:
     order = states.order(state, stage, attempt, work.named)
     began = time.perf_counter()
     work.watch.phase(f"{label(stage.name, attempt)}: battles")
-    played = work.shop.play(order, state.store / order.key, True, work.watch.tick)
+    played = _played(work, order, place, stage.name)
     playing = time.perf_counter() - began
-    if not played:
-        raise TaskError(
-            f"no battle of the stage {stage.name!r} could be played to its end, so there is nothing to learn"
-        )
     shown = battles.shown(stage, players)
     own = Source(state.store / order.key, 1.0, frozenset(shown) or None, stage.learn == "winners")
     work.watch.phase(f"{label(stage.name, attempt)}: learning")
     parent = state.parent(stage)
-    learnt = work.shop.learn(state.lesson(stage, attempt, own, len(played)), place / NET, work.watch.tick)
+    learnt = work.shop.learn(state.lesson(stage, attempt, own, played), place / NET, work.watch.tick)
     curve.write(state.verdicts, (stage.name, attempt))
     verdict = Verdict(
         stage.name, attempt, label(stage.name, attempt), str(learnt.net.relative_to(state.folder)), learnt.digest,
         parent.pupil if parent else "", battles.teachers(stage, players), order.key, shown, stage.learn == "winners",
-        len(played), learnt.steps, learnt.decisions,
+        played, learnt.steps, learnt.decisions,
     )  # fmt: skip
     verdict = _rate(work, stage, verdict, learnt, playing)
     verdict.save(place)
     return verdict
+
+
+def _played(work: Run, order: Order, place: Path, stage: str) -> int:
+    """Battles of an attempt that count. Once all have been tried their number stands: one that has failed then is not
+    played later, for what has begun to be learnt must not change.
+    """
+    told = place / PLAYED
+    if not told.is_file():
+        played = work.shop.play(order, work.state.store / order.key, True, work.watch.tick)
+        if not played:
+            raise TaskError(
+                f"no battle of the stage {stage!r} could be played to its end, so there is nothing to learn"
+            )
+        replace_text(told, f"{len(played)}\n")
+    return int(told.read_text(encoding="utf-8"))
 
 
 def _rate(work: Run, stage: Stage, verdict: Verdict, learnt: Learnt, playing: float) -> Verdict:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from palaver.agents.battle_net import files
 from palaver.benchmarks.arena import players, pool
-from palaver.benchmarks.arena.plan import Setting
+from palaver.benchmarks.arena.plan import Game, Setting
 from palaver.benchmarks.arena.record import GAMES, Played, read_games
 from palaver.benchmarks.arena.recording import Recording
 from palaver.benchmarks.curriculum.battles import Order
@@ -23,6 +24,7 @@ from palaver.trainers.cloning.config import Cloning
 from palaver.trainers.files import METRICS
 from palaver.trainers.sinks import read_metrics
 
+TRIES = 3  # a game that fails, as when the simulator hangs, is played so often
 RECORD = "record"  # folder of the decisions, within that of the games
 
 
@@ -44,22 +46,24 @@ class Workshop:
             raise ConfigError(f"cannot write {str(folder)!r}: {error.strerror}") from error
         setting = self.setting(order.players, [game.teamset for game in order.games], order.seed)
         recording = Recording(folder / RECORD) if recorded else None
-        done = read_games(folder / GAMES)
-        if recording:
-            done = recording.held(setting, [played for played in done if played.game.first in order.players])
-        known = {played.game for played in done}
-        waiting = [game for game in order.games if game not in known]
-        for _ in range(len(order.games) - len(waiting)):
-            tick("", len(order.games))
-        if waiting:
-            needed = dict.fromkeys(label for game in waiting for label in (game.first, game.second))
-            here = replace(setting, players={label: order.players[label] for label in needed})
-            jobs = self.spec.jobs or usable_cores()
-            pool.run(
-                here, waiting, folder, jobs, lambda played: tick(_told(played), len(order.games)), recording=recording
-            )
+        for n in range(TRIES):
+            waiting = self._missing(setting, order, folder, recording)
+            for _ in range(0 if n else len(order.games) - len(waiting)):
+                tick("", len(order.games))
+            if waiting:
+                needed = dict.fromkeys(label for game in waiting for label in (game.first, game.second))
+                here = replace(setting, players={label: order.players[label] for label in needed})
+                jobs = self.spec.jobs or usable_cores()
+                pool.run(here, waiting, folder, jobs, partial(_heard, tick, len(order.games)), recording=recording)
         wanted = set(order.games)
         return [played for played in read_games(folder / GAMES) if played.game in wanted]
+
+    def _missing(self, setting: Setting, order: Order, folder: Path, recording: Recording | None) -> list[Game]:
+        """The games that have not ended, or have and are not recorded as they should be."""
+        wanted = set(order.games)
+        done = [played for played in read_games(folder / GAMES) if played.game in wanted]
+        known = {played.game for played in (recording.held(setting, done) if recording else done)}
+        return [game for game in order.games if game not in known]
 
     def setting(self, named: Mapping[str, str], teamsets: Sequence[str], seed: int) -> Setting:
         """An arena of the curriculum's format."""
@@ -160,7 +164,8 @@ def read(source: Source) -> Reader:
     return found
 
 
-def _told(played: Played) -> str:
+def _heard(tick: Tick, total: int, played: Played) -> None:
     game = played.game
     ends = {1.0: "beat", 0.5: "tied with", 0.0: "lost to"}[played.score]
-    return f"{game.first} {ends} {game.second}"
+    if not played.failed:
+        tick(f"{game.first} {ends} {game.second}", total)

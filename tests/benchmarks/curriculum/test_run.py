@@ -157,6 +157,22 @@ def test_killed_anywhere_it_ends_the_same(tmp_path, after):
         assert read_games(folder / BATTLES / name / GAMES) == read_games(reference.store / name / GAMES)
 
 
+def test_what_is_learnt_from_stands_when_learning_begins(tmp_path):
+    """A battle that has failed is not played later, or a training that was killed would go on with other battles."""
+    process = multiprocessing.get_context("fork").Process(target=_fails, args=(str(tmp_path / "run"),))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -9
+    state, shop = whole(tmp_path / "run")
+    assert state.verdicts[0].played == 6
+    assert shop.lessons[0].own[0].weight == 1
+    assert len(read_games(state.store / state.verdicts[0].battles / GAMES)) == 6
+
+
+def _fails(folder):
+    whole(Path(folder), lost=(1,), die_after=7)
+
+
 def test_a_cut_metrics_file_is_written_anew(tmp_path):
     whole(tmp_path / "run")
     path = tmp_path / "run" / METRICS
