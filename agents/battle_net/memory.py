@@ -58,15 +58,22 @@ class Block(nn.Module):
             nn.Linear(size.width, 4 * size.width), nn.GELU(approximate="tanh"), nn.Linear(4 * size.width, size.width)
         )
 
+    @torch.no_grad()
+    def quieten(self, layers: int) -> None:
+        """Begin small, that L blocks together add about as much as came in (GPT-2's 1 / sqrt(2 L))."""
+        for last in (self.found, self.think[-1]):
+            assert isinstance(last, nn.Linear)
+            last.weight.div_((2 * layers) ** 0.5)
+
     def parts(self, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, S, H, D), keys and values (B, S, E) of turns x (B, S, E)."""
         query, key, value = self.look(self.before_look(x)).chunk(3, -1)
-        query, key = (rotate(part.unflatten(-1, (self.heads, -1)), turns) for part in (query, key))
+        query, key = (rotate(part.view(*part.shape[:-1], self.heads, -1), turns) for part in (query, key))
         return query, key.flatten(-2), value
 
     def rest(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor, seen: Tensor) -> Tensor:
         """The block's output (B, S, E), given keys and values (B, T, E) and who sees whom, (B or 1, 1, S, T)."""
-        key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (key, value))
+        key, value = (part.view(*part.shape[:-1], self.heads, -1).transpose(1, 2) for part in (key, value))
         looked = F.scaled_dot_product_attention(query.transpose(1, 2), key, value, attn_mask=seen)
         x = x + self.found(looked.transpose(1, 2).flatten(-2))
         added: Tensor = self.think(self.before_think(x))

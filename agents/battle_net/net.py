@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from palaver.agents.battle_net.memory import Memory, Recall
+from palaver.agents.battle_net.memory import Block, Memory, Recall
 from palaver.agents.battle_net.shape import ABOUT, HEADING, MONS, MOVES, TEAM, WORDS, Layout, Size
 
 _PLACES = (0, *[1] * (TEAM - 1), 2, *[3] * (TEAM - 1))  # own active, own others, their active, their others
@@ -54,13 +54,13 @@ class BattleNet(nn.Module):
         self.register_buffer("_places", torch.tensor(_PLACES), persistent=False)
         e, m, d = size.word, size.mon, size.width
         self.words = nn.Embedding(words, e)
-        nn.init.normal_(self.words.weight, std=0.3)
         self.move = nn.Linear(e + 1, m)
         self.about = nn.Linear(ABOUT * e + len(layout.mons[0]), m)
         self.moves = nn.Linear(m, m, bias=False)
         self.places = nn.Embedding(4, m)
         self.mon = nn.Linear(m, m)
-        turn = 4 * m + len(layout.shared) + len(layout.attacks) * len(layout.attacks[0]) + HEADING * e
+        own = len(layout.mons[0])
+        turn = 4 * m + len(layout.shared) + len(layout.attacks) * len(layout.attacks[0]) + HEADING * e + 4 * own
         self.turn = nn.Sequential(nn.Linear(turn, 2 * d), nn.GELU(approximate="tanh"), nn.Linear(2 * d, d))
         self.memory = Memory(size)
         self.ask = nn.Linear(d, 2 * m)
@@ -70,6 +70,7 @@ class BattleNet(nn.Module):
         self.kinds = nn.Embedding(3, 2 * m)  # a move, one with a gimmick, a Pokémon
         self.score = nn.Linear(2 * m, 1)
         self.value = nn.Sequential(nn.Linear(d, d), nn.GELU(approximate="tanh"), nn.Linear(d, values))
+        self._begin()
 
     def forward(self, words: Tensor, numbers: Tensor, places: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Scores (B, S, 14) of all slots, legal or not, and values (B, S, Q) of whole battles from their first turn.
@@ -93,13 +94,34 @@ class BattleNet(nn.Module):
         turn, keys = self._turn(words, numbers, order(words))
         return self._answer(self.memory.follow(turn, recalls), keys)
 
+    @torch.no_grad()
+    def _begin(self) -> None:
+        """Weights that keep the spread of what passes (He et al., Delving Deep into Rectifiers, 2015).
+
+        torch's own draw shrinks it in every layer, until all turns look alike to the value and it stays at its mean.
+        """
+        for part in self.modules():
+            if isinstance(part, nn.Linear):
+                part.weight.normal_(std=(2 / part.in_features) ** 0.5)
+                if part.bias is not None:
+                    part.bias.zero_()
+            if isinstance(part, nn.Embedding):
+                part.weight.normal_(std=0.1)
+        self.words.weight.normal_(std=0.5)
+        for last in (self.score, self.value[-1]):
+            assert isinstance(last, nn.Linear)
+            last.weight.mul_(0.3)
+        for block in self.memory.blocks:
+            assert isinstance(block, Block)
+            block.quieten(self.size.layers)
+
     def _turn(self, words: Tensor, numbers: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
         """Turns (..., E) and the keys (..., 14, 2M) of their slots."""
         lead = words.shape[:-1]
         known = F.embedding(words, self.words.weight)
         head = known[..., :HEADING, :].flatten(-2)
-        cards = known[..., HEADING:WORDS, :].unflatten(-2, (MONS, ABOUT + MOVES))
-        about = numbers[..., self._buffer("mons")].unflatten(-1, (MONS, -1))
+        cards = known[..., HEADING:WORDS, :].reshape(*lead, MONS, ABOUT + MOVES, -1)
+        about = numbers[..., self._buffer("mons")].view(*lead, MONS, -1)
         left = numbers[..., self._buffer("left")].view(*lead, MONS, MOVES, 1)
         moves = _bend(self.move(torch.cat((cards[..., ABOUT:, :], left), -1)))  # (..., 12, 4, M)
         told = self.about(torch.cat((cards[..., :ABOUT, :].flatten(-2), about), -1)) + self.moves(moves.sum(-2))
@@ -108,9 +130,10 @@ class BattleNet(nn.Module):
         attacks = numbers[..., self._buffer("attacks")]
         own, their = mons[..., :TEAM, :], mons[..., TEAM:, :]
         parts = (own[..., 0, :], own[..., 1:, :].mean(-2), their[..., 0, :], their[..., 1:, :].mean(-2))
-        turn = self.turn(torch.cat((*parts, numbers[..., self._buffer("shared")], attacks, head), -1))
+        sums = [about[..., a:b, :].sum(-2) for a, b in ((0, 1), (1, TEAM), (TEAM, TEAM + 1), (TEAM + 1, MONS))]
+        turn = self.turn(torch.cat((*parts, numbers[..., self._buffer("shared")], attacks, head, *sums), -1))
         team = own.gather(-2, places[..., None].expand(*places.shape, own.shape[-1]))
-        held = torch.cat((moves[..., 0, :, :], attacks.unflatten(-1, (MOVES, -1))), -1)
+        held = torch.cat((moves[..., 0, :, :], attacks.view(*lead, MOVES, -1)), -1)
         by_move, by_mon, kinds = self.by_move(held), self.by_mon(team), self.kinds.weight
         keys = torch.cat((by_move + kinds[0], by_move + kinds[1], by_mon + kinds[2]), -2)
         return turn, keys + self.against(their[..., :1, :])

@@ -110,6 +110,7 @@ class _Side:
     game: Game
     env: PokemonEnv
     agent: str
+    seen: vector.Memory
 
 
 class Nets:
@@ -131,20 +132,20 @@ class Nets:
         """
         if not isinstance(env, PokemonEnv):
             raise PolicyError(f"{self.name} plays pokemon-v0 only")
-        return _Side(self.player.begin(seed), env, agent)
+        return _Side(self.player.begin(seed), env, agent, vector.Memory(env.dex, env.format))
 
     def decide(self, asked: Sequence[Asked]) -> list[str]:
         """The labels of the slots that the net chose, one pass for all."""
         from palaver.agents.battle_net.player import Turn
 
         turns, labels = [], []
-        for side in (each.game for each in asked):
-            env: PokemonEnv = side.env
+        for each in asked:
+            side: _Side = each.game
+            env = side.env
             view: View = env.view(side.agent)
             assert env.battle is not None
             labels.append(vector.slots(view))
-            words = vector.words(env.dex, env.format, view)
-            numbers = vector.numbers(env.dex, env.battle.turn, view)
+            words, numbers = side.seen.look(env.battle.turn, view)
             turns.append(Turn(side.game, words, numbers, [bool(label) for label in labels[-1]]))
         chosen = self.player.decide(turns)
         return [own[slot] for own, slot in zip(labels, chosen, strict=True)]

@@ -188,7 +188,7 @@ def _decide(setting: Setting, live: Sequence[_Live]) -> list[dict[str, str]]:
                 texts[agent] = seat.choose(each.observations[agent], each.infos[agent])
                 seat.seconds += time.perf_counter() - began
             else:
-                host = seat.player.crowd or getattr(seat.policy, "host", seat.policy)
+                host: object = seat.player.crowd or getattr(seat.policy, "host", seat.policy)
                 hosts[id(host)].append(asked)
     at = {id(each): texts for each, texts in zip(live, said, strict=True)}
     for waiting in hosts.values():

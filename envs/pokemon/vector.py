@@ -124,7 +124,8 @@ class Memory:
         dex = self._dex
         words = [self._format, view["request"], view["weather"][0] if view["weather"] else "none"]
         numbers = _field(turn, view)
-        for seat, known in zip((view["me"], view["foe"]), self._known, strict=True):
+        seats: tuple[Mine | Theirs, Mine | Theirs] = (view["me"], view["foe"])
+        for seat, before in zip(seats, self._known, strict=True):
             numbers += _seat(seat)
             on_field = seat["team"][seat["active"]] if seat["active"] >= 0 else None
             for mon in _ordered(seat):
@@ -132,9 +133,9 @@ class Memory:
                     words += _PAD
                     numbers += _BLANK
                     continue
-                found = known.get(mon["name"])
+                found = before.get(mon["name"])
                 if found is None or found[0] != mon:
-                    found = known[mon["name"]] = (mon, _described(dex, mon), _measured(dex, mon))
+                    found = before[mon["name"]] = (mon, _described(dex, mon), _measured(dex, mon))
                 words += _described(dex, mon, seat) if mon is on_field and seat["volatiles"] else found[1]
                 numbers += found[2]
         return words, numbers + _attacks(dex, view, self._attack)

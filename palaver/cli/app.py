@@ -82,11 +82,11 @@ def root(
     """The options of `palaver` itself."""
 
 
-MODULES = (
+COMMANDS = (
     demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
     ladder,
 )  # fmt: skip
-for module in MODULES:
+for module in COMMANDS:
     module.register(app)
 
 

@@ -45,10 +45,9 @@ def texts(folder: Path, cache: Path | None = None) -> datasets.Dataset:
         CheckpointError: no battles, or damaged ones.
         ConfigError: none of them has texts.
     """
-    made = _made(_decisions, _text_columns(), Path(folder), cache)
-    if not len(made):
+    if next(_decisions(str(folder), ""), None) is None:
         raise ConfigError(f"no battle in {str(folder)!r} has texts; record them with --record-text")
-    return made
+    return _made(_decisions, _text_columns(), Path(folder), cache)
 
 
 def _made(rows: Any, columns: dict[str, Any], folder: Path, cache: Path | None) -> datasets.Dataset:
@@ -66,10 +65,11 @@ def _trajectories(folder: str, _entries: str) -> Iterator[dict[str, Any]]:
     """Rows; `_entries` is there for the cache of `datasets` alone: other battles, other tables."""
     for each in Reader(Path(folder)):
         steps = [asdict(decision) for decision in each.decisions]
-        names = ("turn", "words", "slot", "requested", "executed", "legal", "reward")
+        names = ("turn", "words", "slot", "executed", "legal", "reward")
         yield {
             **{name: getattr(each, name) for name in _ABOUT},
             **{name: [step[name] for step in steps] for name in names},
+            "requested": [_sound(decision.requested) for decision in each.decisions],
             "numbers": [step["numbers"].tolist() for step in steps],
             "mask": [step["mask"].tolist() for step in steps],
         }
@@ -80,8 +80,14 @@ def _decisions(folder: str, _entries: str) -> Iterator[dict[str, Any]]:
         about = {name: getattr(each, name) for name in _ABOUT}
         for decision in each.decisions:
             if decision.text:
-                own = ("turn", "text", "legal", "executed", "slot", "requested", "reward")
-                yield {**about, **{name: getattr(decision, name) for name in own}}
+                own = {name: getattr(decision, name) for name in ("turn", "legal", "executed", "slot", "reward")}
+                said = {"text": _sound(decision.text), "requested": _sound(decision.requested)}
+                yield {**about, **own, **said}
+
+
+def _sound(text: str) -> str:
+    """Half a surrogate pair, which a model may say, is no text to Arrow."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _columns() -> dict[str, Any]:

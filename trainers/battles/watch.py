@@ -55,7 +55,7 @@ class Observer:
     def __init__(self, env: PokemonEnv, texts: bool = False) -> None:
         self._env, self._texts = env, texts
         self._made: dict[str, list[_Seen]] = {side: [] for side in SIDES}
-        self._memory = {side: vector.Memory(env.dex, env.format) for side in SIDES}
+        self._memory: dict[str, vector.Memory] = {side: vector.Memory(env.dex, env.format) for side in SIDES}
         self._open: list[str] = []
 
     def before(self, observations: Mapping[str, str]) -> None:

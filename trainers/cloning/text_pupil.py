@@ -74,8 +74,8 @@ class TextPupil:
         reward = torch.tensor([each.decision.reward for each in batch], device=device)
         result = torch.tensor([each.result for each in batch], device=device)
         slot = torch.tensor(played, device=device)
-        parts = (part[:, None] for part in (mask, slot, reward))
-        return Scored(scores[:, None], None, *parts, result, torch.ones(len(batch), 1, dtype=torch.bool, device=device))
+        real = torch.ones(len(batch), 1, dtype=torch.bool, device=device)
+        return Scored(scores[:, None], None, mask[:, None], slot[:, None], reward[:, None], result, real)
 
     def save(self, folder: Path) -> None:
         """In the ordinary format of transformers."""

@@ -17,7 +17,7 @@ CARD = ABOUT + MOVES
 def test_count_of_weights_by_hand():
     """E = 16, M = 10, e = 6, V = 42 words, Q = 1; numbers: 2 of the field, 3 and 4 of a Pokémon, 2 of a move."""
     words, move, about, moves, places, mon = 42 * 6, (6 + 1) * 10 + 10, (7 * 6 + 3) * 10 + 10, 100, 4 * 10, 110
-    turn = (4 * 10 + 2 + 4 * 2 + 3 * 6) * 32 + 32 + 32 * 16 + 16
+    turn = (4 * 10 + 2 + 4 * 2 + 3 * 6 + 4 * 3) * 32 + 32 + 32 * 16 + 16
     block = 2 * 16 + 3 * 16 * 16 + 16 * 16 + (16 * 64 + 64) + (64 * 16 + 16)
     head = (16 * 20 + 20) + (10 + 2) * 20 + 10 * 20 + 10 * 20 + 3 * 20 + (20 + 1)
     value = (16 * 16 + 16) + (16 + 1)
