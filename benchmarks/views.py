@@ -26,7 +26,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Said:
-    """One utterance: who, what, how long in words, and what the environment took it for where that is something else."""
+    """One utterance: who, what, how long in words, and what it was taken for where that is something else."""
 
     agent: str
     text: str

@@ -26,9 +26,7 @@ def worlds(battle: Battle, side: Side, seeds: Iterable[int]) -> list[Battle]:
     return battle.pool.derive([(battle, "imagine", (side, dice("world", seed))) for seed in seeds])
 
 
-def foresee(
-    world: Battle, side: Side, turns: int, tried: Sequence[tuple[str | None, str | None, int]]
-) -> list[float]:
+def foresee(world: Battle, side: Side, turns: int, tried: Sequence[tuple[str | None, str | None, int]]) -> list[float]:
     """How a side stands `turns` turns after each of `(words of p1, words of p2, seed of the dice)`, in Pokémon.
 
     After the first both sides use what promises most at once, see `showdown/rollout.js`. `world` is not changed.

@@ -17,7 +17,7 @@ from palaver.envs.pokemon.determinise import foresee, worlds
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.facts import active, opponent
 from palaver.envs.pokemon.heuristics.expert import comes_in, duel, gym_leader_1, veteran_1, veteran_worth
-from palaver.envs.pokemon.showdown import Battle, Seen, Side, View
+from palaver.envs.pokemon.showdown import Battle, Side, View
 from palaver.envs.pokemon.showdown.dex import Dex
 
 DICE = 2  # throws for each pair of choices; the same for all own actions
@@ -25,9 +25,9 @@ ALIVE = 0.5  # worth of a Pokémon that has not fainted, beside its part of hit 
 STATUS = 0.15  # what a condition takes from that
 POSITION = 0.3  # weight of the duel on the field
 REPLIES = (veteran_1, gym_leader_1)
-WORLDS = 4  # that search@1 draws for a decision
-CANDIDATES = 4  # actions that it tries, by what veteran@1 thinks of them
-TURNS = 4  # that it looks ahead
+WORLDS = 8  # that search@1 draws for a decision
+CANDIDATES = 5  # actions that it tries, by what veteran@1 thinks of them
+TURNS = 1  # that it looks ahead
 PRIOR = 0.5  # weight of what veteran@1 thinks, beside the mean prospect
 
 
@@ -103,11 +103,12 @@ def _team(view: View) -> float:
 def search_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str, Any]], str]:
     """Begin a game as the search.
 
-    It draws `WORLDS` worlds that it holds for possible. In each the opponent answers as `veteran@1` and as
-    `gym_leader@1` would there, and every legal action is played against both, all with the same dice; who fainted is
-    replaced as `veteran@1` does it. Actions are compared by the mean of `prospect`. The better half of them is tried
-    again in other worlds, until `ROUNDS` are over (successive halving: Karnin, Koren and Somekh, 2013). At team preview
-    it leads as `veteran@1`.
+    It draws `WORLDS` worlds that it holds for possible. In each, the opponent answers as `veteran@1` and as
+    `gym_leader@1` would there, and the `CANDIDATES` actions that `veteran@1` thinks best of are played against both,
+    all with the same dice. `TURNS` turns later `stands` of `showdown/rollout.js` says how the side stands: Pokémon
+    alive, hit points, conditions, the race on the field; a Pokémon that fainted is replaced first. An action is worth
+    the mean of that, plus `PRIOR` times what `veteran@1` thinks of it. A move for which `veteran@1` terastallizes is
+    tried with that; at team preview it leads as `veteran@1`.
 
     Raises:
         PolicyError: another environment.
@@ -130,9 +131,11 @@ def search_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str,
 def searched(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> str:
     """The action with the best mean prospect in worlds that the side holds for possible."""
     view = battle.views[side]
-    prior = veteran_worth(view, dex)
-    labels = [label for label, _ in view["legal"] if label in prior or not prior]
-    left = sorted(labels, key=lambda label: -prior.get(label, 0.0))[: CANDIDATES if prior else None]
+    prior, favourite = veteran_worth(view, dex), veteran_1(view, dex, draw)
+    if prior and favourite not in prior:  # with a gimmick, of which the move alone has a worth
+        prior[favourite] = prior.pop(" ".join(favourite.split()[:2]))
+    left = [label for label, _ in view["legal"] if label in prior or not prior]
+    left = sorted(left, key=lambda label: -prior.get(label, 0.0))[: CANDIDATES if prior else None]
     worth = {label: PRIOR * prior.get(label, 0.0) for label in left}
     for world in worlds(battle, side, [draw.randrange(2**53) for _ in range(WORLDS)]):
         words, seed = dict(world.views[side]["legal"]), draw.randrange(2**53)

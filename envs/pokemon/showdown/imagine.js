@@ -244,10 +244,10 @@ module.exports = ({sim, Game, battles, game}) => {
     return battle;
   }
 
-  const follow = (real, battle) => new Game(battle, real.trackers.map(tracker => {
+  const follow = (real, battle) => new Game(battle, {limit: null, trackers: real.trackers.map(tracker => {
     const state = JSON.parse(JSON.stringify({...tracker.state, lines: []}));
     return new Tracker(tracker.me, battle.gen, battle.dex, state);
-  }));
+  })});
 
   return {
     // A world that `side` holds for possible, as the battle `copy`; the same for all battles that look the same to it.

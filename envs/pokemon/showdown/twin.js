@@ -1,4 +1,4 @@
-// A copy of a battle, ten times as fast as through the simulator's own serialisation: the objects themselves are copied.
+// A copy of a battle, several times as fast as through the serialisation of the simulator: the objects themselves are copied.
 'use strict';
 
 // What the copies may share: the tables, which are frozen or written to by nobody.
