@@ -96,8 +96,9 @@ def order(stage: Stage, players: Mapping[str, Seat], seed: int) -> Order:
     """
     pairs = list(stage.weighted())
     by_pair = shares([weight for _, weight in pairs], [0.0] * len(pairs))
-    by_set = shares([t.weight for t in stage.teams.values()], [t.floor for t in stage.teams.values()])
-    cells = [(pair, teams) for pair, _ in pairs for teams in stage.teams]
+    sets = sorted(stage.teams)
+    by_set = shares([stage.teams[name].weight for name in sets], [stage.teams[name].floor for name in sets])
+    cells = [(pair, name) for pair, _ in pairs for name in sets]
     counts = portions(stage.battles // 2, [one * two for one in by_pair for two in by_set])
     spread = sorted(
         ((n + 0.5) / count, cell) for cell, count in enumerate(counts) for n in range(count)

@@ -126,8 +126,8 @@ class Stage(Section):
         return self
 
     def weighted(self) -> Iterator[tuple[tuple[str, str], float]]:
-        """The pairs with their weights."""
-        for text, weight in self.pairs.items():
+        """The pairs with their weights, in an order that does not depend on that of the file."""
+        for text, weight in sorted(self.pairs.items()):
             found = _PAIR.fullmatch(text)
             assert found
             yield (found[1], found[2]), weight
