@@ -10,7 +10,7 @@ import numpy as np
 
 from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.envs.pokemon.showdown import SIDES
+from palaver.envs.pokemon.showdown import SIDES, BattleLostError
 from palaver.trainers.battles.record import MISSING, Decision
 
 
@@ -64,8 +64,13 @@ class Observer:
         Args:
             observations: the last that the environment returned, by side.
         """
-        self._open = [] if self._env.battle is None or self._env.battle.lost else list(self._env.agents)
-        self._open = [side for side in self._open if self._look(side, observations[side])]
+        self._open = []
+        try:
+            for side in self._env.agents:
+                if self._look(side, observations[side]):
+                    self._open.append(side)
+        except BattleLostError:
+            return  # the step that follows says so, and the battle does not count
 
     def _look(self, side: str, text: str) -> bool:
         battle = self._env.battle

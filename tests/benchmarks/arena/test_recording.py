@@ -15,7 +15,7 @@ from palaver.benchmarks.arena.recording import Names, Recording
 from palaver.core import ConfigError
 from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.envs.pokemon.showdown import ShowdownError, shared_pool
+from palaver.envs.pokemon.showdown import BattleLostError, ShowdownError, shared_pool
 from palaver.trainers.battles.reader import Reader
 from palaver.trainers.battles.record import MISSING
 from palaver.trainers.battles.watch import Observer
@@ -202,3 +202,17 @@ def test_what_cannot_be_recorded_is_refused_before_any_game(tmp_path):
     with pytest.raises(ConfigError, match="leave --record-text out"):
         contest(vectors, tmp_path / "a", recording=Recording(tmp_path / "b", texts=True))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_battle_that_is_lost_while_it_is_looked_at_ends_in_its_step(monkeypatch):
+    def gone(self, agent):
+        raise BattleLostError("the simulator is gone")
+
+    env = PokemonEnv(turn_limit=2)
+    observer = Observer(env)
+    texts, infos = env.reset(seed=0)
+    monkeypatch.setattr(PokemonEnv, "view", gone)
+    observer.before(texts)
+    observer.after({"p1": 1.0, "p2": -1.0}, infos)
+    assert observer.decisions("p1") == observer.decisions("p2") == ()
+    env.close()
