@@ -50,7 +50,8 @@ turns, which are fewer than steps.
 
 Players of the arena (`palaver arena pokemon-v0 --players typed@1,veteran@1`), from every generation's tables. A rule is
 never changed; what plays better gets another number. Their rules in full are the docstrings of
-`palaver.envs.pokemon.heuristics` and, of the two that look ahead, `palaver.envs.pokemon.search`.
+`palaver.envs.pokemon.heuristics` and, of the two that look ahead, `palaver.envs.pokemon.search`. How strong they are
+was measured: see "How strong the heuristics are" in the documentation.
 
 | player | how it chooses |
 |---|---|
