@@ -32,7 +32,13 @@ def refuse_contradictions(
     sharing = agents - len(config.team.frozen) if config.team.kind == "shared" else 1
     rows = most_rows(config, sharing, agents, turns)
     apart = alike is not None and not set(range(turns)) <= set(alike)
-    reasons = (*_sampling(config, row, turns, rows), *_grouping(config, row, apart), *_ratios(config, row), *_values(config, row), *_pull(config, rows))
+    reasons = (
+        *_sampling(config, row, turns, rows),
+        *_grouping(config, row, apart),
+        *_ratios(config, row),
+        *_values(config, row),
+        *_pull(config, rows),
+    )
     for reason in reasons:
         raise ConfigError(reason)
 

@@ -148,7 +148,9 @@ def solve(question: str) -> tuple[int, list[tuple[str, int]]] | None:
         return None
     steps = []
     for sentence in re.findall(r"[^.]+\.", story[2]):
-        known = [(op, found[1]) for op, kinds in _SENTENCE.items() for k in kinds if (found := k.fullmatch(sentence.strip()))]
+        known = [
+            (op, found[1]) for op, kinds in _SENTENCE.items() for k in kinds if (found := k.fullmatch(sentence.strip()))
+        ]
         if not known:
             return None
         steps.append((known[0][0], int(known[0][1])))

@@ -26,7 +26,9 @@ def told(
     left = room - len(opening) - len(stage.ask)
     each = room_for_each(left, len(shown), most)
     texts = [(said, hide(said.text) if stage.shows and stage.shows.mask else said.text) for said in shown]
-    parts = [f"{_heading(number, said, seat, stage)}\n{quoted(text, each)}" for number, (said, text) in enumerate(texts)]
+    parts = [
+        f"{_heading(number, said, seat, stage)}\n{quoted(text, each)}" for number, (said, text) in enumerate(texts)
+    ]
     return "\n\n".join(part for part in (opening, *parts, stage.ask) if part)
 
 
