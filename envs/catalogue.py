@@ -60,7 +60,7 @@ _SHIPPED = (
     Spec(
         id="gsm8k-v0",
         entry_point="palaver.envs.gsm8k.env:Gsm8kEnv",
-        summary="Word problems solved by a team: debate, vote, summary, chain, verifier, judge, or a workflow of yours.",
+        summary="Word problems solved by a team: debate, vote, summary, chain, verifier, judge, or your own workflow.",
         agents=("solver1", "solver2"),
         turns=2,
         dataset="hf:openai/gsm8k@main",

@@ -25,15 +25,15 @@ without `> ` says by how much. Who does not speak in a turn hears nothing.
 Any text. Its answer is found so:
 
 1. What stands before `</think>` is left out; after a `<think>` that is not closed nothing counts.
-2. The last `####` (to the end of its line) or `\\boxed{...}` marks the answer. Of it counts what follows its last `=`,
-   and of that the first number; where it has none the words, without case and punctuation.
+2. The last `####` (to the end of its line) or `\\boxed{...}` marks the answer. Of it counts what follows its last
+   `=`, and of that the first number; where it has none the words, without case and punctuation.
 3. Without a mark it is the first number after the last "answer is", "answer:" or "answer =", in the same line.
 4. Otherwise it is the last number of the text.
 
-Numbers are read exactly: `1,234.50`, `-3`, `.5`, `3/4`, `1 1/2`, `2½`, `1.5e3`, `3 × 10^5`, `\\frac{3}{4}`. Signs of money
-and percentage are units like any others and change no value; numbers inside words, exponents, indices and ordinals
-(`H2O`, `m^2`, `a_1`, `3rd`) are none. A verdict is the last of the words APPROVE and REJECT; a choice is the whole
-number after the last `####`, else the last whole number.
+Numbers are read exactly: `1,234.50`, `-3`, `.5`, `3/4`, `1 1/2`, `2½`, `1.5e3`, `3 × 10^5`, `\\frac{3}{4}`. Signs of
+money and percentage are units like any others and change no value; numbers inside words, exponents, indices and
+ordinals (`H2O`, `m^2`, `a_1`, `3rd`) are none. A verdict is the last of the words APPROVE and REJECT; a choice is the
+whole number after the last `####`, else the last whole number.
 
 The first `max_length` characters count. Silence is an empty text. Bytes are decoded, lone surrogates become `?`,
 anything that is no text says nothing; each of these, and a text that was cut, adds to the metric `illegal`.
@@ -42,8 +42,8 @@ anything that is no text says nothing; each of these, and a text that was cut, a
 
 An answer scores 1 if it equals the right one and 0 otherwise: numbers as exact fractions, words as words. With
 `verifier="math-verify"` the library of that name is asked where these differ, in a process of its own and for 5 seconds
-at most (`pip install 'palaver[maths]'`). A verdict scores 1 if it is right about the answer that stands, a choice what the
-answer chosen scores.
+at most (`pip install 'palaver[maths]'`). A verdict scores 1 if it is right about the answer that stands, a choice what
+the answer chosen scores.
 
 How scores become rewards says `pay`; all of it stands under [rewards](../workflows.md#rewards). As it stands every turn
 pays each seat the mean score of the answers of the turn (component `score`).
@@ -61,14 +61,14 @@ or by approval.
 
 ## Data
 
-`tasks="sample"` are 20 word problems written for this project. The public data set is `hf:openai/gsm8k@main` (K. Cobbe et
-al., "Training Verifiers to Solve Math Word Problems", arXiv:2110.14168). Any file with `question` and `answer` will do,
-where the answer ends with `#### ` and the right one, or is nothing but the right one, a number or words; `id` names a
-task.
+`tasks="sample"` are 20 word problems written for this project. The public data set is `hf:openai/gsm8k@main` (K. Cobbe
+et al., "Training Verifiers to Solve Math Word Problems", arXiv:2110.14168). Any file with `question` and `answer` will
+do, where the answer ends with `#### ` and the right one, or is nothing but the right one, a number or words; `id` names
+a task.
 
-`scripted:reference` knows the sample and is right, also as verifier and judge; `scripted:muddler` solves the problems of
-[maths-mini-v0](maths-mini-v0.md) and errs; `scripted:lazy` is silent. The tiny model cannot read these problems: it has
-[maths-mini-v0](maths-mini-v0.md).
+`scripted:reference` knows the sample and is right, also as verifier and judge; `scripted:muddler` solves the problems
+of [maths-mini-v0](maths-mini-v0.md) and errs; `scripted:lazy` is silent. The tiny model cannot read these problems: it
+has [maths-mini-v0](maths-mini-v0.md).
 
 ## Version history
 

@@ -1,8 +1,8 @@
 """What a text answers: marked by `####` or `\\boxed{}`, said after "the answer is", or else the last number. Pure.
 
 1. What stands up to `</think>` is left out; after a `<think>` that is not closed nothing counts.
-2. The last of all `####` (to the end of its line) and `\\boxed{}` is the answer. Of it counts what follows its last `=`,
-   and of that the first number; where it has none the words themselves are the answer, without case and punctuation.
+2. The last of all `####` (to the end of its line) and `\\boxed{}` is the answer. Of it counts what follows its last
+   `=`, and of that the first number; where it has none the words themselves, without case and punctuation.
 3. Without a mark it is the first number after the last "answer is", "answer:" or "answer =", in the same line.
 4. Otherwise it is the last number of the text. A text with no number then answers nothing.
 """

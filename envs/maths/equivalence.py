@@ -1,8 +1,8 @@
 """Whether two expressions are one answer, by the library math-verify, which must never hang a run.
 
-It stands on a computer algebra system, and `9^{9^{9^9}}` or a long enough nonsense keeps that busy for ever, beyond the
-reach of its own timeouts where steps run in threads. So it works in a process of its own, which is killed when a question
-takes too long, and the answer is then not equal.
+It stands on a computer algebra system, and `9^{9^{9^9}}` keeps that busy for ever, beyond the reach of its own timeouts
+where steps run in threads. So it works in a process of its own, which is killed when a question takes too long, and the
+answer is then not equal.
 """
 
 from __future__ import annotations

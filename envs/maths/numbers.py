@@ -1,7 +1,7 @@
 """Numbers in text, exactly: integers, decimals, fractions, percentages, currencies, powers of ten. Pure.
 
-What is read: `1,234.5`, `-3`, `−3`, `.5`, `3/4`, `1 1/2`, `2½`, `50%`, `$12`, `-$5`, `12km`, `1.5e3`, `3 × 10^5`, and of
-LaTeX `\\frac{3}{4}`, `1{,}234`, `\\$5`, `50\\%`. Signs of money and percentage are units and change no value: 50% is 50.
+What is read: `1,234.5`, `-3`, `−3`, `.5`, `3/4`, `1 1/2`, `2½`, `50%`, `$12`, `-$5`, `12km`, `1.5e3`, `3 × 10^5`, and
+of LaTeX `\\frac{3}{4}`, `1{,}234`, `\\$5`, `50\\%`. Signs of money and percentage are units: 50% is 50.
 Not read: numbers inside words (`H2O`, `x2`), exponents and indices (`m^2`, `a_1`), ordinals (`3rd`), fractions of 0.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -142,9 +142,7 @@ def discussion(seats: tuple[str, ...] | list[str] = ("background", "method"), ro
     Raises:
         ConfigError: a value that does not fit.
     """
-    if isinstance(seats, str) or not all(isinstance(seat, str) for seat in seats):
-        raise ConfigError(f"seats must be a list of names, got {seats!r:.60}")
-    names = tuple(seats)
+    names = _names(seats)
     ask = "Do not write it yet: say in one sentence how you will."
     talks = [Stage(speakers=names, kind="talk", ask=ask)]
     talks += [Stage(speakers=names, kind="talk", shows=Shows(), ask=ask)] * (
@@ -166,6 +164,12 @@ def review(rounds: int = 1) -> Workflow:
             Stage(speakers=("coder",), shows=Shows(), ask="Write it again with the review in mind."),
         ]
     return Workflow(name="review", stages=tuple(stages), final="coder")
+
+
+def _names(seats: object) -> tuple[str, ...]:
+    if not isinstance(seats, list | tuple) or not seats or not all(isinstance(seat, str) for seat in seats):
+        raise ConfigError(f"seats must be a list of names, got {seats!r:.60}")
+    return tuple(seats)
 
 
 BUILT_IN: Mapping[str, Callable[..., Workflow]] = {
@@ -200,7 +204,7 @@ def workflow(source: str | Path | Mapping[str, Any] | Workflow, options: Mapping
     if isinstance(source, Workflow):
         return source
     if not named:
-        return declared(cast("Mapping[str, Any] | str | Path", source))
+        return declared(source)
     name = choice("workflow", source, tuple(BUILT_IN))
     known = inspect.signature(BUILT_IN[name]).parameters
     for option in given:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.keywords import whole
@@ -64,7 +63,7 @@ class WorkflowEnv(TextEnv):
         self.options: dict[str, list[Said]] = {}  # what each speaker of the turn is shown
         super().__init__(workflow.seats, tasks, render_mode=render_mode, max_length=max_length, source=source)
 
-    def opening(self, task: Task) -> dict[str, str]:
+    def opening(self, _task: Task) -> dict[str, str]:
         """Put the question to those who speak first."""
         self.record, self.turns = (), ()
         return self._ask(self.workflow.stages[0])

@@ -1,9 +1,10 @@
 """Any one-turn environment as the task of a workflow: writing after a discussion, code with a reviewer, and others.
 
-The `env` keyword names the task's environment, `workflow` who speaks when and who sees what (docs/workflows.md shows all
-of them, and how to declare your own). As it stands, two authors say in a sentence what they are going to write, hear
-each other's sentence, and then write `arxiv-v0`'s two paragraphs. With `env="coding-mini-v0", workflow="review"` a
-coder writes a program, a reviewer says what is wrong with it, and the coder writes it again.
+The `env` keyword names the task's environment, `workflow` who speaks when and who sees what;
+[workflows](../workflows.md) shows all of them, and how to declare your own. As it stands, two authors say in a sentence
+what they are going to write, hear each other's sentence, and then write `arxiv-v0`'s two paragraphs. With
+`env="coding-mini-v0", workflow="review"` a coder writes a program, a reviewer says what is wrong with it, and the coder
+writes it again.
 
 ## Observation
 
@@ -18,20 +19,20 @@ behind `> `; one longer than `shown` characters is cut, and says so. Who does no
 
 ## Action
 
-Any text. In a stage that answers it is the action of the inner environment; in one that talks it is what others are
-shown; a verdict is the last of the words APPROVE and REJECT; a choice is the number after the last `####`, else the last
-whole number.
+Any text. In a stage that answers it is the action of the inner environment, in one that talks it is what others are
+shown; a verdict is the last of the words APPROVE and REJECT; a choice is the number after the last `####`, else the
+last whole number.
 
 ## Rewards
 
 A score is the inner environment's reward over the most that it pays, so that 1 is the most. An inner environment with
 one seat scores every answer by itself; one with several seats scores their texts together. How scores become rewards
-says `pay`, see [workflows](../workflows.md#rewards); as it stands every turn pays each seat the mean score of the turn's
-answers (component `score`), and talk pays nothing.
+says `pay`, see [workflows](../workflows.md#rewards); as it stands every turn pays each seat the mean score of the
+turn's answers (component `score`), and talk pays nothing.
 
-Metrics: `correct`, the score of the team's answer as it stands; `stopped`, 1 if the episode ended before its last stage;
-where the turn answers `mean_score`, `best_score`, `answered`, `agreement` (the share of the majority), `tied`; where
-it judges `approved`, `verdict_right`; and those of the inner environment, as means over the answers of the turn.
+Metrics: `correct`, the score of the team's answer as it stands; `stopped`, 1 if the episode ended before its last
+stage; where the turn answers `mean_score`, `best_score`, `answered`, `agreement` (the share of the majority), `tied`;
+where it judges `approved`, `verdict_right`; and those of the inner environment, as means over the answers of the turn.
 
 ## Termination
 

@@ -8,7 +8,7 @@ _LEAST = 40  # characters of a text that are shown however many there are
 
 
 def quoted(text: str, most: int) -> str:
-    """`text` with `> ` before every line, whatever breaks its lines, in at most `most` characters and a mark of the cut.
+    """`text` with `> ` before every line, whatever breaks its lines, in at most `most` characters, and a mark of a cut.
 
     The mark stands in a line of its own without `> `, so that no text can hold it.
 

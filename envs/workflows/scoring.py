@@ -142,7 +142,7 @@ def _inner(env: str, keywords: Mapping[str, Any], workflow: Workflow) -> tuple[T
         found = make(env, **keywords, agents=1)
     if not isinstance(found, TextEnv) or len(found.possible_agents) != 1:
         raise ConfigError(
-            f"env={env!r} has the seats {', '.join(seats)}: each stage of the workflow {workflow.name} that answers must "
-            f"have exactly these speakers, or the environment one seat"
+            f"env={env!r} has the seats {', '.join(seats)}: each stage of {workflow.name} that answers must have "
+            f"exactly these speakers, or the environment one seat"
         )
     return found, False

@@ -51,7 +51,7 @@ def agreed(keys: Sequence[str], share: float) -> bool:
 
 
 def pseudo_labels(keys: Sequence[str]) -> list[float]:
-    """1 for everyone who gives the answer of the majority, else 0: the answer that most give is taken for the right one.
+    """1 for everyone who gives the majority's answer, else 0: what most answer is taken for right.
 
     TTRL, Zuo et al., arXiv:2504.16084. Without any answer all are 0.
 

@@ -271,9 +271,12 @@ def test_writing_with_a_discussion_is_scored_together():
 
 @pytest.mark.parametrize(
     ("keywords", "told"),
-    [({"env": "echo-v0"}, "end after one turn"), ({"env": "build-mini-v0", "workflow": "verify", "keywords": {"agents": 2}},
-     "the environment one seat"), ({"env": "nothing-v0"}, "no environment")],
-)  # fmt: skip
+    [
+        ({"env": "echo-v0"}, "end after one turn"),
+        ({"env": "build-mini-v0", "workflow": "verify", "keywords": {"agents": 2}}, "the environment one seat"),
+        ({"env": "nothing-v0"}, "no environment"),
+    ],
+)
 def test_environments_that_cannot_be_a_task(keywords, told):
     with pytest.raises(ConfigError, match=told):
         palaver.make("workflow-v0", **keywords)
