@@ -22,6 +22,7 @@ _THOUGHT = re.compile(r"<think>.*?</think>|^.*?</think>|<think>.*", re.DOTALL)
 _HASHES = re.compile(r"####([^\n]*)")
 _BOXED = re.compile(r"\\f?boxed\s*\{")
 _PHRASE = re.compile(r"\banswer\b\**\s*(?:is|was|:|=)", re.IGNORECASE)
+_UNIT = re.compile(r"\s*[%°]?(?:\s*[^\W\d_]{2}|\s+[^\W\d_]|\s*$)[^\d=+*^\\()-]*")
 _TEXT = re.compile(r"\\(?:text|mathrm|mathbf|textbf)\s*\{([^{}]*)\}")
 
 
@@ -70,14 +71,15 @@ def read(text: str) -> Answer:
 def gold(text: str) -> Answer:
     """The right answer as data sets give it: after `####` where there is one (GSM8K), else the whole text.
 
-    It is a number if it begins with one, as `72`, `$1,200` or `3 apples`; else words.
+    It is a number if it is one, with a unit at most: `72`, `$1,200`, `12km`, `3 red apples`; else words: `2x + 2`.
     """
     marked = text.rpartition("####")[2].strip()
     boxed = _marked(marked) if "boxed" in marked else None
     whole = (boxed or marked).strip()
-    first = next(numbers(plain(whole)), None)
-    starts = first is not None and not plain(whole)[: first.start].strip(" ($")
-    return Answer(first.value if first and starts else None, _words(whole), True, whole[:_MOST_WORDS])
+    spelt = plain(_TEXT.sub(r" \1 ", whole[:_MOST_WORDS])).strip()
+    first = next(numbers(spelt), None)
+    alone = first is not None and first.start == 0 and _UNIT.fullmatch(spelt, first.end)
+    return Answer(first.value if first and alone else None, _words(whole), True, whole[:_MOST_WORDS])
 
 
 def right(answer: Answer, truth: Answer) -> bool:

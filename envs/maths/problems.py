@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from palaver.core import stable_seed
 
@@ -27,8 +27,9 @@ STEPS = {
 END = "How many {things} has {name} now?"
 BARE = 0.25
 HELD_OUT = 5  # one problem of so many
+ENOUGH_MISSES = 200  # draws in a row without a new problem: there are hardly any more
 _BARE = re.compile(r"What is ([-+*() \d]+)\?")
-_HAS = re.compile(r"\w+ has (\d+) \w+\. (.*)How many \w+ has \w+ now\?")
+_HAS = re.compile(r"\w+ has (\d+) (\w+)\. (.*)How many \w+ has \w+ now\?")
 _TERM = re.compile(r"([-+*]?) ?(\d+)")
 _SENTENCE = {
     operator: [re.compile(re.escape(words).replace(r"\{name\}", r"\w+").replace(r"\{n\}", r"(\d+)")) for words in known]
@@ -79,7 +80,15 @@ class Problem:
     @property
     def rationale(self) -> str:
         """The way to the answer and the answer, in the public schema of GSM8K."""
-        return way(self.start, [(step.operator, step.number) for step in self.steps], self.results)
+        return way(Plain(self.start, [(step.operator, step.number) for step in self.steps], self.things), self.results)
+
+
+class Plain(NamedTuple):
+    """What a problem comes to, however it is told: the number it begins with, its steps, what is counted."""
+
+    start: int
+    steps: list[tuple[str, int]]
+    things: str = ""
 
 
 def apply(total: int, operator: str, number: int) -> int:
@@ -91,17 +100,17 @@ def apply(total: int, operator: str, number: int) -> int:
     return {"+": total + number, "-": total - number, "*": total * number}[operator]
 
 
-def way(start: int, steps: list[tuple[str, int]], results: list[int]) -> str:
+def way(problem: Plain, results: list[int]) -> str:
     """How a result is told, whether it is right or not.
 
-    >>> way(3, [("+", 4), ("-", 2)], [7, 5])
-    '3 + 4 = 7, 7 - 2 = 5. #### 5'
+    >>> way(Plain(3, [("+", 4), ("-", 2)], "nuts"), [7, 5])
+    '3 + 4 = 7, 7 - 2 = 5 nuts. #### 5'
     """
-    parts, before = [], start
-    for (operator, number), result in zip(steps, results, strict=True):
+    parts, before = [], problem.start
+    for (operator, number), result in zip(problem.steps, results, strict=True):
         parts.append(f"{before} {operator} {number} = {result}")
         before = result
-    return f"{', '.join(parts)}. #### {before}"
+    return f"{', '.join(parts)}{problem.things and ' '}{problem.things}. #### {before}"
 
 
 def held_out(problem: Problem) -> bool:
@@ -121,10 +130,10 @@ def rows(count: int, seed: int, difficulty: Difficulty = "medium") -> list[dict[
     """`count` different tasks in the public schema, or as many as could be found; smaller sets begin larger ones."""
     rng = random.Random(stable_seed("maths", difficulty, seed))
     found: dict[str, str] = {}
-    for _ in range(50 * count):
-        if len(found) == count:
-            break
+    misses = 0
+    while len(found) < count and misses < ENOUGH_MISSES:
         problem = draw(rng, difficulty, tasks=True)
+        misses = misses + 1 if problem.question in found else 0
         found.setdefault(problem.question, problem.rationale)
     return [
         {"id": f"{difficulty}-{seed}-{number:04}", "question": question, "answer": answer}
@@ -132,29 +141,29 @@ def rows(count: int, seed: int, difficulty: Difficulty = "medium") -> list[dict[
     ]
 
 
-def solve(question: str) -> tuple[int, list[tuple[str, int]]] | None:
-    """The number that a made problem begins with and its steps, read from its words; None if it is none.
+def solve(question: str) -> Plain | None:
+    """A made problem, read from its words; None if it is none.
 
     >>> solve("What is 3 + 4 - 2?")
-    (3, [('+', 4), ('-', 2)])
+    Plain(start=3, steps=[('+', 4), ('-', 2)], things='')
     """
     if bare := _BARE.fullmatch(question.strip()):
         terms = _TERM.findall(bare[1].replace("(", "").replace(")", ""))
         if not terms or terms[0][0]:
             return None
-        return int(terms[0][1]), [(operator or "+", int(number)) for operator, number in terms[1:]]
+        return Plain(int(terms[0][1]), [(operator or "+", int(number)) for operator, number in terms[1:]])
     story = _HAS.fullmatch(question.strip())
     if not story:
         return None
     steps = []
-    for sentence in re.findall(r"[^.]+\.", story[2]):
+    for sentence in re.findall(r"[^.]+\.", story[3]):
         known = [
             (op, found[1]) for op, kinds in _SENTENCE.items() for k in kinds if (found := k.fullmatch(sentence.strip()))
         ]
         if not known:
             return None
         steps.append((known[0][0], int(known[0][1])))
-    return int(story[1]), steps
+    return Plain(int(story[1]), steps, story[2])
 
 
 def _any(rng: random.Random, difficulty: Difficulty) -> Problem:

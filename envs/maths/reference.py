@@ -50,13 +50,13 @@ def muddler(conversation: Conversation, seed: int) -> str:
     problem = solve(prompts.question_of(heard))
     if problem is None:
         return ""
-    total, results = problem[0], []
-    for operator, number in problem[1]:
+    total, results = problem.start, []
+    for operator, number in problem.steps:
         total = apply(total, operator, number)
         if rng.random() < ERRS:
             total = max(0, total + rng.choice((-2, -1, 1, 2)))
         results.append(total)
-    return way(problem[0], problem[1], results)
+    return way(problem, results)
 
 
 def lazy(_conversation: Conversation, _seed: int) -> str:
@@ -79,11 +79,11 @@ def _solved(question: str) -> tuple[str, str]:
     """The key of the right answer, and a text that gives it; both "" where it is not known."""
     made = solve(question)
     if made is not None:
-        total, results = made[0], []
-        for operator, number in made[1]:
+        total, results = made.start, []
+        for operator, number in made.steps:
             total = apply(total, operator, number)
             results.append(total)
-        return str(total), way(made[0], made[1], results)
+        return str(total), way(made, results)
     text = _known().get(question, "")
     return (answers.gold(text).key, text) if text else ("", "")
 

@@ -14,7 +14,7 @@ As in [gsm8k-v0](gsm8k-v0.md#observation); the question is one of
 ## Action
 
 Any text; how its answer is found is told under [gsm8k-v0](gsm8k-v0.md#action). The tiny model writes the steps and
-then the answer: `7 + 5 = 12, 12 - 3 = 9. #### 9`.
+then the answer: `7 + 5 = 12, 12 - 3 = 9 coins. #### 9`.
 
 ## Rewards
 
