@@ -1,7 +1,7 @@
 """Small problems made from a seed: some numbers are added, taken away, multiplied, in a story or bare. Pure.
 
-`easy` has one step and `medium` two, with results from 0 to 20; `hard` has three, one of which multiplies, with results
-from 0 to 60. A quarter are bare (`What is 3 + 4 - 2?`). One problem of five, by its words and numbers, is held out: the
+`easy` has one step and `medium` two, with results from 0 to 12; `hard` has three, one of which multiplies, with results
+from 0 to 40. A quarter are bare (`What is 3 + 4 - 2?`). One problem of five, by its words and numbers, is held out: the
 sample and what `generated:` makes are held-out problems, and the texts that the tiny model imitates have none of them.
 """
 
@@ -167,14 +167,14 @@ def solve(question: str) -> Plain | None:
 
 
 def _any(rng: random.Random, difficulty: Difficulty) -> Problem:
-    count, most = {"easy": (1, 20), "medium": (2, 20), "hard": (3, 60)}[difficulty]
+    count, most = {"easy": (1, 12), "medium": (2, 12), "hard": (3, 40)}[difficulty]  # 9 + 5 + 5 can still be doubled
     times = rng.randrange(count) if difficulty == "hard" else -1
-    total = start = rng.randint(2, 9)
+    total = start = rng.randint(1, 9)
     steps = []
     for place in range(count):
         while True:
             operator = "*" if place == times else rng.choice("+-")
-            number = rng.randint(2, 3) if operator == "*" else rng.randint(1, 9)
+            number = rng.randint(2, 3) if operator == "*" else rng.randint(1, 5)
             if 0 <= apply(total, operator, number) <= most:
                 break
         total = apply(total, operator, number)

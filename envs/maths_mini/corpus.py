@@ -28,8 +28,8 @@ WORKFLOWS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("verify", {}),
     ("solver_judge", {}),
 )
-SHARES = (0.3, 0.5, 0.2)  # of the difficulties
-TINY = {"steps": 400, "batch": 12, "texts": 9600}
+SHARES = (0.4, 0.5, 0.1)  # of the difficulties
+TINY = {"steps": 600, "batch": 16, "texts": 19200, "adam_lr": 0.005}
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:

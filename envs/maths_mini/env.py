@@ -27,7 +27,7 @@ As in [gsm8k-v0](gsm8k-v0.md#termination).
 ## Data
 
 `tasks="sample"` are 64 problems, `tasks="generated:SEED:COUNT"` as many others. `difficulty="easy"` has one step,
-`medium` two, with numbers from 0 to 20; `hard` three, one of which multiplies, with numbers from 0 to 60. Tasks are
+`medium` two, with numbers from 0 to 12; `hard` three, one of which multiplies, with numbers from 0 to 40. Tasks are
 drawn from one in five of all problems, by a digest of their words; the texts that the tiny model imitates have none of
 these. A file needs `question` and `answer` as in [gsm8k-v0](gsm8k-v0.md#data).
 

@@ -28,7 +28,7 @@ def test_every_answer_is_right(difficulty):
     steps = {"easy": 1, "medium": 2, "hard": 3}[difficulty]
     for row in rows(200, 3, difficulty):
         question, truth = row["question"], int(answers.gold(row["answer"]).key)
-        assert 0 <= truth <= (60 if difficulty == "hard" else 20)
+        assert 0 <= truth <= (40 if difficulty == "hard" else 12)
         if bare := re.fullmatch(r"What is (.*)\?", question):
             assert eval(bare[1]) == truth
             continue
