@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -79,6 +80,11 @@ class EnvScorer:
         self.most = spec(env).max_reward if most is None else most
         if self.most <= 0:
             raise ConfigError(f"env={env!r} pays at most {self.most:g}, of which nothing can be a share")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EnvScorer:
+        twin = copy.copy(self)
+        twin.inner = self.inner.fork()  # knows what its copies can share
+        return twin
 
     def question(self, task: Task, seat: str) -> str:
         """What the environment tells that seat, or its only one; to a seat that it does not have, what it tells all."""
