@@ -7,10 +7,10 @@ import json
 import math
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from palaver.core import ConfigError, Episode
-from palaver.trainers.config import RunConfig
+from palaver.trainers.config import LogConfig, RunConfig
 from palaver.trainers.files import METRICS, replace_text
 
 
@@ -24,6 +24,19 @@ def check_sinks(config: RunConfig) -> None:
         raise ConfigError("log.wandb needs wandb; install it with: pip install 'palaver[wandb]'")
 
 
+class Logged(Protocol):
+    """A config with a log section: of a run of any kind."""
+
+    @property
+    def log(self) -> LogConfig:
+        """Where progress goes."""
+        ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """The config as plain data."""
+        ...
+
+
 class Sinks:
     """Writes metrics and episodes of one run. After a resume it goes on where the checkpoint stood; only W&B, which
     cannot take back what it was told, keeps the steps between checkpoint and interruption twice.
@@ -34,7 +47,7 @@ class Sinks:
         step: the checkpoint resumed from, 0 at a fresh start; later lines are dropped, they will be written again.
     """
 
-    def __init__(self, folder: Path, config: RunConfig, step: int) -> None:
+    def __init__(self, folder: Path, config: Logged, step: int) -> None:
         self.folder, self.config = folder, config
         self.metrics = folder / METRICS
         _keep_until(self.metrics, step)
@@ -108,7 +121,7 @@ def _flatten(values: dict[str, Any], prefix: str) -> dict[str, float]:
     return flat
 
 
-def _wandb_run(folder: Path, config: RunConfig) -> Any:
+def _wandb_run(folder: Path, config: Logged) -> Any:
     """The W&B run; its id is kept in the run folder, so that a resumed run goes on in the same place."""
     wandb = importlib.import_module("wandb")
     kept = folder / "wandb_id"

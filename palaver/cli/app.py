@@ -9,7 +9,22 @@ import typer
 from typer.core import TyperGroup
 
 import palaver
-from palaver.cli import arena, bench, compare, demo, doctor, envs, evaluate, ladder, play, report, showdown, train
+from palaver.cli import (
+    arena,
+    battles,
+    bench,
+    clone,
+    compare,
+    demo,
+    doctor,
+    envs,
+    evaluate,
+    ladder,
+    play,
+    report,
+    showdown,
+    train,
+)
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
 
@@ -66,7 +81,8 @@ def root(
     """The options of `palaver` itself."""
 
 
-for module in (demo, envs, play, train, evaluate, arena, report, compare, doctor, bench, showdown, ladder):
+COMMANDS = (demo, envs, play, train, evaluate, arena, battles, clone, report, compare, doctor, bench, showdown, ladder)
+for module in COMMANDS:
     module.register(app)
 
 

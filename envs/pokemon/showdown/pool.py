@@ -46,19 +46,24 @@ class Pool(Closing):
 
     # --- battles -----------------------------------------------------------------------------------
 
-    def start(self, setups: Sequence[Setup]) -> list[Battle]:
+    def start(self, setups: Sequence[Setup], texts: int | None = None) -> list[Battle]:
         """A battle for each setup.
+
+        Args:
+            setups: what they start from.
+            texts: None, or a number: `Battle.texts` are wanted, and after so many turns say that it ended there; 0:
+                there is no such limit.
 
         Raises:
             ShowdownError: no such format, or a team that cannot be read.
             BattleLostError: its process was lost, and the one that was tried instead too.
         """
         battles = [Battle(self, self._place(), next(self._numbers), setup) for setup in setups]
-        answers = self._ask([(b.worker, ["start", b.number, *b.setup.arguments()]) for b in battles])
+        answers = self._ask([(b.worker, ["start", b.number, texts, *b.setup.arguments()]) for b in battles])
         for battle, answer in zip(battles, answers, strict=True):
             if isinstance(answer, BattleLostError):  # nothing was played yet
                 battle.move(self._place())
-                again = self._ask([(battle.worker, ["start", battle.number, *battle.setup.arguments()])])
+                again = self._ask([(battle.worker, ["start", battle.number, texts, *battle.setup.arguments()])])
                 battle.take(_checked(again[0]))
             else:
                 battle.take(_checked(answer))
@@ -94,9 +99,26 @@ class Pool(Closing):
         )
         for (battle, _), made, answer in zip(wanted, copies, answers, strict=True):
             _checked(answer)
-            made.turn, made.views, made.ended, made.winner = battle.turn, battle.views, battle.ended, battle.winner
-            made.refused = battle.refused
+            made.resemble(battle)
         return copies
+
+    def derive(self, wanted: Sequence[tuple[Battle, str, Sequence[Any]]]) -> list[Battle]:
+        """A new battle from each: `(battle, operation, further arguments)`, such as `imagine`; see `imagine.js`.
+
+        Raises:
+            ShowdownError: the operation failed.
+            BattleLostError: a battle is lost.
+        """
+        made = [Battle(self, battle.worker, next(self._numbers), battle.setup) for battle, _, _ in wanted]
+        answers = self._ask(
+            [
+                (battle.worker, [name, battle.number, copy.number, *given])
+                for (battle, name, given), copy in zip(wanted, made, strict=True)
+            ]
+        )
+        for copy, answer in zip(made, answers, strict=True):
+            copy.take(_checked(answer))
+        return made
 
     def load(self, saved: str, setup: Setup, seed: int | str | None = None) -> Battle:
         """A battle that `Battle.save` wrote, with other dice where a seed is given."""

@@ -80,3 +80,18 @@ def test_what_stands_where():
 def test_other_texts_are_refused():
     with pytest.raises(ConfigError, match="no observation of words and numbers"):
         vector.parse("gen1ou. You are p1.")
+
+
+@pytest.mark.parametrize("format", ["gen1ou", "gen9ou"])
+def test_a_memory_says_the_same_as_looking_anew(format):
+    env, rng = PokemonEnv(format), random.Random(2)
+    for seed in (1, 2):
+        env.reset(seed=seed)
+        memory = {side: vector.Memory(env.dex, env.format) for side in env.possible_agents}
+        while env.agents:
+            for side in env.agents:
+                view, turn = env.view(side), env.battle.turn
+                words, numbers = memory[side].look(turn, view)
+                assert words == vector.words(env.dex, env.format, view)
+                assert numbers == vector.numbers(env.dex, turn, view)
+            env.step({side: rng.choice(legal) for side, legal in env.legal_actions.items() if legal})
