@@ -16,11 +16,11 @@ from palaver.envs.maths import answers, prompts
 from palaver.envs.maths.problems import apply, solve, way
 from palaver.envs.maths.sample import SAMPLE
 from palaver.envs.workflows.builtin import CHOICE, VERDICT
-from palaver.envs.workflows.quote import MARK
+from palaver.envs.workflows.quote import MARK, NOTHING
 
 ERRS = 0.2  # share of steps that a muddler gets wrong
 FOLLOWS = 0.5  # share of answers for which it takes over another's
-_QUOTED = re.compile(rf"(?:^{MARK}.*\n?)+", re.MULTILINE)
+_QUOTED = re.compile(rf"(?:^{MARK}.*\n?)+|^{re.escape(NOTHING)}$", re.MULTILINE)
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
@@ -65,8 +65,11 @@ def lazy(_conversation: Conversation, _seed: int) -> str:
 
 
 def quotes(told: str) -> list[str]:
-    """The texts of others that a prompt shows, in order."""
-    return ["\n".join(line.removeprefix(MARK) for line in found.splitlines()) for found in _QUOTED.findall(told)]
+    """The texts of others that a prompt shows, in order; "" for one who said nothing."""
+    found = [text for text in _QUOTED.findall(told)]
+    return [
+        "" if text == NOTHING else "\n".join(line.removeprefix(MARK) for line in text.splitlines()) for text in found
+    ]
 
 
 def _heard(conversation: Conversation) -> tuple[str, str]:

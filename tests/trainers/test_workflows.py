@@ -6,7 +6,7 @@ import pytest
 
 from palaver.agents.factory import make_policy
 from palaver.agents.plain import ScriptedPolicy
-from palaver.core import ConfigError, Sampling
+from palaver.core import ConfigError, PolicyError, Sampling
 from palaver.envs.maths_mini.env import MathsMiniEnv
 from palaver.trainers.config import load
 from palaver.trainers.rollout import Plan, rollout
@@ -72,3 +72,11 @@ def test_groups_that_are_not_are_refused(recipe):
     config = load(recipe, ["algorithm.name=magrpo", "algorithm.turns=independent"])
     with pytest.raises(ConfigError, match=r"algorithm\.turns=tree, or algorithm\.group_by=agent"):
         prepare(config)
+
+
+def test_the_tiny_model_reads_what_is_made_here_and_no_file(recipe, tmp_path):
+    prepare(load(recipe, ["policy.model=tiny", "env.tasks=generated:1:16"]))
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"question": "1 + 1?", "answer": "2"}')
+    with pytest.raises(PolicyError, match="knows only the texts"):
+        prepare(load(recipe, ["policy.model=tiny", f"env.tasks={path}"]))
