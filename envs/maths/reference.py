@@ -72,6 +72,10 @@ def quotes(told: str) -> list[str]:
     ]
 
 
+def _bare(text: str) -> str:
+    return "\n".join(line.removeprefix(MARK) for line in text.splitlines())
+
+
 def _heard(conversation: Conversation) -> tuple[str, str]:
     """The prompt that holds the question, and the newest prompt."""
     told = [message.content for message in conversation if message.role == "user"]
