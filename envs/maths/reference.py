@@ -66,10 +66,7 @@ def lazy(_conversation: Conversation, _seed: int) -> str:
 
 def quotes(told: str) -> list[str]:
     """The texts of others that a prompt shows, in order; "" for one who said nothing."""
-    found = [text for text in _QUOTED.findall(told)]
-    return [
-        "" if text == NOTHING else "\n".join(line.removeprefix(MARK) for line in text.splitlines()) for text in found
-    ]
+    return ["" if text == NOTHING else _bare(text) for text in _QUOTED.findall(told)]
 
 
 def _bare(text: str) -> str:
