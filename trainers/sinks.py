@@ -6,6 +6,7 @@ import importlib.util
 import json
 import math
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,7 +56,9 @@ class Sinks:
         if config.log.tensorboard:
             board = importlib.import_module("torch.utils.tensorboard")
             self._board = board.SummaryWriter(str(folder / "tb"), purge_step=step + 1)
-        self._wandb = _wandb_run(folder, config) if config.log.wandb != "disabled" else None
+        self._wandb = None
+        if config.log.wandb != "disabled":
+            self._wandb = wandb_run(folder, config.log.wandb, config.log.project, config.model_dump(mode="json"))
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
         """One line of metrics; nested numbers become `name/inner` in TensorBoard and W&B, and NaN is None."""
@@ -64,7 +67,7 @@ class Sinks:
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         shown = {name: value for name, value in values.items() if name != "by_task"}  # no curve for every task
-        flat = _flatten(shown, "eval/" if kind == "eval" else "")
+        flat = flatten(shown, "eval/" if kind == "eval" else "")
         if self._board:
             for name, value in flat.items():
                 self._board.add_scalar(name, value, step)
@@ -111,28 +114,29 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _flatten(values: dict[str, Any], prefix: str) -> dict[str, float]:
+def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, float]:
+    """The numbers among the values, those of nested mappings as `name/inner`."""
     flat = {}
     for name, value in values.items():
         if isinstance(value, dict):
-            flat.update(_flatten(value, f"{prefix}{name}/"))
+            flat.update(flatten(value, f"{prefix}{name}/"))
         elif isinstance(value, int | float) and not isinstance(value, bool):
             flat[f"{prefix}{name}"] = float(value)
     return flat
 
 
-def _wandb_run(folder: Path, config: Logged) -> Any:
+def wandb_run(folder: Path, mode: str, project: str, config: dict[str, Any]) -> Any:
     """The W&B run; its id is kept in the run folder, so that a resumed run goes on in the same place."""
     wandb = importlib.import_module("wandb")
     kept = folder / "wandb_id"
     if not kept.is_file():
         kept.write_text(uuid.uuid4().hex[:12], encoding="utf-8")
     return wandb.init(
-        project=config.log.project,
+        project=project,
         id=kept.read_text(encoding="utf-8"),
         resume="allow",
-        mode=config.log.wandb,
+        mode=mode,
         dir=str(folder),
         name=folder.name,
-        config=config.model_dump(mode="json"),
+        config=config,
     )

@@ -23,7 +23,7 @@ def order(words: Tensor) -> Tensor:
     """Which of the own six Pokémon of an observation stands in each place of the alphabetical team, (..., 6).
 
     An observation puts the active one first and the others behind it in alphabetical order; slots go by the alphabet
-    alone. Before the first one came in the first place is empty and comes last.
+    alone. Before the first one came in the last of six stands first; of a smaller team nobody does, and it comes last.
 
     Args:
         words: (..., 135) ids of a vocabulary in alphabetical order, unmasked.

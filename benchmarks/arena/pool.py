@@ -130,7 +130,10 @@ def _start(setting: Setting, games: Sequence[Game], recording: Recording | None)
 
 
 def _serve(pipe: Pipe, setting: Setting, games: Sequence[Game], recording: Recording | None) -> None:
-    """The life of a worker. Ctrl-C reaches it too and is left to the parent."""
+    """The life of a worker. Ctrl-C reaches it too and is left to the parent. Processes that all compute with as many
+    threads as there are cores wait for each other, so each computes with one where nothing else is asked for.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     try:

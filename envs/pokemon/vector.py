@@ -5,7 +5,8 @@
 
 Words: format, request, weather; then 12 Pokémon with 11 words each (species, two types, item, ability, status, tera
 type, four moves): the own active one, the other own ones, the opponent's active one, the others; the benches and the
-moves of each are in alphabetical order. `none` is for what is not there, `unknown` for what was not seen.
+moves of each are in alphabetical order. Before one came in the last of six stands first. `none` is for what is not
+there, `unknown` for what was not seen.
 
 Numbers: see `names()`, which has one name for each. Slots of actions: the active Pokémon's four moves in alphabetical
 order, the same with a gimmick, the own team in alphabetical order (to switch, lead or revive). Struggle and the like
@@ -149,7 +150,8 @@ def names() -> tuple[str, ...]:
     """What each number is."""
     made = ["turn/100", "weather age/10", *FIELDS, "opponents left/6"]
     for owner in ("own", "their"):
-        made += [f"{owner} {id}" for id in (*CONDITIONS, *VOLATILES, "other volatiles/5", *BOOSTS)]
+        made += [f"{owner} side: {id}" for id in CONDITIONS]
+        made += [f"{owner} {id}" for id in (*VOLATILES, "other volatiles/5", *BOOSTS)]
         for place in ("active", *(f"bench {n}" for n in range(1, TEAM))):
             about = (
                 "hp",
@@ -170,10 +172,11 @@ _BASE = ("hp", *STATS)
 
 
 def _ordered(seat: Mine | Theirs) -> Iterator[Own | Seen | None]:
-    """Six: the active one, then the others in alphabetical order."""
+    """Six: the active one, then the others in alphabetical order; before one came in, the last of six stands first."""
     team: Sequence[Own | Seen] = seat["team"]
     out = [seat["active"]] if seat["active"] >= 0 else []
     bench = sorted((n for n in range(len(team)) if n not in out), key=lambda n: (team[n]["name"], n))
+    out = out or bench[TEAM - 1 : TEAM]
     yield team[out[0]] if out else None
     places = bench[: TEAM - 1]
     yield from (team[n] for n in places)

@@ -15,6 +15,7 @@ from palaver.cli import (
     bench,
     clone,
     compare,
+    curriculum,
     demo,
     doctor,
     envs,
@@ -81,7 +82,10 @@ def root(
     """The options of `palaver` itself."""
 
 
-COMMANDS = (demo, envs, play, train, evaluate, arena, battles, clone, report, compare, doctor, bench, showdown, ladder)
+COMMANDS = (
+    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
+    ladder,
+)  # fmt: skip
 for module in COMMANDS:
     module.register(app)
 

@@ -61,7 +61,11 @@ def test_what_stands_where():
     assert numbers["weather age/10"] == 0.2
     assert [name for name in vector.FIELDS if numbers[name]] == ["gravity"]
     assert numbers["opponents left/6"] == 1
-    assert (numbers["own spikes"], numbers["own stealthrock"], numbers["own reflect"]) == (1, 1 / 3, 0)
+    assert (numbers["own side: spikes"], numbers["own side: stealthrock"], numbers["own side: reflect"]) == (
+        1,
+        1 / 3,
+        0,
+    )
     assert (numbers["their confusion"], numbers["their other volatiles/5"]) == (1, 0.2)
     assert numbers["own spe"] == -0.5
     assert numbers["own active: hp"] == 0.25
@@ -75,6 +79,17 @@ def test_what_stands_where():
         "softboiled", "none", "none",
     ]  # fmt: skip
     assert vector.slots(view()) == ("move psychic", *[""] * 7, "switch mew", *[""] * 5)
+
+
+def test_all_six_are_there_before_one_came_in():
+    env = PokemonEnv("gen9ou", observation="vector")
+    words = vector.parse(env.reset(seed=1)[0]["p1"])[0]
+    own = words[3 : 3 + 11 * vector.TEAM : 11]
+    assert sorted(own) == sorted(mon["species"] for mon in env.view("p1")["me"]["team"])
+
+
+def test_every_number_has_a_name_of_its_own():
+    assert len(set(vector.names())) == len(vector.names())
 
 
 def test_other_texts_are_refused():

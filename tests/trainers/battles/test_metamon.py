@@ -138,7 +138,7 @@ def test_words_and_numbers_stand_where_ours_do(tmp_path):
     assert third.numbers[NUMBERS["their active: move 1 left"]] == np.float32(1 - 8 / 16)
     assert (last.words[1], last.words[own + 5]) == ("switch", "fainted")
     assert second.numbers[NUMBERS["their active: hp"]] == np.float32(0.6)
-    assert second.numbers[vector.names().index("own reflect")] == np.float32(1 / 3)
+    assert second.numbers[vector.names().index("own side: reflect")] == np.float32(1 / 3)
     assert last.numbers[NUMBERS["own active: hp"]] == 0
     assert last.numbers[NUMBERS["own active: fainted"]] == 1
     assert first.numbers[NUMBERS["opponents left/6"]] == 1
