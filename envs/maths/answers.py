@@ -98,9 +98,12 @@ def hidden(text: str) -> str:
     if answer.value is None:
         return text.replace(answer.raw, "(hidden)") if answer.raw else text
     spoken = plain(text[:LONGEST])
-    for found in reversed([each for each in numbers(spoken) if each.value == answer.value]):
-        spoken = f"{spoken[: found.start]}(hidden){spoken[found.end :]}"
-    return spoken
+    kept, at = [], 0
+    for found in numbers(spoken):
+        if found.value == answer.value:
+            kept += [spoken[at : found.start], "(hidden)"]
+            at = found.end
+    return "".join([*kept, spoken[at:]])
 
 
 def _spoken(text: str) -> str:
