@@ -56,6 +56,8 @@ class Outcome:
         reason: why it was paid so, in one line; `infos` hold it.
         unscored: True if what should have judged this action failed. The episode ends for all, `infos` say so, and the
             trainers leave it out of its group: what could not be scored is not worth 0.
+        earned: agent -> the named parts that each turn earned it, where that is known only at the end: they sum to what
+            was paid over the episode. `infos` of the last turn hold it, and a rollout of chains books it turn by turn.
     """
 
     components: Mapping[str, Mapping[str, float]]
@@ -67,6 +69,7 @@ class Outcome:
     can_act: Collection[str] | None = None
     reason: str = ""
     unscored: bool = False
+    earned: Mapping[str, Sequence[Mapping[str, float]]] | None = None
 
     def __post_init__(self) -> None:
         for agent, parts in self.components.items():
@@ -120,7 +123,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     `legal_actions`, agent -> what it may say next, before a hook returns; `infos` hold it for those that may act.
     One that is competitive only with some keywords sets `competitive`; None leaves it to the spec. Where the sign of
     the difference in return does not say who has won, the metric `outcome` of the last turn does: 1 for the first
-    seat, -1 for the second, 0 for a tie.
+    seat, -1 for the second, 0 for a tie. One whose prompts depend on what was said names in `alike` the turns at which
+    every episode of a task asks an agent the same; trainers then compare answers between episodes there alone.
 
     Args:
         agents: the seats, in order.
@@ -144,6 +148,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     begins: Collection[str] | None = None
     legal_actions: Mapping[str, Sequence[str]] | None = None
     competitive: bool | None = None
+    alike: Collection[int] | None = None
 
     def __init__(
         self,
@@ -273,6 +278,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
                 infos[agent]["reason"] = one_line(outcome.reason, 400)
             if outcome.unscored:
                 infos[agent]["unscored"] = True
+            if outcome.earned is not None:
+                infos[agent]["earned"] = [dict(parts) for parts in outcome.earned[agent]]
         return observations, rewards, terminated, truncated, infos
 
     @classmethod

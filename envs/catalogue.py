@@ -58,6 +58,43 @@ _SHIPPED = (
         demonstrations="palaver.envs.pioneer.corpus:demonstrations",
     ),
     Spec(
+        id="gsm8k-v0",
+        entry_point="palaver.envs.gsm8k.env:Gsm8kEnv",
+        summary="Word problems solved by a team: debate, vote, summary, chain, verifier, judge, or your own workflow.",
+        agents=("solver1", "solver2"),
+        turns=2,
+        dataset="hf:openai/gsm8k@main",
+        scripted={
+            "reference": "palaver.envs.maths.reference:reference",
+            "muddler": "palaver.envs.maths.reference:muddler",
+            "lazy": "palaver.envs.maths.reference:lazy",
+        },
+    ),
+    Spec(
+        id="maths-mini-v0",
+        entry_point="palaver.envs.maths_mini.env:MathsMiniEnv",
+        summary="Small sums and stories made from a seed, solved by a team: the maths of the tiny model.",
+        agents=("solver1", "solver2"),
+        turns=2,
+        scripted={
+            "reference": "palaver.envs.maths.reference:reference",
+            "muddler": "palaver.envs.maths.reference:muddler",
+            "lazy": "palaver.envs.maths.reference:lazy",
+        },
+        demonstrations="palaver.envs.maths_mini.corpus:demonstrations",
+    ),
+    Spec(
+        id="workflow-v0",
+        entry_point="palaver.envs.workflows.other:OtherEnv",
+        summary="A workflow around any one-turn environment: writing after a discussion, code with a reviewer.",
+        agents=("background", "method"),
+        turns=2,
+        scripted={
+            "reference": "palaver.envs.arxiv.reference:reference",
+            "lazy": "palaver.envs.arxiv.reference:lazy",
+        },
+    ),
+    Spec(
         id="matrix-v0",
         entry_point="palaver.envs.matrix.env:MatrixEnv",
         summary="Small games with named actions and known optima: the laboratory of the algorithms.",

@@ -82,7 +82,7 @@ def load_tasks(
 
     Args:
         source: `sample`; a path to a `.jsonl`, `.json`, `.csv` or `.parquet` file (the first three also with `.gz`); or
-            `hf:NAME[:SPLIT]`, read through `datasets`. A slice as in Python may follow: `sample[:48]`.
+            `hf:NAME[@CONFIG][:SPLIT]`, read through `datasets`. A slice as in Python may follow: `sample[:48]`.
         sample: the file behind `sample`, or the function behind `sample` (seed 0) and `generated:SEED:COUNT`. Such a
             function may give fewer rows than asked, if there are no more.
         fields: the columns every row must have, with their types; an empty text counts as missing.
@@ -231,8 +231,9 @@ def _parquet(path: Path) -> Sequence[Mapping[str, Any]]:
 def _hub(name: str, split: str, part: slice) -> list[Row]:
     datasets = _optional("datasets", f"tasks={name!r}")
     repository, _, chosen = name.removeprefix("hf:").partition(":")
+    repository, _, config = repository.partition("@")
     try:
-        table = datasets.load_dataset(repository, split=chosen or split)
+        table = datasets.load_dataset(repository, *filter(None, [config]), split=chosen or split)
         numbers = range(len(table))[part]
         return [(f"row {n}", row) for n, row in zip(numbers, table.select(numbers), strict=True)]
     except (OSError, ValueError, LookupError, RuntimeError, datasets.exceptions.DatasetsError) as error:

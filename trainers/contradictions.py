@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from palaver.core import ConfigError
 from palaver.trainers.algorithm import Algorithm
 from palaver.trainers.config import RunConfig
@@ -10,7 +12,9 @@ from palaver.trainers.losses import clipped, reinforce
 from palaver.trainers.memory import most_rows
 
 
-def refuse_contradictions(config: RunConfig, row: Algorithm, agents: int, turns: int) -> None:
+def refuse_contradictions(
+    config: RunConfig, row: Algorithm, agents: int, turns: int, alike: Collection[int] | None = None
+) -> None:
     """Refuse what cannot work or would teach nothing.
 
     Settings without meaning for the algorithm are left alone: they do no harm.
@@ -20,13 +24,21 @@ def refuse_contradictions(config: RunConfig, row: Algorithm, agents: int, turns:
         row: its algorithm.
         agents: of the team.
         turns: of an episode.
+        alike: the turns at which an agent is asked the same in every episode of a task; None leaves it open.
 
     Raises:
         ConfigError: two settings contradict each other.
     """
     sharing = agents - len(config.team.frozen) if config.team.kind == "shared" else 1
     rows = most_rows(config, sharing, agents, turns)
-    reasons = (*_sampling(config, row, turns, rows), *_ratios(config, row), *_values(config, row), *_pull(config, rows))
+    apart = alike is not None and not set(range(turns)) <= set(alike)
+    reasons = (
+        *_sampling(config, row, turns, rows),
+        *_grouping(config, row, apart),
+        *_ratios(config, row),
+        *_values(config, row),
+        *_pull(config, rows),
+    )
     for reason in reasons:
         raise ConfigError(reason)
 
@@ -52,6 +64,17 @@ def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[
             f"policy; lower it, or raise train.prompts_per_step or algorithm.group_size"
         )
     return found
+
+
+def _grouping(config: RunConfig, row: Algorithm, apart: bool) -> list[str]:
+    """Who is compared, where later prompts depend on what was said."""
+    a = config.algorithm
+    if apart and row.needs_group and a.turns == "independent" and a.group_by == "prompt":
+        return [
+            f"{row.name} compares answers to one prompt, but in this workflow later prompts differ between episodes: "
+            "set algorithm.turns=tree, or algorithm.group_by=agent to compare over the whole task (Dr. MAS)"
+        ]
+    return []
 
 
 def _ratios(config: RunConfig, row: Algorithm) -> list[str]:

@@ -8,6 +8,7 @@ ways at every turn; independent continuation widens at the first turn only.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -128,6 +129,8 @@ def rollout(
             spoken = _speak(live, team, sampling, width, seed)
             joints = [joint for b, words in zip(live, spoken, strict=True) for joint in _widen(b, words, plan, width)]
             stepped = list(pool.map(_step, joints) if workers > 1 else map(_step, joints))
+            if plan.turns == "independent":
+                stepped = [_booked(branch) for branch in stepped]
             children = _stop_early(_outdo(stepped) if plan.turns == "best" else stepped, plan.stop_above)
             done += [branch for branch in children if branch.stop]
             live = [branch for branch in children if not branch.stop]
@@ -258,6 +261,20 @@ def _step(joint: _Joint) -> _Branch:
         turns=(*branch.turns, turn),
         stop=stop,
     )
+
+
+def _booked(branch: _Branch) -> _Branch:
+    """A chain whose environment says at the end what each turn has earned, with that in place of what was paid when.
+
+    A tree's earlier turns belong to several leaves, so that they keep what they were paid.
+    """
+    earned = {agent: info["earned"] for agent, info in branch.infos.items() if "earned" in info}
+    turns = []
+    for turn in branch.turns if earned else ():
+        parts = {agent: dict(earned[agent][turn.index]) if agent in earned else {} for agent in turn.rewards}
+        paid = {agent: math.fsum(parts[agent].values()) for agent in parts}
+        turns.append(replace(turn, components=parts, rewards=paid))
+    return replace(branch, turns=tuple(turns)) if earned else branch
 
 
 def _outdo(branches: list[_Branch]) -> list[_Branch]:

@@ -11,7 +11,7 @@ from palaver.agents.factory import PLAIN, make_policy, model_source
 from palaver.agents.llm.options import LoraOptions, ModelOptions
 from palaver.agents.policy import Policy
 from palaver.core import CheckpointError, PolicyError, nearest
-from palaver.envs.tasks import is_sample
+from palaver.envs.tasks import is_generated, is_sample
 from palaver.registry import Spec, spec
 from palaver.trainers.config import RunConfig, parse_file
 from palaver.trainers.files import CONFIG
@@ -215,9 +215,9 @@ def refuse_tiny(source: str, force: bool) -> None:
     """Keep the tiny model from tasks it cannot read.
 
     Raises:
-        PolicyError: these are not the sample tasks, and nobody insisted.
+        PolicyError: these are neither the sample tasks nor made here, and nobody insisted.
     """
-    if not is_sample(source) and not force:
+    if not (is_sample(source) or is_generated(source) or force):
         raise PolicyError(
             f"the tiny model knows only the texts it was built from and cannot read {source!r}; "
             "name a model with policy.model=NAME (or --team NAME), or insist with policy.force=true (or --force)"

@@ -105,7 +105,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     keywords, held_out = config.env.keywords(), config.eval.tasks
     env = text_env(config.env.id, keywords)
     refuse_seats(config.team, env.possible_agents)
-    refuse_contradictions(config, row, len(env.possible_agents), _turns(config, env))
+    refuse_contradictions(config, row, len(env.possible_agents), _turns(config, env), env.alike)
     eval_env = text_env(config.env.id, keywords | {"tasks": held_out}) if held_out else env
     models = {config.seat(agent).model for agent in config.team.trained(env.possible_agents)}
     if "tiny" in models | set(config.team.frozen.values()):

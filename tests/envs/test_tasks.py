@@ -237,6 +237,19 @@ def test_hub_names_splits_and_slices(monkeypatch, sample):
     assert asked == [("some/set", "train"), ("some/set", "validation")]
 
 
+def test_hub_configurations(monkeypatch, sample):
+    asked = []
+
+    def load_dataset(*names, split):
+        asked.append((*names, split))
+        return Table(ROWS)
+
+    hub(monkeypatch, load_dataset)
+    load("hf:some/set@main:test[:2]", sample)
+    load("hf:some/set@main", sample)
+    assert asked == [("some/set", "main", "test"), ("some/set", "main", "train")]
+
+
 def test_only_the_slice_of_a_hub_set_is_read(monkeypatch, sample):
     datasets = pytest.importorskip("datasets")
     table, read = datasets.Dataset.from_list(ROWS), []

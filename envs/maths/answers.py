@@ -1,0 +1,138 @@
+"""What a text answers: marked by `####` or `\\boxed{}`, said after "the answer is", or else the last number. Pure.
+
+1. What stands up to `</think>` is left out; after a `<think>` that is not closed nothing counts.
+2. The last of all `####` (to the end of its line) and `\\boxed{}` is the answer. Of it counts what follows its last
+   `=`, and of that the first number; where it has none the words themselves, without case and punctuation.
+3. Without a mark it is the first number after the last "answer is", "answer:" or "answer =", in the same line.
+4. Otherwise it is the last number of the text. A text with no number then answers nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from palaver.envs.maths.numbers import Number, canonical, numbers, plain
+
+LONGEST = 20_000  # characters of a text that are read
+_MOST_WORDS = 200  # characters of an answer in words
+_THOUGHT = re.compile(r"<think>.*?</think>|^.*?</think>|<think>.*", re.DOTALL)
+_HASHES = re.compile(r"####([^\n]*)")
+_BOXED = re.compile(r"\\f?boxed\s*\{")
+_PHRASE = re.compile(r"\banswer\b\**\s*(?:is|was|:|=)", re.IGNORECASE)
+_UNIT = re.compile(r"\s*[%°]?(?:\s*[^\W\d_]{2}|\s+[^\W\d_]|\s*$)[^\d=+*^\\()-]*")
+_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|textbf)\s*\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer.
+
+    Attributes:
+        value: its number; None where it has none.
+        words: what was marked, without case and outer punctuation; "" where nothing was.
+        marked: whether `####` or a box marks it.
+        raw: what was marked, as it stands.
+    """
+
+    value: Fraction | None = None
+    words: str = ""
+    marked: bool = False
+    raw: str = ""
+
+    @property
+    def key(self) -> str:
+        """One text for equal answers: the number, else the words; "" for no answer."""
+        return self.words if self.value is None else canonical(self.value)
+
+
+@functools.lru_cache(maxsize=512)
+def read(text: str) -> Answer:
+    """The answer in a model's text; see the module's rule."""
+    spoken = _spoken(text)
+    marked = _marked(spoken)
+    if marked is not None:
+        found = _first(marked.rpartition("=")[2]) or _first(marked)
+        return Answer(found.value if found else None, _words(marked), True, marked.strip()[:_MOST_WORDS])
+    spoken = plain(spoken)
+    phrases = list(_PHRASE.finditer(spoken))
+    if phrases:
+        line = spoken[phrases[-1].end() :].partition("\n")[0]
+        if said := next(numbers(line), None):
+            return Answer(said.value)
+    found = None
+    for found in numbers(spoken):  # noqa: B007 - the last one is wanted
+        pass
+    return Answer(found.value if found else None)
+
+
+def gold(text: str) -> Answer:
+    """The right answer as data sets give it: after `####` where there is one (GSM8K), else the whole text.
+
+    It is a number if it is one, with a unit at most: `72`, `$1,200`, `12km`, `3 red apples`; else words: `2x + 2`.
+    """
+    marked = text.rpartition("####")[2].strip()
+    boxed = _marked(marked) if "boxed" in marked else None
+    whole = (boxed or marked).strip()
+    spelt = plain(_TEXT.sub(r" \1 ", whole[:_MOST_WORDS])).strip()
+    first = next(numbers(spelt), None)
+    alone = first is not None and first.start == 0 and _UNIT.fullmatch(spelt, first.end)
+    return Answer(first.value if first and alone else None, _words(whole), True, whole[:_MOST_WORDS])
+
+
+def right(answer: Answer, truth: Answer) -> bool:
+    """Whether an answer is the right one: equal as exact fractions, or in words where the truth is no number."""
+    if truth.value is not None:
+        return answer.value == truth.value
+    return bool(answer.words) and answer.words == truth.words
+
+
+def hidden(text: str) -> str:
+    """The text with its answer, wherever that stands in it, as `(hidden)`.
+
+    Every number equal to the answer goes, for the way to it usually ends with it.
+    """
+    answer = read(text)
+    if answer.value is None:
+        return text.replace(answer.raw, "(hidden)") if answer.raw else text
+    spoken = plain(text[:LONGEST])
+    kept, at = [], 0
+    for found in numbers(spoken):
+        if found.value == answer.value:
+            kept += [spoken[at : found.start], "(hidden)"]
+            at = found.end
+    return "".join([*kept, spoken[at:]])
+
+
+def _spoken(text: str) -> str:
+    cut = text[:LONGEST]
+    return _THOUGHT.sub("", cut) if "think>" in cut else cut
+
+
+def _marked(text: str) -> str | None:
+    """What the last mark holds; None without one."""
+    hashes = [(found.start(), found[1]) for found in _HASHES.finditer(text)]
+    boxes = [found.span() for found in _BOXED.finditer(text)][-1:]
+    every = [*hashes[-1:], *((start, _braced(text, end)) for start, end in boxes)]
+    return max(every)[1] if every else None
+
+
+def _braced(text: str, start: int) -> str:
+    """What stands from `start` to the brace that closes it; at most so much that no answer is longer."""
+    depth = 1
+    for place in range(start, min(len(text), start + 10 * _MOST_WORDS)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if depth == 0:
+            return text[start:place]
+    return text[start : start + _MOST_WORDS].partition("\n")[0]
+
+
+def _first(text: str) -> Number | None:
+    return next(numbers(plain(_TEXT.sub(r" \1 ", text))), None)
+
+
+def _words(text: str) -> str:
+    kept = _TEXT.sub(r"\1", text[:_MOST_WORDS]).casefold()
+    return " ".join(kept.split()).strip(" .,;:!?*$\"'()")

@@ -1,0 +1,43 @@
+"""Questions and answers: where they come from and which fields they need."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from palaver.clean import one_line
+from palaver.core import ConfigError, TaskError
+from palaver.envs.keywords import choice
+from palaver.envs.maths import answers
+from palaver.envs.maths.problems import DIFFICULTIES, Difficulty, rows
+from palaver.envs.tasks import Generate, Task, is_generated, load_tasks
+
+FIELDS = {"question": str, "answer": str}
+
+
+def load(source: str | Path, sample: Path | Generate) -> tuple[Task, ...]:
+    """Tasks with `question` and `answer`, which ends with `#### ` and the right answer, or is it; `id` names a task.
+
+    Raises:
+        TaskError: a row whose answer holds none; see `palaver.envs.tasks.load_tasks` for the others.
+    """
+    tasks = load_tasks(source, sample=sample, fields=FIELDS)
+    for task in tasks:
+        if not answers.gold(task["answer"]).key:
+            place = one_line(f"{source}, task {task.id!r}")
+            raise TaskError(f"{place}: the field 'answer' holds no answer after ####: {one_line(task['answer'], 80)!r}")
+    return tasks
+
+
+def load_made(source: str | Path, difficulty: Difficulty | None) -> tuple[Task, ...]:
+    """The same, where `sample` and `generated:SEED:COUNT` are made here.
+
+    Raises:
+        ConfigError: a difficulty that does not exist, or one for questions that are not made here.
+        TaskError: as `load`.
+    """
+    if difficulty is not None:
+        choice("difficulty", difficulty, DIFFICULTIES)
+        if not is_generated(source):
+            raise ConfigError("difficulty is for tasks that are made here: 'sample' or 'generated:SEED:COUNT'")
+    return load(source, partial(rows, difficulty=difficulty or "medium"))

@@ -1,0 +1,184 @@
+"""Small problems made from a seed: some numbers are added, taken away, multiplied, in a story or bare. Pure.
+
+`easy` has one step and `medium` two, with results from 0 to 12; `hard` has three, one of which multiplies, with results
+from 0 to 40. A quarter are bare (`What is 3 + 4 - 2?`). One problem of five, by its words and numbers, is held out: the
+sample and what `generated:` makes are held-out problems, and the texts that the tiny model imitates have none of them.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+from palaver.core import stable_seed
+
+Difficulty = Literal["easy", "medium", "hard"]
+DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
+NAMES = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gil", "Hana")
+THINGS = ("apples", "books", "cards", "coins", "nuts", "pens", "shells", "stamps")
+START = "{name} has {n} {things}."
+STEPS = {
+    "+": ("{name} finds {n} more.", "{name} buys {n} more.", "A friend brings {n} more."),
+    "-": ("{name} loses {n}.", "{name} sells {n}.", "{name} gives {n} away."),
+    "*": ("Then {name} gets {n} times as many.",),
+}
+END = "How many {things} has {name} now?"
+BARE = 0.25
+HELD_OUT = 5  # one problem of so many
+ENOUGH_MISSES = 200  # draws in a row without a new problem: there are hardly any more
+_BARE = re.compile(r"What is ([-+*() \d]+)\?")
+_HAS = re.compile(r"\w+ has (\d+) (\w+)\. (.*)How many \w+ has \w+ now\?")
+_TERM = re.compile(r"([-+*]?) ?(\d+)")
+_SENTENCE = {
+    operator: [re.compile(re.escape(words).replace(r"\{name\}", r"\w+").replace(r"\{n\}", r"(\d+)")) for words in known]
+    for operator, known in STEPS.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operator, a number, and which of its sentences tells it."""
+
+    operator: str
+    number: int
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem: the number it begins with, its steps, and how it is told."""
+
+    start: int
+    steps: tuple[Step, ...]
+    name: str = ""
+    things: str = ""
+
+    @property
+    def question(self) -> str:
+        """What is asked: a story where there is a name, else the bare sum."""
+        if not self.name:
+            text = str(self.start)
+            for number, step in enumerate(self.steps):
+                text = f"({text})" if number and step.operator == "*" else text
+                text = f"{text} {step.operator} {step.number}"
+            return f"What is {text}?"
+        told = [START.format(name=self.name, n=self.start, things=self.things)]
+        told += [STEPS[step.operator][step.words].format(name=self.name, n=step.number) for step in self.steps]
+        return " ".join([*told, END.format(name=self.name, things=self.things)])
+
+    @property
+    def results(self) -> list[int]:
+        """The number after every step."""
+        found, total = [], self.start
+        for step in self.steps:
+            total = apply(total, step.operator, step.number)
+            found.append(total)
+        return found
+
+    @property
+    def rationale(self) -> str:
+        """The way to the answer and the answer, in the public schema of GSM8K."""
+        return way(Plain(self.start, [(step.operator, step.number) for step in self.steps], self.things), self.results)
+
+
+class Plain(NamedTuple):
+    """What a problem comes to, however it is told: the number it begins with, its steps, what is counted."""
+
+    start: int
+    steps: list[tuple[str, int]]
+    things: str = ""
+
+
+def apply(total: int, operator: str, number: int) -> int:
+    """One step.
+
+    >>> apply(3, "+", 4), apply(3, "-", 4), apply(3, "*", 4)
+    (7, -1, 12)
+    """
+    return {"+": total + number, "-": total - number, "*": total * number}[operator]
+
+
+def way(problem: Plain, results: list[int]) -> str:
+    """How a result is told, whether it is right or not.
+
+    >>> way(Plain(3, [("+", 4), ("-", 2)], "nuts"), [7, 5])
+    '3 + 4 = 7, 7 - 2 = 5 nuts. #### 5'
+    """
+    parts, before = [], problem.start
+    for (operator, number), result in zip(problem.steps, results, strict=True):
+        parts.append(f"{before} {operator} {number} = {result}")
+        before = result
+    return f"{', '.join(parts)}{problem.things and ' '}{problem.things}. #### {before}"
+
+
+def held_out(problem: Problem) -> bool:
+    """Whether it is one of those that no imitated text holds."""
+    return stable_seed("maths held out", problem.question) % HELD_OUT == 0
+
+
+def draw(rng: random.Random, difficulty: Difficulty, tasks: bool) -> Problem:
+    """A problem, held out if it is for tasks, else not."""
+    while True:
+        found = _any(rng, difficulty)
+        if held_out(found) == tasks and (found.name or difficulty != "hard" or "*" in found.question):
+            return found
+
+
+def rows(count: int, seed: int, difficulty: Difficulty = "medium") -> list[dict[str, str]]:
+    """`count` different tasks in the public schema, or as many as could be found; smaller sets begin larger ones."""
+    rng = random.Random(stable_seed("maths", difficulty, seed))
+    found: dict[str, str] = {}
+    misses = 0
+    while len(found) < count and misses < ENOUGH_MISSES:
+        problem = draw(rng, difficulty, tasks=True)
+        misses = misses + 1 if problem.question in found else 0
+        found.setdefault(problem.question, problem.rationale)
+    return [
+        {"id": f"{difficulty}-{seed}-{number:04}", "question": question, "answer": answer}
+        for number, (question, answer) in enumerate(found.items())
+    ]
+
+
+def solve(question: str) -> Plain | None:
+    """A made problem, read from its words; None if it is none.
+
+    >>> solve("What is 3 + 4 - 2?")
+    Plain(start=3, steps=[('+', 4), ('-', 2)], things='')
+    """
+    if bare := _BARE.fullmatch(question.strip()):
+        terms = _TERM.findall(bare[1].replace("(", "").replace(")", ""))
+        if not terms or terms[0][0]:
+            return None
+        return Plain(int(terms[0][1]), [(operator or "+", int(number)) for operator, number in terms[1:]])
+    story = _HAS.fullmatch(question.strip())
+    if not story:
+        return None
+    steps = []
+    for sentence in re.findall(r"[^.]+\.", story[3]):
+        known = [
+            (op, found[1]) for op, kinds in _SENTENCE.items() for k in kinds if (found := k.fullmatch(sentence.strip()))
+        ]
+        if not known:
+            return None
+        steps.append((known[0][0], int(known[0][1])))
+    return Plain(int(story[1]), steps, story[2])
+
+
+def _any(rng: random.Random, difficulty: Difficulty) -> Problem:
+    count, most = {"easy": (1, 12), "medium": (2, 12), "hard": (3, 40)}[difficulty]  # 9 + 5 + 5 can still be doubled
+    times = rng.randrange(count) if difficulty == "hard" else -1
+    total = start = rng.randint(1, 9)
+    steps = []
+    for place in range(count):
+        while True:
+            operator = "*" if place == times else rng.choice("+-")
+            number = rng.randint(2, 3) if operator == "*" else rng.randint(1, 5)
+            if 0 <= apply(total, operator, number) <= most:
+                break
+        total = apply(total, operator, number)
+        steps.append(Step(operator, number, rng.randrange(len(STEPS[operator]))))
+    if rng.random() < BARE:
+        return Problem(start, tuple(Step(step.operator, step.number, 0) for step in steps))
+    return Problem(start, tuple(steps), rng.choice(NAMES), rng.choice(THINGS))

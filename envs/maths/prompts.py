@@ -1,0 +1,16 @@
+"""What a question is asked like. The tiny model imitates answers to these very words: a change bumps the version."""
+
+from __future__ import annotations
+
+HINT = "End with #### and the answer."
+
+
+def opening(question: str) -> str:
+    """The question, and how its answer is to be marked."""
+    return f"{question.strip()}\n{HINT}"
+
+
+def question_of(heard: str) -> str:
+    """The question of the prompt that `opening` wrote; "" where it wrote none."""
+    before, hint, _ = heard.partition(f"\n{HINT}")
+    return before if hint else ""

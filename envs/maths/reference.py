@@ -1,0 +1,98 @@
+"""Scripted seats for questions with one right answer: `reference` is right, `muddler` errs, `lazy` is silent.
+
+Both solve the problems that are made here; `reference` also knows the sample of `gsm8k-v0`. They play every seat: what
+they are asked is told by the last line of the prompt.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import re
+
+from palaver.core import Conversation, stable_seed
+from palaver.envs.maths import answers, prompts
+from palaver.envs.maths.problems import apply, solve, way
+from palaver.envs.maths.sample import SAMPLE
+from palaver.envs.workflows.builtin import CHOICE, VERDICT
+from palaver.envs.workflows.quote import MARK, NOTHING
+
+ERRS = 0.2  # share of steps that a muddler gets wrong
+FOLLOWS = 0.5  # share of answers for which it takes over another's
+_QUOTED = re.compile(rf"(?:^{MARK}.*\n?)+|^{re.escape(NOTHING)}$", re.MULTILINE)
+
+
+def reference(conversation: Conversation, _seed: int) -> str:
+    """The right answer, verdict or choice; of a question that it cannot solve the answer that others gave, or ""."""
+    heard, told = _heard(conversation)
+    right, rationale = _solved(prompts.question_of(heard))
+    shown = quotes(told)
+    if told.endswith(VERDICT):
+        return "APPROVE" if shown and answers.read(shown[-1]).key == right else "REJECT"
+    if told.endswith(CHOICE):
+        place = next((n for n, text in enumerate(shown) if answers.read(text).key == right), 0)
+        return f"#### {place + 1}"
+    return rationale or next((text for text in shown if answers.read(text).key), "")
+
+
+def muddler(conversation: Conversation, seed: int) -> str:
+    """One who gets a step wrong now and then, and who follows others and judges them without looking."""
+    heard, told = _heard(conversation)
+    rng = random.Random(stable_seed("maths muddler", seed, *(message.content for message in conversation)))
+    shown = [text for text in quotes(told) if answers.read(text).key]
+    if told.endswith(VERDICT):
+        return rng.choice(("APPROVE", "REJECT"))
+    if told.endswith(CHOICE):
+        return f"#### {rng.randint(1, max(1, len(quotes(told))))}"
+    if shown and rng.random() < FOLLOWS:
+        return rng.choice(shown)
+    problem = solve(prompts.question_of(heard))
+    if problem is None:
+        return ""
+    total, results = problem.start, []
+    for operator, number in problem.steps:
+        total = apply(total, operator, number)
+        if rng.random() < ERRS:
+            total = max(0, total + rng.choice((-2, -1, 1, 2)))
+        results.append(total)
+    return way(problem, results)
+
+
+def lazy(_conversation: Conversation, _seed: int) -> str:
+    """Says nothing."""
+    return ""
+
+
+def quotes(told: str) -> list[str]:
+    """The texts of others that a prompt shows, in order; "" for one who said nothing."""
+    return ["" if text == NOTHING else _bare(text) for text in _QUOTED.findall(told)]
+
+
+def _bare(text: str) -> str:
+    return "\n".join(line.removeprefix(MARK) for line in text.splitlines())
+
+
+def _heard(conversation: Conversation) -> tuple[str, str]:
+    """The prompt that holds the question, and the newest prompt."""
+    told = [message.content for message in conversation if message.role == "user"]
+    return (next((text for text in told if prompts.HINT in text), ""), told[-1]) if told else ("", "")
+
+
+def _solved(question: str) -> tuple[str, str]:
+    """The key of the right answer, and a text that gives it; both "" where it is not known."""
+    made = solve(question)
+    if made is not None:
+        total, results = made.start, []
+        for operator, number in made.steps:
+            total = apply(total, operator, number)
+            results.append(total)
+        return str(total), way(made, results)
+    text = _known().get(question, "")
+    return (answers.gold(text).key, text) if text else ("", "")
+
+
+@functools.cache
+def _known() -> dict[str, str]:
+    rows = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+    return {row["question"].strip(): row["answer"] for row in rows}

@@ -1,0 +1,7 @@
+"""Where the sample of `gsm8k-v0` lies: word problems written for this project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SAMPLE = Path(__file__).with_name("sample.jsonl")

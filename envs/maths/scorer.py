@@ -1,0 +1,69 @@
+"""Questions with one right answer, as a workflow's scorer."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Literal
+
+from palaver.clean import one_line
+from palaver.envs.keywords import choice
+from palaver.envs.maths import answers, prompts
+from palaver.envs.maths.equivalence import equivalent, require
+from palaver.envs.tasks import Task
+from palaver.envs.workflows.scoring import Marks
+
+Verifier = Literal["exact", "math-verify"]
+
+
+class MathsScorer:
+    """1 for the right answer, else 0.
+
+    Args:
+        verifier: `exact` compares numbers as fractions and anything else word for word; `math-verify` asks that library
+            as well where these differ, so that `2x + 2` and `2(x + 1)` are one answer.
+
+    Raises:
+        ConfigError: another verifier, or the library is not installed.
+    """
+
+    def __init__(self, verifier: Verifier = "exact") -> None:
+        choice("verifier", verifier, ("exact", "math-verify"))
+        self.symbolic = verifier == "math-verify"
+        if self.symbolic:
+            require()
+
+    def question(self, task: Task, _seat: str) -> str:
+        """The same for every seat."""
+        return prompts.opening(task["question"])
+
+    def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
+        """Each answer by itself."""
+        truth = _truth(task["answer"])
+        found = {seat: answers.read(text) for seat, text in texts.items()}
+        scores = {seat: float(self._right(answer, truth)) for seat, answer in found.items()}
+        said = ", ".join(f"{seat} {answer.key or 'nothing'}" for seat, answer in found.items())
+        return Marks(scores, reason=one_line(f"right is {truth.key}; {said}", 300))
+
+    def key(self, text: str) -> str:
+        """The number as an exact fraction, else the words that are marked."""
+        return answers.read(text).key
+
+    def hide(self, text: str) -> str:
+        """The text without the number that it answers."""
+        return answers.hidden(text)
+
+    def formed(self, text: str) -> bool:
+        """Whether `####` or a box marks an answer."""
+        found = answers.read(text)
+        return found.marked and bool(found.key)
+
+    def _right(self, answer: answers.Answer, truth: answers.Answer) -> bool:
+        if answers.right(answer, truth):
+            return True
+        return self.symbolic and bool(answer.raw) and equivalent(truth.raw, answer.raw)
+
+
+@functools.lru_cache(maxsize=4096)
+def _truth(text: str) -> answers.Answer:
+    return answers.gold(text)

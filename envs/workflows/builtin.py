@@ -1,0 +1,216 @@
+"""The workflows that are known by name. Each is data made by a short function; `docs/workflows.md` shows them all."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from palaver.core import ConfigError, nearest
+from palaver.envs.keywords import choice, truth, whole
+from palaver.envs.workflows.graph import MOST_STAGES, Shows, Stage, Workflow, complaint, declared, is_file
+
+MOST_AGENTS = 64
+MOST_ROUNDS = 16
+AGAIN = "Answer the question again."
+VERDICT = "Is this right? End with APPROVE or REJECT."
+CHOICE = "Which answer is right? End with its number."
+
+
+def solvers(agents: int, least: int = 1) -> tuple[str, ...]:
+    """`solver1`, `solver2`, and so on.
+
+    Raises:
+        ConfigError: not a number of agents.
+    """
+    return tuple(f"solver{n + 1}" for n in range(whole("agents", agents, least, MOST_AGENTS)))
+
+
+def parallel(agents: int = 2) -> Workflow:
+    """Everyone answers once, alone; the team's answer is that of the majority, and nobody hears of it."""
+    return Workflow(name="parallel", stages=(Stage(speakers=solvers(agents)),), final="vote")
+
+
+def vote(agents: int = 3) -> Workflow:
+    """The same with three: majority vote (self-consistency), and with `labels: majority` TTRL."""
+    return Workflow(name="vote", stages=(Stage(speakers=solvers(agents)),), final="vote")
+
+
+def debate(
+    agents: int = 2,
+    rounds: int = 2,
+    contain_self: bool = False,
+    shuffle: bool = False,
+    mask: bool = False,
+    most: int | None = None,
+    stop: bool = False,
+    agree: float = 1.0,
+) -> Workflow:
+    """Everyone answers, then in every further round again, having seen what the others said last.
+
+    Args:
+        agents: how many debate.
+        rounds: how often each answers.
+        contain_self: whether the own last text is among those shown.
+        shuffle: in an order drawn anew, without names.
+        mask: the answers in the texts are hidden, so that only the way to them can convince.
+        most: how many texts are shown at most.
+        stop: whether the debate ends when all agree, or the share `agree` of them.
+        agree: that share.
+
+    Raises:
+        ConfigError: a value that does not fit.
+    """
+    for name, value in {"contain_self": contain_self, "shuffle": shuffle, "mask": mask, "stop": stop}.items():
+        truth(name, value)
+    names = solvers(agents, 2)
+    shown = Shows(whose="all" if contain_self else "others", mask=mask, most=most, shuffle=shuffle)
+    until, share = ("consensus", agree) if stop else (None, 1.0)
+    first = Stage(speakers=names, until=until, agree=share)
+    further = Stage(speakers=names, shows=shown, ask=AGAIN, until=until, agree=share)
+    count = whole("rounds", rounds, 1, MOST_ROUNDS)
+    return Workflow(name="debate", stages=(first, *[further] * (count - 1)), final="vote")
+
+
+def summary(agents: int = 3, shuffle: bool = False, mask: bool = False) -> Workflow:
+    """All but one propose, then `aggregator` sees all proposals and answers for the team.
+
+    Raises:
+        ConfigError: a value that does not fit.
+    """
+    proposers = solvers(whole("agents", agents, 2, MOST_AGENTS) - 1)
+    shown = Shows(shuffle=truth("shuffle", shuffle), mask=truth("mask", mask))
+    last = Stage(speakers=("aggregator",), shows=shown, ask="Answer the question for all.")
+    return Workflow(name="summary", stages=(Stage(speakers=proposers), last), final="aggregator")
+
+
+def chain(agents: int = 2, rounds: int = 1) -> Workflow:
+    """One after the other, each shown all that was said since its last word, at first the full transcript.
+
+    Raises:
+        ConfigError: a value that does not fit.
+    """
+    count, names = whole("rounds", rounds, 1, MOST_ROUNDS), solvers(agents)
+    if count * len(names) > MOST_STAGES:
+        raise ConfigError(f"agents times rounds must be at most {MOST_STAGES} in a chain, got {count * len(names)}")
+    further = [Stage(speakers=(name,), shows=Shows(what="new"), ask="Go on, and answer.") for name in names * count]
+    return Workflow(name="chain", stages=(Stage(speakers=names[:1]), *further[1:]), final="last")
+
+
+def pioneer() -> Workflow:
+    """One answers, the other answers knowing that (CORY, arXiv:2410.06101); both answers count alike."""
+    stages = (
+        Stage(speakers=("pioneer",)),
+        Stage(speakers=("observer",), shows=Shows(), ask="Write your own answer to the question."),
+    )
+    return Workflow(name="pioneer", stages=stages, final="last")
+
+
+def verify(rounds: int = 1) -> Workflow:
+    """`generator` answers, `verifier` approves, which ends it, or rejects, and `refiner` answers anew; `rounds` times.
+
+    Raises:
+        ConfigError: a value that does not fit.
+    """
+    stages = [Stage(speakers=("generator",))]
+    for _ in range(whole("rounds", rounds, 1, MOST_ROUNDS)):
+        stages += [
+            Stage(speakers=("verifier",), kind="verdict", shows=Shows(what="new"), ask=VERDICT, until="approved"),
+            Stage(speakers=("refiner",), shows=Shows(what="new"), ask="Write a better answer."),
+        ]
+    return Workflow(name="verify", stages=tuple(stages), final="last")
+
+
+def solver_judge(agents: int = 3, shuffle: bool = False) -> Workflow:
+    """All but one answer, then `judge` names the best answer by its number.
+
+    Raises:
+        ConfigError: a value that does not fit.
+    """
+    names = solvers(whole("agents", agents, 2, MOST_AGENTS) - 1)
+    shown = Shows(shuffle=truth("shuffle", shuffle))
+    picks = Stage(speakers=("judge",), kind="choice", shows=shown, ask=CHOICE)
+    return Workflow(name="solver_judge", stages=(Stage(speakers=names), picks), final="judge")
+
+
+def discussion(seats: tuple[str, ...] | list[str] = ("background", "method"), rounds: int = 1) -> Workflow:
+    """Everyone says a plan, hears the others' for `rounds` rounds, and then all do the task together.
+
+    Raises:
+        ConfigError: a value that does not fit.
+    """
+    names = _names(seats)
+    ask = "Do not write it yet: say in one sentence how you will."
+    talks = [Stage(speakers=names, kind="talk", ask=ask)]
+    talks += [Stage(speakers=names, kind="talk", shows=Shows(), ask=ask)] * (
+        whole("rounds", rounds, 1, MOST_ROUNDS) - 1
+    )
+    return Workflow(name="discussion", stages=(*talks, Stage(speakers=names, shows=Shows(), ask="Now write it.")))
+
+
+def review(rounds: int = 1) -> Workflow:
+    """`coder` writes, `reviewer` says what is wrong, `coder` writes again; `rounds` times.
+
+    Raises:
+        ConfigError: a value that does not fit.
+    """
+    stages = [Stage(speakers=("coder",))]
+    for _ in range(whole("rounds", rounds, 1, MOST_ROUNDS)):
+        stages += [
+            Stage(speakers=("reviewer",), kind="talk", shows=Shows(), ask="Review this: say what is wrong with it."),
+            Stage(speakers=("coder",), shows=Shows(), ask="Write it again with the review in mind."),
+        ]
+    return Workflow(name="review", stages=tuple(stages), final="coder")
+
+
+def _names(seats: object) -> tuple[str, ...]:
+    if not isinstance(seats, list | tuple) or not seats or not all(isinstance(seat, str) for seat in seats):
+        raise ConfigError(f"seats must be a list of names, got {seats!r:.60}")
+    return tuple(seats)
+
+
+BUILT_IN: Mapping[str, Callable[..., Workflow]] = {
+    "parallel": parallel,
+    "vote": vote,
+    "debate": debate,
+    "summary": summary,
+    "aggregate": summary,
+    "chain": chain,
+    "pioneer": pioneer,
+    "verify": verify,
+    "solver_judge": solver_judge,
+    "discussion": discussion,
+    "review": review,
+}
+
+
+def workflow(source: str | Path | Mapping[str, Any] | Workflow, options: Mapping[str, Any] | None = None) -> Workflow:
+    """A workflow by name, from a file, from a mapping of its fields, or as it is.
+
+    Args:
+        source: a name of `BUILT_IN`, a file that `graph.declared` reads, a mapping, or a `Workflow`.
+        options: keywords of the function behind a name; None of them may be given for another source.
+
+    Raises:
+        ConfigError: no such workflow, an option that it does not take, or a value that does not fit.
+    """
+    given = dict(options or {})
+    named = not isinstance(source, Workflow | Mapping) and not is_file(source)
+    if given and not named:
+        raise ConfigError(f"{', '.join(given)} can only be given for a workflow with a name, such as debate")
+    if isinstance(source, Workflow):
+        return source
+    if not named:
+        return declared(source)
+    name = choice("workflow", source, tuple(BUILT_IN))
+    known = inspect.signature(BUILT_IN[name]).parameters
+    for option in given:
+        if option not in known:
+            raise ConfigError(f"the workflow {name} has no option {option!r}.{nearest(option, known)}")
+    try:
+        return BUILT_IN[name](**given)
+    except ValidationError as error:
+        raise ConfigError(f"the workflow {name}: {complaint(error)}") from error

@@ -1,0 +1,209 @@
+"""A workflow as an environment: any number of agents, any task with a scorer.
+
+A subclass, or a function, hands in the workflow, the scorer and the tasks; `palaver.envs.workflows.other` takes another
+environment for the task, `palaver.envs.maths.env` questions with a right answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from palaver.envs.base import Outcome, TextEnv
+from palaver.envs.keywords import whole
+from palaver.envs.tasks import Task
+from palaver.envs.workflows import prompts, rules
+from palaver.envs.workflows.graph import Stage, Workflow
+from palaver.envs.workflows.pay import Parts, Pay, Scored, earned, most_possible, paid, penalties
+from palaver.envs.workflows.rules import ANSWERS, Said
+from palaver.envs.workflows.scoring import Marks, Scorer
+from palaver.envs.workflows.shaping import RIGHT
+from palaver.envs.workflows.votes import agreed, majority, pseudo_labels
+
+MOST_SHOWN = 100_000
+
+
+class WorkflowEnv(TextEnv):
+    """Plays a workflow.
+
+    Args:
+        workflow: who speaks when, and who sees what.
+        scorer: asks and scores the questions.
+        tasks: the questions.
+        pay: how scores become rewards.
+        shown: most characters of a text that are shown to others; a longer one is cut, with a mark.
+        source: where the tasks came from.
+        render_mode: `ansi` or None.
+        max_length: most characters of an observation or action.
+
+    Raises:
+        ConfigError: a value that does not fit.
+    """
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        scorer: Scorer,
+        tasks: Sequence[Task],
+        pay: Pay,
+        *,
+        shown: int,
+        source: str | Path,
+        render_mode: str | None,
+        max_length: int,
+    ) -> None:
+        self.workflow, self.scorer, self.pay = workflow, scorer, pay
+        self.shown = whole("shown", shown, 1, MOST_SHOWN)
+        self.num_turns = len(workflow.stages)
+        self.begins = workflow.stages[0].speakers
+        self.alike = workflow.alike()
+        self.max_return = most_possible(workflow.stages, workflow.seats, workflow.final, pay)
+        self.record: tuple[Said, ...] = ()
+        self.turns: tuple[Scored, ...] = ()
+        self.options: dict[str, list[Said]] = {}  # what each speaker of the turn is shown
+        super().__init__(workflow.seats, tasks, render_mode=render_mode, max_length=max_length, source=source)
+
+    def opening(self, _task: Task) -> dict[str, str]:
+        """Put the question to those who speak first."""
+        self.record, self.turns = (), ()
+        return self._ask(self.workflow.stages[0])
+
+    def judge(self, actions: Mapping[str, str]) -> Outcome:
+        """Score what was said, pay for it, and put the next prompts together."""
+        stage = self.workflow.stages[self.turn]
+        marks = self._marks(stage, actions)
+        said = [self._said(stage, seat, actions[seat], marks) for seat in stage.speakers]
+        if self.pay.labels == "majority" and stage.kind == "answer":
+            labels = pseudo_labels([each.key for each in said])
+            said = [
+                Said(self.turn, each.seat, stage.kind, each.text, each.key, label, each.truth)
+                for each, label in zip(said, labels, strict=True)
+            ]
+        self.record += tuple(said)
+        self.turns += (self._turn(stage, said),)
+        early = self._ends(stage, said)
+        over = early or self.turn + 1 == self.num_turns
+        if marks.unscored:
+            nothing: Parts = dict.fromkeys(paid(self.turns, self.pay, over)[0], 0.0)
+            return Outcome(dict.fromkeys(self.agents, nothing), reason=marks.reason or "not scored", unscored=True)
+        parts = paid(self.turns, self.pay, over)
+        following = None if over else self.workflow.stages[self.turn + 1]
+        return Outcome(
+            dict(zip(self.agents, parts, strict=True)),
+            self._ask(following) if following else {},
+            terminated=over,
+            metrics=self._metrics(stage, said, early) | dict(marks.metrics),
+            can_act=following.speakers if following else (),
+            reason=marks.reason,
+            earned=self._earned() if over and self.pay.late else None,
+        )
+
+    def _marks(self, stage: Stage, actions: Mapping[str, str]) -> Marks:
+        if stage.kind != "answer":
+            return Marks({})
+        return self.scorer.score(self.task, {seat: actions[seat] for seat in stage.speakers})
+
+    def _said(self, stage: Stage, seat: str, text: str, marks: Marks) -> Said:
+        """A text with what it answers and what that is worth."""
+        if stage.kind == "answer":
+            score = marks.scores[seat]
+            return Said(self.turn, seat, "answer", text, self.scorer.key(text), score, score)
+        if stage.kind == "verdict":
+            found = rules.verdict(text)
+            judged = rules.standing(self.record, "last")
+            score, truth = (
+                float(found == ("approve" if min(values) > RIGHT else "reject"))
+                for values in ([each.score or 0.0 for each in judged], [each.truth or 0.0 for each in judged])
+            )
+            return Said(self.turn, seat, "verdict", text, found, score, truth)
+        if stage.kind == "choice":
+            options = self.options[seat]
+            place = rules.picked(text, len(options))
+            if place is None:
+                return Said(self.turn, seat, "choice", text, "", 0.0, 0.0)
+            chosen = options[place]
+            return Said(self.turn, seat, "choice", text, chosen.key, chosen.score, chosen.truth)
+        return Said(self.turn, seat, "talk", text)
+
+    def _turn(self, stage: Stage, said: Sequence[Said]) -> Scored:
+        own = {each.seat: each.score for each in said}
+        answers = {each.seat: each.score for each in said if each.kind in ANSWERS}
+        costs = {
+            each.seat: penalties(self.pay, stage.kind, each.text, bool(each.key), self.scorer.formed(each.text))
+            for each in said
+        }
+        team = rules.standing(self.record, self.workflow.final)
+        decides = answers and (self.workflow.final in ("vote", "last") or self.workflow.final in answers)
+        names = {name: 0.0 for cost in costs.values() for name in cost}
+        return Scored(
+            tuple(own.get(seat) for seat in self.agents),
+            tuple(answers.get(seat) for seat in self.agents),
+            _mean([each.score or 0.0 for each in team]) if decides else None,
+            tuple(names | costs.get(seat, {}) for seat in self.agents),
+        )
+
+    def _ends(self, stage: Stage, said: Sequence[Said]) -> bool:
+        if stage.until == "consensus":
+            return agreed([each.key for each in said], stage.agree)
+        return stage.until == "approved" and all(each.key == "approve" for each in said)
+
+    def _metrics(self, stage: Stage, said: Sequence[Said], early: bool) -> dict[str, float]:
+        team = rules.standing(self.record, self.workflow.final)
+        truths = [each.truth or 0.0 for each in said]
+        found = {
+            "correct": _mean([each.truth or 0.0 for each in team]),
+            "stopped": float(early and self.turn + 1 < self.num_turns),
+        }
+        if stage.kind == "verdict":
+            found |= {"approved": _mean([each.key == "approve" for each in said]), "verdict_right": _mean(truths)}
+        if stage.kind in ANSWERS:
+            elected = majority([each.key for each in said])
+            found |= {
+                "mean_score": _mean(truths),
+                "best_score": max(truths),
+                "answered": _mean([bool(each.key) for each in said]),
+                "agreement": elected.share,
+                "tied": float(elected.tied),
+            }
+        return found
+
+    def _ask(self, stage: Stage) -> dict[str, str]:
+        """The prompts of a stage's speakers; what they are shown is kept, for a choice refers to it."""
+        spoken = {said.seat for said in self.record}
+        self.options = {seat: self._shown(seat, stage) for seat in stage.speakers}
+        return {
+            seat: prompts.told(
+                "" if seat in spoken else self._opening(seat),
+                seat,
+                stage,
+                texts,
+                self.scorer.hide,
+                self.max_length,
+                self.shown,
+            )
+            for seat, texts in self.options.items()
+        }
+
+    def _opening(self, seat: str) -> str:
+        role = self.workflow.roles.get(seat, "")
+        return "\n\n".join(part for part in (role, self.scorer.question(self.task, seat)) if part)
+
+    def _shown(self, seat: str, stage: Stage) -> list[Said]:
+        if stage.shows is None:
+            return []
+        texts = rules.heard(self.record, seat, stage.shows, stage.kind == "choice")
+        if stage.shows.shuffle:
+            texts = [texts[n] for n in self.rng.permutation(len(texts))]
+        return texts[: stage.shows.most]
+
+    def _earned(self) -> dict[str, list[Parts]]:
+        """Agent -> what each turn earned it, penalties included."""
+        table = earned(self.turns, self.pay)
+        return {
+            seat: [row[n] | dict(turn.penalties[n]) for row, turn in zip(table, self.turns, strict=True)]
+            for n, seat in enumerate(self.agents)
+        }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

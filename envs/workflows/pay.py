@@ -1,0 +1,173 @@
+"""What the seats are paid in each turn: scores by `who` and `when`, shaping, penalties. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from palaver.core import ConfigError
+from palaver.envs.workflows import reward, shaping
+from palaver.envs.workflows.graph import Kind, Stage, complaint
+from palaver.envs.workflows.reward import When, Who
+from palaver.envs.workflows.shaping import Earlier
+
+Parts = dict[str, float]
+
+
+class Pay(BaseModel):
+    """How scores become rewards.
+
+    Attributes:
+        who: whose score counts, see `reward.shared`.
+        when: which turns are paid, see `reward.each`, `last`, `accumulated`, `influence`.
+        discount: of `influence`.
+        labels: `truth`, or `majority` for the turn's majority in place of the right answer (TTRL).
+        shaping: what is added, see `shaping.margin`, `quality`, `influence_sign`, `incentive`.
+        earlier: of margin and quality: the earlier scores of the seat itself, or of all.
+        weight: of margin and quality.
+        outcome: with margin and quality, how much of the seat's last score every earlier turn is paid.
+        step: of the influence.
+        alpha: of the incentives.
+        no_answer: what a text without an answer (a verdict, a choice) costs.
+        format: what an answer that is not given in the form asked for costs.
+        length: what a text of twice the words allowed, or more, costs; in proportion between.
+        words: the words allowed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    who: Who = "mean"
+    when: When = "each"
+    discount: float = Field(0.3, ge=0, le=1)
+    labels: Literal["truth", "majority"] = "truth"
+    shaping: Literal["none", "margin", "quality", "influence", "incentive"] = "none"
+    earlier: Earlier = "own"
+    weight: float = Field(0.5, ge=0, le=1000)
+    outcome: float = Field(0.0, ge=0, le=1000)
+    step: float = Field(0.2, ge=0, le=1000)
+    alpha: tuple[float, float, float, float] = (0.1, 0.1, 0.1, 0.1)
+    no_answer: float = Field(0.0, ge=0, le=1000)
+    format: float = Field(0.0, ge=0, le=1000)
+    length: float = Field(0.0, ge=0, le=1000)
+    words: int = Field(100, ge=1)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return self
+
+    @property
+    def late(self) -> bool:
+        """Whether what a turn is paid is known only at the end."""
+        added = self.shaping in ("influence", "incentive")
+        ahead = self.shaping in ("margin", "quality") and self.outcome > 0
+        return self.when in ("accumulated", "influence") or added or ahead
+
+
+def read_pay(given: Mapping[str, Any] | Pay | None) -> Pay:
+    """The settings by name; those left out keep their defaults.
+
+    Raises:
+        ConfigError: no such setting, or a value that does not fit.
+    """
+    if isinstance(given, Pay):
+        return given
+    try:
+        pay = Pay.model_validate(dict(given or {}))
+    except (ValidationError, TypeError, ValueError) as error:
+        told = complaint(error) if isinstance(error, ValidationError) else "give settings by name, as {'who': 'mean'}"
+        raise ConfigError(f"pay: {told}") from error
+    if not all(math.isfinite(weight) for weight in pay.alpha):
+        raise ConfigError(f"pay: alpha must be four finite numbers, got {pay.alpha}")
+    return pay
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One turn as it is paid: (N,) each.
+
+    Attributes:
+        own: the score of every seat, None where it was not scored.
+        answers: the same where it answered the task, else None.
+        standing: the score of the team's answer, if the turn gave one.
+        penalties: what every seat's text costs, by name; not positive.
+    """
+
+    own: tuple[float | None, ...]
+    answers: tuple[float | None, ...]
+    standing: float | None
+    penalties: tuple[Mapping[str, float], ...]
+
+
+def penalties(pay: Pay, kind: Kind, text: str, answered: bool, formed: bool) -> Parts:
+    """What a text costs, by name; only what can cost something at all.
+
+    length = -pay.length * min(1, (n - words) / words) for n > words white-space tokens.
+    """
+    parts: Parts = {}
+    if pay.no_answer and kind != "talk":
+        parts["no_answer"] = 0.0 if answered else -pay.no_answer
+    if pay.format and kind == "answer":
+        parts["format"] = 0.0 if formed else -pay.format
+    if pay.length:
+        over = max(0, len(text.split()) - pay.words) / pay.words
+        parts["length"] = -pay.length * min(1.0, over) if over else 0.0
+    return parts
+
+
+def earned(turns: Sequence[Scored], pay: Pay) -> list[list[Parts]]:
+    """(T, N) what each seat has earned by each turn, if the episode ends here; without penalties."""
+    own = [turn.own for turn in turns]
+    answerable = [reward.shared(turn.own, turn.answers, turn.standing, pay.who) for turn in turns]
+    if pay.when == "influence":
+        base = reward.influence(own, answerable, pay.discount)
+    else:
+        base = {"each": reward.each, "last": reward.last, "accumulated": reward.accumulated}[pay.when](answerable)
+    parts: list[list[Parts]] = [[{"score": value} for value in row] for row in base]
+    for name, added in _added(own, pay).items():
+        for row, values in zip(parts, added, strict=True):
+            for part, value in zip(row, values, strict=True):
+                part[name] = value
+    return parts
+
+
+def _added(own: reward.Scores, pay: Pay) -> dict[str, list[list[float]]]:
+    if pay.shaping in ("margin", "quality"):
+        added = {pay.shaping: getattr(shaping, pay.shaping)(own, pay.weight, pay.earlier)}
+        return added | ({"outcome": shaping.outcome(own, pay.outcome)} if pay.outcome else {})
+    if pay.shaping == "influence":
+        return {"influence": shaping.influence_sign(own, pay.step)}
+    return {"incentive": shaping.incentive(own, pay.alpha)} if pay.shaping == "incentive" else {}
+
+
+def paid(turns: Sequence[Scored], pay: Pay, over: bool) -> list[Parts]:
+    """(N,) what the newest turn pays.
+
+    What a turn earned is paid in it, or at the end where it is only known then; penalties are paid at once.
+    """
+    table = earned(turns, pay)
+    if pay.late:
+        now = [{name: math.fsum(row[n][name] for row in table) for name in table[0][n]} for n in range(len(table[0]))]
+    else:
+        now = table[-1]
+    if not over and (pay.late or pay.when == "last"):
+        keep = () if pay.late else tuple(name for name in now[0] if name != "score")
+        now = [{name: value if name in keep else 0.0 for name, value in part.items()} for part in now]
+    return [part | dict(cost) for part, cost in zip(now, turns[-1].penalties, strict=True)]
+
+
+def most_possible(stages: Sequence[Stage], seats: Sequence[str], final: str, pay: Pay) -> float | None:
+    """The most that an episode of all stages pays, as a mean over seats; None where shaping adds to it."""
+    if pay.shaping != "none":
+        return None
+    turns = []
+    for stage in stages:
+        own = tuple(1.0 if seat in stage.speakers and stage.kind != "talk" else None for seat in seats)
+        answers = own if stage.kind in ("answer", "choice") else (None,) * len(seats)
+        decides = any(
+            value is not None and final in ("vote", "last", seat) for seat, value in zip(seats, answers, strict=True)
+        )
+        turns.append(Scored(own, answers, 1.0 if decides else None, ({},) * len(seats)))
+    return sum(part["score"] for row in earned(turns, pay) for part in row) / len(seats)

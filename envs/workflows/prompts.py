@@ -1,0 +1,40 @@
+"""What a speaker is told. The tiny model imitates answers to these very words: a change here bumps the version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from palaver.envs.workflows.graph import Stage
+from palaver.envs.workflows.quote import quoted, room_for_each
+from palaver.envs.workflows.rules import Said
+
+
+def told(
+    opening: str, seat: str, stage: Stage, shown: Sequence[Said], hide: Callable[[str], str], room: int, most: int
+) -> str:
+    """The prompt of a seat: its opening where it has not spoken yet, what others said, and what is asked.
+
+    Args:
+        opening: role and question, "" for a seat that knows them.
+        seat: whose prompt it is.
+        stage: the turn.
+        shown: the texts, in the order in which they are shown.
+        hide: how an answer is hidden in a text.
+        room: most characters of the whole prompt.
+        most: most characters of each text.
+    """
+    left = room - len(opening) - len(stage.ask)
+    each = room_for_each(left, len(shown), most)
+    texts = [(said, hide(said.text) if stage.shows and stage.shows.mask else said.text) for said in shown]
+    parts = [
+        f"{_heading(number, said, seat, stage)}\n{quoted(text, each)}" for number, (said, text) in enumerate(texts)
+    ]
+    return "\n\n".join(part for part in (opening, *parts, stage.ask) if part)
+
+
+def _heading(number: int, said: Said, seat: str, stage: Stage) -> str:
+    if stage.kind == "choice":
+        return f"Answer {number + 1}:"
+    if stage.shows and stage.shows.shuffle:
+        return "Somebody said:"
+    return "You said:" if said.seat == seat else f"{said.seat} said:"

@@ -1,0 +1,47 @@
+"""Other agents' texts, shown so that none can pose as the prompt or fill it. Pure."""
+
+from __future__ import annotations
+
+MARK = "> "
+NOTHING = "(said nothing)"
+_LEAST = 40  # characters of a text that are shown however many there are
+
+
+def quoted(text: str, most: int) -> str:
+    """`text` with `> ` before every line, whatever breaks its lines, in at most `most` characters, and a mark of a cut.
+
+    The mark stands in a line of its own without `> `, so that no text can hold it.
+
+    >>> print(quoted("3 + 4 = 7\\nYou are the judge.", 100))
+    > 3 + 4 = 7
+    > You are the judge.
+    >>> print(quoted("aaaaaaaa", 6))
+    > aaaa
+    (cut here: 4 more characters)
+    """
+    if not text.strip():
+        return NOTHING
+    lines: list[str] = []
+    left, shown = most, 0
+    for line in text.splitlines(keepends=True):
+        bare = line.splitlines()[0]
+        room = left - len(MARK)
+        if room < len(bare):
+            if room > 0:
+                lines.append(MARK + bare[:room])
+                shown += room
+            break
+        lines.append(MARK + bare)
+        shown += len(line)
+        left -= len(MARK) + len(bare) + 1
+    if shown < len(text):
+        lines.append(f"(cut here: {len(text) - shown:,} more characters)")
+    return "\n".join(lines)
+
+
+def room_for_each(room: int, texts: int, most: int) -> int:
+    """How many characters of each of some texts are shown: `most`, or less where that many do not fit in `room`.
+
+    Each text takes some 80 characters more for its heading and the mark of a cut.
+    """
+    return max(_LEAST, min(most, room // max(1, texts) - 80))

@@ -1,0 +1,91 @@
+"""Who is paid for a score, and when. Pure functions; the shaping stands in `shaping.py`, the penalties in `pay.py`.
+
+Axes: T turns, N seats. A score is a share of the most possible: 1 is right, 0 wrong, None where a seat was not scored.
+`Scores` holds v[t][i], the score of what seat i said at turn t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+Row = Sequence[float | None]  # (N,)
+Scores = Sequence[Row]  # (T, N)
+Who = Literal["own", "mean", "sum", "max", "last", "aggregator"]
+When = Literal["each", "last", "accumulated", "influence"]
+
+
+def shared(own: Row, answers: Row, standing: float | None, who: Who) -> list[float | None]:
+    """(N,) what each seat is answerable for at one turn.
+
+    `own`: its own score; `mean`, `sum`, `max` of the answers of the turn; `last`: the answer of the last seat that
+    answered; `aggregator`: the answer that is the team's as it stands. All but `own` are the same for every seat.
+
+    Args:
+        own: scores of the turn.
+        answers: the same where a seat answered the task, None for verdicts.
+        standing: the score of the team's answer if this turn gave one, else None.
+        who: the choice.
+    """
+    if who == "own":
+        return list(own)
+    given = [value for value in answers if value is not None]
+    if who == "aggregator":
+        value = standing
+    elif not given:
+        value = None
+    elif who == "mean":
+        value = sum(given) / len(given)
+    elif who == "sum":
+        value = sum(given)
+    else:
+        value = max(given) if who == "max" else given[-1]
+    return [value] * len(own)
+
+
+def each(answerable: Scores) -> list[list[float]]:
+    """R_i^t = w_i^t: every turn is paid for itself. (T, N) -> (T, N), nothing where there is no score."""
+    return [[0.0 if value is None else value for value in row] for row in answerable]
+
+
+def last(answerable: Scores) -> list[list[float]]:
+    """R_i^T = the newest w_i^t that there is, and 0 before: only the end is paid. (T, N) -> (T, N)."""
+    paid = [[0.0] * len(row) for row in answerable]
+    for seat in range(len(paid[-1])):
+        known = [row[seat] for row in answerable]
+        paid[-1][seat] = next((value for value in reversed(known) if value is not None), 0.0)
+    return paid
+
+
+def accumulated(answerable: Scores) -> list[list[float]]:
+    """R_i^t = sum over k >= t of w_i^k, without discount: a turn is paid for all that follows. (T, N) -> (T, N)."""
+    paid = each(answerable)
+    for turn in range(len(paid) - 2, -1, -1):
+        paid[turn] = [now + later for now, later in zip(paid[turn], paid[turn + 1], strict=True)]
+    return paid
+
+
+def influence(own: Scores, answerable: Scores, discount: float) -> list[list[float]]:
+    """The influence-aware score of MAPoRL, Park et al., arXiv:2502.18439: (T, N) -> (T, N).
+
+        R_i^t = [v_i^t + sum over k > t of g^(k-t) w_i^k] / sum over k >= t of g^(k-t)
+
+    v is the own score, w what the seat is answerable for later: the team's mean (`who: mean`) or its own (`who: own`).
+    A turn without a score is left out of both sums, as is the own score of a seat that only talked.
+
+    Args:
+        own: v.
+        answerable: w.
+        discount: g in [0, 1].
+    """
+    paid = []
+    for turn, row in enumerate(own):
+        paid.append([0.0] * len(row))
+        for seat, value in enumerate(row):
+            terms = [(1.0, value)]
+            terms += [(discount ** (k - turn), answerable[k][seat]) for k in range(turn + 1, len(own))]
+            known = [(weight, score) for weight, score in terms if score is not None]
+            total = sum(weight for weight, _ in known)
+            if total > 0:
+                paid[-1][seat] = sum(weight * score for weight, score in known) / total
+    return paid

@@ -1,0 +1,154 @@
+"""What a workflow needs to know of a task: a scorer is handed in, and this one takes another environment for it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from palaver.core import ConfigError, stable_seed
+from palaver.envs.base import TextEnv
+from palaver.envs.tasks import Task
+from palaver.envs.workflows.graph import Workflow
+from palaver.registry import make, spec
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the answers of one turn are worth.
+
+    Attributes:
+        scores: seat -> score; 1 is the most there is.
+        metrics: measurements that are not reward.
+        reason: why, in one line.
+        unscored: True if what should have scored them failed.
+    """
+
+    scores: Mapping[str, float]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+    unscored: bool = False
+
+
+class Scorer(Protocol):
+    """Asks and scores the questions that a workflow is about."""
+
+    def question(self, task: Task, seat: str) -> str:
+        """What a seat is asked."""
+
+    def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
+        """What the answers (seat -> text) of one turn are worth."""
+
+    def key(self, text: str) -> str:
+        """What a text answers, equal for equal answers; "" where it answers nothing."""
+
+    def hide(self, text: str) -> str:
+        """The text without its answer."""
+
+    def formed(self, text: str) -> bool:
+        """Whether the answer is given in the form asked for."""
+
+
+class EnvScorer:
+    """The task of another environment, which must end after one turn; its reward over the most it pays is the score.
+
+    An environment with one seat scores each answer by itself; one with several scores the texts of its seats together,
+    and every stage that answers must have exactly these speakers. What a text answers is the text itself, white space
+    aside, so that votes count texts that are equal.
+
+    Args:
+        env: id of the environment; made with `agents=1` where the workflow's answers are not by its seats.
+        tasks: of it.
+        keywords: more keywords of it.
+        workflow: what its seats are for.
+
+    Raises:
+        ConfigError: seats that do not fit, an environment with more turns than one, or one that pays nothing.
+        TaskError: tasks that cannot be read.
+    """
+
+    def __init__(self, env: str, tasks: Any, keywords: Mapping[str, Any], workflow: Workflow) -> None:
+        self.inner, self.joint = _inner(env, {"tasks": tasks, **keywords}, workflow)
+        self.seats: tuple[str, ...] = tuple(self.inner.possible_agents)
+        trial = self.inner.fork()
+        trial.reset(seed=0, options={"task": 0})
+        trial.step({})
+        if trial.agents:
+            raise ConfigError(f"env={env!r} must end after one turn to be the task of a workflow")
+        most = self.inner.max_return
+        self.most = spec(env).max_reward if most is None else most
+        if self.most <= 0:
+            raise ConfigError(f"env={env!r} pays at most {self.most:g}, of which nothing can be a share")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EnvScorer:
+        twin = copy.copy(self)
+        twin.inner = self.inner.fork()  # knows what its copies can share
+        return twin
+
+    def question(self, task: Task, seat: str) -> str:
+        """What the environment tells that seat, or its only one; to a seat that it does not have, what it tells all."""
+        told = self._reset(task)
+        if not self.joint:
+            return told[self.seats[0]]
+        return told[seat] if seat in told else "\n\n".join(told.values())
+
+    def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
+        """The environment's reward, as a share of its most."""
+        if self.joint:
+            return self._played(task, texts, self.seats)
+        found = {seat: self._played(task, {self.seats[0]: text}, (seat,)) for seat, text in texts.items()}
+        marks = list(found.values())
+        names = [name for name in marks[0].metrics if all(name in each.metrics for each in marks)]
+        return Marks(
+            {seat: each.scores[seat] for seat, each in found.items()},
+            {name: sum(each.metrics[name] for each in marks) / len(marks) for name in names},
+            next((each.reason for each in marks if each.reason), ""),
+            any(each.unscored for each in marks),
+        )
+
+    def key(self, text: str) -> str:
+        """The text, white space aside."""
+        return " ".join(text.split())
+
+    def hide(self, text: str) -> str:
+        """Nothing of the text but its length."""
+        return f"({len(text.split())} words, hidden)" if text.strip() else ""
+
+    def formed(self, text: str) -> bool:
+        """Whether there is a text at all."""
+        return bool(text.strip())
+
+    def _reset(self, task: Task) -> dict[str, str]:
+        seed = stable_seed("workflow", task.id) % 2**31
+        return self.inner.reset(seed=seed, options={"task": task.id})[0]
+
+    def _played(self, task: Task, texts: Mapping[str, str], seats: Sequence[str]) -> Marks:
+        self._reset(task)
+        _, rewards, _, _, infos = self.inner.step(texts)
+        own = list(infos.values())
+        return Marks(
+            {seat: float(rewards.get(seat, rewards[self.seats[0]])) / self.most for seat in seats},
+            {name: value for name, value in own[0]["metrics"].items() if name != "illegal"},
+            str(own[0].get("reason", "")),
+            any(info.get("unscored", False) for info in own),
+        )
+
+
+def _inner(env: str, keywords: Mapping[str, Any], workflow: Workflow) -> tuple[TextEnv, bool]:
+    """The environment, and whether its seats are those of the workflow's answers."""
+    answering = {frozenset(stage.speakers) for stage in workflow.stages if stage.kind == "answer"}
+    found = make(env, **keywords)
+    if not isinstance(found, TextEnv):
+        raise ConfigError(f"env={env!r} is not a palaver.envs.base.TextEnv, which a workflow can ask again")
+    seats = list(found.possible_agents)
+    if len(seats) > 1 and answering == {frozenset(seats)} and not any(s.kind == "choice" for s in workflow.stages):
+        return found, True
+    if len(seats) > 1 and "agents" in spec(env).keywords() and "agents" not in keywords:
+        found = make(env, **keywords, agents=1)
+    if not isinstance(found, TextEnv) or len(found.possible_agents) != 1:
+        raise ConfigError(
+            f"env={env!r} has the seats {', '.join(seats)}: each stage of {workflow.name} that answers must have "
+            f"exactly these speakers, or the environment one seat"
+        )
+    return found, False

@@ -1,0 +1,120 @@
+"""What is added to scores to pay for improvement and for influence. Pure functions, (T, N) -> (T, N).
+
+Sources: MARTI is the repository TsinghuaC3I/MARTI, UMAD (MAVERL) the repository qiaodan-cuhk/UMAD, MAPoRL Park et al.,
+arXiv:2502.18439.
+
+Axes and scores as in `reward.py`. A seat is right where its score is above one half; a mean of exactly one half is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from palaver.envs.workflows.reward import Row, Scores
+
+RIGHT = 0.5
+Earlier = Literal["own", "all"]
+
+
+def earlier_mean(scores: Scores, turn: int, seat: int, earlier: Earlier) -> float | None:
+    """Q: the mean of the scores of the turns before, the seat's own or those of all; None if there are none."""
+    known = [
+        value
+        for row in scores[:turn]
+        for number, value in enumerate(row)
+        if value is not None and (earlier == "all" or number == seat)
+    ]
+    return sum(known) / len(known) if known else None
+
+
+def margin(scores: Scores, weight: float, earlier: Earlier) -> list[list[float]]:
+    """weight * (R - Q): what a turn gained over the earlier ones, Q as `earlier_mean`; MARTI's `margin`.
+
+    The first turn of a seat has no Q and gains nothing.
+    """
+    return _each(scores, earlier, lambda r, q: weight * (r - q))
+
+
+def quality(scores: Scores, weight: float, earlier: Earlier) -> list[list[float]]:
+    """weight * (Q R - (1 - Q)(1 - R)) = weight * (Q + R - 1): staying right is paid, staying wrong costs; MARTI's
+    `quality`.
+    """
+    return _each(scores, earlier, lambda r, q: weight * (q * r - (1 - q) * (1 - r)))
+
+
+def outcome(scores: Scores, weight: float) -> list[list[float]]:
+    """weight * the seat's newest score, at every turn before that one where it was scored: MARTI's `with_outcome`."""
+    added = [[0.0] * len(row) for row in scores]
+    for seat in range(len(scores[0]) if scores else 0):
+        turns = [turn for turn, row in enumerate(scores) if row[seat] is not None]
+        for turn in turns[:-1]:
+            added[turn][seat] = weight * (scores[turns[-1]][seat] or 0.0)
+    return added
+
+
+def influence_sign(scores: Scores, step: float) -> list[list[float]]:
+    """+step where the others' mean score rises with the next turn, -step where it falls, 0 where it stays.
+
+    The influence reward of UMAD: sign(mean over j != i of (v_j^(t+1) - v_j^t)) * step, from the others'
+    own scores, not from the team's, whose sign would mix in the seat's own change.
+    """
+    added = [[0.0] * len(row) for row in scores]
+    for turn, (now, then) in enumerate(pairwise(scores)):
+        for seat in range(len(now)):
+            change = [
+                after - before
+                for number, (before, after) in enumerate(zip(now, then, strict=True))
+                if number != seat and before is not None and after is not None
+            ]
+            total = sum(change)
+            if now[seat] is not None and abs(total) > 1e-12:
+                added[turn][seat] = step if total > 0 else -step
+    return added
+
+
+def incentive(scores: Scores, alpha: Sequence[float]) -> list[list[float]]:
+    """MAPoRL's incentives alpha = (a0, a1, a2, a3), arXiv:2502.18439, in the sense intended.
+
+    For the own change, at every turn but the first: wrong to right adds a0 if the others were right before (it was
+    persuaded), a1 if they were wrong (it found out itself); right to wrong takes away the same.
+    For the influence, at every turn but the last: the others turning right with the next turn adds a3 if the own answer
+    was right as well, else a2; the others turning wrong takes away a3 if the own answer was wrong as well, else a2. The
+    released code has these two signs the other way round, and so pays for misleading.
+
+    "The others" are right if their mean score is above one half.
+
+    Args:
+        scores: v.
+        alpha: the four weights.
+    """
+    persuaded, alone, against, agreeing = alpha
+    added = [[0.0] * len(row) for row in scores]
+    for turn, (now, then) in enumerate(pairwise(scores)):
+        for seat in range(len(now)):
+            before, after = now[seat], then[seat]
+            crowd, next_crowd = _others(now, seat), _others(then, seat)
+            if before is not None and after is not None and crowd is not None:
+                weight = persuaded if crowd else alone
+                added[turn + 1][seat] += weight * ((after > RIGHT) - (before > RIGHT))
+            if before is not None and crowd is not None and next_crowd is not None:
+                weight = agreeing if (before > RIGHT) == next_crowd else against
+                added[turn][seat] += weight * (next_crowd - crowd)
+    return added
+
+
+def _others(row: Row, seat: int) -> bool | None:
+    """Whether the others are right; None if none of them was scored."""
+    known = [value for number, value in enumerate(row) if number != seat and value is not None]
+    return sum(known) / len(known) > RIGHT if known else None
+
+
+def _each(scores: Scores, earlier: Earlier, bonus: Callable[[float, float], float]) -> list[list[float]]:
+    added = [[0.0] * len(row) for row in scores]
+    for turn, row in enumerate(scores):
+        for seat, value in enumerate(row):
+            before = earlier_mean(scores, turn, seat, earlier)
+            if value is not None and before is not None:
+                added[turn][seat] = bonus(value, before)
+    return added
