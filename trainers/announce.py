@@ -74,7 +74,8 @@ def bar(config: RunConfig, done: int, console: Console, *, shown: bool) -> Itera
         task = progress.add_task("", total=config.train.steps, completed=done, shown="")
 
         def report(step: int, metrics: Mapping[str, Any]) -> None:
-            text = f"reward {metrics['reward/mean']:.3f}  {metrics['tokens_per_s']:,.0f} tokens/s"
+            speed = f"  {metrics['tokens_per_s']:,.0f} tokens/s" if "tokens_per_s" in metrics else ""
+            text = f"reward {metrics['reward/mean']:.3f}{speed}"
             progress.update(task, completed=step, shown=text)
 
         yield report

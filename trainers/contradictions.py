@@ -26,9 +26,33 @@ def refuse_contradictions(config: RunConfig, row: Algorithm, agents: int, turns:
     """
     sharing = agents - len(config.team.frozen) if config.team.kind == "shared" else 1
     rows = most_rows(config, sharing, agents, turns)
-    reasons = (*_sampling(config, row, turns, rows), *_ratios(config, row), *_values(config, row), *_pull(config, rows))
+    reasons = _mixing(config, row, turns) if row.mixer != "none" else []
+    if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
+        reasons += [*_sampling(config, row, turns, rows), *_ratios(config, row), *_values(config, row)]
+        reasons += _pull(config, rows)
     for reason in reasons:
         raise ConfigError(reason)
+
+
+def _mixing(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
+    """Values of actions, and the mixer that joins them."""
+    mixer, found = config.algorithm.mixer, []
+    if row.credit is not team:
+        found.append(
+            f"the mixer of {row.name} learns what the team is paid, and finds out who earned it: set "
+            "algorithm.credit=team, or auto"
+        )
+    if mixer.batch > mixer.buffer:
+        found.append(
+            f"algorithm.mixer.batch={mixer.batch} is more than algorithm.mixer.buffer={mixer.buffer} holds, so that "
+            "nothing would ever be learnt: lower the one or raise the other"
+        )
+    if mixer.actions == "sentences" and config.algorithm.turns == "independent" and turns > 1:
+        found.append(
+            f"algorithm.turns=independent has one candidate for each agent after the first turn, and {row.name} has "
+            "nothing to choose from there: set algorithm.turns=tree"
+        )
+    return found
 
 
 def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[str]:
