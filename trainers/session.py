@@ -1,4 +1,4 @@
-"""What surrounds the steps of a run: its folder and status, the clock, the bar, and an end when the user asks for one."""
+"""What surrounds the steps of a run: its folder and status, the clock, the bar, and an end when the user asks."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -137,7 +138,7 @@ def hashed(text: str, width: int) -> Tensor:
     """(width,) signed counts of words and of neighbouring words, of length 1; 0 for a text without words."""
     words = _WORD.findall(text.casefold())
     found = torch.zeros(width)
-    for term in (*words, *map(" ".join, zip(words, words[1:], strict=False))):
+    for term in (*words, *map(" ".join, itertools.pairwise(words))):
         digest = hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=8).digest()
         number = int.from_bytes(digest, "big")
         found[(number >> 1) % width] += 1.0 if number & 1 else -1.0

@@ -86,9 +86,7 @@ class Factored:
         self.config = config
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stable_seed(seed, "value mixing"))
-            values = AgentValues(
-                shape.agents, shape.features, config.hidden, shared=shape.shared, linear=shape.linear
-            )
+            values = AgentValues(shape.agents, shape.features, config.hidden, shared=shape.shared, linear=shape.linear)
             mixing = mixer(kind, shape.agents, shape.state, config.embed, config.hyper)
         self.live = Networks(values, mixing)
         self.target = copy.deepcopy(self.live).requires_grad_(False)

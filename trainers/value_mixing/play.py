@@ -13,7 +13,7 @@ from palaver.core import Conversation, Episode, Message, Request, Sampling, Stop
 from palaver.envs.base import TextEnv
 from palaver.trainers.rollout import start
 from palaver.trainers.value_mixing.encoders import told
-from palaver.trainers.value_mixing.players import Decision, Team, decision_seed
+from palaver.trainers.value_mixing.players import Decision, Team, decision_seed, hears
 from palaver.trainers.value_mixing.replay import Scene, Transition
 
 
@@ -105,10 +105,7 @@ def _begin(env: TextEnv, task: str, place: int, seed: int) -> _Live:
 def _hear(live: _Live) -> None:
     fresh = live.env.metadata.get("conversation") == "fresh"
     for agent, text in live.observations.items():
-        before = () if fresh else live.heard[agent]
-        if before and before[-1].role == "user":
-            text, before = f"{before[-1].content}\n\n{text}" if text else before[-1].content, before[:-1]
-        live.heard[agent] = (*before, Message("user", text))
+        live.heard[agent] = hears(live.heard[agent], text, fresh)
 
 
 def _acts(live: _Live, agent: str) -> bool:

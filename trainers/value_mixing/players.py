@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from palaver.core import CheckpointError, Conversation, Message, stable_seed
+from palaver.envs.base import TextEnv
 from palaver.trainers import checkpoint
 from palaver.trainers.algorithm import chosen
 from palaver.trainers.config import RunConfig, parse_file
@@ -52,9 +52,7 @@ class Team:
         self.agents = tuple(agents)
         self.encoder: Encoder = encoder(config, device)
         shared = config.team.kind == "shared"
-        shape = Shape(
-            len(agents), self.encoder.action, self.encoder.state, linear=self.encoder.one_hot, shared=shared
-        )
+        shape = Shape(len(agents), self.encoder.action, self.encoder.state, linear=self.encoder.one_hot, shared=shared)
         self.values = Factored(config.algorithm.mixer, kind, shape, config.seed)
 
     def look(self, decisions: Sequence[Decision]) -> list[Scene]:
@@ -104,13 +102,30 @@ class Team:
 Player = Callable[[str, Mapping[str, Any]], str]
 
 
-def load_players(run: Path) -> dict[str, Callable[[], Player]]:
+def hears(before: Conversation, text: str, fresh: bool) -> Conversation:
+    """A conversation with what is new; two messages of the user in a row become one, as many chat templates demand.
+
+    Args:
+        before: what was heard and said.
+        text: the observation.
+        fresh: whether observations stand on their own, so that nothing before counts.
+    """
+    if fresh or not before:
+        return (Message("user", text),)
+    if before[-1].role == "user":
+        unread = before[-1].content
+        return (*before[:-1], Message("user", f"{unread}\n\n{text}" if unread and text else unread or text))
+    return (*before, Message("user", text))
+
+
+def load_players(run: Path, env: TextEnv) -> dict[str, Callable[[], Player]]:
     """Agent -> what makes a player of one game: a function of (observation, info) that gives the agent's best action.
 
     A player remembers what it has heard and said, so each game needs a new one.
 
     Args:
         run: the folder of a run over legal actions.
+        env: that is to be played.
 
     Raises:
         CheckpointError: there is no such run, or it has no sound checkpoint.
@@ -125,21 +140,23 @@ def load_players(run: Path) -> dict[str, Callable[[], Player]]:
         raise CheckpointError(f"the run {str(run)!r} did not learn values of legal actions")
     team = Team(config, state["team"]["agents"], "cpu")
     team.load_state_dict(state["team"])
-    return {agent: lambda agent=agent: _player(team, agent) for agent in team.agents}  # type: ignore[misc]
+    fresh = env.metadata.get("conversation") == "fresh"
+    return {agent: partial(_player, team, agent, fresh) for agent in team.agents}
 
 
-def _player(team: Team, agent: str) -> Player:
-    heard: list[Message] = []
+def _player(team: Team, agent: str, fresh: bool) -> Player:
+    heard: Conversation = ()
 
     def play(observation: str, info: Mapping[str, Any]) -> str:
-        heard.append(Message("user", observation))
+        nonlocal heard
+        heard = hears(heard, observation, fresh)
         legal = list(info.get("legal_actions", ()))
         if not legal:
             return ""
-        features = team.encoder.actions([(tuple(heard), action) for action in legal])
+        features = team.encoder.actions([(heard, action) for action in legal])
         candidates = features[None, None].expand(1, len(team.agents), -1, -1)
         best = legal[int(team.values.values(candidates)[0, team.agents.index(agent)].argmax())]
-        heard.append(Message("assistant", best))
+        heard = (*heard, Message("assistant", best))
         return best
 
     return play

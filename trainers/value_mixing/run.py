@@ -32,15 +32,17 @@ def refuse_legal(config: RunConfig, env: TextEnv) -> None:
     """
     if config.team.kind not in ("separate", "shared"):
         raise ConfigError(
-            f"algorithm.mixer.actions=legal trains values and no language model, so team.kind={config.team.kind} has no "
-            "meaning: set it to separate or shared"
+            "algorithm.mixer.actions=legal trains values and no language model, so "
+            f"team.kind={config.team.kind} has no meaning: set it to separate or shared"
         )
     if config.team.swap_every:
-        raise ConfigError("team.swap_every exchanges policies, and values of legal actions belong to seats: set it to 0")
+        raise ConfigError(
+            "team.swap_every exchanges policies, and values of legal actions belong to seats: set it to 0"
+        )
     if config.algorithm.mixer.reads == "policy":
         raise ConfigError(
-            "algorithm.mixer.encoder=policy reads hidden states of a policy, and algorithm.mixer.actions=legal has none: "
-            "set it to table, words or hf:NAME"
+            "algorithm.mixer.encoder=policy reads hidden states of a policy, and with algorithm.mixer.actions=legal "
+            "there is none: set it to table, words or hf:NAME"
         )
     infos = env.fork().reset(seed=0, options={"task": env.tasks[0].id})[1]
     silent = [agent for agent in config.team.trained(env.possible_agents) if "legal_actions" not in infos[agent]]

@@ -50,8 +50,8 @@ class Mixing:
     def judge(self, table: Table, cost: Tensor | None) -> Table:
         """Learn from a filled table, then put the credit of the mixer in the place of its advantages.
 
-        In the first `algorithm.mixer.start` steps, and until the replay holds a batch, the advantages stay: those of the
-        plain return of the team.
+        In the first `algorithm.mixer.start` steps, and until the replay holds a batch, the advantages stay: those of
+        the plain return of the team.
 
         Raises:
             NumericalError: the loss of the values is not finite.
