@@ -142,4 +142,5 @@ def hashed(text: str, width: int) -> Tensor:
         digest = hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=8).digest()
         number = int.from_bytes(digest, "big")
         found[(number >> 1) % width] += 1.0 if number & 1 else -1.0
-    return found / found.norm().clamp(min=1e-6)
+    unit: Tensor = found / found.norm().clamp(min=1e-6)
+    return unit

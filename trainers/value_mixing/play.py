@@ -134,9 +134,9 @@ def _decide(live: Sequence[_Live], seats: Seating, epsilon: float, seed: int, fo
         if each.open is not None:
             found.append(_closed(each.open, scene))
         each.open = _Open(scene, torch.tensor(places))
-        for agent, legal, place in zip(team.agents, decision.legal, places, strict=True):
-            if legal:
-                each.said[agent] = Utterance(legal[place])
+        for agent, offered, place in zip(team.agents, decision.legal, places, strict=True):
+            if offered:
+                each.said[agent] = Utterance(offered[place])
 
 
 def _closed(ended: _Open, then: Scene | None) -> Transition:

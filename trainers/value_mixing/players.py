@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from palaver.core import CheckpointError, Conversation, Message, stable_seed
 from palaver.envs.base import TextEnv
 from palaver.trainers import checkpoint
@@ -69,7 +71,7 @@ class Team:
             for action in legal
         ]
         counts = [len(legal) for each in decisions for legal in each.legal]
-        parts = self.encoder.actions(pairs).split(counts)
+        parts = torch.split(self.encoder.actions(pairs), counts)
         n = len(self.agents)
         return [scene_of(state, parts[place * n : place * n + n]) for place, state in enumerate(states)]
 
@@ -150,7 +152,7 @@ def _player(team: Team, agent: str, fresh: bool) -> Player:
     def play(observation: str, info: Mapping[str, Any]) -> str:
         nonlocal heard
         heard = hears(heard, observation, fresh)
-        legal = list(info.get("legal_actions", ()))
+        legal: list[str] = list(info.get("legal_actions", ()))
         if not legal:
             return ""
         features = team.encoder.actions([(heard, action) for action in legal])

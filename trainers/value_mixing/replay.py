@@ -96,7 +96,10 @@ class Replay:
         written, lines = state
         scenes = [Scene(*parts) for parts in written]
         self.kept.clear()
-        self.add(Transition(scenes[here], *between, scenes[then]) for here, *between, then in lines)
+        self.add(
+            Transition(scenes[here], chosen, reward, goes_on, scenes[then])
+            for here, chosen, reward, goes_on, then in lines
+        )
 
 
 def together(transitions: Sequence[Transition]) -> Batch:

@@ -49,7 +49,7 @@ def transitions(game: Game, discount: float) -> list[Transition]:
 def fitted(name: str, kind: str, seed: int, steps: int, discount: float = 0.99, **changes: object) -> Factored:
     """Values that have learnt from every joint action of a game, all of them in every update."""
     game = games.load(name)
-    config = MixerConfig.model_validate({"optimizer": "adam", "lr": 5e-3, "target_every": 100} | changes)
+    config = MixerConfig.model_validate({"optimizer": "adam", "lr": 2e-2, "target_every": 40} | changes)
     shape = Shape(len(game.agents), len(game.states) * max(game.sizes), len(game.states), linear=True, shared=False)
     found = Factored(config, kind, shape, seed)
     batch: Batch = together(transitions(game, discount))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -113,7 +115,7 @@ def test_what_is_restored_goes_on_as_if_it_had_not_stopped(optimizer):
     one, two = (made("monotonic", optimizer=optimizer, target_every=2, lr=0.01) for _ in range(2))
     for _ in range(3):
         one.update(step)
-    two.load_state_dict(one.state_dict())
+    two.load_state_dict(copy.deepcopy(one.state_dict()))
     assert [one.update(step) for _ in range(3)] == [two.update(step) for _ in range(3)]
 
 
