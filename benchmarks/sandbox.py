@@ -24,12 +24,13 @@ from palaver.envs.tasks import load_tasks
 
 
 class Job(NamedTuple):
-    """A program and its tests."""
+    """A program and its tests, and the task's id where it is of a data set."""
 
     program: str
     tests: str
     entry_point: str
     prompt: str
+    task: str = ""
 
 
 _RETURN = re.compile(r"^([ \t]+)(?=return\b)", re.MULTILINE)
@@ -70,7 +71,7 @@ def canonical(source: str) -> list[Job]:
     """
     fields = dict.fromkeys(("prompt", "canonical_solution", "test", "entry_point"), str)
     tasks = load_tasks(source, sample=Path(source), fields=fields, id_field="task_id", split="test")
-    return [Job(t["prompt"] + t["canonical_solution"], t["test"], t["entry_point"], t["prompt"]) for t in tasks]
+    return [Job(t["prompt"] + t["canonical_solution"], t["test"], t["entry_point"], t["prompt"], t.id) for t in tasks]
 
 
 def run(source: str | None, programs: int, workers: int | None, as_json: bool) -> None:
@@ -90,7 +91,7 @@ def run(source: str | None, programs: int, workers: int | None, as_json: bool) -
     if programs < 1 or workers < 1:
         raise ConfigError(f"programs and workers must be 1 or more, got {programs} and {workers}")
     jobs = canonical(source) if source else built_in()
-    report = measure(jobs, programs, workers) | {"steps_per_second": in_steps(source, programs, workers)}
+    report = measure(jobs, programs, workers) | {"steps_per_second": in_steps(source, jobs, programs, workers)}
     report |= {"source": source or "built-in", "provenance": provenance()}
     if as_json:
         print(json.dumps(report, indent=2))
@@ -128,7 +129,7 @@ def measure(jobs: Sequence[Job], programs: int, workers: int) -> dict[str, Any]:
     }
 
 
-def in_steps(source: str | None, programs: int, workers: int) -> float:
+def in_steps(source: str | None, jobs: Sequence[Job], programs: int, workers: int) -> float:
     """Programs a second that environments score, stepped by threads as in a rollout, with all a step does besides.
 
     Two agents solve CoopHumanEval's built-in problems; with a data set one agent of `humaneval-v0` says its solutions.
@@ -136,11 +137,12 @@ def in_steps(source: str | None, programs: int, workers: int) -> float:
 
     Args:
         source: as for `run`.
+        jobs: what is said, of a data set.
         programs: steps, at least.
         workers: threads that step.
     """
     env: TextEnv = HumanEvalEnv(tasks=source, agents=1, num_turns=1) if source else CoopHumanEvalEnv(num_turns=1)
-    said = _solutions(source) if source else {}
+    said = {job.task: job.program for job in jobs}
     ready = []
     for number in range(max(programs, len(env.tasks)) + 10 * workers):
         own = env.fork()
@@ -155,13 +157,6 @@ def in_steps(source: str | None, programs: int, workers: int) -> float:
         began = time.perf_counter()
         list(threads.map(_step, ready[10 * workers :]))
         return (len(ready) - 10 * workers) / (time.perf_counter() - began)
-
-
-def _solutions(source: str) -> dict[str, str]:
-    """Task id -> the whole solution."""
-    fields = dict.fromkeys(("prompt", "canonical_solution"), str)
-    tasks = load_tasks(source, sample=Path(source), fields=fields, id_field="task_id", split="test")
-    return {task.id: task["prompt"] + task["canonical_solution"] for task in tasks}
 
 
 def _step(ready: tuple[TextEnv, dict[str, str]]) -> None:

@@ -34,6 +34,9 @@ class Ours:
         format: of the battles.
         battles: at once.
         seed: of teams, dice and choices.
+
+    Attributes:
+        finished: battles that were played to their end.
     """
 
     def __init__(self, format: str, battles: int, seed: int) -> None:
@@ -43,6 +46,7 @@ class Ours:
         self._draw = random.Random(seed)
         self._infos: list[Mapping[str, Mapping[str, Any]]] = [self._reset(env) for env in self._envs]
         self._turns = [0] * battles
+        self.finished = 0
 
     def _reset(self, env: PokemonEnv) -> Mapping[str, Mapping[str, Any]]:
         return env.reset(seed=self._draw.getrandbits(31))[1]
@@ -51,14 +55,26 @@ class Ours:
         """Play on; see `Contender`."""
         done, until = 0, time.perf_counter() + seconds
         while time.perf_counter() < until:
-            chosen = [self._choices(infos) for infos in self._infos]
-            steps = PokemonEnv.step_together(self._envs, chosen)
-            for n, (env, (_, _, _, _, infos)) in enumerate(zip(self._envs, steps, strict=True)):
-                turn = int(infos["p1"]["metrics"].get("turn", self._turns[n]))
-                done += turn - self._turns[n]
-                over = not env.agents
-                self._turns[n] = 0 if over else turn
-                self._infos[n] = self._reset(env) if over else infos
+            done += self._step()
+        return done
+
+    def finish(self, battles: int) -> int:
+        """Play on until so many more are finished; how many turns were played."""
+        done, wanted = 0, self.finished + battles
+        while self.finished < wanted:
+            done += self._step()
+        return done
+
+    def _step(self) -> int:
+        done, chosen = 0, [self._choices(infos) for infos in self._infos]
+        steps = PokemonEnv.step_together(self._envs, chosen)
+        for n, (env, (_, _, _, _, infos)) in enumerate(zip(self._envs, steps, strict=True)):
+            turn = int(infos["p1"]["metrics"].get("turn", self._turns[n]))
+            done += turn - self._turns[n]
+            over = not env.agents
+            self.finished += over
+            self._turns[n] = 0 if over else turn
+            self._infos[n] = self._reset(env) if over else infos
         return done
 
     def _choices(self, infos: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from palaver.agents.factory import make_policy
 from palaver.agents.llm.options import ModelOptions
 from palaver.core import ConfigError, Message, PolicyError, Request, Sampling, stable_seed
-from palaver.envs.pokemon import prompts, rules
+from palaver.envs.pokemon import rules
 from palaver.envs.pokemon.players import HEURISTICS
 from palaver.envs.pokemon.showdown import Pool, Side, View, dex
 
@@ -63,10 +63,8 @@ class Seat:
     def __init__(self, format: str, pool: Pool, decide: Decide) -> None:
         about = pool.ask([["format", format]])[0]
         self.format: str = about["id"]
-        self._pool, self._decide, self._dex = pool, decide, dex.load(about["gen"])
-        self._sides: dict[str, Side] = {}
-        self._unread: dict[str, list[str]] = {}
-        self._memo: dict[str, prompts.Memo] = {}
+        self._pool, self._decide = pool, decide
+        self._rooms: set[str] = set()
         self.decisions = self.illegal = 0
 
     def choose(self, room: str, lines: Sequence[str], request: Mapping[str, Any]) -> str:
@@ -85,20 +83,15 @@ class Seat:
         except (KeyError, TypeError) as error:
             raise ConfigError("the server sent a request that names no side") from error
         operations: list[list[Any]] = []
-        if room not in self._sides:
-            self._sides[room], self._unread[room], self._memo[room] = side, [], {}
+        if room not in self._rooms:
+            self._rooms.add(room)
             operations.append(["watch", room, side, self.format])
-        told = self._pool.ask([*operations, ["hear", room, list(lines), dict(request)]])[-1]
+        asked = [*operations, ["hear", room, list(lines), dict(request)], ["tell", room]]
+        told, text = self._pool.ask(asked)[-2:]
         view: View = told["view"]
-        unread = self._unread[room]
-        unread += view["lines"]
         legal = dict(view["legal"])
         if not legal:
             return DEFAULT
-        text = prompts.observation(
-            self._dex, self.format, side, told["turn"], view, unread, memo=self._memo[room]
-        )  # fmt: skip
-        self._unread[room] = []
         found = rules.read(self._decide(room, view, text), tuple(legal))
         self.decisions += 1
         self.illegal += not found.legal
@@ -106,6 +99,6 @@ class Seat:
 
     def leave(self, room: str) -> None:
         """Forget a battle that is over."""
-        if self._sides.pop(room, None):
-            del self._unread[room], self._memo[room]
+        if room in self._rooms:
+            self._rooms.remove(room)
             self._pool.ask([["forget", room]])

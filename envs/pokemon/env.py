@@ -89,7 +89,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from palaver.core import ConfigError, nearest
 from palaver.envs.base import MAX_LENGTH, Outcome, Step, TextEnv, as_heard
-from palaver.envs.pokemon import data, prompts, replay, rules, vector
+from palaver.envs.pokemon import data, replay, rules, vector
 from palaver.envs.pokemon.reward import WEIGHTS, Standing, score, standing
 from palaver.envs.pokemon.showdown import SIDES, Battle, Setup, Side, View, dex, shared_pool
 from palaver.envs.tasks import Task
@@ -171,9 +171,7 @@ class PokemonEnv(TextEnv):
         self.battle: Battle | None = None
         self.choices: list[dict[str, dict[str, str]]] = []
         self.heard: dict[str, str] = {}
-        self._unread: dict[Side, list[str]] = {}
         self._standing: Mapping[Side, Standing] = {}
-        self._memo: dict[Side, prompts.Memo] = {}
         self._planned: dict[Side, _Choice] | None = None  # chosen by step_together, which steps many at once
 
     # --- what others may look at ------------------------------------------------------------------
@@ -183,6 +181,7 @@ class PokemonEnv(TextEnv):
 
         Raises:
             ConfigError: before the first reset, or no such agent.
+            BattleLostError: the simulator's process is gone, and nobody has asked for this view before.
         """
         if self.battle is None or agent not in self.possible_agents:
             raise ConfigError(f"there is no view of {agent!r}: reset first; sides are {', '.join(SIDES)}")
@@ -200,10 +199,9 @@ class PokemonEnv(TextEnv):
         if self.battle is not None:
             self.battle.close()
         pair = task["teams"]
-        [self.battle] = shared_pool().start([Setup(self.format, seed, tuple(pair) if pair else None)])
+        texts = self.turn_limit if self.observation == "text" else None
+        [self.battle] = shared_pool().start([Setup(self.format, seed, tuple(pair) if pair else None)], texts)
         self.choices, self._planned = [], None
-        self._unread = {side: [] for side in SIDES}
-        self._memo = {side: {} for side in SIDES}
         self._standing = self._stand()
         return self._told(self.battle)
 
@@ -219,7 +217,7 @@ class PokemonEnv(TextEnv):
             {side: {"requested": c.requested, "executed": c.read.action} for side, c in planned.items()}
         )
         wrong: dict[str, int] = {side: int(side in planned and not planned[side].read.legal) for side in SIDES}
-        stuck = not battle.ended and not any(view["legal"] for view in battle.views.values())
+        stuck = not battle.ended and not any(battle.legal.values())
         if battle.lost or stuck:
             return Outcome(
                 {side: {"victory": 0.0} for side in SIDES}, illegal=wrong, unscored=True,
@@ -233,7 +231,7 @@ class PokemonEnv(TextEnv):
             truncated=limit,
             metrics={"outcome": {"p1": 1.0, "p2": -1.0}.get(battle.winner, 0.0), "turn": float(battle.turn)},
             illegal=wrong,
-            can_act=[side for side in SIDES if battle.views[side]["legal"]],
+            can_act=[side for side in SIDES if battle.legal[side]],
             reason=f"cut at the limit of {self.turn_limit} turns" if limit else "",
         )
 
@@ -314,7 +312,7 @@ class PokemonEnv(TextEnv):
         assert self.battle is not None
         planned: dict[Side, _Choice] = {}
         for side in SIDES:
-            legal = dict(self.battle.views[side]["legal"])
+            legal = self.battle.legal[side]
             if legal:
                 text = actions.get(side, "")
                 found = rules.read(text, tuple(legal))
@@ -336,23 +334,9 @@ class PokemonEnv(TextEnv):
         return paid
 
     def _told(self, battle: Battle, limit: bool = False) -> dict[str, str]:
-        """Each side's text; events that a waiting side was not fully told are told again when it may act."""
+        """Each side's text."""
         over = battle.ended or limit
-        self.legal_actions = {} if over else {s: [label for label, _ in v["legal"]] for s, v in battle.views.items()}
-        texts: dict[str, str] = {}
-        for side in SIDES:
-            view, unread = battle.views[side], self._unread[side]
-            unread += view["lines"]
-            if self.observation == "vector":
-                texts[side] = vector.observation(self.dex, self.format, battle.turn, view)
-            elif over:
-                texts[side] = prompts.ended(side, battle.turn, battle.winner, unread, limit)
-            elif not view["legal"]:
-                texts[side] = prompts.waiting(side, battle.turn, view["lines"])
-            else:
-                refused = battle.refused.get(side, "")
-                texts[side] = prompts.observation(
-                    self.dex, self.format, side, battle.turn, view, unread, refused, self._memo[side]
-                )
-                self._unread[side] = []
-        return texts
+        self.legal_actions = {} if over else {side: list(legal) for side, legal in battle.legal.items()}
+        if self.observation == "text":
+            return {side: battle.texts[side] for side in SIDES}
+        return {side: vector.observation(self.dex, self.format, battle.turn, v) for side, v in battle.views.items()}

@@ -16,9 +16,10 @@ from palaver.envs.pokemon import events
 def text(title: str, lines: Sequence[str]) -> str:
     """The battle as an onlooker reads it, safe to print."""
     told = [f"[{title}]"]
-    for turn, part in _turns(lines):
+    turns = _turns(lines)
+    for (turn, _), said in zip(turns, events.told([part for _, part in turns], ""), strict=True):
         told.append(f"Turn {turn}" if turn else "Start")
-        told += [f"  {line}" for line in events.told(part, "").splitlines()]
+        told += [f"  {line}" for line in said.splitlines()]
     picture = "\n".join(told)
     return clean(picture, len(picture))
 
@@ -51,13 +52,12 @@ def _frames(lines: Sequence[str]) -> list[dict[str, object]]:
     """What stands after each line: turn, text, and side -> Pokémon -> [part of its hit points, status, is active]."""
     teams: dict[str, dict[str, list[object]]] = {"p1": {}, "p2": {}}
     frames: list[dict[str, object]] = []
-    for turn, part in _turns(lines):
-        for line in part:
-            _follow(teams, line)
-            said = events.told([line], "")
-            if said:
-                now = {side: [[name, *state] for name, state in team.items()] for side, team in teams.items()}
-                frames.append({"turn": turn, "text": said, **now})
+    shown = [(turn, line) for turn, part in _turns(lines) for line in part]
+    for (turn, line), said in zip(shown, events.told([[line] for _, line in shown], ""), strict=True):
+        _follow(teams, line)
+        if said:
+            now = {side: [[name, *state] for name, state in team.items()] for side, team in teams.items()}
+            frames.append({"turn": turn, "text": said, **now})
     return frames
 
 

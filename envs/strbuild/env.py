@@ -181,11 +181,12 @@ class StrBuildEnv(BuildingEnv):
 
     def pay(self, built: Built) -> dict[str, float]:
         """Coverage, less what is extra, alike or unused."""
-        return reward.components(self._measures(built))
+        self.measured = reward.measure(self.built, self.palette, built.found, self.palettes)
+        return reward.components(self.measured)
 
-    def measure(self, built: Built) -> dict[str, float]:
+    def measure(self, _built: Built) -> dict[str, float]:
         """The shares that the reward is made of."""
-        found = self._measures(built)
+        found = self.measured
         return {
             "coverage": found.coverage,
             "extra_ratio": found.extra_ratio,
@@ -197,7 +198,7 @@ class StrBuildEnv(BuildingEnv):
         """Reward and what it was made of, rejections, and what `feedback` asks for."""
         parts = [
             wording.score(self.turn + 1, self.num_turns, paid, built.found.shape_iou),
-            prompts.measured(self._measures(built)),
+            prompts.measured(self.measured),
             wording.rejections(built.readings[number]),
         ]
         if self.feedback == "position":
@@ -205,9 +206,6 @@ class StrBuildEnv(BuildingEnv):
         elif self.feedback == "perfect":
             parts.append(prompts.difference(self.target, self.built, self.palette))
         return "\n".join(part for part in parts if part)
-
-    def _measures(self, built: Built) -> reward.Measures:
-        return reward.measure(self.built, self.palette, built.found, self.palettes)
 
 
 def _palettes(given: object, agents: int) -> tuple[Palette, ...]:

@@ -30,6 +30,8 @@ All are measured in turns in one run: poke-env's PettingZoo environment, and its
 
 [cyan]palaver bench pokemon --format gen1ou --seconds 3 --no-peers --json[/cyan]
 
+[cyan]palaver bench pokemon --format gen1ou --endurance 10000 --out endurance.json[/cyan]
+
 docs/showdown.md has measured numbers. It needs the simulator: [cyan]palaver showdown install[/cyan]
 """
 SANDBOX = """Time the scoring of programs: a cold start, one after the other, and side by side.
@@ -165,14 +167,32 @@ def pokemon(
     connections: Annotated[int, typer.Option(min=1, help="Battles at once of poke-env's players.")] = 50,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Measure poke-env too.")] = True,
     seed: Annotated[int, typer.Option(help="Of our teams, dice and choices.")] = 0,
+    endurance: Annotated[
+        int, typer.Option(min=0, help="Instead: so many battles of one format in one process, first against last.")
+    ] = 0,
+    block: Annotated[int, typer.Option(min=1, help="Battles of --endurance between two measurements.")] = 1000,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report of --endurance there.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Turns per second of Pokémon battles."""
+    from palaver.benchmarks.pokemon.endurance import Endurance
+    from palaver.benchmarks.pokemon.endurance import run as endure
     from palaver.benchmarks.pokemon.speed import Plan, run
-    from palaver.core import usable_cores
+    from palaver.core import ConfigError, usable_cores
 
+    def say(line: str) -> None:
+        errors.print(Text(line, style="dim"))
+
+    if endurance:
+        if format is not None and len(format) > 1:
+            raise ConfigError("--endurance plays one format; give --format once")
+        long = Endurance((format or ["gen1ou"])[0], endurance, block, battles, seed)
+        endure(long, as_json=as_json, out=out, say=say)
+        return
+    if out is not None:
+        raise ConfigError("--out writes the report of --endurance; for the other, say: --json > FILE")
     plan = Plan(
         tuple(dict.fromkeys(format or ("gen1ou", "gen9ou"))), seconds, repeats, warm, processes or usable_cores(),
         battles, connections, peers, seed,
     )  # fmt: skip
-    run(plan, as_json=as_json, say=lambda line: errors.print(Text(line, style="dim")))
+    run(plan, as_json=as_json, say=say)

@@ -62,17 +62,34 @@ def play(
     players = parse_team(team, found, seats, options.model_options(device, dtype), made.source, force, note)
     how = {seat: options.sampling(own.get(seat, sampling), temperature, max_tokens, greedy) for seat in seats}
     (episode,) = rollout(made, players, [chosen], Plan(), sampling=how, seed=seed)
-    show(episode, most_possible(made, found))
+    opponents = found.competitive if made.competitive is None else made.competitive
+    show(episode, None if opponents else most_possible(made, found))
 
 
-def show(episode: Episode, max_reward: float) -> None:
-    """Print an episode turn by turn: what was shown, what was said, what was paid and for what."""
+def show(episode: Episode, max_reward: float | None) -> None:
+    """Print an episode turn by turn: what was shown, what was said, what was paid and for what.
+
+    Args:
+        episode: what was played.
+        max_reward: the most a team can be paid; None for opponents, each of whom has a reward of its own.
+    """
     say(Text(episode.env, style="bold"), Text(f"task {clean(episode.task, 120)}, seed {episode.seed}", style="dim"))
     for turn in episode.turns:
         console.print(Rule(f"turn {turn.index + 1}", style="dim", align="left"))
         _show_turn(turn, episode)
-    total = Text.assemble(("reward ", "dim"), (f"{episode.team_return():.3f}", "bold"), (f" of {max_reward:g}", "dim"))
-    say(total, Text(f"({episode.stop} after {count(len(episode.turns), 'turn')})", style="dim"))
+    say(_total(episode, max_reward), Text(f"({episode.stop} after {count(len(episode.turns), 'turn')})", style="dim"))
+
+
+def _total(episode: Episode, max_reward: float | None) -> Text:
+    if max_reward is not None:
+        return Text.assemble(
+            ("reward ", "dim"), (f"{episode.team_return():.3f}", "bold"), (f" of {max_reward:g}", "dim")
+        )
+    made = Text("reward", style="dim")
+    for agent in episode.team:
+        paid = sum(turn.rewards[agent] for turn in episode.turns)
+        made.append(f" {clean(agent, 60)} ").append(f"{paid:.3f}", style="bold not dim")
+    return made
 
 
 def _show_turn(turn: Turn, episode: Episode) -> None:

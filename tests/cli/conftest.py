@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from palaver.cli import main, output
+from tests.models import byte_tokenizer, tiny_qwen3
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,15 @@ class Ran:
     code: int
     out: str
     err: str
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a small model with random weights."""
+    folder = tmp_path_factory.mktemp("model")
+    tiny_qwen3().save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return str(folder)
 
 
 @pytest.fixture

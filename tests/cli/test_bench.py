@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from palaver.benchmarks.pokemon.endurance import compared
+
 
 @pytest.mark.parametrize(("name", "example"), [("step", "step --setting C"), ("teams", "teams --size 145M")])
 def test_help(palaver, name, example):
@@ -114,3 +116,41 @@ def test_pokemon_refuses_what_cannot_be_measured(palaver):
     ran = palaver("bench", "pokemon", "--format", "gen1oh", "--no-peers", "--warm", 0, "--seconds", 0.1)
     assert (ran.code, ran.out) == (2, "")
     assert "gen1oh" in ran.err or "Node.js" in ran.err or "palaver showdown install" in ran.err
+
+
+def test_pokemon_endurance(palaver, tmp_path):
+    few = ("--format", "gen1randombattle", "--endurance", 5, "--block", 2, "--battles", 2)
+    ran = palaver("bench", "pokemon", *few, "--out", tmp_path / "long.json")
+    if ran.code == 2:
+        pytest.skip(ran.err)
+    report = json.loads((tmp_path / "long.json").read_text())
+    assert [path.name for path in tmp_path.iterdir()] == ["long.json"]
+    done = [row["battles"] for row in report["rows"]]
+    assert done == sorted(done)
+    assert len(done) == 3
+    assert 5 <= done[-1] <= 8  # two may end in the same step
+    assert all(row["python_mb"] > 20 and row["simulator_mb"] > 20 for row in report["rows"])
+    assert report["provenance"]["palaver"]
+    assert "the last to the first: speed x" in ran.out
+
+
+def test_first_against_last():
+    row = {"turns_per_second": 100.0, "python_cpu_ms": 1.0, "simulator_cpu_ms": 3.0, "python_mb": 90.0}
+    last = {"turns_per_second": 80.0, "python_cpu_ms": 2.0, "simulator_cpu_ms": 3.0, "python_mb": 95.0}
+    found = compared([{**row, "simulator_mb": 200.0}, {**last, "simulator_mb": 190.0}])
+    assert found == {"turns_per_second": 0.8, "cpu_ms_per_turn": 1.25, "python_mb": 5.0, "simulator_mb": -10.0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--endurance", 100), "play two blocks of 1000 battles or more"),
+        (("--endurance", 9, "--format", "gen1ou", "--format", "gen2ou"), "give --format once"),
+        (("--endurance", 2000, "--out", "nowhere/long.json"), "--out: there is no folder"),
+        (("--out", "long.json"), "--json > FILE"),
+    ],
+)
+def test_endurance_mistakes(palaver, arguments, message):
+    ran = palaver("bench", "pokemon", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err

@@ -10,14 +10,10 @@ import pytest
 from palaver.cli import folders
 from palaver.cli.beside import Beside, beside
 from palaver.core import PalaverError
-from tests.models import byte_tokenizer, tiny_qwen3
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    model = tmp_path_factory.mktemp("model")
-    tiny_qwen3().save_pretrained(model)
-    byte_tokenizer().save_pretrained(model)
+@pytest.fixture
+def small(model) -> list[str]:
     return [
         f"policy.model={model}", "policy.max_tokens=4", "algorithm.group_size=2", "eval.n=1", "log.tensorboard=false",
         "train.prompts_per_step=1",

@@ -9,15 +9,6 @@ import pytest
 
 from palaver.cli import demo
 from palaver.cli.demo import bar
-from tests.models import byte_tokenizer, tiny_qwen3
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_qwen3().save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture

@@ -37,6 +37,12 @@ def test_a_person_plays_and_may_stop_answering(palaver, monkeypatch):
     assert "background (human), 2 words" in ran.out
 
 
+def test_opponents_are_told_apart_at_the_end(palaver, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("cooperate\ndefect\n" * 2))
+    ran = palaver("play", "matrix-v0", "--team", "human", "game=prisoners-dilemma", "repeats=2")
+    assert "reward a1 0.000 a2 10.000" in ran.out.strip().splitlines()[-1]
+
+
 def test_keywords_reach_the_environment(palaver):
     ran = palaver("play", "arxiv-v0", "--team", "random", "length=[17,19]")
     assert "17 to 19 words" in ran.out

@@ -14,15 +14,6 @@ import pytest
 
 from palaver.benchmarks.runs import read
 from palaver.benchmarks.summary import reproduce
-from tests.models import byte_tokenizer, tiny_qwen3
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_qwen3().save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return str(folder)
 
 
 def overrides(model: str, steps: int) -> list[str]:

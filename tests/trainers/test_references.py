@@ -204,10 +204,9 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, kl):
 
 def test_drift_is_none_where_the_reference_has_the_policys_weights(tmp_path):
     """step:2 has them before update 3, and is the start before; from then on the policy moves away from it."""
-    drift = [
-        line["a/k1_max"]
-        for line in read_metrics(run_of(tmp_path, {"coef": 0.1, "reference": "step:2"}) / "metrics.jsonl")
-    ]
+    # eight answers: two are often paid the same, and nothing is learnt from them
+    run = run_of(tmp_path, {"coef": 0.1, "reference": "step:2"}, algorithm={"group_size": 8})
+    drift = [line["a/k1_max"] for line in read_metrics(run / "metrics.jsonl")]
     assert [far < 1e-4 for far in drift] == [True, False, True, False, False, False]
 
 

@@ -3,7 +3,7 @@
     with Pool() as pool:
         [battle] = pool.start([Setup("gen1randombattle", seed=7)])
         while not battle.ended:
-            battle.choose({side: view["legal"][0][1] for side, view in battle.views.items() if view["legal"]})
+            battle.choose({side: next(iter(legal.values())) for side, legal in battle.legal.items() if legal})
 
 The rules are those of the npm package pokemon-showdown (MIT licence), pinned in `package-lock.json` and installed by
 `palaver showdown install`.

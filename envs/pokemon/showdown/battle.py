@@ -50,7 +50,8 @@ class Battle:
     Attributes:
         setup: what it started from.
         turn: of the simulator, from 1; 0 at team preview.
-        views: side -> what it knows now.
+        legal: side -> label -> the simulator's choice of everything it may do now, by label.
+        texts: side -> what it reads now, in battles that were started with texts.
         ended: whether it is over.
         winner: `p1`, `p2`, or empty: a tie, or not over.
         refused: side -> why the simulator refused its last choice; that side is asked again, and may have learned
@@ -61,7 +62,8 @@ class Battle:
     def __init__(self, pool: Pool, worker: Worker, number: int, setup: Setup) -> None:
         self.setup = setup
         self.turn = 0
-        self.views: dict[Side, View] = {}
+        self.legal: dict[Side, dict[str, str]] = {}
+        self.texts: dict[Side, str] = {}
         self.ended = False
         self.winner = ""
         self.refused: dict[str, str] = {}
@@ -69,6 +71,7 @@ class Battle:
         self.pool = pool
         self.worker = worker
         self.number = number
+        self._views: dict[Side, View] | None = None
         self._open = True
         worker.battles += 1
 
@@ -80,13 +83,31 @@ class Battle:
     def take(self, answer: Mapping[str, Any]) -> None:
         """What the simulator answered."""
         self.turn = answer["turn"]
-        self.views = dict(zip(SIDES, answer["views"], strict=True))
+        self.legal = dict(zip(SIDES, answer["legal"], strict=True))
+        self.texts = dict(zip(SIDES, answer.get("texts", ()), strict=False))
+        self._views = dict(zip(SIDES, answer["views"], strict=True)) if "views" in answer else None
         self.ended = answer.get("ended", False)
         self.winner = answer.get("winner", "")
         self.refused = answer.get("refused", {})
 
+    @property
+    def views(self) -> Mapping[Side, View]:
+        """Side -> what it knows now. In a battle with texts the simulator is asked the first time, then sends them.
+
+        Raises:
+            BattleLostError: the battle is lost, and they were not sent before.
+        """
+        if self._views is None:
+            self._views = dict(zip(SIDES, self._ask("views"), strict=True))
+        return self._views
+
+    def resemble(self, other: Battle) -> None:
+        """Stand as another battle stands, of which the simulator holds a copy under this one's number."""
+        self.turn, self.ended, self.winner, self.refused = other.turn, other.ended, other.winner, other.refused
+        self.legal, self.texts, self._views = other.legal, other.texts, other._views
+
     def choose(self, choices: Mapping[Side, str]) -> None:
-        """Choose for one or both sides, in the simulator's words (the second of a pair in `legal`, or `default`).
+        """Choose for one or both sides, in the simulator's words (a value of `legal`, or `default`).
 
         Raises:
             BattleLostError: the battle is lost.

@@ -36,7 +36,16 @@ const species = data => ({
 });
 const other = data => ({name: data.name, about: data.shortDesc || data.desc || ''});
 
-module.exports = sim => gen => {
+// gen -> its tables, which are made once and shared.
+module.exports = sim => {
+  const made = new Map();
+  return gen => {
+    if (!made.has(gen)) made.set(gen, tables(sim, gen));
+    return made.get(gen);
+  };
+};
+
+function tables(sim, gen) {
   const dex = sim.Dex.mod(`gen${gen}`);
   const table = (every, made) => Object.fromEntries(every
     .filter(data => data.exists && data.gen <= gen && !['CAP', 'Custom', 'LGPE', 'Future'].includes(data.isNonstandard))
@@ -53,4 +62,4 @@ module.exports = sim => gen => {
     abilities: gen > 2 ? table(dex.abilities.all(), other) : {},
     chart: Object.fromEntries(types.map(a => [a, Object.fromEntries(types.map(d => [d, against(a, d)]))])),
   };
-};
+}

@@ -18,16 +18,24 @@ if (plain !== 'plain') require('./faster.js').install(sim);
 const {Tracker} = require('./track.js');
 const {view} = require('./view.js');
 const {Remote} = require('./remote.js');
+const prompts = require('./prompts.js');
+const {told} = require('./events.js');
 const teams = require('./teams.js')(sim);
 
 const SIDES = ['p1', 'p2'];
 const battles = new Map();
 const remotes = new Map(); // battles on a server, by their room
 
+// `limit` is null, or: texts are wanted, and after so many turns the last one (0: never cut).
 class Game {
-  constructor(battle, trackers) {
+  constructor(battle, {limit, trackers, unread = [], shows = limit === null}) {
     this.battle = battle;
     this.trackers = trackers || SIDES.map(id => new Tracker(id, battle.gen, battle.dex));
+    this.limit = limit;
+    this.shows = shows; // whether views go with every answer
+    this.lines = SIDES.map(() => []); // what either side was last told of
+    this.readers = limit === null ? null :
+      SIDES.map((id, n) => new prompts.Reader(teams.operations.dex(battle.gen), battle.format.id, id, unread[n]));
     this.error = '';
     battle.send = (type, text) => {
       const at = text.indexOf('|error|');
@@ -53,10 +61,26 @@ class Game {
     this.battle.sentLogPos = log.length;
   }
 
+  views() {
+    return SIDES.map((id, n) => view(this.battle, this.battle.sides[n], this.trackers[n], this.lines[n]));
+  }
+
   answer(refused) {
     this.read();
+    this.lines = this.trackers.map(tracker => tracker.lines());
+    const views = this.views();
+    const result = this.stands(views, refused);
+    if (this.readers) {
+      const {turn, winner} = this.battle;
+      result.texts = this.readers.map((reader, n) => reader.read(views[n], turn, winner, refused?.[SIDES[n]], this.limit));
+    }
+    return result;
+  }
+
+  stands(views, refused) {
     const {battle} = this;
-    const result = {turn: battle.turn, views: SIDES.map((id, n) => view(battle, battle.sides[n], this.trackers[n]))};
+    const result = {turn: battle.turn, legal: views.map(each => Object.fromEntries(each.legal))};
+    if (this.shows) result.views = views;
     if (battle.ended) [result.ended, result.winner] = [true, battle.winner];
     if (refused) result.refused = refused;
     return result;
@@ -84,29 +108,32 @@ function log(battle, which) {
 }
 
 // Everything of a game as one string: objects would share the log.
-function save({battle, trackers}) {
+function save({battle, limit, trackers, readers, shows}) {
   const state = State.serializeBattle(battle);
   const requests = battle.sides.map(side => side.activeRequest);
-  return JSON.stringify({state, requests, sent: battle.sentLogPos, trackers: trackers.map(tracker => tracker.state)});
+  const unread = readers ? readers.map(reader => reader.unread) : [];
+  return JSON.stringify({
+    state, requests, sent: battle.sentLogPos, trackers: trackers.map(tracker => tracker.state), limit, unread, shows,
+  });
 }
 
 function load(text, seed) {
-  const {state, requests, sent, trackers} = JSON.parse(text);
+  const {state, requests, sent, trackers, ...texts} = JSON.parse(text);
   const battle = State.deserializeBattle(state);
   battle.sentLogPos = sent;
   battle.sides.forEach((side, n) => { side.activeRequest = requests[n]; }); // what was refused is known in them alone
   if (seed) battle.prng.setSeed(seed);
-  return new Game(battle, SIDES.map((id, n) => new Tracker(id, battle.gen, battle.dex, trackers[n])));
+  return new Game(battle, {...texts, trackers: SIDES.map((id, n) => new Tracker(id, battle.gen, battle.dex, trackers[n]))});
 }
 
 const OPERATIONS = {
-  start(id, formatid, seed, ...sides) {
+  start(id, limit, formatid, seed, ...sides) {
     teams.format(formatid);
     const options = {formatid, seed, debug: false};
     sides.forEach(({team, seed: drawn}, n) => {
       options[SIDES[n]] = {name: SIDES[n], team: team ? teams.unpack(team) : null, seed: drawn};
     });
-    const made = new Game(new sim.Battle(options));
+    const made = new Game(new sim.Battle(options), {limit});
     battles.set(id, made);
     return made.answer();
   },
@@ -122,7 +149,9 @@ const OPERATIONS = {
     return playing.answer(Object.keys(refused).length ? refused : null);
   },
   fork(id, copy, seed) {
-    const made = load(save(game(id)), seed);
+    const original = game(id);
+    const made = load(save(original), seed);
+    made.lines = original.lines;
     battles.set(copy, made);
     return null;
   },
@@ -130,7 +159,12 @@ const OPERATIONS = {
   load(id, text, seed) {
     const made = load(text, seed);
     battles.set(id, made);
-    return made.answer();
+    return made.stands(made.views());
+  },
+  views(id) {
+    const asked = game(id);
+    asked.shows = true; // who asks once asks again
+    return asked.views();
   },
   reseed(id, seed) {
     game(id).battle.prng.setSeed(seed);
@@ -153,15 +187,19 @@ const OPERATIONS = {
     return battles.size;
   },
   watch(room, side, formatid) {
-    remotes.set(room, new Remote(side, sim.Dex.forFormat(sim.Dex.formats.get(formatid))));
+    const dex = sim.Dex.forFormat(sim.Dex.formats.get(formatid));
+    remotes.set(room, new Remote(side, dex, new prompts.Reader(teams.operations.dex(dex.gen), formatid, side)));
     return null;
   },
   hear(room, heard, request) { return remotes.get(room).hear(heard, request); },
+  tell(room) { return remotes.get(room).tell(); },
   forget(room) { return remotes.delete(room); },
+  events(groups, me) { return groups.map(lines => told(lines, me)); },
+  text(gen, me, view, about) { return prompts.observation(teams.operations.dex(gen), me, view, about); },
   ...teams.operations,
 };
 
-const ONGOING = new Set(['choose', 'fork', 'save', 'finish', 'log', 'request', 'reseed']);
+const ONGOING = new Set(['choose', 'fork', 'save', 'finish', 'log', 'request', 'reseed', 'views']);
 
 function perform([name, ...args]) {
   try {

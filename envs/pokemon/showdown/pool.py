@@ -46,19 +46,24 @@ class Pool(Closing):
 
     # --- battles -----------------------------------------------------------------------------------
 
-    def start(self, setups: Sequence[Setup]) -> list[Battle]:
+    def start(self, setups: Sequence[Setup], texts: int | None = None) -> list[Battle]:
         """A battle for each setup.
+
+        Args:
+            setups: what they start from.
+            texts: None, or a number: `Battle.texts` are wanted, and after so many turns say that it ended there; 0:
+                there is no such limit.
 
         Raises:
             ShowdownError: no such format, or a team that cannot be read.
             BattleLostError: its process was lost, and the one that was tried instead too.
         """
         battles = [Battle(self, self._place(), next(self._numbers), setup) for setup in setups]
-        answers = self._ask([(b.worker, ["start", b.number, *b.setup.arguments()]) for b in battles])
+        answers = self._ask([(b.worker, ["start", b.number, texts, *b.setup.arguments()]) for b in battles])
         for battle, answer in zip(battles, answers, strict=True):
             if isinstance(answer, BattleLostError):  # nothing was played yet
                 battle.move(self._place())
-                again = self._ask([(battle.worker, ["start", battle.number, *battle.setup.arguments()])])
+                again = self._ask([(battle.worker, ["start", battle.number, texts, *battle.setup.arguments()])])
                 battle.take(_checked(again[0]))
             else:
                 battle.take(_checked(answer))
@@ -94,8 +99,7 @@ class Pool(Closing):
         )
         for (battle, _), made, answer in zip(wanted, copies, answers, strict=True):
             _checked(answer)
-            made.turn, made.views, made.ended, made.winner = battle.turn, battle.views, battle.ended, battle.winner
-            made.refused = battle.refused
+            made.resemble(battle)
         return copies
 
     def load(self, saved: str, setup: Setup, seed: int | str | None = None) -> Battle:

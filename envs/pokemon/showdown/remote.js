@@ -13,13 +13,15 @@ const ROOM = new Set([
 ]);
 
 class Remote {
-  constructor(me, dex) {
+  constructor(me, dex, reader) {
     this.me = me;
     this.dex = dex;
+    this.reader = reader;
     this.tracker = new Tracker(me, dex.gen, dex);
     this.known = new Map(); // how the server calls a Pokémon of ours -> what we know of it, in the order of the team
     this.ended = false;
     this.request = null;
+    this.shown = null; // the last view
   }
 
   // Lines of the protocol as this side received them, and its request if there is a new one.
@@ -31,7 +33,13 @@ class Remote {
       if (/^\|(win|tie)(\||$)/.test(line)) this.ended = true;
     }
     if (request) this.request = request;
-    return {turn: this.tracker.state.turn, view: this.request ? this.view() : null};
+    this.shown = this.request ? this.view() : null;
+    return {turn: this.tracker.state.turn, view: this.shown};
+  }
+
+  // What was heard last, as this side reads it.
+  tell() {
+    return this.shown ? this.reader.read(this.shown, this.tracker.state.turn, '', '', 0) : '';
   }
 
   view() {
@@ -47,7 +55,7 @@ class Remote {
       isChoiceDone: () => false,
       slotConditions: [{revivalblessing: request.side.pokemon.some(told => told.reviving)}],
     };
-    return view({ended: this.ended, gen: dex.gen}, side, this.tracker);
+    return view({ended: this.ended, gen: dex.gen}, side, this.tracker, this.tracker.lines());
   }
 
   mon(told) {

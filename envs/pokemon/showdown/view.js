@@ -127,7 +127,8 @@ function seat(tracked) {
   return {conditions, boosts, volatiles, entered};
 }
 
-function view(battle, side, tracker) {
+// `lines` are what the tracker heard since the last view.
+function view(battle, side, tracker, lines) {
   const state = kind(battle, side);
   const {weather, field, sides} = tracker.state;
   const active = state === 'move' ? side.activeRequest.active[0] : null;
@@ -139,7 +140,7 @@ function view(battle, side, tracker) {
     foe: foe(sides[tracker.foe]),
     weather,
     field,
-    lines: tracker.lines(),
+    lines,
   };
 }
 

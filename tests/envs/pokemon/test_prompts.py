@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from palaver.envs.pokemon import prompts
-from palaver.envs.pokemon.showdown import dex
+from palaver.envs.pokemon import events, prompts
+from palaver.envs.pokemon.env import PokemonEnv
+from palaver.envs.pokemon.showdown import SIDES
 
 pytestmark = pytest.mark.usefixtures("pool")
 
@@ -84,39 +87,58 @@ Choose a move or a switch. Answer with one action, as listed or by its number.
 3. switch pawmot"""
 
 
-def shown(memo=None, **changes):
+def shown(**changes):
     lines = ["|faint|p1a: Zapdos"]
     refused = "[Unavailable choice] no"
-    return prompts.observation(dex.load(9), "gen9ou", "p2", 8, {**view(), **changes}, lines, refused, memo)
+    return prompts.observation(9, "gen9ou", "p2", 8, {**view(), **changes}, lines, refused)
 
 
 def test_everything_is_told():
     assert shown() == TEXT
 
 
-def test_lines_of_a_bench_are_kept_only_while_they_are_true():
-    memo = {}
-    assert shown(memo) == shown(memo) == TEXT
+def test_what_changes_is_told():
     foe = view()["foe"]
     foe["team"][3]["hp"] = 55
-    assert shown(memo, foe=foe) == TEXT.replace("L90 M; 100%", "L90 M; 55%")
+    assert shown(foe=foe) == TEXT.replace("L90 M; 100%", "L90 M; 55%")
     foe["active"] = 1
-    assert "- starmie water/psychic; 31% par; used" in shown(memo, foe=foe)
+    assert "- starmie water/psychic; 31% par; used" in shown(foe=foe)
+
+
+@pytest.mark.parametrize("format", ["gen1ou", "gen9randombattle"])
+def test_a_battle_s_texts_say_what_its_views_say(format):
+    """What was missed while a side waited is in its next text; both say who won."""
+    env, rng, unread, waited = PokemonEnv(format), random.Random(4), {side: [] for side in SIDES}, 0
+    texts, _ = env.reset(seed=4)
+    while True:
+        views, turn = env.battle.views, env.battle.turn
+        for side, view in views.items():
+            head = f"You are {side}. "
+            unread[side] += view["lines"]
+            if view["legal"]:
+                assert texts[side] == prompts.observation(env.dex.gen, format, side, turn, view, unread[side])
+                unread[side] = []
+            else:
+                waits, lines = view["request"] == "wait", unread[side]
+                how = "You won." if env.battle.winner == side else "You lost."
+                head += (
+                    f"Turn {turn}. Your opponent chooses, you wait."
+                    if waits
+                    else f"The battle is over after turn {turn}. {how}"
+                )
+                [happened] = events.told([view["lines"] if waits else lines], side)
+                assert texts[side] == (f"{head}\n{happened}" if happened else head)
+                waited += waits
+        if not env.agents:
+            break
+        texts, *_ = env.step({s: rng.choice(list(env.battle.legal[s])) for s in SIDES if env.battle.legal[s]})
+    assert waited > 3
 
 
 def test_the_first_generation_has_no_items():
     own = [{k: v for k, v in OWN[2].items() if k not in ("item", "ability", "tera", "terastallized")}]
     own[0] |= {"species": "mew", "name": "mew", "moves": [("psychic", 16, 16)]}
     state = {**view(), "me": {**view()["me"], "team": own, "volatiles": {}, "boosts": {}}, "weather": None, "field": {}}
-    text = prompts.observation(dex.load(1), "gen1ou", "p1", 1, state, [])
+    text = prompts.observation(1, "gen1ou", "p1", 1, state, [])
     assert "- mew psychic; 281/281; ACTIVE; psychic 16/16; atk 1 def 2 spa 3 spd 4 spe 5\n" in text
     assert "Weather: none. Field: none." in text
-
-
-def test_waiting_and_the_end():
-    assert prompts.waiting("p1", 4, []) == "You are p1. Turn 4. Your opponent chooses, you wait."
-    head = "You are p2. The battle is over after turn 9."
-    assert prompts.ended("p2", 9, "p2", ["|win|p2"]) == f"{head} You won.\nyou won the battle"
-    assert prompts.ended("p2", 9, "p1", []) == f"{head} You lost."
-    assert prompts.ended("p2", 9, "", []) == f"{head} It is a tie."
-    assert prompts.ended("p2", 9, "", [], limit=True) == f"{head} It ended at the turn limit."

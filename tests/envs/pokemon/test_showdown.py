@@ -136,6 +136,31 @@ def test_a_saved_battle_goes_on_in_another_process(pool):
         assert loaded.log("all") == battle.log("all")
 
 
+def test_views_of_a_battle_with_texts_come_when_they_are_asked_for(pool):
+    """They are what a battle without texts is sent, in forks and in saved battles too, and change no text."""
+    given = setup(pool, "gen9ou", 5)
+    [plain], [told, quiet] = pool.start([given]), pool.start([given, given], texts=0)
+    assert plain.texts == {}
+    assert plain.legal == told.legal == {side: dict(view["legal"]) for side, view in plain.views.items()}
+    made = play(plain, random.Random(5), turns=7)
+    follow(told, made)
+    follow(quiet, made)
+    twin = told.fork()
+    assert twin.views == told.views == plain.views
+    assert told.views["p1"]["lines"]
+    told.choose({side: "default" for side, legal in told.legal.items() if legal})
+    plain.choose({side: "default" for side, legal in plain.legal.items() if legal})
+    loaded = pool.load(told.save(), given)
+    for n in range(6):
+        assert told.views == plain.views, n
+        assert quiet.texts != told.texts
+        quiet.choose({side: "default" for side, legal in quiet.legal.items() if legal})
+        assert quiet.texts == told.texts
+        assert loaded.texts == (told.texts if n else {})
+        for battle in (plain, told, loaded):
+            battle.choose({side: "default" for side, legal in battle.legal.items() if legal})
+
+
 TRAPPERS = (
     packed(("Snorlax", "thickfat", "", ("bodyslam", "rest")), ("Tauros", "intimidate", "", ("bodyslam",))),
     packed(("Dugtrio", "arenatrap", "", ("sandattack",)), ("Chansey", "naturalcure", "", ("softboiled",))),
