@@ -29,6 +29,7 @@ def announce(
         return
     row, learners, world = study.algorithm, study.learners, study.world
     pull = held(learner.reference for learner in learners)
+    pull += study.mixing.encoder.held if study.mixing is not None else 0
     critics = sum(p.numel() for critic in study.critics.values() for p in critic.parameters())
     need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, pull)
     a, t = config.algorithm, config.train

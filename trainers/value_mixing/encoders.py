@@ -25,11 +25,13 @@ class Encoder(Protocol):
         state: S, width of a state's features.
         action: F, width of the features of an action with what was heard before it.
         one_hot: whether exactly one feature is 1, so that a layer of weights is a table.
+        held: numbers that a model of its own takes.
     """
 
     state: int
     action: int
     one_hot: bool
+    held: int
 
     def states(self, texts: Sequence[str]) -> Tensor:
         """(n, S)."""
@@ -61,6 +63,7 @@ class Table:
     """
 
     one_hot = True
+    held = 0
 
     def __init__(self, size: int) -> None:
         self.state = self.action = size
@@ -112,6 +115,7 @@ class Words:
     """
 
     one_hot = False
+    held = 0
 
     def __init__(self, width: int) -> None:
         self.state, self.action = width, 2 * width

@@ -39,6 +39,7 @@ class Hidden:
         self.state = int(config.hidden_size)
         self.action = 2 * self.state + 1
         self.longest = int(getattr(config, "max_position_embeddings", LONGEST))
+        self.held = sum(part.numel() for part in self.frozen.state_dict().values())
 
     def states(self, texts: Sequence[str]) -> Tensor:
         """(n, S)."""
@@ -107,6 +108,7 @@ class Sentences:
         self.state = int(config.hidden_size)
         self.action = 2 * self.state
         self.longest = int(getattr(config, "max_position_embeddings", LONGEST)) - 2  # some models keep two places
+        self.held = sum(part.numel() for part in self.model.parameters())
 
     def states(self, texts: Sequence[str]) -> Tensor:
         """(n, S)."""

@@ -82,6 +82,7 @@ def test_hidden_states_do_not_depend_on_the_batch(hidden):
 def test_hidden_states_are_those_of_the_start():
     body = policy()
     reader = Hidden(body, pass_tokens=64)
+    assert reader.held == sum(p.numel() for p in body.parameters())
     before = reader.states(["a state"])
     with torch.no_grad():
         for p in body.model.parameters():
