@@ -47,10 +47,11 @@ def _mixing(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
             f"algorithm.mixer.batch={mixer.batch} is more than algorithm.mixer.buffer={mixer.buffer} holds, so that "
             "nothing would ever be learnt: lower the one or raise the other"
         )
-    if mixer.actions == "sentences" and config.algorithm.turns == "independent" and turns > 1:
+    alone = config.algorithm.turns == "independent" and turns > 1
+    if mixer.actions == "sentences" and mixer.credit == "counterfactual" and alone:
         found.append(
-            f"algorithm.turns=independent has one candidate for each agent after the first turn, and {row.name} has "
-            "nothing to choose from there: set algorithm.turns=tree"
+            "algorithm.turns=independent has one candidate for each agent after the first turn, and "
+            f"{row.name} nothing to compare it with there: set algorithm.turns=tree, or algorithm.mixer.credit=value"
         )
     return found
 

@@ -156,6 +156,12 @@ def test_refused(tmp_path, name, overrides, told):
     assert "\n" not in str(caught.value)
 
 
+def test_branches_may_be_compared_by_their_values(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("env: {id: echo-v0}\npolicy: {model: nowhere}\nalgorithm: {name: qmix, turns: independent}\n")
+    prepare(load(str(recipe), ["algorithm.mixer.credit=value"]))
+
+
 @pytest.mark.parametrize(
     ("key", "told"),
     [
