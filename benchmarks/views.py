@@ -26,12 +26,13 @@ class Bar:
 
 @dataclass(frozen=True)
 class Said:
-    """One utterance: who, what, and how long in words."""
+    """One utterance: who, what, how long in words, and what it was taken for where that is something else."""
 
     agent: str
     text: str
     words: int
     cut: bool
+    executed: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,13 +109,21 @@ def _side(episode: Episode | None, step: int, scale: float, camera: Camera) -> S
 
 def _turn(turn: Turn, scale: float) -> TurnView:
     said = [
-        Said(one_line(agent, 40), clean(u.text, TEXT_LIMIT), len(u.text.split()), u.finish == "length")
+        Said(
+            one_line(agent, 40), clean(u.text, TEXT_LIMIT), len(u.text.split()), u.finish == "length",
+            _taken_for(turn, agent),
+        )
         for agent, u in turn.utterances.items()
-    ]
+    ]  # fmt: skip
     shown = [(one_line(agent, 40), clean(text)) for agent, text in turn.observations.items()]
     metrics = [(one_line(name, 40), float(value)) for name, value in turn.metrics.items()]
     reason = one_line(turn.reason, 400)
     return TurnView(turn.index + 1, shown, said, turn.team_reward, _paid(turn, scale), metrics, reason)
+
+
+def _taken_for(turn: Turn, agent: str) -> str:
+    executed = turn.executed.get(agent, "")
+    return "" if executed == turn.utterances[agent].text.strip() else one_line(executed, 200)
 
 
 def _paid(turn: Turn, scale: float) -> list[tuple[str, list[Bar]]]:

@@ -97,6 +97,7 @@ _SHIPPED = (
             "gym_leader@1": "palaver.envs.pokemon.players:gym_leader_1",
             "veteran@1": "palaver.envs.pokemon.players:veteran_1",
             "oracle@1": "palaver.envs.pokemon.search:oracle_1",
+            "search@1": "palaver.envs.pokemon.search:search_1",
             "poke-env:RandomPlayer": "palaver.envs.pokemon.foreign:random_player",
             "poke-env:MaxBasePowerPlayer": "palaver.envs.pokemon.foreign:max_base_power",
             "poke-env:SimpleHeuristicsPlayer": "palaver.envs.pokemon.foreign:simple_heuristics",

@@ -10,7 +10,7 @@ import hashlib
 import importlib
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -180,6 +180,8 @@ class Turn:
         components: agent -> named parts that sum to the reward.
         metrics: named measurements of the joint action that are not reward.
         reason: why it was paid so, in one line; "" where the environment does not say.
+        legal: agent -> the actions that were offered to it, of those that could act where actions are enumerable.
+        executed: agent -> the action that the environment took its utterance for, where it says so.
     """
 
     index: int
@@ -193,6 +195,8 @@ class Turn:
     components: Mapping[str, Mapping[str, float]]
     metrics: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
+    legal: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    executed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def team_reward(self) -> float:
@@ -229,7 +233,8 @@ class Episode:
     def to_dict(self, tokens: bool = False) -> dict[str, Any]:
         """Plain data for a JSON line; token ids and log-probabilities only with `tokens=True`."""
         turns = [
-            _shallow(turn) | {"utterances": {agent: _said(u, tokens) for agent, u in turn.utterances.items()}}
+            {name: value for name, value in _shallow(turn).items() if value or name not in _WHERE_TOLD}
+            | {"utterances": {agent: _said(u, tokens) for agent, u in turn.utterances.items()}}
             for turn in self.turns
         ]
         return _shallow(self) | {"turns": turns}
@@ -241,6 +246,7 @@ class Episode:
         return cls(**{**record, "turns": turns})
 
 
+_WHERE_TOLD = ("legal", "executed")
 _BY_TOKEN = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
 
 

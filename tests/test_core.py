@@ -64,6 +64,17 @@ def test_an_episode_without_tokens_keeps_its_words_and_counts():
     assert Episode.from_dict(record) == _episode(_turn(utterances={"a": bare, "b": Utterance("")}))
 
 
+def test_what_was_legal_and_executed_is_recorded_where_the_environment_says_so():
+    told = {"legal": {"a": ["move surf", "switch mew"]}, "executed": {"a": "move surf"}}
+    episode = _episode(_turn(**told))
+    record = json.loads(json.dumps(episode.to_dict()))
+    assert {name: record["turns"][0][name] for name in told} == told
+    assert _through_json(episode, tokens=True) == episode
+    old = json.loads(json.dumps(_episode().to_dict(tokens=True)))  # as files of before, and of other environments
+    assert not told.keys() & old["turns"][0].keys()
+    assert Episode.from_dict(old).turns[0].executed == {}
+
+
 def test_to_dict_leaves_the_episode_alone():
     episode = _episode()
     episode.to_dict()

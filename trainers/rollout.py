@@ -236,6 +236,8 @@ def _step(joint: _Joint) -> _Branch:
         components={agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
         metrics=dict(infos[acting[0]].get("metrics", {})),
         reason=str(infos[acting[0]].get("reason", "")),
+        legal={a: list(branch.infos[a]["legal_actions"]) for a in said if "legal_actions" in branch.infos[a]},
+        executed={agent: str(infos[agent]["executed"]) for agent in said if "executed" in infos.get(agent, ())},
     )
     stop: Stop | None = None
     if any(info.get("unscored") for info in infos.values()):

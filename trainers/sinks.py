@@ -6,11 +6,12 @@ import importlib.util
 import json
 import math
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from palaver.core import ConfigError, Episode
-from palaver.trainers.config import RunConfig
+from palaver.trainers.config import LogConfig, RunConfig
 from palaver.trainers.files import METRICS, replace_text
 
 
@@ -24,6 +25,19 @@ def check_sinks(config: RunConfig) -> None:
         raise ConfigError("log.wandb needs wandb; install it with: pip install 'palaver[wandb]'")
 
 
+class Logged(Protocol):
+    """A config with a log section: of a run of any kind."""
+
+    @property
+    def log(self) -> LogConfig:
+        """Where progress goes."""
+        ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """The config as plain data."""
+        ...
+
+
 class Sinks:
     """Writes metrics and episodes of one run. After a resume it goes on where the checkpoint stood; only W&B, which
     cannot take back what it was told, keeps the steps between checkpoint and interruption twice.
@@ -34,7 +48,7 @@ class Sinks:
         step: the checkpoint resumed from, 0 at a fresh start; later lines are dropped, they will be written again.
     """
 
-    def __init__(self, folder: Path, config: RunConfig, step: int) -> None:
+    def __init__(self, folder: Path, config: Logged, step: int) -> None:
         self.folder, self.config = folder, config
         self.metrics = folder / METRICS
         _keep_until(self.metrics, step)
@@ -42,7 +56,9 @@ class Sinks:
         if config.log.tensorboard:
             board = importlib.import_module("torch.utils.tensorboard")
             self._board = board.SummaryWriter(str(folder / "tb"), purge_step=step + 1)
-        self._wandb = _wandb_run(folder, config) if config.log.wandb != "disabled" else None
+        self._wandb = None
+        if config.log.wandb != "disabled":
+            self._wandb = wandb_run(folder, config.log.wandb, config.log.project, config.model_dump(mode="json"))
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
         """One line of metrics; nested numbers become `name/inner` in TensorBoard and W&B, and NaN is None."""
@@ -51,7 +67,7 @@ class Sinks:
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         shown = {name: value for name, value in values.items() if name != "by_task"}  # no curve for every task
-        flat = _flatten(shown, "eval/" if kind == "eval" else "")
+        flat = flatten(shown, "eval/" if kind == "eval" else "")
         if self._board:
             for name, value in flat.items():
                 self._board.add_scalar(name, value, step)
@@ -98,28 +114,29 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _flatten(values: dict[str, Any], prefix: str) -> dict[str, float]:
+def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, float]:
+    """The numbers among the values, those of nested mappings as `name/inner`."""
     flat = {}
     for name, value in values.items():
         if isinstance(value, dict):
-            flat.update(_flatten(value, f"{prefix}{name}/"))
+            flat.update(flatten(value, f"{prefix}{name}/"))
         elif isinstance(value, int | float) and not isinstance(value, bool):
             flat[f"{prefix}{name}"] = float(value)
     return flat
 
 
-def _wandb_run(folder: Path, config: RunConfig) -> Any:
+def wandb_run(folder: Path, mode: str, project: str, config: dict[str, Any]) -> Any:
     """The W&B run; its id is kept in the run folder, so that a resumed run goes on in the same place."""
     wandb = importlib.import_module("wandb")
     kept = folder / "wandb_id"
     if not kept.is_file():
         kept.write_text(uuid.uuid4().hex[:12], encoding="utf-8")
     return wandb.init(
-        project=config.log.project,
+        project=project,
         id=kept.read_text(encoding="utf-8"),
         resume="allow",
-        mode=config.log.wandb,
+        mode=mode,
         dir=str(folder),
         name=folder.name,
-        config=config.model_dump(mode="json"),
+        config=config,
     )

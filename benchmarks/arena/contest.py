@@ -11,6 +11,7 @@ from statistics import fmean
 from palaver.benchmarks.arena import players, pool, view
 from palaver.benchmarks.arena.plan import Game, Setting
 from palaver.benchmarks.arena.record import GAMES, Played, describe, prepare, read_games
+from palaver.benchmarks.arena.recording import Recording
 from palaver.benchmarks.arena.standings import MIDDLE, Standings, standings
 from palaver.benchmarks.provenance import provenance
 from palaver.core import ConfigError, nearest
@@ -84,6 +85,7 @@ def contest(
     start: Callable[[int, int], None] = lambda _done, _all: None,
     report: Callable[[Played], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
+    recording: Recording | None = None,
 ) -> tuple[Standings, list[Path]]:
     """Play what is missing, then write the tables; they and their files.
 
@@ -98,12 +100,17 @@ def contest(
         start: is told how many of how many games are done already.
         report: is told each game as it ends.
         note: is told what the user should know of a player.
+        recording: where the battles go too; games of which it holds none are played again.
 
     Raises:
         PalaverError: settings that do not fit, a player that does not exist, a worker that died.
     """
     anchor = check(setting, anchor)
+    if recording:
+        recording.check(setting)
     done = prepare(setting, folder, resume)
+    if recording:
+        done = recording.held(setting, done)
     waiting = pool.missing(setting, done)
     wanted = set(setting.games())
     start(len(wanted) - len(waiting), len(wanted))
@@ -113,7 +120,7 @@ def contest(
         failed.extend([played] if played.failed else [])
         report(played)
 
-    pool.run(setting, waiting, folder, jobs, heard, note)
+    pool.run(setting, waiting, folder, jobs, heard, note, recording)
     games = [played for played in read_games(folder / GAMES) if played.game in wanted]
     order = {teamset: n for n, teamset in enumerate(setting.sets)}
     games.sort(key=lambda played: (order[played.game.teamset], played.game.match))

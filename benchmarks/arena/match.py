@@ -1,24 +1,42 @@
 """Playing games in lockstep: at every turn each policy is asked once for all games that wait for it.
 
 `palaver.trainers.rollout` does the like for training, with one team a call. Here every game has its own pairing, a
-finished game makes room for the next, and a player may be a function that sees `infos`.
+finished game makes room for the next, and a player may be a function that sees `infos`, or a crowd that keeps
+something of each game and decides for all that wait.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from palaver.agents.policy import Policy, speak
+from palaver.benchmarks.arena.crowds import Asked
 from palaver.benchmarks.arena.plan import Game, Setting
 from palaver.benchmarks.arena.players import Choose, Player
 from palaver.benchmarks.arena.record import Played, Share
 from palaver.core import Conversation, Message, Request, stable_seed
 from palaver.envs.base import Step, TextEnv
+
+
+class Watcher(Protocol):
+    """Sees one game from beside."""
+
+    def before(self, observations: Mapping[str, str]) -> None:
+        """Of every step: what the seats were told last; the environment is as they decided in it."""
+
+    def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
+        """Of every step: what it paid and said."""
+
+    def ended(self, played: Played) -> None:
+        """Once, before the game is reported."""
+
+
+Watch = Callable[[TextEnv, Game], Watcher | None]  # (environment after its reset, game) -> who sees it
 
 
 @dataclass
@@ -28,6 +46,7 @@ class _Seat:
     player: Player
     policy: Policy | None = None
     choose: Choose | None = None
+    kept: Any = None  # of this game, by a crowd
     heard: Conversation = ()
     unread: str = ""
     decisions: int = 0
@@ -51,6 +70,7 @@ class _Live:
     seats: dict[str, _Seat]
     observations: Mapping[str, str]
     infos: Mapping[str, Mapping[str, Any]]
+    watcher: Watcher | None = None
     returns: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     turns: int = 0
     seconds: float = 0.0
@@ -69,7 +89,13 @@ class _Asked:
         return self.live.seats[self.agent]
 
 
-def play(setting: Setting, env: TextEnv, players: Mapping[str, Player], games: Sequence[Game]) -> Iterator[Played]:
+def play(
+    setting: Setting,
+    env: TextEnv,
+    players: Mapping[str, Player],
+    games: Sequence[Game],
+    watch: Watch | None = None,
+) -> Iterator[Played]:
     """Play games of one team set, `setting.parallel` at a time; yields each as it ends.
 
     What happens in a game depends on the setting's seed, the match, the side and the turn alone, never on what is
@@ -80,15 +106,19 @@ def play(setting: Setting, env: TextEnv, players: Mapping[str, Player], games: S
         env: with the team set; is forked, never stepped itself.
         players: by label.
         games: to be played, in this order.
+        watch: is asked at the beginning of each game who sees it; changes nothing of it.
     """
     waiting = list(games)[::-1]
     places = [env.fork() for _ in range(min(setting.parallel, len(waiting)))]
-    live = [_open(setting, place, players, waiting.pop()) for place in places]
+    live = [_open(setting, place, players, waiting.pop(), watch) for place in places]
     try:
         with ThreadPoolExecutor(max_workers=max(1, setting.workers)) as threads:
             while live:
                 began = time.perf_counter()
                 said = _decide(setting, live)
+                for each in live:
+                    if each.watcher:
+                        each.watcher.before(each.observations)
                 moves = [
                     {agent: texts.get(agent) for agent in each.env.agents}
                     for each, texts in zip(live, said, strict=True)
@@ -105,7 +135,7 @@ def play(setting: Setting, env: TextEnv, players: Mapping[str, Player], games: S
                     if ended:
                         yield ended
                         if waiting:
-                            going.append(_open(setting, each.env, players, waiting.pop()))
+                            going.append(_open(setting, each.env, players, waiting.pop(), watch))
                     else:
                         going.append(each)
                 live = going
@@ -114,25 +144,36 @@ def play(setting: Setting, env: TextEnv, players: Mapping[str, Player], games: S
             place.close()
 
 
-def _open(setting: Setting, env: TextEnv, players: Mapping[str, Player], game: Game) -> _Live:
+def match_seed(setting: Setting, game: Game) -> int:
+    """With which the environment of a game is reset."""
+    return _match(setting, game) % 2**31
+
+
+def _match(setting: Setting, game: Game) -> int:
+    return stable_seed(setting.seed, "match", game.teamset, game.match)
+
+
+def _open(setting: Setting, env: TextEnv, players: Mapping[str, Player], game: Game, watch: Watch | None) -> _Live:
     began = time.perf_counter()
-    match = stable_seed(setting.seed, "match", game.teamset, game.match)
+    match = _match(setting, game)
     task = env.tasks[match % len(env.tasks)].id
-    observations, infos = env.reset(seed=match % 2**31, options={"task": task})
+    observations, infos = env.reset(seed=match_seed(setting, game), options={"task": task})
     seats = {}
     for agent, label in zip(env.possible_agents, game.seating, strict=True):
         player, own = players[label], stable_seed(match, game.swapped, agent)
-        if player.begin is None:
+        if player.crowd is not None:
+            seats[agent] = _Seat(player, kept=player.crowd.begin(env, agent, own))
+        elif player.begin is None:
             seats[agent] = _Seat(player, policy=player.seats[agent])
         else:
             seats[agent] = _Seat(player, choose=player.begin(env, agent, own))
-    live = _Live(game, env, task, match, seats, observations, infos)
+    live = _Live(game, env, task, match, seats, observations, infos, watch(env, game) if watch else None)
     live.seconds = time.perf_counter() - began
     return live
 
 
 def _decide(setting: Setting, live: Sequence[_Live]) -> list[dict[str, str]]:
-    """What every seat that may act says, one batch for each policy, or for those of one host."""
+    """What every seat that may act says, one batch for each crowd, each policy, or those of one host."""
     hosts: dict[int, list[_Asked]] = defaultdict(list)
     said: list[dict[str, str]] = [{} for _ in live]
     for each, texts in zip(live, said, strict=True):
@@ -147,16 +188,27 @@ def _decide(setting: Setting, live: Sequence[_Live]) -> list[dict[str, str]]:
                 texts[agent] = seat.choose(each.observations[agent], each.infos[agent])
                 seat.seconds += time.perf_counter() - began
             else:
-                hosts[id(getattr(seat.policy, "host", seat.policy))].append(asked)
+                host: object = seat.player.crowd or getattr(seat.policy, "host", seat.policy)
+                hosts[id(host)].append(asked)
     at = {id(each): texts for each, texts in zip(live, said, strict=True)}
     for waiting in hosts.values():
         began = time.perf_counter()
-        answers = speak([_request(setting, asked) for asked in waiting])
+        answers = _answers(setting, waiting)
         spent = (time.perf_counter() - began) / len(waiting)
         for asked, answer in zip(waiting, answers, strict=True):
             asked.seat.seconds += spent
-            at[id(asked.live)][asked.agent] = answer[0].text
+            at[id(asked.live)][asked.agent] = answer
     return said
+
+
+def _answers(setting: Setting, waiting: Sequence[_Asked]) -> list[str]:
+    """Of one host to all that wait for it."""
+    crowd = waiting[0].seat.player.crowd
+    if crowd is None:
+        return [answer[0].text for answer in speak([_request(setting, asked) for asked in waiting])]
+    return crowd.decide(
+        [Asked(each.seat.kept, each.live.observations[each.agent], each.live.infos[each.agent]) for each in waiting]
+    )
 
 
 def _request(setting: Setting, asked: _Asked) -> tuple[Policy, Request]:
@@ -170,6 +222,8 @@ def _request(setting: Setting, asked: _Asked) -> tuple[Policy, Request]:
 def _follow(live: _Live, said: Mapping[str, str], step: Step) -> Played | None:
     """Take over what a step returned; the record of the game where it has ended."""
     observations, rewards, terminations, _, infos = step
+    if live.watcher:
+        live.watcher.after(rewards, infos)
     fresh = live.env.metadata.get("conversation") == "fresh"
     for agent, info in infos.items():
         seat = live.seats[agent]
@@ -187,7 +241,10 @@ def _follow(live: _Live, said: Mapping[str, str], step: Step) -> Played | None:
     live.turns += 1
     if live.env.agents and not any(info.get("unscored") for info in infos.values()):
         return None
-    return _record(live, infos, all(terminations.values()))
+    played = _record(live, infos, all(terminations.values()))
+    if live.watcher:
+        live.watcher.ended(played)
+    return played
 
 
 def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: bool) -> Played:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from palaver.agents.factory import PLAIN
 from palaver.agents.policy import Policy
+from palaver.benchmarks.arena import crowds
+from palaver.benchmarks.arena.crowds import Crowd
 from palaver.benchmarks.arena.plan import Setting, provided
 from palaver.core import CheckpointError, PolicyError, load_attribute, nearest
 from palaver.envs.base import TextEnv
@@ -23,11 +25,12 @@ _READ = ("tiny", "hf:", "run:", "scripted:")
 
 @dataclass(frozen=True)
 class Player:
-    """A player by its label: seat -> policy, or what begins a game as a player that the environment provides."""
+    """A player by its label: seat -> policy, what begins a game as a player of the environment, or a crowd."""
 
     label: str
     seats: Mapping[str, Policy] = field(default_factory=dict)
     begin: Begin | None = None
+    crowd: Crowd | None = None
 
 
 def cast(setting: Setting, env: TextEnv, note: Callable[[str], None] = lambda _: None) -> dict[str, Player]:
@@ -43,7 +46,7 @@ def cast(setting: Setting, env: TextEnv, note: Callable[[str], None] = lambda _:
     for name in setting.players.values():
         if name not in made:
             made[name] = _make(setting, name, env, note)
-    return {label: Player(label, made[name].seats, made[name].begin) for label, name in setting.players.items()}
+    return {label: replace(made[name], label=label) for label, name in setting.players.items()}
 
 
 def check(setting: Setting, name: str) -> None:
@@ -53,8 +56,11 @@ def check(setting: Setting, name: str) -> None:
 
     Raises:
         PolicyError: it is none of these.
-        CheckpointError: there is no such run.
+        CheckpointError: there is no such run or net.
     """
+    if crowds.is_crowd(name):
+        crowds.check(name)
+        return
     known = provided(setting.spec)
     if name in (*known, *PLAIN) or name.startswith(_READ) or Path(name).is_dir():
         if name == "human":
@@ -67,7 +73,11 @@ def check(setting: Setting, name: str) -> None:
 
 
 def identity(name: str) -> str:
-    """What must be equal for games of a player to be counted together: its name, and of a run the checkpoint."""
+    """What must be equal for games of a player to be counted together: its name, of a run the checkpoint, of a net
+    its weights.
+    """
+    if crowds.is_crowd(name):
+        return crowds.identity(name)
     if not name.startswith("run:"):
         return name
     from palaver.trainers import checkpoint
@@ -80,6 +90,8 @@ def _make(setting: Setting, name: str, env: TextEnv, note: Callable[[str], None]
     if name in found.players:
         begin: Begin = load_attribute(found.players[name], "the player ", PolicyError)
         return Player(name, begin=begin)
+    if crowds.is_crowd(name):
+        return Player(name, crowd=crowds.load(name, setting.options))
     text = f"scripted:{name}" if name in found.scripted else name
     seats = parse_team(text, found, env.possible_agents, setting.options, env.source, setting.force, note)
     return Player(name, seats=seats)

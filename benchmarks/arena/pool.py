@@ -20,6 +20,7 @@ from palaver.benchmarks.arena.match import play
 from palaver.benchmarks.arena.plan import Game, Setting
 from palaver.benchmarks.arena.players import cast
 from palaver.benchmarks.arena.record import Log, Played
+from palaver.benchmarks.arena.recording import Recording, recorder
 from palaver.core import PalaverError, PolicyError
 
 Pipe = connection.Connection
@@ -38,6 +39,7 @@ def run(
     jobs: int = 1,
     report: Callable[[Played], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
+    recording: Recording | None = None,
 ) -> list[Played]:
     """Play the games; the records of those that count. Interrupted at any moment, what has ended is in the file.
 
@@ -48,6 +50,7 @@ def run(
         jobs: processes; 1 is this one.
         report: is told each game as it ends.
         note: is told what the user should know of a player.
+        recording: where the battles go too.
 
     Raises:
         PolicyError: a worker died; what it had not finished can be played by resuming.
@@ -56,7 +59,7 @@ def run(
     found = []
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(Log(folder)) if folder else None
-        ended = _here(setting, games, note) if jobs <= 1 else _there(setting, games, jobs)
+        ended = _here(setting, games, recording, note) if jobs <= 1 else _there(setting, games, recording, jobs)
         for played in stack.enter_context(contextlib.closing(ended)):
             if log:
                 log.add(played)
@@ -67,18 +70,24 @@ def run(
 
 
 def _here(
-    setting: Setting, games: Sequence[Game], note: Callable[[str], None] = lambda _: None
+    setting: Setting,
+    games: Sequence[Game],
+    recording: Recording | None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Generator[Played, None, None]:
     """Team set by team set, in this process."""
     players = None
-    for teamset in dict.fromkeys(game.teamset for game in games):
-        env = setting.environment(teamset)
-        players = players or cast(setting, env, note)
-        with contextlib.closing(env):
-            yield from play(setting, env, players, [game for game in games if game.teamset == teamset])
+    with recorder(setting, recording) as watch:
+        for teamset in dict.fromkeys(game.teamset for game in games):
+            env = setting.environment(teamset)
+            players = players or cast(setting, env, note)
+            with contextlib.closing(env):
+                yield from play(setting, env, players, [game for game in games if game.teamset == teamset], watch)
 
 
-def _there(setting: Setting, games: Sequence[Game], jobs: int) -> Generator[Played, None, None]:
+def _there(
+    setting: Setting, games: Sequence[Game], recording: Recording | None, jobs: int
+) -> Generator[Played, None, None]:
     """In `jobs` processes; the two games of a match stay together."""
     order = {match: n for n, match in enumerate(dict.fromkeys(game[:4] for game in games))}
     busy: dict[Pipe, tuple[BaseProcess, int]] = {}
@@ -86,7 +95,7 @@ def _there(setting: Setting, games: Sequence[Game], jobs: int) -> Generator[Play
     try:
         for job in range(jobs):
             share = [game for game in games if order[game[:4]] % jobs == job]
-            here, process = _start(setting, share)
+            here, process = _start(setting, share, recording)
             busy[here] = (process, len(share))
         while busy:
             for pipe in connection.wait(list(busy)):
@@ -111,21 +120,24 @@ def _there(setting: Setting, games: Sequence[Game], jobs: int) -> Generator[Play
         raise PolicyError(f"a process of the arena ended with {dead} before its games did; play the rest with --resume")
 
 
-def _start(setting: Setting, games: Sequence[Game]) -> tuple[Pipe, BaseProcess]:
+def _start(setting: Setting, games: Sequence[Game], recording: Recording | None) -> tuple[Pipe, BaseProcess]:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(there, setting, games), daemon=False)
+    process = context.Process(target=_serve, args=(there, setting, games, recording), daemon=False)
     process.start()
     there.close()
     return here, process
 
 
-def _serve(pipe: Pipe, setting: Setting, games: Sequence[Game]) -> None:
-    """The life of a worker. Ctrl-C reaches it too and is left to the parent."""
+def _serve(pipe: Pipe, setting: Setting, games: Sequence[Game], recording: Recording | None) -> None:
+    """The life of a worker. Ctrl-C reaches it too and is left to the parent. Processes that all compute with as many
+    threads as there are cores wait for each other, so each computes with one where nothing else is asked for.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     try:
-        for played in _here(setting, games):
+        for played in _here(setting, games, recording):
             pipe.send(played)
     except PalaverError as mistake:
         pipe.send(mistake)

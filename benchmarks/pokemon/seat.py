@@ -35,8 +35,8 @@ def decider(
             return rule(view, facts, own)
 
         return follow
-    if name == "oracle@1":
-        raise PolicyError("oracle@1 tries its actions in copies of the battle, and there are none of one on a server")
+    if name in ("oracle@1", "search@1"):
+        raise PolicyError(f"{name} tries its actions in copies of the battle, and there are none of one on a server")
     policy, how, asked = make_policy(name, options=options or ModelOptions()), sampling or Sampling(), [0]
 
     def answer(battle: str, _: View, text: str) -> str:

@@ -50,7 +50,7 @@ turns, which are fewer than steps.
 
 Players of the arena (`palaver arena pokemon-v0 --players typed@1,veteran@1`), from every generation's tables. A rule is
 never changed; what plays better gets another number. Their rules in full are the docstrings of
-`palaver.envs.pokemon.heuristics` and, of the oracle, `palaver.envs.pokemon.search`.
+`palaver.envs.pokemon.heuristics` and, of the two that look ahead, `palaver.envs.pokemon.search`.
 
 | player | how it chooses |
 |---|---|
@@ -61,6 +61,7 @@ never changed; what plays better gets another number. Their rules in full are th
 | `damage@1` | the largest estimated damage; who comes in, by estimated duels |
 | `gym_leader@1` | that with knock-outs first, healing, sleep and other conditions, boosts, emergencies |
 | `veteran@1` | the best standing after the action, every switch included |
+| `search@1` | tries `veteran@1`'s best actions in copies of the battle in which all that is hidden is drawn anew |
 | `oracle@1` | cheats: tries every action in copies of the battle, with all that is hidden but other dice |
 
 ## Forks

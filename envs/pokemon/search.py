@@ -1,8 +1,8 @@
-"""`oracle@1`: looks one turn ahead in copies of the battle.
+"""Players that look ahead in copies of the battle, with other dice than the battle's.
 
-It cheats: a copy holds the opponent's hidden Pokémon, moves and items, and the opponent's reply is taken from the
-opponent's own view. It says what full information is worth for one turn, and is a coach, not a player to compare with.
-The dice of the copies are others than those of the battle.
+`oracle@1` cheats: a copy holds the opponent's hidden Pokémon, moves and items, and the opponent's reply is taken from
+the opponent's own view. It says what full information is worth for one turn, and is a coach, not a player to compare
+with. `search@1` does not: what is hidden it draws anew, see `palaver.envs.pokemon.determinise`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any, cast
 
 from palaver.core import PolicyError, stable_seed
 from palaver.envs.base import TextEnv
+from palaver.envs.pokemon.determinise import foresee, worlds
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.facts import active, opponent
-from palaver.envs.pokemon.heuristics.expert import duel, gym_leader_1, veteran_1
+from palaver.envs.pokemon.heuristics.expert import comes_in, duel, gym_leader_1, veteran_1, veteran_worth
 from palaver.envs.pokemon.showdown import Battle, Side, View
 from palaver.envs.pokemon.showdown.dex import Dex
 
@@ -24,6 +25,10 @@ ALIVE = 0.5  # worth of a Pokémon that has not fainted, beside its part of hit 
 STATUS = 0.15  # what a condition takes from that
 POSITION = 0.3  # weight of the duel on the field
 REPLIES = (veteran_1, gym_leader_1)
+WORLDS = 8  # that search@1 draws for a decision
+CANDIDATES = 5  # actions that it tries, by what veteran@1 thinks of them
+TURNS = 1  # that it looks ahead
+PRIOR = 0.5  # weight of what veteran@1 thinks, beside the mean prospect
 
 
 def oracle_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str, Any]], str]:
@@ -90,3 +95,65 @@ def standing(battle: Battle, dex: Dex, side: Side) -> float:
 
 def _team(view: View) -> float:
     return sum(mon["hp"] / mon["max"] + ALIVE - STATUS * bool(mon["status"]) for mon in view["me"]["team"] if mon["hp"])
+
+
+# --- search@1 ------------------------------------------------------------------------------------------
+
+
+def search_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str, Any]], str]:
+    """Begin a game as the search.
+
+    It draws `WORLDS` worlds that it holds for possible. In each, the opponent answers as `veteran@1` and as
+    `gym_leader@1` would there, and the `CANDIDATES` actions that `veteran@1` thinks best of are played against both,
+    all with the same dice. `TURNS` turns later `stands` of `showdown/rollout.js` says how the side stands: Pokémon
+    alive, hit points, conditions, the race on the field; a Pokémon that fainted is replaced first. An action is worth
+    the mean of that, plus `PRIOR` times what `veteran@1` thinks of it. A move for which `veteran@1` terastallizes is
+    tried with that; at team preview it leads as `veteran@1`.
+
+    Raises:
+        PolicyError: another environment.
+    """
+    if not isinstance(env, PokemonEnv):
+        raise PolicyError("search@1 plays pokemon-v0 only")
+    draw = random.Random(seed)
+    side = cast("Side", agent)
+
+    def choose(_observation: str, _info: Mapping[str, Any]) -> str:
+        assert env.battle is not None
+        view = env.view(side)
+        if len(view["legal"]) == 1:
+            return view["legal"][0][0]
+        return comes_in(view, env.dex, draw) if view["request"] == "team" else searched(env.battle, env.dex, side, draw)
+
+    return choose
+
+
+def searched(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> str:
+    """The action with the best mean prospect in worlds that the side holds for possible."""
+    view = battle.views[side]
+    prior, favourite = veteran_worth(view, dex), veteran_1(view, dex, draw)
+    if prior and favourite not in prior:  # with a gimmick, of which the move alone has a worth
+        prior[favourite] = prior.pop(" ".join(favourite.split()[:2]))
+    left = [label for label, _ in view["legal"] if label in prior or not prior]
+    left = sorted(left, key=lambda label: -prior.get(label, 0.0))[: CANDIDATES if prior else None]
+    worth = {label: PRIOR * prior.get(label, 0.0) for label in left}
+    for world in worlds(battle, side, [draw.randrange(2**53) for _ in range(WORLDS)]):
+        words, seed = dict(world.views[side]["legal"]), draw.randrange(2**53)
+        replies = _replies(world, dex, side, draw)
+        tried = [(action, reply, weight) for action in left for reply, weight in replies]
+        pairs = [(words[action], reply) if side == "p1" else (reply, words[action]) for action, reply, _ in tried]
+        prospects = foresee(world, side, TURNS, [(one, two, seed) for one, two in pairs])
+        for (action, _, weight), prospect in zip(tried, prospects, strict=True):
+            worth[action] += weight * prospect / WORLDS
+        world.close()
+    return max(left, key=worth.__getitem__)
+
+
+def _replies(world: Battle, dex: Dex, side: Side, draw: random.Random) -> list[tuple[str | None, float]]:
+    """What the opponent may say in a world, in the simulator's words, and how likely it is."""
+    theirs = world.views["p2" if side == "p1" else "p1"]
+    if not theirs["legal"]:
+        return [(None, 1.0)]
+    said = dict(theirs["legal"])
+    answers = [said[rule(theirs, dex, draw)] for rule in REPLIES]
+    return [(answer, answers.count(answer) / len(answers)) for answer in sorted(set(answers))]

@@ -5,7 +5,8 @@
 
 Words: format, request, weather; then 12 Pokémon with 11 words each (species, two types, item, ability, status, tera
 type, four moves): the own active one, the other own ones, the opponent's active one, the others; the benches and the
-moves of each are in alphabetical order. `none` is for what is not there, `unknown` for what was not seen.
+moves of each are in alphabetical order. Before one came in the last of six stands first. `none` is for what is not
+there, `unknown` for what was not seen.
 
 Numbers: see `names()`, which has one name for each. Slots of actions: the active Pokémon's four moves in alphabetical
 order, the same with a gimmick, the own team in alphabetical order (to switch, lead or revive). Struggle and the like
@@ -45,6 +46,12 @@ MOVES, TEAM = 4, 6
 ACTIONS = 2 * MOVES + TEAM
 WORDS = 3 + 2 * TEAM * (7 + MOVES)
 _PAD = ("none",) * (7 + MOVES)
+_BLANK = [0.0] * (12 + MOVES)
+_AT_FIELD = {id: n for n, id in enumerate(FIELDS, start=2)}
+_AT_CONDITION = {id: n for n, id in enumerate(CONDITIONS)}
+_AT_VOLATILE = {id: n for n, id in enumerate(VOLATILES, start=len(CONDITIONS))}
+_OTHERS = len(CONDITIONS) + len(VOLATILES)
+_AT_BOOST = {stat: n for n, stat in enumerate(BOOSTS, start=_OTHERS + 1)}
 
 
 def observation(dex: Dex, format: str, turn: int, view: View) -> str:
@@ -84,28 +91,58 @@ def words(dex: Dex, format: str, view: View) -> list[str]:
     made = [format, view["request"], view["weather"][0] if view["weather"] else "none"]
     for seat in (view["me"], view["foe"]):
         for mon in _ordered(seat):
-            made += _PAD if mon is None else _described(dex, mon, seat)
+            on_field = seat["active"] >= 0 and seat["team"][seat["active"]] is mon
+            made += _PAD if mon is None else _described(dex, mon, seat if on_field else None)
     return made
 
 
 def numbers(dex: Dex, turn: int, view: View) -> list[float]:
     """As many numbers as `names()` names."""
-    made = [turn / 100, (turn - view["weather"][1]) / 10 if view["weather"] else 0.0]
-    made += [float(id in view["field"]) for id in FIELDS]
-    made.append((view["foe"]["size"] - sum(mon["hp"] == 0 for mon in view["foe"]["team"])) / 6)
+    made = _field(turn, view)
     for seat in (view["me"], view["foe"]):
-        made += [seat["conditions"][id][0] / 3 if id in seat["conditions"] else 0.0 for id in CONDITIONS]
-        made += [float(id in seat["volatiles"]) for id in VOLATILES]
-        made.append(len(seat["volatiles"].keys() - set(VOLATILES)) / 5)
-        made += [seat["boosts"].get(stat, 0) / 6 for stat in BOOSTS]
+        made += _seat(seat)
         for mon in _ordered(seat):
-            made += [0.0] * (12 + MOVES) if mon is None else _measured(dex, mon)
-    me, foe = active(view["me"]), opponent(view)
-    held = [] if me is None else sorted(move[0] for move in me["moves"])[:MOVES]
-    against = types(dex, foe, view["foe"]) if foe else ()
-    for n in range(MOVES):
-        made += _attack(dex, held[n], me, against) if n < len(held) else (0.0,) * 4
-    return made
+            made += _BLANK if mon is None else _measured(dex, mon)
+    return made + _attacks(dex, view, {})
+
+
+class Memory:
+    """Words and numbers of one side through one battle, in half the time: a Pokémon that is as it
+    was when it was last looked at is not described again. Views must not be changed after they were looked at.
+
+    Args:
+        dex: of the format's generation.
+        format: of the battle.
+    """
+
+    def __init__(self, dex: Dex, format: str) -> None:
+        self._dex, self._format = dex, format
+        self._known: tuple[dict[str, _Known], dict[str, _Known]] = ({}, {})
+        self._attack: dict[tuple[str, str, tuple[str, ...]], tuple[float, ...]] = {}
+
+    def look(self, turn: int, view: View) -> tuple[list[str], list[float]]:
+        """What `words` and `numbers` say of this view."""
+        dex = self._dex
+        words = [self._format, view["request"], view["weather"][0] if view["weather"] else "none"]
+        numbers = _field(turn, view)
+        seats: tuple[Mine | Theirs, Mine | Theirs] = (view["me"], view["foe"])
+        for seat, before in zip(seats, self._known, strict=True):
+            numbers += _seat(seat)
+            on_field = seat["team"][seat["active"]] if seat["active"] >= 0 else None
+            for mon in _ordered(seat):
+                if mon is None:
+                    words += _PAD
+                    numbers += _BLANK
+                    continue
+                found = before.get(mon["name"])
+                if found is None or found[0] != mon:
+                    found = before[mon["name"]] = (mon, _described(dex, mon), _measured(dex, mon))
+                words += _described(dex, mon, seat) if mon is on_field and seat["volatiles"] else found[1]
+                numbers += found[2]
+        return words, numbers + _attacks(dex, view, self._attack)
+
+
+_Known = tuple[Own | Seen, list[str], list[float]]  # a Pokémon, its words on the bench, its numbers
 
 
 @functools.cache
@@ -113,7 +150,8 @@ def names() -> tuple[str, ...]:
     """What each number is."""
     made = ["turn/100", "weather age/10", *FIELDS, "opponents left/6"]
     for owner in ("own", "their"):
-        made += [f"{owner} {id}" for id in (*CONDITIONS, *VOLATILES, "other volatiles/5", *BOOSTS)]
+        made += [f"{owner} side: {id}" for id in CONDITIONS]
+        made += [f"{owner} {id}" for id in (*VOLATILES, "other volatiles/5", *BOOSTS)]
         for place in ("active", *(f"bench {n}" for n in range(1, TEAM))):
             about = (
                 "hp",
@@ -134,19 +172,47 @@ _BASE = ("hp", *STATS)
 
 
 def _ordered(seat: Mine | Theirs) -> Iterator[Own | Seen | None]:
-    """Six: the active one, then the others in alphabetical order."""
+    """Six: the active one, then the others in alphabetical order; before one came in, the last of six stands first."""
     team: Sequence[Own | Seen] = seat["team"]
     out = [seat["active"]] if seat["active"] >= 0 else []
     bench = sorted((n for n in range(len(team)) if n not in out), key=lambda n: (team[n]["name"], n))
+    out = out or bench[TEAM - 1 : TEAM]
     yield team[out[0]] if out else None
     places = bench[: TEAM - 1]
     yield from (team[n] for n in places)
     yield from (None for _ in range(TEAM - 1 - len(places)))
 
 
-def _described(dex: Dex, mon: Own | Seen, seat: Mine | Theirs) -> list[str]:
-    on_field = seat["active"] >= 0 and seat["team"][seat["active"]] is mon
-    kinds = (*types(dex, mon, seat if on_field else None), "none", "none")[:2]
+def _field(turn: int, view: View) -> list[float]:
+    made = [0.0] * (3 + len(FIELDS))
+    made[0] = turn / 100
+    if view["weather"]:
+        made[1] = (turn - view["weather"][1]) / 10
+    for id in view["field"]:
+        if id in _AT_FIELD:
+            made[_AT_FIELD[id]] = 1.0
+    made[-1] = (view["foe"]["size"] - sum(mon["hp"] == 0 for mon in view["foe"]["team"])) / 6
+    return made
+
+
+def _seat(seat: Mine | Theirs) -> list[float]:
+    made = [0.0] * (_OTHERS + 1 + len(BOOSTS))
+    for id, held in seat["conditions"].items():
+        if id in _AT_CONDITION:
+            made[_AT_CONDITION[id]] = held[0] / 3
+    for id in seat["volatiles"]:
+        if id in _AT_VOLATILE:
+            made[_AT_VOLATILE[id]] = 1.0
+    made[_OTHERS] = len(seat["volatiles"].keys() - _AT_VOLATILE.keys()) / 5
+    for stat, stage in seat["boosts"].items():
+        if stat in _AT_BOOST:
+            made[_AT_BOOST[stat]] = stage / 6
+    return made
+
+
+def _described(dex: Dex, mon: Own | Seen, seat: Mine | Theirs | None = None) -> list[str]:
+    """Its words; `seat` where it is on the field."""
+    kinds = (*types(dex, mon, seat), "none", "none")[:2]
     moves = sorted(move[0] for move in mon["moves"])[:MOVES]
     pad = "none" if "stats" in mon else "unknown"
     held: Mapping[str, object] = mon
@@ -179,10 +245,24 @@ def _left(dex: Dex, move: Sequence[object]) -> float:
     return max(0.0, 1 - count / max(1, found["pp"])) if found else 1.0
 
 
-def _attack(dex: Dex, id: str, mon: Own | None, against: tuple[str, ...]) -> tuple[float, ...]:
+def _attacks(dex: Dex, view: View, done: dict[tuple[str, str, tuple[str, ...]], tuple[float, ...]]) -> list[float]:
+    """Of the active Pokémon's moves; `done` are those that were computed before."""
+    me, foe = active(view["me"]), opponent(view)
+    held = [] if me is None else sorted(move[0] for move in me["moves"])[:MOVES]
+    against = types(dex, foe, view["foe"]) if foe else ()
+    made: list[float] = []
+    for id in held:
+        key = (id, move_type(dex, id, me), against)
+        if key not in done:
+            done[key] = _attack(dex, *key)
+        made += done[key]
+    return made + [0.0] * (4 * (MOVES - len(held)))
+
+
+def _attack(dex: Dex, id: str, kind: str, against: tuple[str, ...]) -> tuple[float, ...]:
     move = dex.moves.get(known(dex, id))
     if move is None:
         return (0.0,) * 4
-    effect = 0.0 if move["category"] == "status" else dex.effectiveness(move_type(dex, id, mon), against)
+    effect = 0.0 if move["category"] == "status" else dex.effectiveness(kind, against)
     accuracy = 1.0 if move["accuracy"] is None else move["accuracy"] / 100
     return move["power"] / 200, accuracy, move.get("priority", 0) / 5, effect / 4

@@ -9,7 +9,23 @@ import typer
 from typer.core import TyperGroup
 
 import palaver
-from palaver.cli import arena, bench, compare, demo, doctor, envs, evaluate, ladder, play, report, showdown, train
+from palaver.cli import (
+    arena,
+    battles,
+    bench,
+    clone,
+    compare,
+    curriculum,
+    demo,
+    doctor,
+    envs,
+    evaluate,
+    ladder,
+    play,
+    report,
+    showdown,
+    train,
+)
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
 
@@ -66,7 +82,11 @@ def root(
     """The options of `palaver` itself."""
 
 
-for module in (demo, envs, play, train, evaluate, arena, report, compare, doctor, bench, showdown, ladder):
+COMMANDS = (
+    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
+    ladder,
+)  # fmt: skip
+for module in COMMANDS:
     module.register(app)
 
 

@@ -18,12 +18,13 @@ from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, fail, note, say, table
 from palaver.cli.report import need_plots
 from palaver.cli.values import keywords
-from palaver.core import CheckpointError, Sampling
+from palaver.core import CheckpointError, ConfigError, Sampling
 
 if TYPE_CHECKING:
     from palaver.benchmarks.arena import standings
     from palaver.benchmarks.arena.plan import Setting
     from palaver.benchmarks.arena.record import Played
+    from palaver.benchmarks.arena.recording import Recording
 
 HELP = """Let players meet in a competitive environment: who beats whom, ratings, and how sure that is.
 
@@ -63,6 +64,8 @@ def arena(
     anchor: Annotated[str, typer.Option(help="Whose rating is fixed.", show_default="the first player")] = "",
     at: Annotated[float, typer.Option("--anchor-elo", help="The anchor's rating.")] = 1000.0,
     out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/arena-ENV-TIME")] = None,
+    record: Annotated[Path | None, typer.Option(help="Folder that gets both sides' decisions, to learn from.")] = None,
+    record_text: Annotated[bool, typer.Option("--record-text", help="With the observations as text.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with --out, or with the newest of ENV.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played and how long it takes.")] = False,
     greedy: options.Greedy = False,
@@ -75,6 +78,7 @@ def arena(
     """Let players meet."""
     from palaver.benchmarks.arena.contest import check
     from palaver.benchmarks.arena.plan import Setting, read_players
+    from palaver.benchmarks.arena.recording import Recording
     from palaver.benchmarks.evaluate_against_all import against_all
     from palaver.registry import spec
 
@@ -91,12 +95,17 @@ def arena(
     else:
         setting = Setting(env=found.id, players=read_players(players, found), **settings)
     anchor = check(setting, anchor)
+    if record_text and record is None:
+        raise ConfigError("--record-text needs --record FOLDER")
+    recording = Recording(record, record_text) if record else None
     need_plots()
     folder = out or (_newest(found.id) if resume else folders.fresh(f"arena-{found.id}"))
     if dry_run:
         _estimate(setting, folder, resume, jobs)
     else:
-        _show(*_play(setting, folder, resume, jobs, anchor, at))
+        _show(*_play(setting, folder, resume, jobs, anchor, at, recording))
+        if recording:
+            say(str(recording.folder))
 
 
 def _newest(env: str) -> Path:
@@ -129,7 +138,7 @@ def _time(seconds: float) -> str:
 
 
 def _play(
-    setting: Setting, folder: Path, resume: bool, jobs: int, anchor: str, at: float
+    setting: Setting, folder: Path, resume: bool, jobs: int, anchor: str, at: float, recording: Recording | None
 ) -> tuple[standings.Standings, list[Path]]:
     from palaver.benchmarks.arena.contest import contest
 
@@ -138,7 +147,7 @@ def _play(
         with _bar(folder) as (start, report):
             return contest(
                 setting, folder, resume=resume, jobs=jobs, anchor=anchor, at=at, command=command, start=start,
-                report=report, note=note,
+                report=report, note=note, recording=recording,
             )  # fmt: skip
     except KeyboardInterrupt as stop:
         fail(f"interrupted; the same command goes on with --resume --out {folder}")

@@ -70,7 +70,8 @@ def _side(side: Side | None, name: str) -> Panel:
     for turn in side.turns:
         for said in turn.said:
             body.append(f"{said.agent}", style="bold").append(f"  {said.words} words\n", style="dim")
-            body.append(said.text[:TEXT_SHOWN] if said.text.strip() else "says nothing").append("\n\n")
+            body.append(said.text[:TEXT_SHOWN] if said.text.strip() else "says nothing")
+            body.append(f"\ntaken for: {said.executed}" if said.executed else "", style="italic").append("\n\n")
         if turn.reason:
             body.append(f"{turn.reason}\n", style="italic")
         for agent, bars in turn.paid:

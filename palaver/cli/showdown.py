@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -64,6 +66,7 @@ def serve(
     """Run a server."""
     from palaver.envs.pokemon.showdown.server import Server
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that its folder is removed then too
     note("starting Showdown's server ...")
     with Server(port, simulators) as server:
         say(f"listening at {server.address} (in a browser: http://127.0.0.1:{server.port}); Ctrl-C ends it")

@@ -44,14 +44,15 @@ def quick(arguments: list[str]) -> bool:
     """Whether it needs neither a training run, a person nor a benchmark that may not be there."""
     trains = arguments[0] == "train" and len(arguments) > 1 and not {"--explain", "--dry-run"} & set(arguments)
     needs_a_run = any(argument.startswith(NEEDS_A_RUN) for argument in arguments)
-    long = trains or needs_a_run or arguments[0] in ("bench", "compare", "demo", "ladder", "showdown")
+    trains = trains or (arguments[0] == "curriculum" and arguments[1] != "recipes")
+    long = trains or needs_a_run or arguments[0] in ("bench", "clone", "compare", "demo", "ladder", "showdown")
     return not (long or any("human" in each for each in arguments))
 
 
 def test_the_page_shows_commands():
     assert {arguments[0] for arguments in COMMANDS} == {
-        "demo", "envs", "play", "train", "evaluate", "arena", "report", "compare", "doctor", "bench", "showdown",
-        "ladder",
+        "demo", "envs", "play", "train", "evaluate", "arena", "battles", "report", "compare", "doctor", "bench",
+        "showdown", "ladder", "clone", "curriculum",
     }  # fmt: skip
     assert sum(map(quick, COMMANDS)) >= 12
     assert {"README.md", "commands.md", "demo.md", "benchmarks.md", "magrpo.md"} <= {page for page, _ in EVERYWHERE}

@@ -75,18 +75,27 @@ def veteran_1(view: View, dex: Dex, draw: random.Random) -> str:
     presumed damage; hazards 0.15 for each Pokémon left. A switch is worth the duel of who comes in, having taken the
     presumed attack, less 0.35. It terastallizes where its attack gains a quarter or more of the opponent's hit points.
     """
-    me, foe, moves = active(view["me"]), opponent(view), attacks(view)
-    if not moves or me is None or foe is None:
+    me, foe = active(view["me"]), opponent(view)
+    worth = veteran_worth(view, dex)
+    if not worth or me is None or foe is None:
         return comes_in(view, dex, draw)
-    danger = presumed(dex, foe, me, view["foe"], view["me"])
-    worth = {label: _move_worth(dex, label, me, foe, view, danger) for label in moves}
-    for label in switches(view):
-        worth[label] = _switch_worth(dex, named(view, label), foe, view) - SWITCHING
     chosen = best(list(worth), worth.__getitem__, draw)
     tera = f"{chosen} tera"
     if any(label == tera for label, _ in view["legal"]) and _tera_gain(dex, chosen, me, foe, view) >= 0.25:
         return tera
     return chosen
+
+
+def veteran_worth(view: View, dex: Dex) -> dict[str, float]:
+    """What `veteran@1` compares: the standing after each move and switch; empty where it may not attack."""
+    me, foe, moves = active(view["me"]), opponent(view), attacks(view)
+    if not moves or me is None or foe is None:
+        return {}
+    danger = presumed(dex, foe, me, view["foe"], view["me"])
+    worth = {label: _move_worth(dex, label, me, foe, view, danger) for label in moves}
+    for label in switches(view):
+        worth[label] = _switch_worth(dex, named(view, label), foe, view) - SWITCHING
+    return worth
 
 
 # --- estimates ---------------------------------------------------------------------------------------

@@ -197,6 +197,7 @@ const OPERATIONS = {
   events(groups, me) { return groups.map(lines => told(lines, me)); },
   text(gen, me, view, about) { return prompts.observation(teams.operations.dex(gen), me, view, about); },
   ...teams.operations,
+  ...require('./imagine.js')({sim, Game, battles, game}),
 };
 
 const ONGOING = new Set(['choose', 'fork', 'save', 'finish', 'log', 'request', 'reseed', 'views']);

@@ -102,6 +102,24 @@ class Pool(Closing):
             made.resemble(battle)
         return copies
 
+    def derive(self, wanted: Sequence[tuple[Battle, str, Sequence[Any]]]) -> list[Battle]:
+        """A new battle from each: `(battle, operation, further arguments)`, such as `imagine`; see `imagine.js`.
+
+        Raises:
+            ShowdownError: the operation failed.
+            BattleLostError: a battle is lost.
+        """
+        made = [Battle(self, battle.worker, next(self._numbers), battle.setup) for battle, _, _ in wanted]
+        answers = self._ask(
+            [
+                (battle.worker, [name, battle.number, copy.number, *given])
+                for (battle, name, given), copy in zip(wanted, made, strict=True)
+            ]
+        )
+        for copy, answer in zip(made, answers, strict=True):
+            copy.take(_checked(answer))
+        return made
+
     def load(self, saved: str, setup: Setup, seed: int | str | None = None) -> Battle:
         """A battle that `Battle.save` wrote, with other dice where a seed is given."""
         battle = Battle(self, self._place(), next(self._numbers), setup)

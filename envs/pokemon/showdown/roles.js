@@ -176,5 +176,5 @@ module.exports = ({Dex, Teams, TeamValidator, PRNG}) => {
     const made = way === 'vary' ? drawer.vary(sets) : way === 'swap' ? drawer.vary(drawer.swap(sets)) : sets;
     return made;
   }
-  return {draw};
+  return {draw, Drawer};
 };

@@ -98,6 +98,7 @@ class Tracker {
     if (ident.slice(0, 2) !== this.foe) return;
     const name = ident.slice(ident.indexOf(':') + 2);
     if (command !== 'replace') {
+      restore(side.mons[side.active]);
       side.active = this.find(name, side.shown);
     } else { // an illusion ended: what the disguise seemed to do was done by another
       const disguise = side.mons[side.active];
@@ -179,8 +180,8 @@ class Tracker {
     if (id === 'skillswap' && args[4] && args[4][0] !== '[') {
       const own = this.mon(args[2]);
       const other = this.mon(tag(args, '[of] '));
-      if (own) own.ability = toID(args[4]);
-      if (other && args[5]) other.ability = toID(args[5]);
+      if (own) lend(own, toID(args[4]));
+      if (other && args[5]) lend(other, toID(args[5]));
     }
   }
 
@@ -216,6 +217,18 @@ function newcomer(name, species) {
     name, species, level: 100, gender: '', hp: 100, max: 100, status: '', item: null, gone: '', ability: null, moves: {},
     tera: null, terastallized: false, seen: false, before: null,
   };
+}
+
+// An ability it has until it leaves the field.
+function lend(mon, ability, usual) {
+  if (mon.usual === undefined) mon.usual = usual || mon.ability;
+  mon.ability = ability;
+}
+
+function restore(mon) {
+  if (!mon || mon.usual === undefined) return;
+  mon.ability = mon.usual;
+  delete mon.usual;
 }
 
 function describe(mon, details) {
@@ -292,8 +305,14 @@ const HANDLERS = {
     const mon = this.mon(a[2]);
     if (!mon) return;
     describe(mon, a[3]);
-    const abilities = Object.values(this.dex.species.get(mon.species).abilities);
-    if (this.gen > 5 && abilities.length === 1) mon.ability = toID(abilities[0]);
+    restore(mon);
+    if (a.includes('[silent]')) { // it fainted, and is what it was before it changed
+      if (mon.born !== undefined) mon.ability = mon.born;
+    } else {
+      if (mon.born === undefined) mon.born = mon.ability;
+      const abilities = Object.values(this.dex.species.get(mon.species).abilities);
+      if (this.gen > 5 && abilities.length === 1) mon.ability = toID(abilities[0]);
+    }
     if (a[4] && a[4][0] !== '[') health(mon, a[4]);
   },
   '-formechange'(a) {
@@ -304,6 +323,7 @@ const HANDLERS = {
   '-transform'(a) {
     const [side, other] = [this.side(a[2]), this.side(a[3])];
     side.volatiles.transform = [this.state.turn, other.shown];
+    if (this.mon(a[2])) lend(this.mon(a[2]), this.mon(a[2]).ability);
     side.boosts = {...other.boosts};
   },
   '-mega'(a) { if (this.mon(a[2]) && a[4]) this.mon(a[2]).item = toID(a[4]); },
@@ -321,7 +341,10 @@ const HANDLERS = {
     const id = a[4] && a[4][0] !== '[' ? toID(a[4]) : '';
     if (mon && id && !side.volatiles.transform && !NO_MOVE.has(id)) mon.moves[id] = mon.moves[id] || 0;
   },
-  faint(a) { if (this.mon(a[2])) health(this.mon(a[2]), '0 fnt'); },
+  faint(a) {
+    if (this.mon(a[2])) health(this.mon(a[2]), '0 fnt');
+    restore(this.mon(a[2]));
+  },
   '-damage'(a) { if (this.mon(a[2])) health(this.mon(a[2]), a[3]); },
   '-heal'(a) {
     if (this.mon(a[2])) health(this.mon(a[2]), a[3]);
@@ -383,9 +406,11 @@ const HANDLERS = {
   },
   '-enditem'(a) { if (this.mon(a[2])) [this.mon(a[2]).item, this.mon(a[2]).gone] = ['', toID(a[3])]; },
   '-ability'(a) {
-    if (this.mon(a[2])) this.mon(a[2]).ability = toID(a[3]);
-    const source = tag(a, '[of] ');
-    if (/Trace/.test(tag(a, '[from] ')) && this.mon(source)) this.mon(source).ability = toID(a[3]);
+    const [mon, from, source] = [this.mon(a[2]), tag(a, '[from] '), this.mon(tag(a, '[of] '))];
+    const traced = /Trace/.test(from);
+    if (mon && from) lend(mon, toID(a[3]), traced && 'trace');
+    else if (mon) mon.ability = toID(a[3]);
+    if (traced && source) source.ability = toID(a[3]);
   },
   '-endability'(a) { this.side(a[2]).volatiles.gastroacid = [this.state.turn]; },
   '-sidestart'(a) {

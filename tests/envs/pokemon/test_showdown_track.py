@@ -11,14 +11,6 @@ import pytest
 from palaver.envs.pokemon.showdown import Setup
 from tests.envs.pokemon.battles import moves, packed, setup
 
-TOLD = {
-    "choicelock", "stall", "lockedmove", "substitutebroken", "twoturnmove", "residualdmg", "rollout", "defensecurl",
-    "perishsong", "trapper", "truant", "unburden", "counter", "mirrorcoat", "partialtrappinglock", "invulnerability",
-    "bide", "iceball", "furycutter", "dynamax", "mustrecharge", "flinch", "beakblast", "trapped", "fallen",
-    "solarbeam", "dig", "fly", "dive", "bounce", "skyattack", "razorwind", "skullbash", "meteorbeam", "phantomforce",
-    "shadowforce", "geomancy", "gem", "micleberry", "minimize", "electroshot", "solarblade", "syrupbomb", "shelltrap",
-    "allyswitch", "metronome", "uproar", "rage", "slowstart", "zenmode", "smackdown",
-}  # fmt: skip
 TOLD = {  # volatiles of which both must know, or neither
     "substitute", "confusion", "leechseed", "taunt", "encore", "disable", "curse", "focusenergy", "yawn", "attract",
     "ingrain", "aquaring", "torment", "nightmare", "magnetrise", "healblock", "embargo", "protosynthesis", "quarkdrive",
@@ -183,3 +175,13 @@ def test_stolen_items_and_traced_abilities(pool):
     assert (foe["item"], foe["gone"], foe["ability"]) == ("", "leftovers", "thickfat")
     thief = battle.views["p2"]["foe"]["team"][0]
     assert (thief["item"], thief["ability"]) == ("leftovers", "thickfat")
+
+
+def test_an_ability_that_was_copied_is_gone_with_who_leaves(pool):
+    first = [("Porygon2", "trace", "", ("splash",)), ("Blissey", "naturalcure", "", ("splash",))]
+    second = [("Snorlax", "thickfat", "leftovers", ("splash",))]
+    battle = start(
+        pool, "gen9customgame", first, second, ("move splash", "move splash"), ("switch blissey", "move splash")
+    )
+    told = {mon["name"]: mon["ability"] for mon in battle.views["p2"]["foe"]["team"]}
+    assert told == {"Porygon2": "trace", "Blissey": None}

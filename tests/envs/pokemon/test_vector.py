@@ -61,7 +61,11 @@ def test_what_stands_where():
     assert numbers["weather age/10"] == 0.2
     assert [name for name in vector.FIELDS if numbers[name]] == ["gravity"]
     assert numbers["opponents left/6"] == 1
-    assert (numbers["own spikes"], numbers["own stealthrock"], numbers["own reflect"]) == (1, 1 / 3, 0)
+    assert (numbers["own side: spikes"], numbers["own side: stealthrock"], numbers["own side: reflect"]) == (
+        1,
+        1 / 3,
+        0,
+    )
     assert (numbers["their confusion"], numbers["their other volatiles/5"]) == (1, 0.2)
     assert numbers["own spe"] == -0.5
     assert numbers["own active: hp"] == 0.25
@@ -77,6 +81,32 @@ def test_what_stands_where():
     assert vector.slots(view()) == ("move psychic", *[""] * 7, "switch mew", *[""] * 5)
 
 
+def test_all_six_are_there_before_one_came_in():
+    env = PokemonEnv("gen9ou", observation="vector")
+    words = vector.parse(env.reset(seed=1)[0]["p1"])[0]
+    own = words[3 : 3 + 11 * vector.TEAM : 11]
+    assert sorted(own) == sorted(mon["species"] for mon in env.view("p1")["me"]["team"])
+
+
+def test_every_number_has_a_name_of_its_own():
+    assert len(set(vector.names())) == len(vector.names())
+
+
 def test_other_texts_are_refused():
     with pytest.raises(ConfigError, match="no observation of words and numbers"):
         vector.parse("gen1ou. You are p1.")
+
+
+@pytest.mark.parametrize("format", ["gen1ou", "gen9ou"])
+def test_a_memory_says_the_same_as_looking_anew(format):
+    env, rng = PokemonEnv(format), random.Random(2)
+    for seed in (1, 2):
+        env.reset(seed=seed)
+        memory = {side: vector.Memory(env.dex, env.format) for side in env.possible_agents}
+        while env.agents:
+            for side in env.agents:
+                view, turn = env.view(side), env.battle.turn
+                words, numbers = memory[side].look(turn, view)
+                assert words == vector.words(env.dex, env.format, view)
+                assert numbers == vector.numbers(env.dex, turn, view)
+            env.step({side: rng.choice(legal) for side, legal in env.legal_actions.items() if legal})

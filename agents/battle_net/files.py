@@ -1,0 +1,129 @@
+"""A battle net as a folder: `net.json` says all but the weights, which are in `net.safetensors`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from palaver.agents.battle_net.net import BattleNet
+from palaver.agents.battle_net.shape import REPLIES, Layout, Size, Vocabulary
+from palaver.clean import one_line
+from palaver.core import CheckpointError
+
+ABOUT, WEIGHTS = "net.json", "net.safetensors"
+VERSION = 1  # of the architecture; weights of another one mean something else
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a net needs besides its weights.
+
+    Attributes:
+        format: of the battles that it learnt from.
+        size: of it.
+        layout: of its numbers.
+        vocabulary: of its words.
+        reply: what its value is: the probability of winning (`result`) or a discounted `return`.
+        bins: outputs of the value head; 1 for a result.
+        span: largest |symlog| of a return that the bins tell apart.
+    """
+
+    format: str
+    size: Size
+    layout: Layout
+    vocabulary: Vocabulary
+    reply: str = "result"
+    bins: int = 1
+    span: float = 6.0
+
+    def build(self) -> BattleNet:
+        """The net with weights drawn from torch's global generator."""
+        return BattleNet(self.size, self.layout, len(self.vocabulary), self.bins)
+
+
+def save(folder: Path, plan: Plan, net: BattleNet) -> None:
+    """Write both files into a folder, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
+    save_file(weights, folder / WEIGHTS)
+    (folder / ABOUT).write_text(json.dumps({"version": VERSION, **asdict(plan)}) + "\n", encoding="utf-8")
+
+
+def locate(folder: Path | str) -> Path:
+    """The folder of a net: itself, or the `net` in the folder of a run that made one.
+
+    Raises:
+        CheckpointError: neither holds a net.
+    """
+    given = Path(os.path.expanduser(folder))
+    for place in (given, given / "net"):
+        if (place / ABOUT).is_file():
+            return place
+    raise CheckpointError(f"there is no battle net in {str(folder)!r}; train one: palaver clone --help")
+
+
+def load(folder: Path | str) -> tuple[Plan, BattleNet]:
+    """A net in evaluation mode, and its plan.
+
+    Raises:
+        CheckpointError: no net, one of another version, or a damaged one.
+    """
+    place = locate(folder)
+    plan = _read(place)
+    net = plan.build()
+    try:
+        net.load_state_dict(load_file(place / WEIGHTS))
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(f"the weights in {str(place)!r} cannot be read: {one_line(error, 200)}") from error
+    return plan, net.eval()
+
+
+def identity(folder: Path | str) -> str:
+    """Eight hexadecimal digits that change with the weights.
+
+    Raises:
+        CheckpointError: there is no net.
+    """
+    place = locate(folder)
+    try:
+        with (place / WEIGHTS).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:8]
+    except OSError as error:
+        raise CheckpointError(f"the weights in {str(place)!r} cannot be read: {error.strerror}") from error
+
+
+def _read(place: Path) -> Plan:
+    try:
+        told: dict[str, Any] = json.loads((place / ABOUT).read_text(encoding="utf-8"))
+        if (version := told.pop("version")) != VERSION:
+            raise CheckpointError(
+                f"the net in {str(place)!r} is of version {version!r:.20}, this program's is {VERSION}"
+            )
+        layout = told.pop("layout")
+        rows = {key: tuple(map(tuple, layout[key])) for key in ("mons", "left", "attacks")}
+        plan = Plan(
+            size=Size(**told.pop("size")),
+            layout=Layout(layout["count"], tuple(layout["shared"]), **rows),
+            vocabulary=Vocabulary(tuple(told.pop("vocabulary")["words"])),
+            **told,
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{str(place / ABOUT)!r} is not the description of a net: {one_line(error)}") from error
+    if plan.reply not in REPLIES or plan.bins < 1:
+        raise CheckpointError(f"{str(place / ABOUT)!r} has no value this program knows: {plan.reply!r:.20}")
+    return plan
+
+
+def fresh(plan: Plan, seed: int) -> BattleNet:
+    """The net with weights that the seed decides; torch's global generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return plan.build()

@@ -1,0 +1,145 @@
+"""Recording the battles of an arena as trajectories of both sides, see `palaver.trainers.battles`.
+
+A battle's name says which game it is, of which settings and which players: the same game is recorded once, and a game
+counts as played only when it is recorded. It is written before it is reported, so a kill may leave it recorded and
+unreported; it is then played again and not recorded again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.arena.match import Watch, match_seed
+from palaver.benchmarks.arena.plan import Game, Setting
+from palaver.benchmarks.arena.record import Played, describe
+from palaver.core import ConfigError, stable_seed
+from palaver.envs.base import TextEnv
+from palaver.envs.pokemon.env import PokemonEnv
+from palaver.trainers.battles import index
+from palaver.trainers.battles.files import Writer
+from palaver.trainers.battles.record import Trajectory
+from palaver.trainers.battles.watch import Observer
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Where battles are recorded, and whether with the observations as text.
+
+    Attributes:
+        folder: of the battles; may hold those of other arenas.
+        texts: keep the observations too.
+    """
+
+    folder: Path
+    texts: bool = False
+
+    def check(self, setting: Setting) -> None:
+        """Refuse an arena that cannot be recorded.
+
+        Raises:
+            ConfigError: its environment has no battles, or its observations are no texts and texts are asked for.
+        """
+        for teamset in setting.sets:
+            with contextlib.closing(setting.environment(teamset)) as env:
+                if not isinstance(env, PokemonEnv):
+                    raise ConfigError(f"only battles of pokemon-v0 can be recorded, not {setting.spec.id}")
+                if self.texts and env.observation != "text":
+                    raise ConfigError("texts can be recorded only with observation=text; leave --record-text out")
+
+    def held(self, setting: Setting, done: Sequence[Played]) -> list[Played]:
+        """The games done of which the folder holds the battle.
+
+        Raises:
+            CheckpointError: the folder holds something else.
+        """
+        held, named = index.battles(self.folder), Names(setting)
+        return [played for played in done if named.of(played.game) in held]
+
+
+class Names:
+    """Game -> name of its battle, for one setting.
+
+    The name tells settings and players, with the checkpoint of those that have one, by a number of 63 bits.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        told = describe(setting)
+        self._players: Mapping[str, str] = told.pop("players")
+        self._settings = json.dumps(told, sort_keys=True)
+
+    def of(self, game: Game) -> str:
+        """Of one game."""
+        one, two = self._players[game.first], self._players[game.second]
+        number = stable_seed(self._settings, game.teamset, one, two)
+        return f"{game.first}-{game.second}-{game.match}{'ab'[game.swapped]}-{_short(number)}"
+
+
+def _short(number: int) -> str:
+    made = ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        made = _DIGITS[digit] + made
+    return made
+
+
+@contextlib.contextmanager
+def recorder(setting: Setting, recording: Recording | None) -> Iterator[Watch | None]:
+    """What watches the games of a process and writes each as it ends; None for no recording.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+        CheckpointError: it holds something else.
+    """
+    if recording is None:
+        yield None
+        return
+    named = Names(setting)
+    with Writer(recording.folder) as writer:
+
+        def watch(env: TextEnv, game: Game) -> _Watcher | None:
+            battle = named.of(game)
+            if battle in writer or not isinstance(env, PokemonEnv):
+                return None
+            return _Watcher(writer, battle, match_seed(setting, game), Observer(env, recording.texts), env)
+
+        yield watch
+
+
+@dataclass(slots=True)
+class _Watcher:
+    """One game that is being recorded."""
+
+    writer: Writer
+    battle: str
+    seed: int
+    observer: Observer
+    env: PokemonEnv
+
+    def before(self, observations: Mapping[str, str]) -> None:
+        self.observer.before(observations)
+
+    def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
+        self.observer.after(rewards, infos)
+
+    def ended(self, played: Played) -> None:
+        if played.failed:
+            return
+        game, sides = played.game, []
+        for side, label, other in zip(self.env.possible_agents, game.seating, game.seating[::-1], strict=True):
+            result = played.score if label == game.first else 1 - played.score
+            decisions = self.observer.decisions(side)
+            if decisions:
+                sides.append(
+                    Trajectory(
+                        self.battle, self.env.format, side, label, other, game.teamset or str(self.env.source),
+                        played.task, self.seed, result, decisions,
+                    )
+                )  # fmt: skip
+        self.writer.add(*sides)

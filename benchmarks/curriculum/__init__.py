@@ -1,0 +1,1 @@
+"""A pupil that learns from battles, stage after stage, until gates let it pass."""

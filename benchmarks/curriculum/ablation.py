@@ -1,0 +1,174 @@
+"""One key of a curriculum set to several values, all else and the compute equal; and who learnt most."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palaver.benchmarks.arena.record import GAMES, read_games
+from palaver.benchmarks.arena.standings import Standings
+from palaver.benchmarks.curriculum import battles, records
+from palaver.benchmarks.curriculum.read import load as curriculum
+from palaver.benchmarks.curriculum.read import parse, put
+from palaver.benchmarks.curriculum.records import BATTLES, RATING, Place
+from palaver.benchmarks.curriculum.run import Watch, run, table
+from palaver.benchmarks.curriculum.shop import Shop
+from palaver.benchmarks.curriculum.spec import Curriculum
+from palaver.benchmarks.curriculum.state import State
+from palaver.clean import one_line
+from palaver.core import CheckpointError, ConfigError
+from palaver.trainers.files import replace_text
+
+RESULTS = "ablation.json"
+EQUAL = {"repeats": 0, "otherwise": "continue", "gate": {}, "guard": None}  # a gate would give some more than others
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A value of the varied key: the pupil that comes out, what it took, and its ratings in the arena of all."""
+
+    value: str
+    pupil: str
+    battles: int
+    decisions: int
+    steps: int
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What came out of it: the variants, and the arena in which their last pupils met."""
+
+    key: str
+    variants: tuple[Variant, ...]
+    found: Standings
+
+    @property
+    def spread(self) -> float:
+        """By how much the most decisions that one learnt from exceed the fewest; epochs are of whole trajectories."""
+        counts = [each.decisions for each in self.variants]
+        return max(counts) / max(1, min(counts)) - 1
+
+    def save(self, folder: Path) -> Path:
+        """Write `ablation.json`; its path."""
+        values = {"key": self.key, "spread": self.spread, "variants": [asdict(each) for each in self.variants],
+                  "folders": [_place(self.key, each.value) for each in self.variants],
+                  "arena": self.found.to_dict()}  # fmt: skip
+        path = folder / RESULTS
+        replace_text(path, json.dumps(values, indent=1) + "\n")
+        return path
+
+
+def load(folder: Path) -> Ablation:
+    """What `ablate` has written into a folder.
+
+    Raises:
+        CheckpointError: there is none, or it is damaged.
+    """
+    path = folder / RESULTS
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        variants = tuple(
+            Variant(**{**each, "places": tuple(Place(**place) for place in each["places"])})
+            for each in values["variants"]
+        )
+        spec = curriculum(str(folder / values["folders"][0]))
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise CheckpointError(f"{str(path)!r} holds no ablation: {one_line(error)}") from error
+    players = [*spec.ratings.opponents, *(_label(values["key"], each.value) for each in variants)]
+    return Ablation(values["key"], variants, table(read_games(folder / RATING / GAMES), players, spec))
+
+
+def plan(values: Mapping[str, Any], vary: str) -> tuple[str, dict[str, Curriculum]]:
+    """The key, and value -> curriculum, of `key=a,b,c`; gates are left out and nothing is repeated.
+
+    Raises:
+        ConfigError: it is not so written, has fewer than two values or one twice, or a value does not fit.
+    """
+    key, equals, text = vary.partition("=")
+    found = [part.strip() for part in re.split(r",(?![^\[{]*[\]}])", text)]
+    if not (key and equals) or len(found) < 2 or not all(found):
+        raise ConfigError(f"write --vary key=a,b,c with two values or more, as mix.synthetic=0,0.5,1; got {vary!r}")
+    twice = next((value for value in found if found.count(value) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"--vary {key}: the value {twice} stands there twice")
+    return key, {value: _variant(values, key, value) for value in found}
+
+
+def _variant(values: Mapping[str, Any], key: str, value: str) -> Curriculum:
+    changed = copy.deepcopy(dict(values))
+    try:
+        put(changed, key, yaml.safe_load(value))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--vary {key}={value}: {' '.join(str(error).split())}") from error
+    changed["stages"] = [{**stage, **EQUAL} for stage in changed["stages"]]
+    return parse(changed)
+
+
+def ablate(
+    key: str,
+    variants: Mapping[str, Curriculum],
+    folder: Path,
+    shop: Shop,
+    watch: Watch | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Ablation:
+    """Run every variant, then let all last pupils meet the opponents and each other in one arena.
+
+    Killed anywhere, the same call goes on. Battles that two variants would play alike are played once: they share a
+    store.
+
+    Args:
+        key: that is varied.
+        variants: value -> curriculum.
+        folder: for all of it.
+        shop: that plays and trains.
+        watch: is told how it goes.
+        say: is told which variant begins.
+
+    Raises:
+        PalaverError: see `palaver.benchmarks.curriculum.run.run`.
+    """
+    folder = folder.resolve()
+    watch = watch or Watch()
+    states: dict[str, State] = {}
+    for value, spec in variants.items():
+        say(f"{key}={value}")
+        states[value] = run(spec, folder / _place(key, value), shop, watch, store=folder / BATTLES, rated=False)
+    first = next(iter(variants.values()))
+    named = {_label(key, value): shop.player(state.folder / _last(state).net) for value, state in states.items()}
+    order = battles.field(first.ratings, named, first.seed)
+    watch.phase("all variants: ratings")
+    games = shop.play(order, folder / RATING, False, watch.tick)
+    found = table(games, order.players, first)
+    places = records.places(found)
+    made = Ablation(key, tuple(_made(key, value, state, places) for value, state in states.items()), found)
+    made.save(folder)
+    return made
+
+
+def _last(state: State) -> records.Verdict:
+    return state.promoted[state.spec.stages[-1].name]
+
+
+def _made(key: str, value: str, state: State, places: Sequence[Place]) -> Variant:
+    played, decisions, steps = (
+        sum(getattr(v, name) for v in state.verdicts) for name in ("played", "decisions", "steps")
+    )
+    mine = tuple(place for place in places if place.player == _label(key, value))
+    return Variant(value, _last(state).pupil, played, decisions, steps, mine)
+
+
+def _place(key: str, value: str) -> str:
+    return re.sub(r"[^\w.=-]+", "-", f"{key}={value}")[:80]
+
+
+def _label(key: str, value: str) -> str:
+    return f"{key.rpartition('.')[2]}={value}"

@@ -1,0 +1,155 @@
+"""Which battles a stage plays: its number shared out over pairs and team sets. Pure functions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from palaver.benchmarks.arena.plan import Game
+from palaver.benchmarks.curriculum.spec import COACH, PUPIL, Ratings, Stage
+from palaver.core import stable_seed
+
+MIRROR = "+2"  # ends the label of a player's second seat where it meets itself
+
+
+class Seat(NamedTuple):
+    """Who plays: its label, the arena's name for the player, and what tells that player from all others."""
+
+    label: str
+    player: str
+    mark: str
+
+
+@dataclass(frozen=True)
+class Order:
+    """Battles to be played.
+
+    Attributes:
+        players: label -> player of the arena.
+        games: in order; their players are labels.
+        seed: of matches and draws.
+        marks: label -> what tells its player from all others, as the digest of a network, whichever folder it lies in.
+    """
+
+    players: Mapping[str, str]
+    games: tuple[Game, ...]
+    seed: int
+    marks: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        """The same for equal orders, and for no others."""
+        text = json.dumps([sorted(self.marks.items()), self.games, self.seed])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def shares(weights: Sequence[float], floors: Sequence[float]) -> list[float]:
+    """Shares that add up to 1, in proportion to the weights but none below its floor.
+
+    Those that would lie below stand on their floor, and the others divide what is left by their weights; repeated, for
+    that takes from the others.
+
+    Args:
+        weights: not all 0.
+        floors: that add up to 1 at most.
+
+    >>> shares([8, 1, 1], [0, 0.15, 0.25])
+    [0.6, 0.15, 0.25]
+    """
+    low: set[int] = set()
+    while True:
+        left = 1 - sum(floors[n] for n in low)
+        total = sum(weight for n, weight in enumerate(weights) if n not in low)
+        found = [floors[n] if n in low else left * weight / total for n, weight in enumerate(weights)]
+        below = {n for n, share in enumerate(found) if share < floors[n] - 1e-12}
+        if not below:
+            return found
+        low |= below
+
+
+def portions(total: int, parts: Sequence[float]) -> list[int]:
+    """Whole numbers that add up to `total`, as near to the shares as can be: the largest remainders get one more
+    (A. Hamilton's method of apportionment); of equal ones the first.
+
+    >>> portions(10, [0.55, 0.25, 0.2])
+    [6, 2, 2]
+    """
+    exact = [total * part for part in parts]
+    found = [math.floor(each + 1e-9) for each in exact]
+    rest = sorted(range(len(parts)), key=lambda n: (found[n] - exact[n], n))
+    for n in rest[: total - sum(found)]:
+        found[n] += 1
+    return found
+
+
+def order(stage: Stage, players: Mapping[str, Seat], seed: int) -> Order:
+    """The battles of one attempt, each match twice with sides swapped; every part of them is mixed like the whole.
+
+    Args:
+        stage: of the curriculum.
+        players: name in the stage -> who plays.
+        seed: of this attempt.
+    """
+    pairs = list(stage.weighted())
+    by_pair = shares([weight for _, weight in pairs], [0.0] * len(pairs))
+    sets = sorted(stage.teams)
+    by_set = shares([stage.teams[name].weight for name in sets], [stage.teams[name].floor for name in sets])
+    cells = [(pair, name) for pair, _ in pairs for name in sets]
+    counts = portions(stage.battles // 2, [one * two for one in by_pair for two in by_set])
+    spread = sorted(
+        ((n + 0.5) / count, cell) for cell, count in enumerate(counts) for n in range(count)
+    )  # the n-th of a cell's matches lies where it would if all cells ran evenly from start to end
+    known: dict[str, str] = {}
+    marks: dict[str, str] = {}
+    games = []
+    for match, (_, cell) in enumerate(spread):
+        (one, two), teams = cells[cell]
+        first, second = players[one].label, players[two].label
+        second += MIRROR if first == second else ""
+        known |= {first: players[one].player, second: players[two].player}
+        marks |= {first: players[one].mark, second: players[two].mark}
+        games += [Game(teams, first, second, match, swapped) for swapped in (False, True)]
+    return Order(known, tuple(games), seed, marks)
+
+
+def field(ratings: Ratings, pupils: Mapping[str, str], seed: int) -> Order:
+    """The games of an arena of pupils, each against those before it and against the opponents, on all team sets.
+
+    Args:
+        ratings: who the opponents are, and how many games.
+        pupils: label -> player of the arena.
+        seed: of the curriculum.
+    """
+    labels, opponents = list(pupils), ratings.opponents
+    pairs = [(one, two) for n, one in enumerate(labels) for two in (*labels[:n], *opponents)]
+    if ratings.among:
+        pairs += [(one, two) for n, one in enumerate(opponents) for two in opponents[:n]]
+    games = tuple(
+        Game(teams, *pair, match, swapped)
+        for teams in ratings.sets
+        for match in range(ratings.battles // 2)
+        for pair in pairs
+        for swapped in (False, True)
+    )
+    players = {name: name for name in opponents} | dict(pupils)
+    return Order(players, games, stable_seed(seed, "rating"), players)
+
+
+def shown(stage: Stage, players: Mapping[str, Seat]) -> tuple[str, ...]:
+    """Labels of those whose decisions are learnt from; none stands for everybody's."""
+    if stage.learn != COACH:
+        return ()
+    label = players[COACH].label
+    return label, label + MIRROR
+
+
+def teachers(stage: Stage, players: Mapping[str, Seat]) -> tuple[str, ...]:
+    """Labels of those whom the pupil is shown: the coach, or all who play but for the pupil."""
+    if stage.learn == COACH:
+        return (players[COACH].label,)
+    named = [name for pair, _ in stage.weighted() for name in pair if name != PUPIL]
+    return tuple(dict.fromkeys(players[name].label for name in named))

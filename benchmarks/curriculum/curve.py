@@ -1,0 +1,73 @@
+"""One file of metrics and one run of Weights & Biases for all stages, on one axis of steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.curriculum.records import NET, Verdict, here
+from palaver.benchmarks.curriculum.spec import Curriculum
+from palaver.trainers.files import METRICS, replace_text
+from palaver.trainers.sinks import flatten, read_metrics, wandb_run
+
+TOLD = "wandb_told"  # lines that W&B knows
+
+
+def lines(folder: Path, verdicts: Sequence[Verdict], running: tuple[str, int] | None = None) -> list[dict[str, Any]]:
+    """Every attempt's metrics one after the other, its steps counted on from the last; then its ratings.
+
+    Args:
+        folder: of the curriculum.
+        verdicts: of the attempts that have ended, in order.
+        running: stage and number of the attempt that goes on.
+    """
+    found: list[dict[str, Any]] = []
+    past = 0
+    for verdict in verdicts:
+        found += _attempt(folder, verdict.stage, verdict.attempt, past)
+        past += verdict.steps
+        if verdict.places:
+            elo = {f"elo/{place.teamset}/{place.player}": place.elo for place in verdict.places}
+            about = {"stage": verdict.stage, "attempt": verdict.attempt, "passed": verdict.passed}
+            found.append({"kind": "rating", "step": past, **about, **elo})
+    return found + (_attempt(folder, *running, past) if running else [])
+
+
+def _attempt(folder: Path, stage: str, attempt: int, past: int) -> list[dict[str, Any]]:
+    about = {"stage": stage, "attempt": attempt}
+    return [
+        {"kind": "train", **line, "step": past + int(line["step"]), **about}
+        for line in read_metrics(here(folder, stage, attempt) / NET / METRICS)
+    ]
+
+
+class Curve:
+    """Writes them. What was told to W&B is not told again; who is killed between the telling and its note tells the
+    lines of one phase twice, at the same steps.
+    """
+
+    def __init__(self, folder: Path, spec: Curriculum) -> None:
+        self.folder = folder
+        config = spec.model_dump(mode="json")
+        self._wandb = wandb_run(folder, spec.wandb, spec.project, config) if spec.wandb != "disabled" else None
+
+    def write(self, verdicts: Sequence[Verdict], running: tuple[str, int] | None = None) -> None:
+        """Write the file anew, and tell W&B what it does not know."""
+        found = lines(self.folder, verdicts, running)
+        replace_text(self.folder / METRICS, "".join(json.dumps(line) + "\n" for line in found))
+        if self._wandb is None:
+            return
+        told = self.folder / TOLD
+        known = int(told.read_text(encoding="utf-8")) if told.is_file() else 0
+        for line in found[known:]:
+            self._wandb.log(
+                {**flatten(line, f"{line['stage']}/" if line["kind"] == "rating" else ""), "step": line["step"]}
+            )
+        replace_text(told, str(len(found)))
+
+    def close(self) -> None:
+        """End the run of W&B."""
+        if self._wandb is not None:
+            self._wandb.finish()

@@ -1,0 +1,112 @@
+"""The curves of a curriculum: each function draws one thing on one pair of axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palaver.benchmarks.charts import moving_mean, window_of
+from palaver.benchmarks.curriculum.story import Member, Story
+from palaver.benchmarks.runs import number
+from palaver.benchmarks.theme import Theme, dress, label, legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CURVES = {"loss": "Loss", "nll": "Negative log-likelihood", "accuracy": "Accuracy", "value_loss": "Loss of the value",
+          "kept": "Share kept by the filter"}  # fmt: skip
+
+
+def curves(story: Story) -> dict[str, str]:
+    """Key -> heading of what the training has recorded."""
+    return {key: name for key, name in CURVES.items() if any(number(line, key) is not None for line in train(story))}
+
+
+def train(story: Story) -> list[Mapping[str, object]]:
+    """The lines of the training."""
+    return [line for line in story.lines if line["kind"] == "train"]
+
+
+def draw_curve(ax: Axes, story: Story, key: str, theme: Theme) -> None:
+    """One measurement over the steps of all stages, an attempt in a colour of its own."""
+    attempts: dict[tuple[str, int], list[Mapping[str, object]]] = {}
+    for line in train(story):
+        if number(line, key) is not None:
+            attempts.setdefault((str(line["stage"]), int(str(line["attempt"]))), []).append(line)
+    for n, ((stage, attempt), lines) in enumerate(attempts.items()):
+        steps = [int(str(line["step"])) for line in lines]
+        values = [number(line, key) or 0.0 for line in lines]
+        name = stage if attempt == 1 else f"{stage}.{attempt}"
+        mark = "o" if len(steps) < 3 else ""
+        ax.plot(steps, moving_mean(values, window_of(len(values))), color=theme.color(n), linewidth=1.8, marker=mark,
+                label=label(name))  # fmt: skip
+        if n:
+            ax.axvline(steps[0] - 0.5, color=theme.grid, linewidth=1)
+    dress(ax, theme)
+    legend(ax, theme)
+
+
+def draw_ratings(ax: Axes, story: Story, theme: Theme) -> None:
+    """Every pupil's Elo with its interval on every team set; opponents as lines at theirs on the first."""
+    if story.found is None:
+        return
+    pupils = [member for member in story.family() if member.pupil]
+    for n, teamset in enumerate(story.sets):
+        places = [(x, member.places[teamset]) for x, member in enumerate(pupils) if teamset in member.places]
+        xs = [x + 0.12 * (n - (len(story.sets) - 1) / 2) for x, _ in places]
+        elo = [place.elo for _, place in places]
+        ends = np.maximum([[p.elo - p.low for _, p in places], [p.high - p.elo for _, p in places]], 0)
+        ax.errorbar(xs, elo, yerr=ends, fmt="o-", color=theme.color(n), linewidth=1.2, elinewidth=2, capsize=4,
+                    markersize=6, label=label(teamset))  # fmt: skip
+    for rating in story.found.tables[0].ratings:
+        if rating.player in story.spec.ratings.opponents:
+            ax.axhline(rating.elo, color=theme.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=0)
+            ax.annotate(label(rating.player), (1.0, rating.elo), xycoords=("axes fraction", "data"), xytext=(4, 0),
+                        textcoords="offset points", va="center", fontsize=7.5, color=theme.muted)  # fmt: skip
+    dress(ax, theme, "")
+    ax.set_xticks(range(len(pupils)), [label(member.label, 20) for member in pupils])
+    ax.margins(x=0.15)
+    legend(ax, theme)
+
+
+def draw_tree(ax: Axes, story: Story, theme: Theme) -> None:
+    """The family: pupils from left to right as they came, teachers at the left, all as high as they are rated.
+
+    Full lines lead from a pupil to who started from it, dotted ones from a teacher to its pupil. Who is not rated
+    stands above all others.
+    """
+    family = story.family()
+    teamset = story.sets[0] if story.sets else ""
+    at = _places(family, teamset)
+    for member in family:
+        x, y = at[member.label]
+        for teacher in member.taught_by:
+            if teacher in at:
+                ax.plot(*zip(at[teacher], (x, y), strict=True), color=theme.color(1), linewidth=1.1, linestyle=":")
+        if member.parent:
+            ax.plot(*zip(at[member.parent], (x, y), strict=True), color=theme.color(0), linewidth=2)
+    for member in family:
+        x, y = at[member.label]
+        color = theme.color(0) if member.promoted else theme.muted if member.pupil else theme.color(1)
+        ax.plot([x], [y], "o", color=color, markersize=8 if member.pupil else 6, clip_on=False)
+        elo = member.elo(teamset)
+        told = label(member.label, 24) + (", not rated" if elo is None else f" {elo:.0f}")
+        ax.annotate(told, (x, y), xytext=(7, 6), textcoords="offset points", fontsize=8.5, color=theme.ink)
+    dress(ax, theme, "")
+    ax.set_xticks([])
+    ax.margins(x=0.12, y=0.15)
+    ax.set_ylabel("Elo" if teamset else "", color=theme.muted, fontsize=8.5)
+
+
+def _places(family: Sequence[Member], teamset: str) -> dict[str, tuple[float, float]]:
+    rated = [elo for member in family if (elo := member.elo(teamset)) is not None]
+    above = max(rated, default=0.0) + 0.15 * (max(rated, default=1.0) - min(rated, default=0.0)) + 20
+    at: dict[str, tuple[float, float]] = {}
+    column = 0
+    for member in family:
+        column += member.pupil
+        elo = member.elo(teamset)
+        at[member.label] = (float(column), above if elo is None else elo)
+    return at

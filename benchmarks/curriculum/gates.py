@@ -1,0 +1,105 @@
+"""Whether a pupil may go on. Pure functions of what was played."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import stats
+
+from palaver.benchmarks.arena.intervals import LEVEL
+from palaver.benchmarks.arena.record import Played
+from palaver.benchmarks.arena.standings import Standings, Table
+from palaver.benchmarks.curriculum.records import Check
+from palaver.benchmarks.curriculum.spec import Gate, Guard
+from palaver.core import ConfigError
+
+
+def passes(gate: Gate, found: Standings, pupil: str, labels: Mapping[str, str]) -> list[Check]:
+    """The conditions of a gate, each with what was found.
+
+    A score passes if it, or with `sure` the lower end of its interval, reaches what is asked. A rating passes if it is
+    that much above the other's, and with `sure` if also the two intervals do not overlap.
+
+    Args:
+        gate: of the stage.
+        found: of an arena in which the pupil met all of them.
+        pupil: its label.
+        labels: what `previous` and the names of stages stand for.
+    """
+    sets = gate.teams or (found.tables[0].teamset,)
+    checks = []
+    for table in (_table(found, name) for name in sets):
+        checks += [_score(gate, table, pupil, labels.get(name, name), least)
+                   for name, least in gate.score.items()]  # fmt: skip
+        checks += [_above(gate, table, pupil, labels.get(name, name), by)
+                   for name, by in gate.above.items()]  # fmt: skip
+    return checks
+
+
+def _table(found: Standings, teamset: str) -> Table:
+    for table in found.tables:
+        if table.teamset == teamset:
+            return table
+    raise ConfigError(f"no game was played on the team set {teamset!r}")
+
+
+def _score(gate: Gate, table: Table, pupil: str, other: str, least: float) -> Check:
+    cell = table.cells[pupil, other]
+    sure = ", surely" if gate.sure else ""
+    asks = f"score {100 * least:g} % against {other} on {table.teamset}{sure}"
+    return Check(asks, cell.score, cell.low, cell.high, (cell.low if gate.sure else cell.score) >= least)
+
+
+def _above(gate: Gate, table: Table, pupil: str, other: str, by: float) -> Check:
+    ratings = {rating.player: rating for rating in table.ratings}
+    mine, theirs = ratings[pupil], ratings[other]
+    gain = mine.elo - theirs.elo
+    apart = mine.low > theirs.high
+    sure = ", intervals apart" if gate.sure else ""
+    asks = f"{by:+g} Elo on {other} on {table.teamset}{sure}"
+    return Check(asks, gain, mine.low - theirs.high, mine.high - theirs.low, gain >= by and (apart or not gate.sure))
+
+
+def kept(guard: Guard, games: Sequence[Played], pupil: str, before: str, opponents: Sequence[str]) -> Check:
+    """Whether the pupil scores no worse on the guard's team set than the one before it, but for what may be lost.
+
+    Both have played the same matches, so the drop is the mean of the differences by match, over both sides and the
+    opponents, with Student's interval for paired samples (Student, The probable error of a mean, 1908).
+    """
+    one, two = (_by_match(games, guard.teams, name, opponents) for name in (before, pupil))
+    both = sorted(set(one) & set(two))
+    if not both:
+        raise ConfigError(f"no match of {before} and {pupil} on the team set {guard.teams!r} counts")
+    drop, half = paired([one[match] - two[match] for match in both])
+    low, high = (None, None) if half is None else (drop - half, drop + half)
+    asks = f"at most {100 * guard.drop:g} points below {before} on {guard.teams}"
+    return Check(asks, drop, low, high, drop <= guard.drop)
+
+
+def _by_match(games: Sequence[Played], teamset: str, player: str, opponents: Sequence[str]) -> dict[int, float]:
+    scores: dict[int, list[float]] = defaultdict(list)
+    for played in games:
+        first, second = played.game.first, played.game.second
+        if played.game.teamset == teamset and player in (first, second):
+            other = second if first == player else first
+            if other in opponents:
+                scores[played.game.match].append(played.score if first == player else 1 - played.score)
+    return {match: float(np.mean(each)) for match, each in scores.items()}
+
+
+def paired(differences: Sequence[float]) -> tuple[float, float | None]:
+    """Mean of paired differences and half the width of its 95 % interval, t s / √n; None for fewer than two.
+
+    >>> mean, half = paired([1.0, 2.0, 3.0])
+    >>> mean, round(half, 4)  # t is 4.3027 with two degrees of freedom
+    (2.0, 2.4841)
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    count = len(values)
+    if count < 2:
+        return float(values.mean()), None
+    quantile = float(stats.t.ppf((1 + LEVEL) / 2, count - 1))
+    return float(values.mean()), quantile * float(values.std(ddof=1)) / math.sqrt(count)

@@ -1,0 +1,107 @@
+"""The report of a curriculum: one static page, its pictures, its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from palaver.benchmarks import theme
+from palaver.benchmarks.arena import picture
+from palaver.benchmarks.charts import Panel
+from palaver.benchmarks.curriculum import figures
+from palaver.benchmarks.curriculum.story import Story
+from palaver.benchmarks.curriculum.tables import grids, markdown
+from palaver.clean import one_line
+from palaver.core import ConfigError
+from palaver.trainers.files import replace_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from palaver.benchmarks.theme import Theme
+
+PAGE, TABLES = "report.html", "report.md"
+HERE = Path(__file__).resolve().parent
+Draw = Callable[["Axes", "Theme"], None]
+
+
+def write(story: Story, folder: Path) -> list[Path]:
+    """Write `report.html`, `report.md`, `curriculum.json` and the pictures; their paths.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    drawings = _drawings(story)
+    try:
+        paths = [story.save(folder), folder / PAGE, folder / TABLES]
+        for stem, (title, _, size, draw) in drawings.items():
+            paths.append(folder / f"{stem}.png")
+            _png(paths[-1], title, size, draw)
+        if story.found is not None:
+            paths.append(folder / "matrix.png")
+            picture.draw(story.found, paths[-1])
+        replace_text(folder / PAGE, _page(story, drawings))
+        replace_text(folder / TABLES, markdown(grids(story)))
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
+    return paths
+
+
+def _drawings(story: Story) -> dict[str, tuple[str, str, tuple[float, float], Draw]]:
+    """File stem -> title, how to read it, size in inches, and what draws it."""
+    found: dict[str, tuple[str, str, tuple[float, float], Draw]] = {}
+    for key, name in figures.curves(story).items():
+        note = "Over the steps of all stages on one axis, a moving mean."
+        found[f"curve-{key}"] = (
+            name,
+            note,
+            (8, 3.2),
+            partial(_curve, story, key),
+        )
+    if story.found is not None:
+        note = "Of all pupils in one arena, with 95 % intervals; broken lines are the opponents on the first team set."
+        found["ratings"] = ("Ratings", note, (8, 4), lambda ax, look: figures.draw_ratings(ax, story, look))
+    if story.verdicts:
+        note = "Full lines: started from. Dotted lines: taught by. The higher, the stronger; grey: not promoted."
+        found["family"] = ("Family", note, (8, 4), lambda ax, look: figures.draw_tree(ax, story, look))
+    return found
+
+
+def _curve(story: Story, key: str, ax: Axes, look: Theme) -> None:
+    figures.draw_curve(ax, story, key, look)
+
+
+def _png(path: Path, title: str, size: tuple[float, float], draw: Draw) -> None:
+    drawing = theme.figure(*size)
+    drawing.suptitle(title, x=0.01, ha="left", fontsize=12.5, color=theme.PAPER.ink, fontweight="bold")
+    draw(drawing.add_subplot(), theme.PAPER)
+    theme.save_png(drawing, str(path))
+
+
+def _page(story: Story, drawings: dict[str, tuple[str, str, tuple[float, float], Draw]]) -> str:
+    panels = []
+    for stem, (title, note, size, draw) in drawings.items():
+        drawing = theme.figure(*size)
+        draw(drawing.add_subplot(), theme.PAGE)
+        panels.append(Panel(title, note, Markup(theme.svg(drawing, stem, title))))
+    environment = Environment(
+        loader=FileSystemLoader([HERE, HERE.parent]), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["line"] = one_line
+    style = Markup((HERE.parent / "report.css").read_text(encoding="utf-8"))
+    return environment.get_template("curriculum.html.j2").render(
+        style=style, story=story, panels=panels, grids=grids(story), made_with=story.made, where=_where(story)
+    )
+
+
+def _where(story: Story) -> str:
+    if story.state.stopped:
+        return f"stopped: nobody passed the gate of {story.state.stopped}"
+    coming = story.state.next()
+    return "finished" if coming is None else f"at {coming[0].name}, attempt {coming[1]}"

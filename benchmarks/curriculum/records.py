@@ -1,0 +1,143 @@
+"""What is known of an attempt when it has ended: a file that is whole or not there. All else is read from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.arena.rating_table import Rating
+from palaver.benchmarks.arena.standings import Standings
+from palaver.clean import one_line
+from palaver.core import CheckpointError
+from palaver.trainers.files import replace_text
+
+VERDICT = "verdict.json"
+STAGES, BATTLES, RATING, NET = "stages", "battles", "rating", "net"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One condition of a gate: what it asks, what was found with its 95 % interval, and whether that is enough. Of a
+    difference of ratings the ends are the least and the most that the two intervals allow.
+    """
+
+    asks: str
+    found: float
+    low: float | None
+    high: float | None
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """A player's rating on a team set, as `palaver.benchmarks.arena.rating_table.Rating` explains it."""
+
+    teamset: str
+    player: str
+    elo: float
+    low: float
+    high: float
+    bounded: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An attempt at a stage.
+
+    Attributes:
+        stage: its name.
+        attempt: from 1.
+        pupil: label of who came out of it.
+        net: folder of the pupil's network, within the curriculum's.
+        digest: of that network's weights.
+        parent: label of the pupil that it started from, "" for a fresh one.
+        taught_by: labels of those it has learnt from.
+        battles: name of the folder of what was played for it, in the store of battles.
+        shown: labels whose decisions in it are learnt from; none stands for everybody's.
+        winners: whether only of those who won.
+        played: battles that count.
+        steps: of the optimiser.
+        decisions: seen in these, repeated ones too.
+        places: ratings of all pupils so far and of the opponents, by team set.
+        checks: of gate and guard.
+        passed: all of them.
+        seconds: of playing, of learning and of rating, as far as processes that were not killed have counted them.
+    """
+
+    stage: str
+    attempt: int
+    pupil: str
+    net: str
+    digest: str
+    parent: str
+    taught_by: tuple[str, ...]
+    battles: str
+    shown: tuple[str, ...]
+    winners: bool
+    played: int
+    steps: int
+    decisions: int
+    places: tuple[Place, ...] = ()
+    checks: tuple[Check, ...] = ()
+    passed: bool = True
+    seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def save(self, folder: Path) -> None:
+        """Write it; who is killed in between has none."""
+        replace_text(folder / VERDICT, json.dumps(asdict(self), indent=1) + "\n")
+
+    def elo(self, player: str, teamset: str) -> Place | None:
+        """A player's rating on a team set, None where it has none."""
+        return next((each for each in self.places if (each.player, each.teamset) == (player, teamset)), None)
+
+
+def label(stage: str, attempt: int) -> str:
+    """What a pupil is called: its stage, and from the second attempt on its number.
+
+    >>> label("first", 1), label("first", 2)
+    ('first', 'first.2')
+    """
+    return stage if attempt == 1 else f"{stage}.{attempt}"
+
+
+def here(folder: Path, stage: str, attempt: int) -> Path:
+    """Folder of an attempt."""
+    return folder / STAGES / stage / str(attempt)
+
+
+def read(folder: Path, stage: str, attempt: int) -> Verdict | None:
+    """The verdict of an attempt, None where it has not ended.
+
+    Raises:
+        CheckpointError: the file is something else.
+    """
+    path = here(folder, stage, attempt) / VERDICT
+    if not path.is_file():
+        return None
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        values["places"] = tuple(Place(**each) for each in values["places"])
+        values["checks"] = tuple(Check(**each) for each in values["checks"])
+        for name in ("taught_by", "shown", "seconds"):
+            values[name] = tuple(values[name])
+        return Verdict(**values)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{str(path)!r} is no verdict of a curriculum: {one_line(error)}") from error
+
+
+def places(found: Standings) -> tuple[Place, ...]:
+    """The ratings of every team set, best first."""
+    return tuple(_place(table.teamset, rating) for table in found.tables for rating in table.ratings)
+
+
+def _place(teamset: str, found: Rating) -> Place:
+    elo, low, high = (round(end, 3) for end in (found.elo, found.low, found.high))
+    return Place(teamset, found.player, elo, low, high, found.bounded)
+
+
+def timeless(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts without the seconds, which are all that may differ between a run and its repetition."""
+    return [replace(each, seconds=(0.0, 0.0, 0.0)) for each in verdicts]

@@ -1,0 +1,173 @@
+"""A little of everything before the work begins: what is wrong shows at once, and how long it all takes."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from palaver.benchmarks.arena.plan import Game
+from palaver.benchmarks.arena.record import Played
+from palaver.benchmarks.curriculum import battles
+from palaver.benchmarks.curriculum.battles import MIRROR, Order
+from palaver.benchmarks.curriculum.shop import Lesson, Shop, Source
+from palaver.benchmarks.curriculum.spec import COACH, PUPIL, Curriculum, Stage
+from palaver.benchmarks.curriculum.tables import Grid
+from palaver.core import TaskError, usable_cores
+
+PUPIL_LABEL = "a-pupil"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a rehearsal has measured, on the machine as busy as it was.
+
+    Attributes:
+        decisions: of one side of a battle, mean.
+        ms: player -> milliseconds of a decision; of pupils under `PUPIL_LABEL`.
+        rest: milliseconds of a battle that no player spends.
+        pace: decisions a second that a training sees.
+        batch: decisions of a step.
+    """
+
+    decisions: float
+    ms: Mapping[str, float]
+    rest: float
+    pace: float
+    batch: float
+
+    def playing(self, pairs: Mapping[tuple[str, str], float], jobs: int) -> float:
+        """Seconds of so many battles of each pairing."""
+        each = {pair: self.rest + self.decisions * sum(self._ms(name) for name in pair) for pair in pairs}
+        return sum(each[pair] * count for pair, count in pairs.items()) / 1000 / jobs
+
+    def _ms(self, name: str) -> float:
+        return self.ms.get(name, self.ms[PUPIL_LABEL])
+
+
+def rehearse(spec: Curriculum, shop: Shop) -> Forecast:
+    """Let every player play a match against the anchor, a pupil learn from these one epoch, and play one too.
+
+    Raises:
+        PalaverError: what playing and learning raise.
+    """
+    first = spec.stages[0]
+    pupils = {stage.name for stage in spec.stages}
+    named = dict.fromkeys([*spec.ratings.opponents, *(name for stage in spec.stages for name in stage.names)])
+    players = [name for name in named if name not in pupils and name != spec.ratings.anchor]
+    teams = next(iter(first.teams))
+    with tempfile.TemporaryDirectory(prefix="palaver-rehearsal-") as place:
+        folder = Path(place)
+        others = {name: name for name in players} or {spec.ratings.anchor + MIRROR: spec.ratings.anchor}
+        played = list(shop.play(_matches(spec, others, teams), folder / "games", True, _quiet))
+        if not played:
+            raise TaskError("no battle of the rehearsal could be played to its end")
+        own = (Source(folder / "games", 1.0),)
+        lesson = Lesson(own, own, None, spec.size, 1, first.loss, 0, spec.device, first.options)
+        began = time.perf_counter()
+        learnt = shop.learn(lesson, folder / "pupil", _quiet)
+        pace = learnt.decisions / max(learnt.seconds or time.perf_counter() - began, 1e-9)
+        pupil = {PUPIL_LABEL: shop.player(learnt.net)}
+        played += shop.play(_matches(spec, pupil, teams), folder / "more", False, _quiet)
+    return measured(played, pace, learnt.decisions / learnt.steps)
+
+
+def _quiet(_text: str, _total: int) -> None:
+    return
+
+
+def _matches(spec: Curriculum, players: Mapping[str, str], teams: str) -> Order:
+    anchor = spec.ratings.anchor
+    games = tuple(Game(teams, name, anchor, n, swapped) for n, name in enumerate(players) for swapped in (False, True))
+    known = {**players, anchor: anchor}
+    return Order(known, games, spec.seed, known)
+
+
+def measured(played: list[Played], pace: float, batch: float) -> Forecast:
+    """The means of what was played.
+
+    Args:
+        played: games that count, one or more.
+        pace: decisions a second that a training sees.
+        batch: decisions of a step.
+    """
+    shares = [
+        (label, share)
+        for each in played
+        for label, share in zip((each.game.first, each.game.second), each.did, strict=True)
+    ]
+    ms = {
+        name: sum(share.ms for label, share in shares if label == name)
+        / max(1, sum(share.decisions for label, share in shares if label == name))
+        for name in {label for label, _ in shares}
+    }
+    rest = fmean(max(0.0, 1000 * each.seconds - sum(share.ms for share in each.did)) for each in played)
+    return Forecast(fmean(share.decisions for _, share in shares), ms, rest, pace, batch)
+
+
+def plan(spec: Curriculum, forecast: Forecast | None) -> Grid:
+    """What a curriculum will do if every gate is passed at once; repeats come on top.
+
+    Seconds of playing are of the rehearsal's few battles, so a guess; loading and starting are not counted.
+    """
+    jobs = spec.jobs or usable_cores()
+    rows, minutes = [], 0.0
+    for number, stage in enumerate(spec.stages, start=1):
+        rated = _rated(spec, number)
+        row = [
+            stage.name,
+            f"{stage.battles:,}",
+            ", ".join(stage.pairs),
+            ", ".join(stage.teams),
+            f"{sum(rated.values()):,}",
+        ]
+        if forecast:
+            seconds, decisions = _seconds(stage, forecast, rated, jobs)
+            minutes += sum(seconds) / 60
+            row += [
+                f"{decisions:,.0f}",
+                f"{decisions / forecast.batch:,.0f}",
+                " + ".join(f"{s / 60:.1f}" for s in seconds),
+            ]
+        rows.append(row)
+    head = ["stage", "battles", "who", "teams", "rated games"]
+    repeats = max(stage.repeats for stage in spec.stages)
+    more = f" A stage whose gate is not passed is repeated, {repeats} times at most." if repeats else ""
+    if not forecast:
+        return Grid("Plan", more.strip() or "Every stage is tried once.", head, rows)
+    note = f"About {minutes:.0f} minutes in {jobs} processes, judged by a rehearsal."
+    return Grid("Plan", note + more, [*head, "decisions", "steps", "minutes: play, learn, rate"], rows)
+
+
+def _rated(spec: Curriculum, number: int) -> Mapping[tuple[str, str], int]:
+    """Games that the ratings after the stage of this number add, by pairing."""
+    ratings = spec.ratings
+    each = ratings.battles * len(ratings.sets)
+    pairs = {(PUPIL_LABEL, name): each for name in ratings.opponents}
+    if number > 1:
+        pairs[PUPIL_LABEL, PUPIL_LABEL] = each * (number - 1)
+    if ratings.among and number == 1:
+        pairs |= {(one, two): each for n, one in enumerate(ratings.opponents) for two in ratings.opponents[:n]}
+    return pairs
+
+
+def _seconds(
+    stage: Stage, forecast: Forecast, rated: Mapping[tuple[str, str], int], jobs: int
+) -> tuple[tuple[float, float, float], float]:
+    """Of playing, learning and rating; and the decisions learnt from, in all epochs."""
+    pairs = list(stage.weighted())
+    shares = battles.shares([weight for _, weight in pairs], [0.0] * len(pairs))
+    known = {COACH: stage.coach, PUPIL: PUPIL_LABEL}
+    wanted: dict[tuple[str, str], float] = {}
+    sides = 0.0
+    for ((one, two), _), share in zip(pairs, shares, strict=True):
+        names = known.get(one, one), known.get(two, two)
+        wanted[names] = wanted.get(names, 0.0) + share * stage.battles
+        taught = sum(name == stage.coach for name in names) if stage.learn == COACH else 2
+        sides += share * stage.battles * (1 if stage.learn == "winners" else taught)
+    decisions = sides * forecast.decisions * stage.epochs
+    spent = forecast.playing(wanted, jobs), decisions / forecast.pace, forecast.playing(rated, jobs)
+    return spent, decisions

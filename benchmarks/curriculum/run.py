@@ -1,0 +1,223 @@
+"""A curriculum at work: attempts one after the other, each playing, learning and being rated. Killed anywhere, the same
+call goes on where it was.
+
+Nothing says where it stands but what is finished: battles and games are lines in their files, the training has its own
+checkpoints, and the verdict of an attempt is written last and at once. So there is no second account that could differ.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from palaver.benchmarks.arena.record import Played
+from palaver.benchmarks.arena.standings import Standings, standings
+from palaver.benchmarks.curriculum import battles, gates, records
+from palaver.benchmarks.curriculum import state as states
+from palaver.benchmarks.curriculum.battles import Order
+from palaver.benchmarks.curriculum.curve import Curve
+from palaver.benchmarks.curriculum.read import FILE, dump, load
+from palaver.benchmarks.curriculum.records import BATTLES, NET, RATING, Check, Verdict, here, label
+from palaver.benchmarks.curriculum.shop import Learnt, Shop, Source, Tick
+from palaver.benchmarks.curriculum.spec import PREVIOUS, Curriculum, Stage
+from palaver.benchmarks.curriculum.state import State
+from palaver.core import ConfigError, TaskError
+from palaver.trainers.files import replace_text
+
+PLAYED = "played.txt"  # battles of an attempt, once all have been tried
+FREE = ("jobs", "parallel", "wandb", "project")  # keys that change no result
+
+
+def _nothing(*_: object) -> None:
+    return
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told how it goes: a phase with its name, each bit of it that is done with how much there is in all, and
+    every verdict with the state after it.
+    """
+
+    phase: Callable[[str], None] = _nothing
+    tick: Tick = _nothing
+    verdict: Callable[[Verdict, State], None] = _nothing
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one call of `run` works with."""
+
+    state: State
+    shop: Shop
+    watch: Watch
+    rated: bool
+    named: dict[str, str] = field(default_factory=dict)
+
+    def know(self, verdict: Verdict) -> None:
+        """From now on the arena knows its pupil."""
+        self.named[verdict.pupil] = self.shop.player(self.state.folder / verdict.net)
+
+
+def run(
+    spec: Curriculum,
+    folder: Path,
+    shop: Shop,
+    watch: Watch | None = None,
+    *,
+    store: Path | None = None,
+    rated: bool = True,
+) -> State:
+    """Do what is left of a curriculum; where it stands in the end.
+
+    Args:
+        spec: the curriculum.
+        folder: gets `curriculum.yaml`, `metrics.jsonl`, the folders of the attempts and of the arena.
+        shop: that plays and trains.
+        watch: is told how it goes.
+        store: where battles are kept; none: in the folder.
+        rated: without it nobody is rated and every attempt passes, as an ablation wants it.
+
+    Raises:
+        ConfigError: the folder holds another curriculum, or another process is at work in it.
+        PalaverError: what playing and learning raise.
+    """
+    folder = folder.resolve()
+    settle(spec, folder)
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            replace_text(folder / FILE, dump(spec))
+            work = Run(states.read(spec, folder, store or folder / BATTLES), shop, watch or Watch(), rated)
+            return _go(work)
+    except Timeout as error:
+        raise ConfigError(f"another process is at work in {str(folder)!r}; wait for it") from error
+
+
+def _go(work: Run) -> State:
+    state = work.state
+    for verdict in state.verdicts:
+        work.know(verdict)
+    curve = Curve(state.folder, state.spec)
+    try:
+        curve.write(state.verdicts)
+        while coming := state.next():
+            verdict = _attempt(work, *coming, curve)
+            work.know(verdict)
+            state.ended(verdict)
+            curve.write(state.verdicts)
+            work.watch.verdict(verdict, state)
+    finally:
+        curve.close()
+    return state
+
+
+def settle(spec: Curriculum, folder: Path) -> None:
+    """Make the folder, or refuse one that holds another curriculum. Stages that have not begun may have been changed.
+
+    Raises:
+        ConfigError: what has begun was begun with other settings, or the folder cannot be written.
+    """
+    if (folder / FILE).is_file():
+        old = load(str(folder))
+        mine, theirs = (each.model_dump(exclude={*FREE, "stages"}) for each in (spec, old))
+        differs = [key for key, value in mine.items() if theirs[key] != value]
+        begun = [stage for stage in old.stages if (folder / records.STAGES / stage.name).is_dir()]
+        differs += [f"stages.{a.name}" for n, a in enumerate(begun) if n >= len(spec.stages) or spec.stages[n] != a]
+        if differs:
+            raise ConfigError(
+                f"{str(folder)!r} holds a curriculum that began with another {differs[0]}; set it back, or choose "
+                "another --out"
+            )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(folder)!r}: {error.strerror}") from error
+
+
+def _attempt(work: Run, stage: Stage, attempt: int, curve: Curve) -> Verdict:
+    state = work.state
+    place = here(state.folder, stage.name, attempt)
+    place.mkdir(parents=True, exist_ok=True)
+    players = state.players(stage, work.named)
+    order = states.order(state, stage, attempt, work.named)
+    began = time.perf_counter()
+    work.watch.phase(f"{label(stage.name, attempt)}: battles")
+    played = _played(work, order, place, stage.name)
+    playing = time.perf_counter() - began
+    shown = battles.shown(stage, players)
+    own = Source(state.store / order.key, 1.0, frozenset(shown) or None, stage.learn == "winners")
+    work.watch.phase(f"{label(stage.name, attempt)}: learning")
+    parent = state.parent(stage)
+    learnt = work.shop.learn(state.lesson(stage, attempt, own, played), place / NET, work.watch.tick)
+    curve.write(state.verdicts, (stage.name, attempt))
+    verdict = Verdict(
+        stage.name, attempt, label(stage.name, attempt), str(learnt.net.relative_to(state.folder)), learnt.digest,
+        parent.pupil if parent else "", battles.teachers(stage, players), order.key, shown, stage.learn == "winners",
+        played, learnt.steps, learnt.decisions,
+    )  # fmt: skip
+    verdict = _rate(work, stage, verdict, learnt, playing)
+    verdict.save(place)
+    return verdict
+
+
+def _played(work: Run, order: Order, place: Path, stage: str) -> int:
+    """Battles of an attempt that count. Once all have been tried their number stands: one that has failed then is not
+    played later, for what has begun to be learnt must not change.
+    """
+    told = place / PLAYED
+    if not told.is_file():
+        played = work.shop.play(order, work.state.store / order.key, True, work.watch.tick)
+        if not played:
+            raise TaskError(
+                f"no battle of the stage {stage!r} could be played to its end, so there is nothing to learn"
+            )
+        replace_text(told, f"{len(played)}\n")
+    return int(told.read_text(encoding="utf-8"))
+
+
+def _rate(work: Run, stage: Stage, verdict: Verdict, learnt: Learnt, playing: float) -> Verdict:
+    """The verdict with ratings and checks, where they are wanted."""
+    spent = (_round(playing), _round(learnt.seconds))
+    if not work.rated:
+        return replace(verdict, seconds=(*spent, 0.0))
+    state, began = work.state, time.perf_counter()
+    named = work.named | {verdict.pupil: work.shop.player(learnt.net)}
+    order = state.rating(verdict.pupil, named)
+    work.watch.phase(f"{verdict.pupil}: ratings")
+    games = work.shop.play(order, state.folder / RATING, False, work.watch.tick)
+    found = table(games, order.players, state.spec)
+    checks = check(state, stage, verdict.pupil, found, games)
+    return replace(
+        verdict, places=records.places(found), checks=tuple(checks), passed=all(each.passed for each in checks),
+        seconds=(*spent, _round(time.perf_counter() - began)),
+    )  # fmt: skip
+
+
+def _round(seconds: float) -> float:
+    return round(seconds, 3)
+
+
+def table(games: Sequence[Played], players: Iterable[str], spec: Curriculum) -> Standings:
+    """The ratings of these players, the team sets in their order, from all games between them, sorted.
+
+    Raises:
+        ConfigError: no games, or some players cannot be compared.
+    """
+    order = {teams: n for n, teams in enumerate(spec.ratings.sets)}
+    ranked = sorted(games, key=lambda played: (order[played.game.teamset], *played.game[1:]))
+    return standings(ranked, list(players), spec.ratings.anchor, at=spec.ratings.at)
+
+
+def check(state: State, stage: Stage, pupil: str, found: Standings, games: Sequence[Played]) -> list[Check]:
+    """The conditions of the stage's gate and guard."""
+    labels = {name: verdict.pupil for name, verdict in state.promoted.items()}
+    before = state.before(stage)
+    if before:
+        labels[PREVIOUS] = before.pupil
+    checks = gates.passes(stage.gate, found, pupil, labels)
+    if stage.guard and before:
+        checks.append(gates.kept(stage.guard, games, pupil, before.pupil, state.spec.ratings.opponents))
+    return checks

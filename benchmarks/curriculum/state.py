@@ -1,0 +1,171 @@
+"""Where a curriculum stands: everything follows from its verdicts, and what comes next from these and the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from palaver.benchmarks.curriculum import battles, records
+from palaver.benchmarks.curriculum.battles import Order, Seat
+from palaver.benchmarks.curriculum.records import Verdict
+from palaver.benchmarks.curriculum.shop import Lesson, Source
+from palaver.benchmarks.curriculum.spec import COACH, FRESH, PREVIOUS, PUPIL, Curriculum, Stage
+from palaver.core import stable_seed
+
+
+@dataclass
+class State:
+    """A curriculum as far as it has come.
+
+    Attributes:
+        spec: the curriculum.
+        folder: of it.
+        store: where battles are kept.
+        verdicts: of the attempts that have ended, in order.
+        promoted: stage -> the attempt whose pupil goes on; stages that are not over have none.
+        stopped: the stage whose gate nobody passed, if that ends the curriculum.
+    """
+
+    spec: Curriculum
+    folder: Path
+    store: Path
+    verdicts: list[Verdict] = field(default_factory=list)
+    promoted: dict[str, Verdict] = field(default_factory=dict)
+    stopped: str = ""
+
+    def attempts(self, stage: str) -> list[Verdict]:
+        """Those at a stage, in order."""
+        return [each for each in self.verdicts if each.stage == stage]
+
+    def next(self) -> tuple[Stage, int] | None:
+        """What is to be tried now; None where the curriculum is over."""
+        if self.stopped:
+            return None
+        for stage in self.spec.stages:
+            if stage.name not in self.promoted:
+                return stage, len(self.attempts(stage.name)) + 1
+        return None
+
+    def ended(self, verdict: Verdict) -> None:
+        """Take an attempt that has ended into account: promote, repeat or stop."""
+        self.verdicts.append(verdict)
+        stage = next(each for each in self.spec.stages if each.name == verdict.stage)
+        if verdict.passed:
+            self.promoted[stage.name] = verdict
+        elif verdict.attempt > stage.repeats:
+            if stage.otherwise == "stop":
+                self.stopped = stage.name
+            else:
+                self.promoted[stage.name] = self._best(stage.name)
+
+    def _best(self, stage: str) -> Verdict:
+        """The attempt whose pupil is rated highest in the last arena, where all of them have played."""
+        attempts = self.attempts(stage)
+        last = attempts[-1]
+        ratings = {place.player: place.elo for place in last.places if place.teamset == last.places[0].teamset}
+        return max(attempts, key=lambda each: (ratings.get(each.pupil, 0.0), each.attempt))
+
+    def before(self, stage: Stage) -> Verdict | None:
+        """The attempt whose pupil has come out of the stage before."""
+        names = [each.name for each in self.spec.stages]
+        at = names.index(stage.name)
+        return self.promoted[names[at - 1]] if at else None
+
+    def parent(self, stage: Stage) -> Verdict | None:
+        """The attempt whose network the next one starts from; None for a fresh one."""
+        tried = self.attempts(stage.name)
+        if stage.start == FRESH:
+            return None
+        if tried:
+            return tried[-1]
+        return self.before(stage) if stage.start == PREVIOUS else self.promoted[stage.start]
+
+    def players(self, stage: Stage, named: Mapping[str, str]) -> dict[str, Seat]:
+        """Name in the stage -> who plays.
+
+        Args:
+            stage: of the next attempt.
+            named: label of a pupil -> player of the arena.
+        """
+        found = {name: Seat(name, name, name) for name in stage.names}
+        for name in stage.names:
+            if name in self.promoted:
+                found[name] = _seat(self.promoted[name], named)
+        if stage.coach:
+            found[COACH] = found[stage.coach]
+        tried = self.attempts(stage.name)
+        now = tried[-1] if tried else self.before(stage)
+        if now is not None:
+            found[PUPIL] = _seat(now, named)
+        return found
+
+    def lesson(self, stage: Stage, attempt: int, own: Source, played: int) -> Lesson:
+        """What the next attempt learns.
+
+        Args:
+            stage: of the attempt.
+            attempt: from 1.
+            own: what was played for it, of weight 1.
+            played: battles in it.
+        """
+        new, old, human = self.spec.mix_of(stage).parts()
+        mine = [(source(each, self.store), each.played) for each in self.attempts(stage.name)] + [(own, played)]
+        earlier = [(source(each, self.store), each.played) for each in self.verdicts if each.stage != stage.name]
+        people = [(Source(Path(name), 1.0), 1) for name in self.spec.mix_of(stage).human]
+        start = self.parent(stage)
+        return Lesson(
+            sources=(*_weighed(mine, new), *_weighed(earlier, old), *_weighed(people, human)),
+            own=_weighed(mine, 1.0),
+            start=self.folder / start.net if start else None,
+            size=self.spec.size,
+            epochs=stage.epochs,
+            loss=stage.loss,
+            seed=stable_seed(self.spec.seed, "learn", stage.name, attempt),
+            device=self.spec.device,
+            options=stage.options,
+        )
+
+    def rating(self, pupil: str, named: Mapping[str, str]) -> Order:
+        """The games of the arena at the end of an attempt: this pupil and all before it against each other and against
+        the opponents, on the ratings' team sets. What was played for an earlier attempt is part of it, game by game.
+        """
+        pupils = [*(each.pupil for each in self.verdicts), pupil]
+        return battles.field(self.spec.ratings, {name: named[name] for name in pupils}, self.spec.seed)
+
+
+def _seat(verdict: Verdict, named: Mapping[str, str]) -> Seat:
+    return Seat(verdict.pupil, named[verdict.pupil], verdict.digest)
+
+
+def source(verdict: Verdict, store: Path) -> Source:
+    """What an attempt has recorded, as it learnt from it."""
+    return Source(store / verdict.battles, 1.0, frozenset(verdict.shown) or None, verdict.winners)
+
+
+def _weighed(found: list[tuple[Source, int]], share: float) -> tuple[Source, ...]:
+    """The sources with weights in proportion to their battles that add up to `share`; none where that is 0."""
+    total = sum(played for _, played in found)
+    if not share or not total:
+        return ()
+    return tuple(
+        Source(each.folder, share * played / total, each.players, each.winners) for each, played in found if played
+    )
+
+
+def read(spec: Curriculum, folder: Path, store: Path) -> State:
+    """What the verdicts in a folder say.
+
+    Raises:
+        CheckpointError: one of them is something else.
+    """
+    state = State(spec, folder, store)
+    while (coming := state.next()) and (verdict := records.read(folder, coming[0].name, coming[1])):
+        state.ended(verdict)
+    return state
+
+
+def order(state: State, stage: Stage, attempt: int, named: Mapping[str, str]) -> Order:
+    """The battles of the next attempt."""
+    seed = stable_seed(state.spec.seed, "battles", stage.name, attempt)
+    return battles.order(stage, state.players(stage, named), seed)

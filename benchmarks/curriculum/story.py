@@ -1,0 +1,142 @@
+"""Everything that is shown of a curriculum, gathered from its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.arena.record import GAMES, read_games
+from palaver.benchmarks.arena.standings import Standings
+from palaver.benchmarks.curriculum import state as states
+from palaver.benchmarks.curriculum.curve import lines
+from palaver.benchmarks.curriculum.read import FILE, load
+from palaver.benchmarks.curriculum.records import BATTLES, RATING, Place, Verdict
+from palaver.benchmarks.curriculum.run import table
+from palaver.benchmarks.curriculum.spec import Curriculum
+from palaver.benchmarks.curriculum.state import State
+from palaver.core import CheckpointError
+from palaver.trainers.files import replace_text
+
+RESULTS = "curriculum.json"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the family: a pupil, or a player that has taught one.
+
+    Attributes:
+        label: of it.
+        parent: label of the pupil that it started from; "" for a fresh one, and for players that are no pupils.
+        taught_by: labels of its teachers; none for players that are no pupils.
+        places: its ratings in the last arena, by team set; none where it is not rated.
+        pupil: whether it is one.
+        promoted: whether it went on to the next stage.
+    """
+
+    label: str
+    parent: str
+    taught_by: tuple[str, ...]
+    places: Mapping[str, Place]
+    pupil: bool
+    promoted: bool
+
+    def elo(self, teamset: str) -> float | None:
+        """Its rating on a team set."""
+        place = self.places.get(teamset)
+        return None if place is None else place.elo
+
+
+@dataclass(frozen=True)
+class Story:
+    """A curriculum as far as it has come.
+
+    Attributes:
+        spec: the curriculum.
+        state: where it stands.
+        lines: of the metrics, all stages on one axis.
+        found: the arena of all pupils and opponents; None before anybody was rated.
+        made: provenance.
+    """
+
+    spec: Curriculum
+    state: State
+    lines: Sequence[Mapping[str, Any]]
+    found: Standings | None
+    made: Mapping[str, Any]
+
+    @property
+    def verdicts(self) -> Sequence[Verdict]:
+        """Of the attempts, in order."""
+        return self.state.verdicts
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Team sets on which there are ratings, the one trained on first."""
+        return () if self.found is None else tuple(each.teamset for each in self.found.tables)
+
+    @property
+    def minutes(self) -> tuple[float, float, float]:
+        """Of playing, learning and rating."""
+        playing, learning, rating = (sum(each.seconds[n] for each in self.verdicts) / 60 for n in range(3))
+        return playing, learning, rating
+
+    def family(self) -> list[Member]:
+        """Teachers that are no pupils, then the pupils in order."""
+        places: dict[str, dict[str, Place]] = {}
+        for place in self.verdicts[-1].places if self.verdicts else ():
+            places.setdefault(place.player, {})[place.teamset] = place
+        promoted = {each.pupil for each in self.state.promoted.values()}
+        pupils = {each.pupil for each in self.verdicts}
+        teachers = dict.fromkeys(name for each in self.verdicts for name in each.taught_by if name not in pupils)
+        return [Member(name, "", (), places.get(name, {}), False, False) for name in teachers] + [
+            Member(each.pupil, each.parent, each.taught_by, places.get(each.pupil, {}), True, each.pupil in promoted)
+            for each in self.verdicts
+        ]
+
+    def untaught(self, verdict: Verdict) -> list[str]:
+        """Opponents of the ratings from whom a pupil has learnt nothing, neither itself nor those it comes from."""
+        line, seen = verdict, set(verdict.taught_by)
+        by_label = {each.pupil: each for each in self.verdicts}
+        while line.parent:
+            line = by_label[line.parent]
+            seen |= set(line.taught_by)
+        return [name for name in self.spec.ratings.opponents if name not in seen]
+
+    def save(self, folder: Path) -> Path:
+        """Write `curriculum.json`; its path."""
+        values = {
+            "curriculum": self.spec.model_dump(mode="json"),
+            "over": self.state.next() is None,
+            "stopped": self.state.stopped,
+            "promoted": {stage: each.pupil for stage, each in self.state.promoted.items()},
+            "family": [asdict(each) for each in self.family()],
+            "attempts": [asdict(each) for each in self.verdicts],
+            "arena": self.found.to_dict() if self.found else None,
+            "minutes": dict(zip(("playing", "learning", "rating"), self.minutes, strict=True)),
+            "provenance": dict(self.made),
+        }
+        path = folder / RESULTS
+        replace_text(path, json.dumps(values, indent=1) + "\n")
+        return path
+
+
+def read(folder: Path, made: Mapping[str, Any]) -> Story:
+    """The story that a folder holds.
+
+    Raises:
+        CheckpointError: it holds no curriculum, or one that is damaged.
+    """
+    folder = folder.resolve()
+    if not (folder / FILE).is_file():
+        raise CheckpointError(f"there is no curriculum in {str(folder)!r}: it has no {FILE}")
+    spec = load(str(folder))
+    state = states.read(spec, folder, folder / BATTLES)
+    players = [*spec.ratings.opponents, *(each.pupil for each in state.verdicts)]
+    wanted = set(players)
+    games = [each for each in read_games(folder / RATING / GAMES) if {each.game.first, each.game.second} <= wanted]
+    rated = bool(state.verdicts) and bool(state.verdicts[-1].places)
+    found = table(games, players, spec) if rated else None
+    return Story(spec, state, lines(folder, state.verdicts), found, made)

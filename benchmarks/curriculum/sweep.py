@@ -1,0 +1,80 @@
+"""An ablation as tables and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palaver.benchmarks import theme
+from palaver.benchmarks.curriculum.ablation import Ablation
+from palaver.benchmarks.curriculum.tables import Grid, markdown, matrix, rating
+from palaver.core import ConfigError
+from palaver.trainers.files import replace_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PICTURE, TABLES = "ablation.png", "ablation.md"
+
+
+def grids(made: Ablation) -> list[Grid]:
+    """The variants with their ratings, and who beats whom."""
+    sets = [table.teamset for table in made.found.tables]
+    rows = [
+        [each.value, f"{each.battles:,}", f"{each.decisions:,}", f"{each.steps:,}",
+         *(rating(next((p for p in each.places if p.teamset == name), None)) for name in sets)]
+        for each in made.variants
+    ]  # fmt: skip
+    note = (
+        f"Elo with 95 % intervals, all in one arena. The most decisions learnt from exceed the fewest by "
+        f"{100 * made.spread:.1f} %."
+    )
+    first = Grid(f"Ablation of {made.key}", note, [made.key, "battles", "decisions", "steps", *sets], rows)
+    return [first, *map(matrix, made.found.tables)]
+
+
+def write(made: Ablation, folder: Path) -> list[Path]:
+    """Write `ablation.md` and `ablation.png`; their paths.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    paths = [folder / TABLES, folder / PICTURE]
+    try:
+        replace_text(paths[0], markdown(grids(made)))
+        drawing = theme.figure(8, 4)
+        title = theme.label(f"Strength by {made.key}, all else and the compute equal", 90)
+        drawing.suptitle(title, x=0.01, ha="left", fontsize=12.5, color=theme.PAPER.ink, fontweight="bold")
+        draw(drawing.add_subplot(), made)
+        theme.save_png(drawing, str(paths[1]))
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
+    return paths
+
+
+def draw(ax: Axes, made: Ablation) -> None:
+    """Elo over the values, to scale where they are numbers, a line for each team set, with 95 % intervals."""
+    look = theme.PAPER
+    at = _scale([each.value for each in made.variants])
+    for n, table in enumerate(made.found.tables):
+        found = [(x, p) for x, each in zip(at, made.variants, strict=True) for p in each.places
+                 if p.teamset == table.teamset]  # fmt: skip
+        shift = 0.008 * (max(at) - min(at)) * n
+        elo = [place.elo for _, place in found]
+        ends = np.maximum([[p.elo - p.low for _, p in found], [p.high - p.elo for _, p in found]], 0)
+        ax.errorbar([x + shift for x, _ in found], elo, yerr=ends, fmt="o-", color=look.color(n), capsize=4,
+                    elinewidth=2, linewidth=1.2, label=theme.label(table.teamset))  # fmt: skip
+    theme.dress(ax, look, theme.label(made.key))
+    ax.set_xticks(at, [theme.label(each.value, 20) for each in made.variants])
+    ax.set_ylabel("Elo", color=look.muted, fontsize=8.5)
+    theme.legend(ax, look)
+
+
+def _scale(values: Sequence[str]) -> list[float]:
+    try:
+        return [float(value) for value in values]
+    except ValueError:
+        return [float(n) for n in range(len(values))]

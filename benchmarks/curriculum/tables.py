@@ -1,0 +1,167 @@
+"""What is known of a curriculum as tables of words, for the terminal, the page and Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from palaver.benchmarks.arena.standings import Gap, Table
+from palaver.benchmarks.arena.view import cell
+from palaver.benchmarks.curriculum.records import Check, Place, Verdict
+from palaver.benchmarks.curriculum.story import Member, Story
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: its heading, a line on how to read it, the heads of the columns, and the rows."""
+
+    title: str
+    note: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def grids(story: Story) -> list[Grid]:
+    """All tables that have something to show."""
+    found = [stages(story), checks(story), tree(story)]
+    if story.found is not None:
+        found += [ratings(story, each) for each in story.found.tables]
+        found += [gaps(story), untaught(story)]
+        found += [matrix(each) for each in story.found.tables]
+    return [grid for grid in found if grid.rows]
+
+
+def stages(story: Story) -> Grid:
+    """What every attempt has played and learnt."""
+    rows = [
+        [each.pupil, each.parent or "fresh", ", ".join(each.taught_by), f"{each.played:,}", f"{each.decisions:,}",
+         f"{each.steps:,}", _minutes(each), _outcome(story, each)]
+        for each in story.verdicts
+    ]  # fmt: skip
+    head = ["pupil", "from", "taught by", "battles", "decisions", "steps", "minutes", "gate"]
+    note = "Decisions: seen in training, repeated ones too. Minutes: of playing, learning and rating."
+    return Grid("Stages", note, head, rows)
+
+
+def _minutes(verdict: Verdict) -> str:
+    return " + ".join(f"{seconds / 60:.1f}" for seconds in verdict.seconds)
+
+
+def _outcome(story: Story, verdict: Verdict) -> str:
+    if verdict.passed:
+        return "passed" if verdict.checks else "none"
+    goes_on = story.state.promoted.get(verdict.stage)
+    return "not passed, goes on" if goes_on and goes_on.pupil == verdict.pupil else "not passed"
+
+
+def checks(story: Story) -> Grid:
+    """Every condition, what was found, and whether that was enough."""
+    rows = [
+        [verdict.pupil, check.asks, *_found(check), "yes" if check.passed else "no"]
+        for verdict in story.verdicts
+        for check in verdict.checks
+    ]
+    return Grid(
+        "Gates", "Scores and drops in points, ratings in Elo.", ["pupil", "asks", "found", "95 %", "reached"], rows
+    )
+
+
+def _found(check: Check) -> tuple[str, str]:
+    elo = " Elo on " in check.asks
+    scale = 1 if elo else 100
+    ends = "–" if check.low is None or check.high is None else f"{scale * check.low:.0f} to {scale * check.high:.0f}"
+    return f"{scale * check.found:.{0 if elo else 1}f}", ends
+
+
+def tree(story: Story) -> Grid:
+    """The family, children indented under who they started from."""
+    family = story.family()
+    rows: list[list[str]] = []
+
+    def add(member: Member, depth: int) -> None:
+        mark = "" if member.promoted else "not promoted"
+        rows.append(["  " * depth + ("└ " if depth else "") + member.label, ", ".join(member.taught_by), mark,
+                     *(rating(member.places.get(teamset)) for teamset in story.sets)])  # fmt: skip
+        for child in family:
+            if child.pupil and child.parent == member.label:
+                add(child, depth + 1)
+
+    for member in family:
+        if member.pupil and not member.parent:
+            add(member, 0)
+    note = "Who started from whom, with Elo in the last arena."
+    return Grid("Family", note, ["pupil", "taught by", "", *story.sets], rows)
+
+
+def rating(place: Place | None) -> str:
+    """Elo and its interval.
+
+    >>> rating(Place("a", "x", 1234.4, 1200.0, 1260.0, True)), rating(None)
+    ('1234 [1200, 1260]', '–')
+    """
+    return "–" if place is None else f"{place.elo:.0f} [{place.low:.0f}, {place.high:.0f}]"
+
+
+def ratings(story: Story, found: Table) -> Grid:
+    """Everybody in the arena on one team set."""
+    assert story.found is not None
+    rows = []
+    for each in found.ratings:
+        row = found.conduct[each.player]
+        anchor = each.player == story.found.anchor
+        ends = "anchor" if anchor else f"{each.low:.0f} to {each.high:.0f}" + ("" if each.bounded else " *")
+        rows.append([each.player, f"{each.elo:.0f}", ends, f"{100 * row.score:.1f}", f"{row.games:,}", f"{row.ms:.2f}"])
+    note = f"{found.games:,} games, over-dispersion {found.dispersion:.2f}. *: nothing bounds the interval's far end."
+    return Grid(f"Ratings on {found.teamset}", note, ["player", "Elo", "95 %", "score %", "games", "ms"], rows)
+
+
+def gaps(story: Story) -> Grid:
+    """Scores on the team set trained on less those on the others."""
+    assert story.found is not None
+    first = story.found.tables[0].teamset
+    rows = [[gap.player, gap.teamset, f"{100 * gap.seen:.1f}", f"{100 * gap.other:.1f}", _gap(gap)]
+            for gap in story.found.gaps]  # fmt: skip
+    note = "In points, with Welch's 95 % interval. Above 0 the player does worse on the other set than the field."
+    return Grid("Generalisation gap", note, ["player", "other set", f"on {first}", "on the other", "gap"], rows)
+
+
+def _gap(gap: Gap) -> str:
+    ends = "" if gap.low is None or gap.high is None else f" [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+    return f"{100 * gap.gap:+.1f}{ends}"
+
+
+def untaught(story: Story) -> Grid:
+    """The last pupil against every opponent that neither it nor those it comes from were taught by."""
+    assert story.found is not None
+    last = (list(story.state.promoted.values()) or list(story.verdicts))[-1]
+    rows = [
+        [name, *(cell(table.cells.get((last.pupil, name))) for table in story.found.tables)]
+        for name in story.untaught(last)
+    ]
+    note = f"Scores of {last.pupil} with 95 % intervals and won-tied-lost, against players it has learnt nothing from."
+    return Grid(f"{last.pupil} against strangers", note, ["opponent", *story.sets], rows)
+
+
+def matrix(found: Table) -> Grid:
+    """Everybody's score against everybody."""
+    names = [rating.player for rating in found.ratings]
+    rows = [[one, *("" if one == two else _short(found, one, two) for two in names)] for one in names]
+    return Grid(
+        f"Who beats whom on {found.teamset}", "Score of the row against the column, in percent.", ["", *names], rows
+    )
+
+
+def _short(found: Table, one: str, two: str) -> str:
+    met = found.cells.get((one, two))
+    return "–" if met is None else f"{100 * met.score:.0f} [{100 * met.low:.0f}, {100 * met.high:.0f}]"
+
+
+def markdown(found: Sequence[Grid]) -> str:
+    """The tables for a page of the documentation."""
+    parts = []
+    for grid in found:
+        lines = [[name.replace("|", "\\|") for name in row] for row in (grid.head, *grid.rows)]
+        body = [f"| {' | '.join(row)} |" for row in lines]
+        body.insert(1, "|" + " --- |" * len(grid.head))
+        parts.append(f"## {grid.title}\n\n{grid.note}\n\n" + "\n".join(body) + "\n")
+    return "\n".join(parts)

@@ -1,0 +1,171 @@
+"""The shop that really plays and trains: battles in the arena, recorded from both sides, and cloning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from palaver.agents.battle_net import files
+from palaver.benchmarks.arena import players, pool
+from palaver.benchmarks.arena.plan import Game, Setting
+from palaver.benchmarks.arena.record import GAMES, Played, read_games
+from palaver.benchmarks.arena.recording import Recording
+from palaver.benchmarks.curriculum.battles import Order
+from palaver.benchmarks.curriculum.shop import Learnt, Lesson, Source, Tick
+from palaver.benchmarks.curriculum.size import sized
+from palaver.benchmarks.curriculum.spec import COACH, ENV, PUPIL, Curriculum
+from palaver.core import CheckpointError, ConfigError, Sampling, stable_seed, usable_cores
+from palaver.trainers.battles.reader import Reader
+from palaver.trainers.cloning.config import Cloning
+from palaver.trainers.files import METRICS
+from palaver.trainers.sinks import read_metrics
+
+TRIES = 3  # a game that fails, as when the simulator hangs, is played so often
+RECORD = "record"  # folder of the decisions, within that of the games
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Plays and trains as a curriculum says."""
+
+    spec: Curriculum
+
+    def play(self, order: Order, folder: Path, recorded: bool, tick: Tick) -> Sequence[Played]:
+        """See `Shop.play`.
+
+        Raises:
+            PalaverError: a player or a team set that cannot be had, a process that died.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"cannot write {str(folder)!r}: {error.strerror}") from error
+        setting = self.setting(order.players, [game.teamset for game in order.games], order.seed)
+        recording = Recording(folder / RECORD) if recorded else None
+        for n in range(TRIES):
+            waiting = self._missing(setting, order, folder, recording)
+            for _ in range(0 if n else len(order.games) - len(waiting)):
+                tick("", len(order.games))
+            if waiting:
+                needed = dict.fromkeys(label for game in waiting for label in (game.first, game.second))
+                here = replace(setting, players={label: order.players[label] for label in needed})
+                jobs = self.spec.jobs or usable_cores()
+                pool.run(here, waiting, folder, jobs, partial(_heard, tick, len(order.games)), recording=recording)
+        wanted = set(order.games)
+        return [played for played in read_games(folder / GAMES) if played.game in wanted]
+
+    def _missing(self, setting: Setting, order: Order, folder: Path, recording: Recording | None) -> list[Game]:
+        """The games that have not ended, or have and are not recorded as they should be."""
+        wanted = set(order.games)
+        done = [played for played in read_games(folder / GAMES) if played.game in wanted]
+        known = {played.game for played in (recording.held(setting, done) if recording else done)}
+        return [game for game in order.games if game not in known]
+
+    def setting(self, named: Mapping[str, str], teamsets: Sequence[str], seed: int) -> Setting:
+        """An arena of the curriculum's format."""
+        return Setting(
+            env=ENV, players=named, keywords={"format": self.spec.format, **self.spec.keywords},
+            teamsets=tuple(dict.fromkeys(teamsets)), battles=2, seed=seed, sampling=Sampling(temperature=0.0),
+            parallel=self.spec.parallel,
+        )  # fmt: skip
+
+    def learn(self, lesson: Lesson, folder: Path, tick: Tick) -> Learnt:
+        """See `Shop.learn`.
+
+        Raises:
+            PalaverError: settings, battles or a network that do not fit.
+        """
+        from palaver.trainers.cloning.train import clone
+
+        config = config_of(lesson)
+        size = sum(entry.decisions for source in lesson.own for entry in read(source).entries)
+        chosen = [
+            sized(read(source), source.weight * size, stable_seed(lesson.seed, "sized", n))
+            for n, source in enumerate(lesson.sources)
+        ]
+        sources = [
+            (reader, float(sum(entry.decisions for entry in reader.entries))) for reader in chosen if reader.entries
+        ]
+        net = clone(
+            config, folder, sources, lesson.start,
+            lambda step, steps, said: tick(f"step {step}, loss {said['loss']:.3f}", steps),
+        )  # fmt: skip
+        lines = [line for line in read_metrics(folder / METRICS) if line["kind"] == "train"]
+        seen = sum(int(line["decisions"]) for line in lines)
+        return Learnt(net, files.identity(net), int(lines[-1]["step"]), seen, float(lines[-1]["seconds"]))
+
+    def player(self, net: Path) -> str:
+        """See `Shop.player`."""
+        return f"net:{net}"
+
+    def check(self) -> None:
+        """Refuse what cannot be played or learnt, before any work: every player, team set, setting and folder.
+
+        Raises:
+            PalaverError: the first one that does not fit, with the stage that names it.
+        """
+        spec = self.spec
+        rated = self.setting({name: name for name in (*spec.ratings.opponents, "random")}, spec.ratings.sets, 0)
+        for teamset in dict.fromkeys([*spec.ratings.sets, *(name for stage in spec.stages for name in stage.teams)]):
+            rated.environment(teamset).close()
+        pupils = {stage.name for stage in spec.stages}
+        for stage in spec.stages:
+            for name in stage.names:
+                if name not in pupils | {PUPIL, COACH}:
+                    players.check(rated, name)
+            mix = spec.mix_of(stage)
+            for folder in mix.human if mix.synthetic < 1 else ():
+                read(Source(Path(folder), 1.0))
+            config_of(Lesson((), (), None, spec.size, stage.epochs, stage.loss, 0, spec.device, stage.options))
+        for name in spec.ratings.opponents:
+            players.check(rated, name)
+
+
+def config_of(lesson: Lesson) -> Cloning:
+    """The settings of a training.
+
+    Raises:
+        ConfigError: one of `options` does not exist or has a value that does not fit.
+    """
+    own = {"size": lesson.size, "loss": lesson.loss, "epochs": lesson.epochs, "seed": lesson.seed % 2**31,
+           "device": lesson.device}  # fmt: skip
+    taken = sorted(set(own) & set(lesson.options))
+    if taken:
+        raise ConfigError(f"options.{taken[0]}: a stage or the curriculum has a key of its own for it")
+    try:
+        return Cloning.model_validate({**lesson.options, **own})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ConfigError(
+            f"options.{key} of a stage: {first['msg'].lower()}, got {first.get('input')!r:.80}"
+        ) from error
+
+
+def read(source: Source) -> Reader:
+    """What a source stands for, in an order that does not depend on who played faster.
+
+    Raises:
+        CheckpointError: there are no battles in its folder.
+    """
+    folder = source.folder / RECORD if (source.folder / RECORD).is_dir() else source.folder
+    found = Reader(folder).select(player=source.players, result=1.0 if source.winners else None)
+    if not found.entries:
+        whose = "winners" if source.winners else ", ".join(sorted(source.players or {"anybody"}))
+        raise CheckpointError(f"{str(folder)!r} holds no battles of {whose}")
+    found.entries = sorted(
+        found.entries,
+        key=lambda entry: (entry.teamset, entry.seed, entry.player, entry.opponent, entry.side, entry.battle),
+    )
+    return found
+
+
+def _heard(tick: Tick, total: int, played: Played) -> None:
+    game = played.game
+    ends = {1.0: "beat", 0.5: "tied with", 0.0: "lost to"}[played.score]
+    if not played.failed:
+        tick(f"{game.first} {ends} {game.second}", total)

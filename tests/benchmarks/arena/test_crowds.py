@@ -1,0 +1,90 @@
+"""Nets and choosing models in the arena: legal, seeded, batched, and another net is another player."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from palaver.agents.battle_net import files
+from palaver.agents.battle_net.shape import Size
+from palaver.agents.llm.load import save_pretrained
+from palaver.benchmarks.arena import crowds
+from palaver.benchmarks.arena.contest import check, contest
+from palaver.benchmarks.arena.plan import Setting
+from palaver.benchmarks.arena.players import identity
+from palaver.benchmarks.arena.record import GAMES
+from palaver.core import CheckpointError, PolicyError
+from palaver.envs.pokemon.showdown import ShowdownError, shared_pool
+from palaver.trainers.cloning.world import layout, vocabulary
+from tests.models import byte_tokenizer, tiny_qwen3
+
+KEYWORDS = {"turn_limit": 8}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def simulator():
+    try:
+        shared_pool()
+    except ShowdownError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def pupil(tmp_path_factory):
+    """An untrained net of a few weights."""
+    folder = tmp_path_factory.mktemp("pupil")
+    plan = files.Plan("gen1ou", Size(8, 16, 16, 1, 2, 4), layout(), vocabulary("gen1ou"))
+    files.save(folder / "net", plan, files.fresh(plan, 0))
+    return folder
+
+
+def games(folder):
+    rows = [json.loads(line) for line in (folder / GAMES).read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        row.pop("seconds")
+        for share in row["did"]:
+            share.pop("ms")
+            assert share["illegal"] == 0
+    return sorted(rows, key=str)
+
+
+def test_nets_play(pupil, tmp_path):
+    """The same games whether one or four advance together, and whatever the observation is."""
+    players = {"a": f"net:{pupil}", "b": f"net:{pupil}@1.5", "random@1": "random@1"}
+    for name, parallel, keywords in (
+        ("one", 1, KEYWORDS), ("four", 4, KEYWORDS), ("numbers", 4, {**KEYWORDS, "observation": "vector"}),
+    ):  # fmt: skip
+        contest(Setting("pokemon-v0", players, keywords, battles=2, seed=3, parallel=parallel), tmp_path / name)
+    assert games(tmp_path / "one") == games(tmp_path / "four") == games(tmp_path / "numbers")
+    assert len(games(tmp_path / "one")) == 6
+
+
+def test_models_choose(tmp_path):
+    save_pretrained(tiny_qwen3(), byte_tokenizer(), tmp_path / "model")
+    players = {"reader": f"text:{tmp_path / 'model'}@1", "random@1": "random@1"}
+    setting = Setting("pokemon-v0", players, {"turn_limit": 2}, battles=2, seed=3, parallel=2)
+    contest(setting, tmp_path / "arena")
+    assert len(games(tmp_path / "arena")) == 2
+    numbers = Setting("pokemon-v0", players, {"turn_limit": 2, "observation": "vector"}, battles=2, seed=3)
+    with pytest.raises(PolicyError, match="observation=text"):
+        contest(numbers, tmp_path / "numbers")
+
+
+def test_names(pupil):
+    assert crowds.split("net:a/b@0.25") == ("net:", "a/b", 0.25)
+    assert crowds.split("text:hf:some/model") == ("text:", "hf:some/model", 0.0)
+    assert crowds.split("net:runs/a@home") == ("net:", "runs/a@home", 0.0)
+    name = identity(f"net:{pupil}@1")
+    assert name.startswith(f"net:{pupil}@1#")
+    assert len(name.rpartition("#")[2]) == 8
+    with pytest.raises(PolicyError, match="empty"):
+        crowds.split("net:")
+
+
+def test_what_is_refused(pupil, tmp_path):
+    with pytest.raises(CheckpointError, match="no battle net"):
+        check(Setting("pokemon-v0", {"a": f"net:{tmp_path}", "b": "random@1"}))
+    elsewhere = Setting("matrix-v0", {"a": f"net:{pupil}", "b": "legal"}, {"game": "prisoners-dilemma"}, battles=2)
+    with pytest.raises(PolicyError, match="pokemon-v0 only"):
+        contest(elsewhere, tmp_path / "arena")

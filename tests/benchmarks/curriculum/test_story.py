@@ -1,0 +1,100 @@
+"""What is shown of a curriculum: the family, the tables, the page."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from palaver.benchmarks.curriculum import page, story, tables
+from palaver.benchmarks.curriculum.read import parse
+from palaver.benchmarks.curriculum.run import run
+from palaver.core import CheckpointError
+from tests.benchmarks.curriculum.fakes import FakeShop, values
+
+MADE = {"palaver": "0", "commit": "<b>c</b>", "python": "3", "platform": "p"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("story")
+    spec = values()
+    spec["stages"][1]["gate"] = {"score": {"veteran@1": 1.0}, "sure": False}  # not to be passed: three attempts
+    run(parse(spec), place / "run", FakeShop(place / "work"))
+    return place / "run"
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    return story.read(folder, MADE)
+
+
+def test_the_family(found):
+    family = {member.label: member for member in found.family()}
+    assert list(family) == [
+        "typed@1", "random@1", "veteran@1", "first", "second", "second.2", "second.3", "third",
+    ]  # fmt: skip
+    assert [family[name].parent for name in ("first", "second", "second.2", "second.3")] == [
+        "", "first", "second", "second.2",
+    ]  # fmt: skip
+    promoted = [name for name, member in family.items() if member.promoted]
+    assert promoted[0] == "first"
+    assert promoted[-1] == "third"
+    assert len(promoted) == 3
+    assert family["third"].parent == promoted[1]
+    assert set(family["third"].places) == {"sample:train", "sample:held-out"}
+    assert not family["typed@1"].pupil
+
+
+def test_the_untaught_are_those_that_no_ancestor_learnt_from(found):
+    last = found.verdicts[-1]
+    assert found.untaught(last) == []
+    assert found.untaught(found.verdicts[0]) == ["veteran@1"]
+
+
+def test_the_tables(found):
+    grids = {grid.title: grid for grid in tables.grids(found)}
+    assert all(len(row) == len(grid.head) for grid in grids.values() for row in grid.rows)
+    assert [row[0] for row in grids["Stages"].rows] == ["first", "second", "second.2", "second.3", "third"]
+    assert grids["Stages"].rows[0][-1] == "passed"
+    assert "not passed, goes on" in [row[-1] for row in grids["Stages"].rows]
+    assert [row[0] for row in grids["Family"].rows][:3] == ["first", "  └ second", "    └ second.2"]
+    gate = next(row for row in grids["Gates"].rows if row[0] == "second")
+    check = found.verdicts[1].checks[0]
+    assert gate[2] == f"{100 * check.found:.1f}"
+    assert gate[-1] == "no"
+    place = found.verdicts[-1].elo("third", "sample:held-out")
+    assert f"{place.elo:.0f} [{place.low:.0f}, {place.high:.0f}]" in grids["Family"].rows[-1]
+    assert len(grids["Generalisation gap"].rows) == 8
+    assert "| third |" in tables.markdown([grids["Stages"]])
+
+
+def test_the_page_stands_alone(found, folder):
+    paths = page.write(found, folder)
+    assert {path.name for path in paths} == {
+        "curriculum.json", "report.html", "report.md", "curve-loss.png", "ratings.png", "family.png", "matrix.png",
+    }  # fmt: skip
+    assert all(path.stat().st_size for path in paths)
+    text = (folder / "report.html").read_text()
+    assert "<script" not in text
+    assert "&lt;b&gt;c" in text
+    assert text.count("<svg") == 3
+    for heading in ("Ratings", "Family", "Generalisation gap", "Who beats whom on sample:held-out", "Gates"):
+        assert re.search(rf"<h2>{heading}", text), heading
+    numbers = json.loads((folder / "curriculum.json").read_text())
+    assert numbers["over"]
+    assert numbers["promoted"]["third"] == "third"
+
+
+def test_one_that_has_only_begun_has_a_page(tmp_path):
+    spec = parse(values())
+    run(spec.model_copy(update={"stages": spec.stages[:1]}), tmp_path / "run", FakeShop(tmp_path / "work"), rated=False)
+    begun = story.read(tmp_path / "run", MADE)
+    page.write(begun, tmp_path / "run")
+    assert [grid.title for grid in tables.grids(begun)] == ["Stages", "Family"]
+
+
+def test_no_curriculum_no_story(tmp_path):
+    with pytest.raises(CheckpointError, match="there is no curriculum in"):
+        story.read(tmp_path, MADE)

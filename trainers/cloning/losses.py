@@ -1,0 +1,111 @@
+"""The losses of cloning, one equation each. B battles of S decisions with A slots; what is unknown is masked.
+
+A slot of `MISSING` (-1) teaches the policy nothing, padding teaches nobody anything.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+ILLEGAL = -1e9  # finite, so that a row without a legal slot (padding) has a finite gradient
+
+
+def log_policy(scores: Tensor, mask: Tensor) -> Tensor:
+    """log pi over the legal slots, (..., A): scores (..., A) of illegal ones (mask False) count as -1e9."""
+    return scores.float().masked_fill(~mask, ILLEGAL).log_softmax(-1)
+
+
+def taken(logp: Tensor, slot: Tensor) -> Tensor:
+    """log pi of what was played, (...): of logp (..., A) at slot (...), 0 where it is missing."""
+    return logp.gather(-1, slot.clamp_min(0)[..., None])[..., 0].masked_fill(slot < 0, 0.0)
+
+
+def weights(
+    kind: Literal["clone", "filter", "weigh"],
+    advantage: Tensor,
+    beta: float = 1.0,
+    low: float = 0.0,
+    high: float = 100.0,
+) -> Tensor:
+    """f(A) of E[f(A) log pi(a | s)], in the shape of A.
+
+    clone: 1, behaviour cloning. filter: 1{A > 0}, and weigh: exp(beta A) within [low, high]: the two forms of critic
+    regularised regression (Wang et al., Critic Regularized Regression, 2020; the second is also advantage
+    weighted regression, Peng et al. 2019, with 1 / beta for its temperature), as they were used on
+    battles (Grigsby et al., Human-Level Competitive Pokémon via Scalable Offline RL with Transformers, 2025).
+    """
+    if kind == "clone":
+        return torch.ones_like(advantage)
+    if kind == "filter":
+        return (advantage > 0).to(advantage)
+    return (beta * advantage).clamp_max(80.0).exp().clamp(low, high)  # exp(80) is still finite in single precision
+
+
+def policy_loss(logp: Tensor, weight: Tensor, known: Tensor) -> Tensor:
+    """-sum f(A) log pi(a | s) / n over the n decisions that are known; all (B, S). 0 where none is."""
+    return -(logp * weight * known).sum() / known.sum().clamp_min(1)
+
+
+def entropy(logp: Tensor, mask: Tensor) -> Tensor:
+    """-sum_a pi(a) log pi(a) over legal slots, (...), of logp (..., A)."""
+    return -(logp.exp() * logp.masked_fill(~mask, 0.0)).sum(-1)
+
+
+def returns(reward: Tensor, real: Tensor, discount: float) -> Tensor:
+    """G_t = r_t + gamma G_{t+1}, (B, S), of rewards (B, S); 0 in padding."""
+    made = torch.zeros_like(reward)
+    after = reward.new_zeros(reward.shape[0])
+    for step in range(reward.shape[1] - 1, -1, -1):
+        after = torch.where(real[:, step], reward[:, step] + discount * after, 0.0)
+        made[:, step] = after
+    return made
+
+
+def symlog(x: Tensor) -> Tensor:
+    """sign(x) log(|x| + 1) (Hafner et al., Mastering Diverse Domains through World Models, 2023)."""
+    return x.sign() * x.abs().log1p()
+
+
+def symexp(x: Tensor) -> Tensor:
+    """The inverse of `symlog`."""
+    return x.sign() * x.abs().expm1()
+
+
+def two_hot(target: Tensor, bins: int, span: float) -> Tensor:
+    """A number as weights of the two bins beside it (Hafner et al. 2023), (..., bins).
+
+    The bins are spread evenly over [-span, span]; a target (...) beyond an end is that end.
+    """
+    place = (target.clamp(-span, span) + span) / (2 * span) * (bins - 1)
+    low = place.floor().clamp_max(bins - 2).long()
+    high = (place - low)[..., None]
+    zero = torch.zeros(*target.shape, bins, device=target.device)
+    return zero.scatter(-1, low[..., None], 1 - high).scatter(-1, low[..., None] + 1, high)
+
+
+def expected(values: Tensor, span: float) -> Tensor:
+    """What a value head says: with one output the chance of winning sigmoid(v), with Q bins a return, (...).
+
+    The return is symexp of the mean bin, the inverse of learning symlog with `two_hot`.
+    """
+    if values.shape[-1] == 1:
+        return values[..., 0].float().sigmoid()
+    bins = torch.linspace(-span, span, values.shape[-1], device=values.device)
+    return symexp((values.float().softmax(-1) * bins).sum(-1))
+
+
+def value_loss(values: Tensor, target: Tensor, real: Tensor, span: float) -> Tensor:
+    """Mean cross-entropy over real decisions of values (B, S, Q) with targets (B, S).
+
+    With one output between the chance of winning and the result; with Q bins between them and symlog(G), two-hot.
+    """
+    if values.shape[-1] == 1:
+        each = F.binary_cross_entropy_with_logits(values[..., 0].float(), target, reduction="none")
+    else:
+        hot = two_hot(symlog(target), values.shape[-1], span)
+        each = -(hot * values.float().log_softmax(-1)).sum(-1)
+    return (each * real).sum() / real.sum().clamp_min(1)
