@@ -12,19 +12,9 @@ from palaver.agents.llm.options import ModelOptions
 from palaver.benchmarks.pokemon.ladder import Match, poke_env_player, run
 from palaver.benchmarks.pokemon.seat import Seat, decider
 from palaver.core import ConfigError, PolicyError, Sampling
-from palaver.envs.pokemon.showdown import SIDES, Pool, Setup, ShowdownError
+from palaver.envs.pokemon.showdown import SIDES, Setup, ShowdownError
 
 needs_poke_env = pytest.mark.skipif(not util.find_spec("poke_env"), reason="poke-env is not installed")
-
-
-@pytest.fixture(scope="module")
-def pool():
-    try:
-        made = Pool(1)
-    except ShowdownError as error:
-        pytest.skip(str(error))
-    with made:
-        yield made
 
 
 @pytest.mark.parametrize("format", ["gen1randombattle", "gen9randombattle"])

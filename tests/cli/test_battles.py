@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from palaver.envs.pokemon.showdown import ShowdownError, shared_pool
 from palaver.trainers.battles.files import Writer
 from palaver.trainers.battles.reader import Reader
 from tests.trainers.battles.made import battle, trajectory
@@ -18,14 +17,6 @@ def recorded(tmp_path):
         for n in range(3):
             writer.add(*battle(n))
     return tmp_path / "battles"
-
-
-@pytest.fixture
-def simulator():
-    try:
-        shared_pool()
-    except ShowdownError as error:
-        pytest.skip(str(error))
 
 
 def test_a_folder_is_told(palaver, recorded):
@@ -80,7 +71,7 @@ def test_hostile_labels_are_printed_as_they_are(palaver, tmp_path):
     assert "[bold]x[/bold]" in ran.out
 
 
-def test_an_import_names_what_is_broken(palaver, tmp_path, simulator):
+def test_an_import_names_what_is_broken(palaver, tmp_path, pool):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "gen1ou-1_1500_a_b_vs_c_08-12-2019_WIN.json").write_text(json.dumps([]), encoding="utf-8")
     ran = palaver("battles", "import-metamon", "in", "--out", "out")
@@ -90,7 +81,7 @@ def test_an_import_names_what_is_broken(palaver, tmp_path, simulator):
     assert "1 file broken and left out" in ran.err
 
 
-def test_the_arena_records(palaver, simulator):
+def test_the_arena_records(palaver, pool):
     names = ("--players", "random@1,max_power@1", "--battles", 2, "--out", "arena")
     ran = palaver("arena", "pokemon-v0", "turn_limit=5", *names, "--record", "battles", "--record-text")
     assert ran.code == 0, ran.err

@@ -8,7 +8,6 @@ import json
 import pytest
 
 import palaver
-from palaver.envs.pokemon.showdown import Pool, ShowdownError
 
 # consonants only: no expression of the lexicon, each of which has a vowel, can hide in these
 TOKENS = ["".join(letters) for letters in itertools.product("bcdfghjk", repeat=4)]
@@ -18,15 +17,7 @@ TOKENS = ["".join(letters) for letters in itertools.product("bcdfghjk", repeat=4
 def _simulator(request):
     """Skips what needs the simulator of Pokémon battles where it is missing."""
     if getattr(request.node, "callspec", None) and request.node.callspec.params.get("id") == "pokemon-v0":
-        request.getfixturevalue("showdown")
-
-
-@pytest.fixture(scope="session")
-def showdown():
-    try:
-        Pool(1).close()
-    except ShowdownError as error:
-        pytest.skip(str(error))
+        request.getfixturevalue("pool")
 
 
 @pytest.fixture(scope="session")

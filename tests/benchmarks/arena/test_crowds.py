@@ -15,19 +15,12 @@ from palaver.benchmarks.arena.plan import Setting
 from palaver.benchmarks.arena.players import identity
 from palaver.benchmarks.arena.record import GAMES
 from palaver.core import CheckpointError, PolicyError
-from palaver.envs.pokemon.showdown import ShowdownError, shared_pool
 from palaver.trainers.cloning.world import layout, vocabulary
 from tests.models import byte_tokenizer, tiny_qwen3
 
+pytestmark = pytest.mark.usefixtures("pool")
+
 KEYWORDS = {"turn_limit": 8}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def simulator():
-    try:
-        shared_pool()
-    except ShowdownError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

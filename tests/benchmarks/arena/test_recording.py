@@ -15,10 +15,12 @@ from palaver.benchmarks.arena.recording import Names, Recording
 from palaver.core import ConfigError
 from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.envs.pokemon.showdown import BattleLostError, ShowdownError, shared_pool
+from palaver.envs.pokemon.showdown import BattleLostError
 from palaver.trainers.battles.reader import Reader
 from palaver.trainers.battles.record import MISSING
 from palaver.trainers.battles.watch import Observer
+
+pytestmark = pytest.mark.usefixtures("pool")
 
 PLAYERS = {"random@1": "random@1", "power": "max_power@1"}
 KEYWORDS = {"turn_limit": 12, "reward": "shaped"}
@@ -33,14 +35,6 @@ def known(folder):
         for share in row["did"]:
             share.pop("ms")
     return sorted(rows, key=str)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def simulator():
-    try:
-        shared_pool()
-    except ShowdownError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

@@ -10,21 +10,15 @@ import pytest
 
 from palaver.core import ConfigError
 from palaver.envs.pokemon import vector
-from palaver.envs.pokemon.showdown import ShowdownError, dex, shared_pool
+from palaver.envs.pokemon.showdown import dex
 from palaver.trainers.battles.metamon import Name, convert, played, shaped
 from palaver.trainers.battles.reader import Reader
 from palaver.trainers.battles.replayed import Replayed
 
+pytestmark = pytest.mark.usefixtures("pool")
+
 OWN = ["tauros", "chansey", "exeggutor", "snorlax", "starmie", "alakazam"]
 NUMBERS = {name: n for n, name in enumerate(vector.names())}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def simulator():
-    try:
-        shared_pool()
-    except ShowdownError as error:
-        pytest.skip(str(error))
 
 
 def move(name, left=8, of=16):

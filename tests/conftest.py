@@ -1,14 +1,15 @@
-"""Battles need Node.js and the simulator; where they are missing, what needs them is skipped with the reason."""
+"""What tests in more than one wing use."""
 
 from __future__ import annotations
 
 import pytest
 
-from palaver.envs.pokemon.showdown import Pool, ShowdownError
-
 
 @pytest.fixture(scope="session")
 def pool():
+    """A process of the Pokémon simulator; a test that needs one is skipped where there is none, and says why."""
+    from palaver.envs.pokemon.showdown import Pool, ShowdownError
+
     try:
         made = Pool(1)
     except ShowdownError as error:
