@@ -188,6 +188,13 @@ def panels(run: Run) -> list[Panel]:
         ("Loss", "Policy loss, by agent. It need not fall for the reward to rise.", _of(agents, "loss")),
         ("Gradient norm", "Before clipping, by agent.", _of(agents, "grad_norm")),
         ("KL to the start", "How far a policy has moved from its first weights.", _of(agents, "kl")),
+        ("TD loss", "Of the mixed values.", {"mixer/td_loss": "loss"}),
+        (
+            "Values of the team",
+            "Mean Q of the joint actions replayed, and how far the target's value of them is.",
+            {"mixer/q_tot": "Q", "mixer/target_gap": "distance of the target"},
+        ),
+        ("Exploration", "Chance of a random action.", {"mixer/epsilon": "epsilon"}),
         ("Learning rate", "After warm-up and schedule.", _of(agents, "lr")),
         ("Tokens per second", "Sampled tokens over the time of a step.", {"tokens_per_s": "tokens/s"}),
         (

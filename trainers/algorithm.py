@@ -20,7 +20,7 @@ Baseline = Callable[[Tensor, Tensor], Tensor]  # (R,) returns, (R,) groups or va
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """The choices that tell one policy-gradient algorithm from another.
+    """The choices that tell one algorithm from another.
 
     Attributes:
         name: as recipes call it.
@@ -32,6 +32,8 @@ class Algorithm:
             a moving mean of each agent's returns.
         order: whether agents update together, or one after the other, each knowing how the former have moved.
         needs_group: the baseline compares siblings, so G must be 2 or more.
+        mixer: what joins the agents' values of actions to the team's: nothing, their sum, or a function that falls in
+            none of them (`value_mixing`).
     """
 
     name: str
@@ -42,6 +44,7 @@ class Algorithm:
     critic: Literal["none", "own", "joint", "agent"] = "none"
     order: Literal["together", "sequence"] = "together"
     needs_group: bool = True
+    mixer: Literal["none", "sum", "monotonic"] = "none"
 
 
 ROWS = {
@@ -58,6 +61,8 @@ ROWS = {
     "atgrpo": "palaver.trainers.atgrpo:ATGRPO",
     "drmas": "palaver.trainers.drmas:DRMAS",
     "cory": "palaver.trainers.cory:CORY",
+    "vdn": "palaver.trainers.vdn:VDN",
+    "qmix": "palaver.trainers.qmix:QMIX",
 }
 CREDITS: dict[str, Credit] = {"team": team, "own": own, "both": both}
 SURROGATES: dict[str, Loss] = {"reinforce": reinforce, "clip": clipped, "cispo": clipped_weight}

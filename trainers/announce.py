@@ -29,6 +29,7 @@ def announce(
         return
     row, learners, world = study.algorithm, study.learners, study.world
     pull = held(learner.reference for learner in learners)
+    pull += study.mixing.encoder.held if study.mixing is not None else 0
     critics = sum(p.numel() for critic in study.critics.values() for p in critic.parameters())
     need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, pull)
     a, t = config.algorithm, config.train
@@ -74,7 +75,8 @@ def bar(config: RunConfig, done: int, console: Console, *, shown: bool) -> Itera
         task = progress.add_task("", total=config.train.steps, completed=done, shown="")
 
         def report(step: int, metrics: Mapping[str, Any]) -> None:
-            text = f"reward {metrics['reward/mean']:.3f}  {metrics['tokens_per_s']:,.0f} tokens/s"
+            speed = f"  {metrics['tokens_per_s']:,.0f} tokens/s" if "tokens_per_s" in metrics else ""
+            text = f"reward {metrics['reward/mean']:.3f}{speed}"
             progress.update(task, completed=step, shown=text)
 
         yield report

@@ -20,6 +20,7 @@ from palaver.trainers.presets import preset
 from palaver.trainers.pull import KLConfig
 from palaver.trainers.seats import TeamConfig
 from palaver.trainers.section import Section
+from palaver.trainers.value_mixing.settings import MixerConfig
 
 EVAL_SEED = 1_000_003  # far from the small seeds that people give to training
 
@@ -114,6 +115,7 @@ class AlgorithmConfig(Section):
     factor: Literal["mean", "sum"] = Field("mean", description="log ratio of an utterance in HAPPO's factor")
     factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor")
     decay: float = Field(0.95, ge=0, lt=1, description="of a moving baseline (RAE)")
+    mixer: MixerConfig = MixerConfig()
 
     @model_validator(mode="before")
     @classmethod

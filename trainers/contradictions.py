@@ -32,15 +32,34 @@ def refuse_contradictions(
     sharing = agents - len(config.team.frozen) if config.team.kind == "shared" else 1
     rows = most_rows(config, sharing, agents, turns)
     apart = alike is not None and not set(range(turns)) <= set(alike)
-    reasons = (
-        *_sampling(config, row, turns, rows),
-        *_grouping(config, row, apart),
-        *_ratios(config, row),
-        *_values(config, row),
-        *_pull(config, rows),
-    )
+    reasons = _mixing(config, row, turns) if row.mixer != "none" else []
+    if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
+        reasons += [*_sampling(config, row, turns, rows), *_grouping(config, row, apart)]
+        reasons += [*_ratios(config, row), *_values(config, row), *_pull(config, rows)]
     for reason in reasons:
         raise ConfigError(reason)
+
+
+def _mixing(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
+    """Values of actions, and the mixer that joins them."""
+    mixer, found = config.algorithm.mixer, []
+    if row.credit is not team:
+        found.append(
+            f"the mixer of {row.name} learns what the team is paid, and finds out who earned it: set "
+            "algorithm.credit=team, or auto"
+        )
+    if mixer.batch > mixer.buffer:
+        found.append(
+            f"algorithm.mixer.batch={mixer.batch} is more than algorithm.mixer.buffer={mixer.buffer} holds, so that "
+            "nothing would ever be learnt: lower the one or raise the other"
+        )
+    alone = config.algorithm.turns == "independent" and turns > 1
+    if mixer.actions == "sentences" and mixer.credit == "counterfactual" and alone:
+        found.append(
+            "algorithm.turns=independent has one candidate for each agent after the first turn, and "
+            f"{row.name} nothing to compare it with there: set algorithm.turns=tree, or algorithm.mixer.credit=value"
+        )
+    return found
 
 
 def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[str]:

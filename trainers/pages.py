@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -22,6 +22,9 @@ from palaver.trainers.losses import Said, clipped
 from palaver.trainers.moving import moved
 from palaver.trainers.presets import preset
 from palaver.trainers.pull import KLConfig
+from palaver.trainers.value_mixing.credits import counterfactual
+from palaver.trainers.value_mixing.mixers import added, monotonic
+from palaver.trainers.value_mixing.settings import MixerConfig
 from palaver.trainers.values import lambda_returns, whiten
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "algorithms"
@@ -29,6 +32,8 @@ RETURNS = (0.0, 1.0, 1.0, 2.0)
 VALUES = (0.25, 0.25, 1.5, 1.5)  # of two prompts, two samples each
 CHAIN = ((0.0, 1.0), (0.3, 0.6), 0.9)  # rewards and values of two turns, discount
 RATIOS = (0.5, 0.9, 1.1, 1.5)
+CANDIDATES = ((1.0, 2.0, 6.0), (4.0, 0.0))  # values of the answers of two agents
+WEIGHTS = (((1.0, -1.0), (0.5, 2.0)), (-4.0, 0.0), (1.0, -0.5), 1.0)  # W1, b1, wf and v of QMIX in some state
 SECTIONS: dict[str, type[BaseModel]] = {
     "algorithm": AlgorithmConfig, "critic": CriticConfig, "kl": KLConfig, "optim": OptimConfig,
 }  # fmt: skip
@@ -41,6 +46,7 @@ CRITICS = {
     "joint": "`critic.Critic`, one for the team, on what all have heard and said",
     "agent": "`moving.Moving`, a moving mean of each agent's returns",
 }
+MIXERS: dict[str, Callable[..., torch.Tensor]] = {"sum": added, "monotonic": monotonic}
 ORDERS = {"together": "all update together", "sequence": "one after the other, weighed by how the former have moved"}
 
 
@@ -57,6 +63,9 @@ def choices(row: Algorithm) -> str:
         place = f"{function.__module__.rpartition('.')[2]}.{getattr(function, '__name__', '')}"
         table[name] = f"`{place}`: {(function.__doc__ or '').strip().splitlines()[0]}"
     table |= {"critic": CRITICS[row.critic], "order": ORDERS[row.order]}
+    if row.mixer != "none":
+        function = MIXERS[row.mixer]
+        table["mixer"] = f"`mixers.{function.__name__}`: {(function.__doc__ or '').strip().splitlines()[0]}"
     table["smallest group"] = "2" if row.needs_group else "1"
     if own := preset(row.name):
         table["comes with"] = ", ".join(f"`{name}: {_written(value)}`" for name, value in own.items())
@@ -66,6 +75,8 @@ def choices(row: Algorithm) -> str:
 def example(row: Algorithm) -> str:
     """What the row makes of a few numbers: advantages, returns over turns, what a token pays by its ratio."""
     tables = {"none": [_siblings], "agent": [_steps]}.get(row.critic, [_errors, _turns])
+    if row.mixer != "none":
+        tables = [_mixed, _credited]
     if row.loss is clipped:
         tables = [*tables, _ratios]
     return "\n\n".join(table(row) for table in tables)
@@ -120,6 +131,41 @@ def _steps(row: Algorithm) -> str:
     return _table(head, [("return, at every step", *_numbers(RETURNS, "")), *lines])
 
 
+def _mix(row: Algorithm, q: torch.Tensor) -> torch.Tensor:
+    """(J, N) values to those of the joint actions (J,), by the weights of one state."""
+    if row.mixer == "sum":
+        return added(q)
+    w1, b1, wf, v = (
+        torch.tensor(part, dtype=q.dtype)[None].expand(len(q), *torch.tensor(part).shape) for part in WEIGHTS
+    )
+    return monotonic(q, w1, b1, wf, v)
+
+
+def _mixed(row: Algorithm) -> str:
+    """The team's value of every joint action."""
+    lines = []
+    for a in CANDIDATES[0]:
+        q = torch.tensor([[a, b] for b in CANDIDATES[1]], dtype=torch.float64)
+        lines.append((f"a's answer, Q = {a:g}", *_numbers(_mix(row, q).tolist(), "")))
+    return _table(("Q_tot", *(f"b's answer, Q = {b:g}" for b in CANDIDATES[1])), lines)
+
+
+def _credited(row: Algorithm) -> str:
+    """What each answer of some joint actions is given credit for."""
+    wide = max(map(len, CANDIDATES))
+    q = torch.tensor([[*own, *[0.0] * (wide - len(own))] for own in CANDIDATES], dtype=torch.float64)
+    allowed = torch.tensor([[place < len(own) for place in range(wide)] for own in CANDIDATES])
+    lines = []
+    for joint in ((0, 0), (2, 0), (2, 1)):
+        here = torch.tensor([[own[place] for own, place in zip(CANDIDATES, joint, strict=True)]], dtype=torch.float64)
+        given = counterfactual(
+            q[None], allowed[None], torch.tensor([joint]), torch.zeros(1, 1), lambda values, _: _mix(row, values)
+        )
+        total = _numbers(_mix(row, here).tolist(), "")
+        lines.append((f"Q = {here[0, 0]:g} and {here[0, 1]:g}", *total, *_numbers(given[0].tolist())))
+    return _table(("joint action", "Q_tot", "credit of a", "credit of b"), lines)
+
+
 def _ratios(row: Algorithm) -> str:
     """What a token pays, and what remains of its gradient, by how much likelier it has become."""
     logp = torch.tensor(RATIOS, dtype=torch.float64).log()[None].requires_grad_()
@@ -146,9 +192,12 @@ def keys(row: Algorithm | None) -> str:
             continue
         found = model.model_validate({"name": row.name} if row and section == "algorithm" else {})
         for name, field in model.model_fields.items():
-            if name != "name":
+            if name not in ("name", "mixer"):
                 default = _written(getattr(found, name))
                 lines.append((f"`{section}.{name}`", f"`{default}`", field.description or ""))
+    for name, field in MixerConfig.model_fields.items() if row and row.mixer != "none" else ():
+        default = _written(getattr(MixerConfig(), name))
+        lines.append((f"`algorithm.mixer.{name}`", f"`{default}`", field.description or ""))
     return _table(("key", "default", "meaning"), lines)
 
 

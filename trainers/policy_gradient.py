@@ -29,6 +29,7 @@ from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.sinks import Sinks
 from palaver.trainers.study import Study
 from palaver.trainers.table import Table, tabulate
+from palaver.trainers.walk import walk
 from palaver.trainers.world import World
 
 
@@ -70,24 +71,7 @@ class Loop:
 
     def run(self, start: int) -> int:
         """Train from step `start` (updates done) to the end or to an interruption; the updates done then."""
-        config = self.config
-        self.clock.start()
-        if start == 0 and config.eval.n:
-            self.evaluate(0)
-        for step in range(start + 1, config.train.steps + 1):
-            shown = self.step(step)
-            if self.sinks:
-                self.sinks.write("train", step, shown)
-            last = step == config.train.steps
-            if config.eval.n and (last or (config.eval.every and step % config.eval.every == 0)):
-                self.evaluate(step)
-            stop = self.world.share(self.interrupted())
-            if last or stop or step % config.train.checkpoint_every == 0:
-                self.save(step)
-            self.report(step, shown)
-            if stop and not last:
-                return step
-        return config.train.steps
+        return walk(self, start)
 
     def step(self, step: int) -> dict[str, Any]:
         """One update of every policy; the step's metrics."""

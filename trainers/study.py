@@ -22,6 +22,7 @@ from palaver.trainers.critic import Critic, CriticStats, Ids, Samples, critic_st
 from palaver.trainers.learner import Learner, Stats, Work
 from palaver.trainers.moving import Moving
 from palaver.trainers.table import Table, by_step, fill, joint_returns
+from palaver.trainers.value_mixing.sentences import Mixing
 from palaver.trainers.world import World
 
 T = TypeVar("T")
@@ -72,6 +73,9 @@ class Study:
             self.critics = {"joint": Critic(self.learners[0].policy, "joint", config, world)}
         elif algorithm.critic == "agent":
             self.moving = Moving(config.algorithm.decay)
+        self.mixing: Mixing | None = None
+        if algorithm.mixer != "none":
+            self.mixing = Mixing(algorithm.mixer, config, self.agents, self.learners[0].policy, world)
 
     @property
     def agents(self) -> list[str]:
@@ -89,7 +93,11 @@ class Study:
         self.learners.sort(key=lambda learner: seats.index(learner.agents[0]))
 
     def judge(self, table: Table) -> Judged:
-        """Fill the table with returns and advantages."""
+        """Fill the table with returns and advantages.
+
+        Raises:
+            NumericalError: a mixer learns first, and its loss is not finite.
+        """
         config = self.config
         joint = joint_ids(table, self.critics["joint"].body) if "joint" in self.critics else []
         value = self._expect(table, joint)
@@ -101,6 +109,8 @@ class Study:
             pull = coefs * torch.tensor(paid, dtype=torch.float64)
         cost = pull if config.kl.place == "reward" else None
         filled = fill(table, self.algorithm, config.algorithm, value, cost, self.world.total)
+        if self.mixing is not None:
+            filled = self.mixing.judge(filled, cost)
         return Judged(filled, value, joint, reference, k, pull, cost)
 
     def learn(self, judged: Judged, step: int) -> dict[str, Any]:
@@ -131,7 +141,7 @@ class Study:
                 shown |= _named(f"critic/{name}", critic.update(self._samples(name, judged), step))
         if self.moving is not None:
             self.moving.update(table, self.world)
-        return shown
+        return shown | (self.mixing.shown() if self.mixing is not None else {})
 
     def _teach(
         self, learner: Learner, judged: Judged, step: int, extra: Mapping[int, Tensor], factor: Tensor | None
@@ -157,7 +167,8 @@ class Study:
         """Everything beside the policies and their optimisers that the next step depends on."""
         critics = {name: critic.state_dict() for name, critic in self.critics.items()}
         pulls = {learner.policy.name: learner.pull_state() for learner in self.learners}
-        return {"critics": critics, "moving": self.moving.means if self.moving else {}, "pulls": pulls}
+        kept = {"critics": critics, "moving": self.moving.means if self.moving else {}, "pulls": pulls}
+        return kept | ({"mixing": self.mixing.state_dict()} if self.mixing is not None else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`.
@@ -169,6 +180,8 @@ class Study:
             critic.load_state_dict(state["critics"][name])
         if self.moving is not None:
             self.moving.means = dict(state["moving"])
+        if self.mixing is not None:
+            self.mixing.load_state_dict(state["mixing"])
         for learner in self.learners:
             learner.load_pull(state.get("pulls", {}).get(learner.policy.name))
 

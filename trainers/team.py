@@ -179,6 +179,11 @@ def load_run(
     found, complaints = checkpoint.newest(folder)
     for complaint in complaints:
         note(complaint)
+    if not (found / "policies").is_dir():
+        raise PolicyError(
+            f"the run {str(folder)!r} learnt values of legal actions and has no policies that answer conversations; "
+            "palaver.trainers.value_mixing.players.load_players gives its players"
+        )
     names, seats = {entry.name for entry in (found / "policies").iterdir()}, checkpoint.seats_of(found)
     team: dict[str, Policy] = {}
     loaded: dict[str, LLMPolicy] = {}

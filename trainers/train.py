@@ -6,13 +6,8 @@ resume(folder)
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -26,20 +21,22 @@ from palaver.core import CheckpointError, ConfigError, Message, PolicyError
 from palaver.envs.base import TextEnv
 from palaver.trainers import checkpoint
 from palaver.trainers.algorithm import Algorithm, chosen
-from palaver.trainers.announce import announce, bar
-from palaver.trainers.config import RunConfig, dump, parse_file
+from palaver.trainers.announce import announce
+from palaver.trainers.config import RunConfig, parse_file
 from palaver.trainers.contradictions import refuse_contradictions
 from palaver.trainers.critic import refuse_long_joint
-from palaver.trainers.files import CONFIG, LAUNCH, METRICS, STATUS, replace_text
+from palaver.trainers.files import CONFIG, METRICS
 from palaver.trainers.learner import Learner
 from palaver.trainers.memory import most_rows
-from palaver.trainers.policy_gradient import Clock, Loop
+from palaver.trainers.policy_gradient import Loop
 from palaver.trainers.reference import refuse_own
 from palaver.trainers.rollout import text_env
 from palaver.trainers.seats import refuse_seats
-from palaver.trainers.sinks import Sinks, check_sinks, read_metrics
+from palaver.trainers.session import Opened, keep_house
+from palaver.trainers.sinks import check_sinks
 from palaver.trainers.study import Study
 from palaver.trainers.team import frozen_team, model_options, reference_model, refuse_tiny, trainable_team
+from palaver.trainers.value_mixing.run import refuse_legal, train_values
 from palaver.trainers.world import World
 
 
@@ -107,11 +104,20 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     refuse_seats(config.team, env.possible_agents)
     refuse_contradictions(config, row, len(env.possible_agents), _turns(config, env), env.alike)
     eval_env = text_env(config.env.id, keywords | {"tasks": held_out}) if held_out else env
+    if values_legal(config, row):
+        for each in (env, eval_env):
+            refuse_legal(config, each)
+        return row, env, eval_env
     models = {config.seat(agent).model for agent in config.team.trained(env.possible_agents)}
     if "tiny" in models | set(config.team.frozen.values()):
         for each in (env, eval_env):
             refuse_tiny(each.source, config.policy.force)
     return row, env, eval_env
+
+
+def values_legal(config: RunConfig, row: Algorithm) -> bool:
+    """Whether the run learns values of legal actions, and no policy."""
+    return row.mixer != "none" and config.algorithm.mixer.actions == "legal"
 
 
 def _turns(config: RunConfig, env: TextEnv) -> int:
@@ -132,6 +138,9 @@ def _start(
     if config.threads:
         torch.set_num_threads(config.threads)
     spec = palaver.spec(config.env.id)
+    if values_legal(config, row):
+        partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
+        return train_values(config, row, env, eval_env, partners, world, folder, start, console, launch)
     trained = trainable_team(config, spec, env.possible_agents, world.device, start)
     partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
     team = {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
@@ -148,39 +157,13 @@ def _start(
     announce(config, team, study, longest, rows, console)
     for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
         learner.probe(longest, config.seat(learner.agents[0]).max_tokens, rows)
-    done = checkpoint.step_of(start) if start else 0
-    if world.is_main:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not start:
-            replace_text(folder / CONFIG, dump(config))
-        if launch is not None:
-            replace_text(folder / LAUNCH, json.dumps(launch) + "\n")
-    return _run(config, env, eval_env, team, study, world, folder, done, console)
 
+    def opened(given: Opened) -> Loop:
+        return Loop(
+            config, env, eval_env, team, study, world, given.sinks, folder, given.clock, given.report, given.interrupted
+        )
 
-def _run(
-    config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Mapping[str, Policy], study: Study, world: World,
-    folder: Path, done: int, console: Console,
-) -> Path:  # fmt: skip
-    sinks = Sinks(folder, config, done) if world.is_main else None
-    last = read_metrics(folder / METRICS)[-1:]
-    clock = Clock(last[0]["wall_s"], last[0]["cpu_s"]) if last else Clock(0.0, 0.0)
-    status = "failed"
-    try:
-        with bar(config, done, console, shown=world.is_main) as report, _patient() as interrupted:
-            loop = Loop(config, env, eval_env, team, study, world, sinks, folder, clock, report, interrupted)
-            if sinks:
-                _status(folder, "running", done)
-            done = loop.run(done)
-            status = "done" if done == config.train.steps else "interrupted"
-    except KeyboardInterrupt:  # before the loop heeds signals, or the second one
-        status = "interrupted"
-        raise
-    finally:
-        if sinks:
-            _status(folder, status, done)
-            sinks.close()
-    return folder
+    return keep_house(config, world, folder, start, console, launch, opened)
 
 
 def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Mapping[str, Policy]) -> int:
@@ -229,25 +212,3 @@ def _learners(
             checkpoint.load_optimizer(start, name, learner.optimizer)
             learner.policy.version = checkpoint.version_of(start, name)
     return learners
-
-
-@contextmanager
-def _patient() -> Iterator[Any]:
-    """Turn the first Ctrl-C (or SIGTERM) into a wish to stop after this step; a second one interrupts at once."""
-    wishes: list[int] = []
-
-    def wish(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
-        wishes.append(number)
-        if len(wishes) > 1:
-            raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, wish) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(wishes)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _status(folder: Path, status: str, step: int) -> None:
-    replace_text(folder / STATUS, json.dumps({"status": status, "step": step, "pid": os.getpid()}))

@@ -24,7 +24,7 @@ EXAMPLES = {
 
 
 def test_every_algorithm_has_its_page():
-    assert {path.stem for path in pages.FOLDER.glob("*.md")} == {*ROWS, "policy-gradient"}
+    assert {path.stem for path in pages.FOLDER.glob("*.md")} == {*ROWS, "policy-gradient", "value-mixing"}
     for name in ROWS:
         text = (pages.FOLDER / f"{name}.md").read_text(encoding="utf-8")
         assert re.findall(r"<!-- computed: (\w+) -->", text) == ["row", "example", "keys"]
@@ -105,6 +105,29 @@ def test_worked_example_of_the_moving_mean():
     assert re.findall(r"mean (\S+)", text) == ["0.0000", "0.0500", "0.0975"]
 
 
+def test_worked_examples_of_mixers():
+    """Q_a = 1, 2, 6 and Q_b = 4, 0. Of the sum: (1, 4) is 5, less the mean of 5, 6, 10 is -2, less that of 5, 1 is 2.
+
+    QMIX: ELU(q_a + q_b / 2 - 4) + ELU(q_a + 2 q_b) / 2 + 1 is e^-1 - 1 + 4.5 + 1 = 4.868 for (1, 4), then 6 and 12;
+    for (1, 0) e^-3 - 1 + 0.5 + 1 = 0.550. 4.868 less the mean of 4.868, 6, 12 is -2.755, of 4.868, 0.550 is 2.159.
+    """
+    tables = {
+        name: [[" ".join(line) for line in _cells(part)] for part in pages.example(algorithm(name)).split("\n\n")]
+        for name in ("vdn", "qmix")
+    }
+    assert tables["vdn"][0] == ["5.00 1.00", "6.00 2.00", "10.00 6.00"]
+    assert tables["vdn"][1][0] == "5.00 -2.00 +2.00"
+    assert tables["qmix"][0] == ["4.87 0.55", "6.00 1.14", "12.00 6.00"]
+    assert tables["qmix"][1][0] == "4.87 -2.75 +2.16"
+
+
+def test_keys_of_mixers_stand_where_there_is_one():
+    assert {name for name in ROWS if "`algorithm.mixer.tau`" in pages.keys(algorithm(name))} == {"vdn", "qmix"}
+    assert "`algorithm.mixer`" not in pages.keys(None)
+    assert "| mixer | `mixers.monotonic`" in pages.choices(algorithm("qmix"))
+    assert "| mixer |" not in pages.choices(algorithm("magrpo"))
+
+
 def test_keys_of_critics_stand_where_there_is_one():
     assert {name for name in ROWS if "`critic.lr`" in pages.keys(algorithm(name))} == {
         "iac", "maac", "ippo", "mappo", "happo", "cory",
@@ -116,6 +139,7 @@ LOGGED = [
     {"algorithm": {"name": "magrpo", "group_size": 2}},
     {"algorithm": {"name": "ippo"}, "kl": {"coef": 0.1}},
     {"algorithm": {"name": "mappo"}, "team": {"kind": "shared"}},
+    {"algorithm": {"name": "vdn", "group_size": 2, "mixer": {"batch": 1, "start": 0}}},
     {"algorithm": {"name": "iac"}, "team": {"swap_every": 1}, "critic": {"model": "shared"}},
 ]
 

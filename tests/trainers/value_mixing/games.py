@@ -1,0 +1,83 @@
+"""Games of matrix-v0 as transitions: every joint action of every state once, texts replaced by one-hot features."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaver.envs.matrix import games
+from palaver.envs.matrix.table import Game
+from palaver.trainers.value_mixing.factored import Factored, Shape
+from palaver.trainers.value_mixing.replay import Batch, Scene, Transition, scene_of, together
+from palaver.trainers.value_mixing.settings import MixerConfig
+
+
+def scenes(game: Game) -> list[Scene]:
+    """One for each state: agents are told the state, so that a table holds Q_i(state, action)."""
+    states, actions = len(game.states), max(game.sizes)
+    one_hot = torch.eye(states * actions)
+    return [
+        scene_of(
+            torch.eye(states)[state],
+            [one_hot[state * actions : state * actions + size] for size in game.sizes],
+        )
+        for state in range(states)
+    ]
+
+
+def transitions(game: Game, discount: float) -> list[Transition]:
+    """Every joint action of every state."""
+    told = scenes(game)
+    found = []
+    for state in range(len(game.states)):
+        for joint in itertools.product(*map(range, game.sizes)):
+            place = game.index(joint)
+            then = int(game.successor[state, place])
+            on = then < len(game.states)
+            reward = float(game.payoffs[state, place].mean())
+            found.append(
+                Transition(
+                    told[state], torch.tensor(joint), reward, discount if on else 0.0, told[then if on else state]
+                )
+            )
+    return found
+
+
+def fitted(name: str, kind: str, seed: int, steps: int, discount: float = 0.99, **changes: object) -> Factored:
+    """Values that have learnt from every joint action of a game, all of them in every update."""
+    game = games.load(name)
+    config = MixerConfig.model_validate({"optimizer": "adam", "lr": 2e-2, "target_every": 40} | changes)
+    shape = Shape(len(game.agents), len(game.states) * max(game.sizes), len(game.states), linear=True, shared=False)
+    found = Factored(config, kind, shape, seed)
+    batch: Batch = together(transitions(game, discount))
+    for _ in range(steps):
+        found.update(batch)
+    return found
+
+
+def table(found: Factored, name: str) -> np.ndarray:
+    """Q_tot of every joint action, (S, A, A)."""
+    game = games.load(name)
+    told = scenes(game)
+    rows = []
+    for state, scene in enumerate(told):
+        q = found.values(scene.candidates[None])[0]
+        joint = list(itertools.product(*map(range, game.sizes)))
+        chosen = torch.tensor([[q[agent, action] for agent, action in enumerate(each)] for each in joint])
+        total: Tensor = found.total(chosen, told[state].state.expand(len(joint), -1))
+        rows.append(total.numpy().reshape(game.sizes))
+    return np.stack(rows)
+
+
+def played(found: Factored, name: str) -> float:
+    """The undiscounted return of the greedy team."""
+    game = games.load(name)
+    told, state, paid = scenes(game), 0, 0.0
+    while state < len(game.states):
+        joint = found.values(told[state].candidates[None])[0].argmax(dim=1).tolist()
+        paid += float(game.payoffs[state, game.index(joint)].mean())
+        state = int(game.successor[state, game.index(joint)])
+    return paid

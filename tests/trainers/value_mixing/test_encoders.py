@@ -1,0 +1,131 @@
+"""Texts as numbers: hostile ones too."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palaver.core import ConfigError, Message, PolicyError
+from palaver.trainers.config import parse
+from palaver.trainers.value_mixing.encoders import Table, Words, hashed
+from palaver.trainers.value_mixing.hidden import Hidden, Sentences, encoder
+from tests.trainers.learning import policy
+from tests.trainers.toys import save_model
+
+HEARD = (Message("user", "Choose."),)
+
+
+def test_a_table_numbers_texts_as_they_come():
+    table = Table(3)
+    assert table.states(["b", "a", "b"]).argmax(dim=1).tolist() == [0, 1, 0]
+    assert table.actions([(HEARD, "left"), (HEARD, "right"), ((), "left")]).argmax(dim=1).tolist() == [0, 1, 2]
+    again = Table(3)
+    again.load_state_dict(table.state_dict())
+    assert again.states(["a"]).argmax(dim=1).tolist() == [1]
+
+
+def test_a_full_table_says_what_to_do():
+    table = Table(2)
+    table.states(["a", "b"])
+    with pytest.raises(ConfigError, match=r"algorithm\.mixer\.encoder=words"):
+        table.states(["c"])
+
+
+def test_words_are_unit_vectors_that_know_word_and_order():
+    one, same, other, turned = (
+        hashed(text, 64) for text in ("Red beats blue", "red, beats BLUE!", "green", "blue beats red")
+    )
+    assert one.norm() == pytest.approx(1.0)
+    assert torch.equal(one, same)
+    assert not torch.allclose(one, other)
+    assert not torch.allclose(one, turned)
+    assert hashed(" ?! ", 64).norm() == 0
+    words = Words(16)
+    assert words.actions([(HEARD, "left")]).shape == (1, words.action)
+    assert words.states(["x", "y"]).shape == (2, words.state)
+
+
+def test_words_are_the_same_in_every_process():
+    """blake2b of `red`, 8 bytes, read as a number: its lowest bit is the sign, the others the place."""
+    number = int(hashlib.blake2b(b"red", digest_size=8).hexdigest(), 16)
+    found = hashed("red", 1000)
+    assert found.nonzero().tolist() == [[(number >> 1) % 1000]]
+    assert found.sum() == (1.0 if number % 2 else -1.0)
+
+
+@given(st.text(max_size=60))
+@settings(max_examples=30, deadline=None)
+def test_any_text_has_features(text):
+    assert bool(torch.isfinite(hashed(text, 32)).all())
+    assert Table(1).states([text]).tolist() == [[1.0]]
+
+
+@pytest.fixture(scope="module")
+def hidden() -> Hidden:
+    return Hidden(policy(), pass_tokens=64)
+
+
+def test_hidden_states_do_not_depend_on_the_batch(hidden):
+    pairs = [(HEARD, "left"), (HEARD, "a much longer answer than the other one"), (HEARD, "")]
+    whole = hidden.actions(pairs)
+    assert whole.shape == (3, hidden.action)
+    for row, pair in enumerate(pairs):
+        assert torch.allclose(hidden.actions([pair])[0], whole[row], atol=1e-5)
+    assert whole[:, -1].tolist() == pytest.approx([1.609438, 3.688879, 0.0], abs=1e-5)  # log 5, log 40, log 1
+    assert torch.allclose(hidden.states(["a", "bb"])[1], hidden.states(["bb"])[0], atol=1e-5)
+
+
+def test_hidden_states_are_those_of_the_start():
+    body = policy()
+    reader = Hidden(body, pass_tokens=64)
+    assert reader.held == sum(p.numel() for p in body.parameters())
+    before = reader.states(["a state"])
+    with torch.no_grad():
+        for p in body.model.parameters():
+            p.add_(0.1)
+    assert torch.equal(reader.states(["a state"]), before)
+    later = Hidden(body, pass_tokens=64)
+    assert not torch.allclose(later.states(["a state"]), before)
+    later.load_state_dict(reader.state_dict())
+    assert torch.equal(later.states(["a state"]), before)
+
+
+def test_a_text_beyond_the_context_is_read_from_its_end(hidden):
+    long = "x" * (hidden.longest + 50)
+    assert bool(torch.isfinite(hidden.states([long])).all())
+    assert bool(torch.isfinite(hidden.actions([((Message("user", long),), long)])).all())
+
+
+def test_a_model_by_name(tmp_path):
+    reader = Sentences(save_model(tmp_path / "m"), "cpu", pass_tokens=64)
+    pairs = [(HEARD, "left"), (HEARD, "an answer"), (HEARD, "")]
+    whole = reader.actions(pairs)
+    assert whole.shape == (3, reader.action)
+    assert torch.allclose(whole[0], reader.actions(pairs[:1])[0], atol=1e-5)
+    assert reader.states(["some text"]).norm() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_model_that_is_not_there(tmp_path):
+    with pytest.raises(PolicyError, match="cannot load the model"):
+        Sentences(str(tmp_path), "cpu", pass_tokens=64)
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({}, Hidden), ({"actions": "legal"}, Table), ({"encoder": "words"}, Words), ({"encoder": "table"}, Table),
+        ({"actions": "legal", "encoder": "words"}, Words), ({"encoder": "policy"}, Hidden),
+    ],
+)  # fmt: skip
+def test_which_encoder_a_config_asks_for(settings, kind):
+    assert isinstance(encoder(parse({"algorithm": {"mixer": settings}}), "cpu", policy()), kind)
+
+
+@pytest.mark.parametrize("name", ["hf:", "hf: ", "bert", ""])
+def test_an_encoder_that_is_none(name):
+    with pytest.raises(ConfigError, match=r"algorithm\.mixer\.encoder.*hf:NAME"):
+        parse({"algorithm": {"mixer": {"encoder": name}}})

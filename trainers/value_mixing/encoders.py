@@ -1,0 +1,150 @@
+"""Texts as numbers: what values and mixers read. Encoders are not trained."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from palaver.core import ConfigError, Conversation
+
+Pair = tuple[Conversation, str]  # what an agent had heard and said before, and what it may say now
+_WORD = re.compile(r"\w+")
+
+
+class Encoder(Protocol):
+    """Makes features of texts.
+
+    Attributes:
+        state: S, width of a state's features.
+        action: F, width of the features of an action with what was heard before it.
+        one_hot: whether exactly one feature is 1, so that a layer of weights is a table.
+        held: numbers that a model of its own takes.
+    """
+
+    state: int
+    action: int
+    one_hot: bool
+    held: int
+
+    def states(self, texts: Sequence[str]) -> Tensor:
+        """(n, S)."""
+        ...
+
+    def actions(self, pairs: Sequence[Pair]) -> Tensor:
+        """(n, F)."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What later features depend on."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        ...
+
+
+def told(conversation: Conversation) -> str:
+    """A conversation as one text, each message under its role."""
+    return "\n".join(f"[{message.role}] {message.content}" for message in conversation)
+
+
+class Table:
+    """A number for each text: one-hot features, in the order in which texts are first seen.
+
+    Args:
+        size: most texts, of states and of actions each.
+    """
+
+    one_hot = True
+    held = 0
+
+    def __init__(self, size: int) -> None:
+        self.state = self.action = size
+        self._states: dict[str, int] = {}
+        self._actions: dict[str, int] = {}
+
+    def states(self, texts: Sequence[str]) -> Tensor:
+        """(n, S).
+
+        Raises:
+            ConfigError: there are more texts than the table has rows.
+        """
+        return self._rows(self._states, texts)
+
+    def actions(self, pairs: Sequence[Pair]) -> Tensor:
+        """(n, F).
+
+        Raises:
+            ConfigError: as `states`.
+        """
+        return self._rows(self._actions, [f"{told(heard)}\n> {said}" for heard, said in pairs])
+
+    def state_dict(self) -> dict[str, Any]:
+        """The texts in their order."""
+        return {"states": list(self._states), "actions": list(self._actions)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._states = {text: row for row, text in enumerate(state["states"])}
+        self._actions = {text: row for row, text in enumerate(state["actions"])}
+
+    def _rows(self, known: dict[str, int], texts: Sequence[str]) -> Tensor:
+        rows = [known.setdefault(text, len(known)) for text in texts]
+        if len(known) > self.state:
+            raise ConfigError(
+                f"the table of {self.state} texts is full: raise algorithm.mixer.features, or set "
+                "algorithm.mixer.encoder=words, which needs no row for each text"
+            )
+        return torch.nn.functional.one_hot(torch.tensor(rows, dtype=torch.long), self.state).float()
+
+
+class Words:
+    """Hashed words and pairs of neighbours, a unit vector; of an action with a half for what was heard before it.
+
+    The sign of a feature is hashed too, so that collisions cancel in the mean: Weinberger et al., arXiv 0902.2206.
+
+    Args:
+        width: of a text's vector.
+    """
+
+    one_hot = False
+    held = 0
+
+    def __init__(self, width: int) -> None:
+        self.state, self.action = width, 2 * width
+
+    def states(self, texts: Sequence[str]) -> Tensor:
+        """(n, S)."""
+        return torch.stack([hashed(text, self.state) for text in texts])
+
+    def actions(self, pairs: Sequence[Pair]) -> Tensor:
+        """(n, F)."""
+        both = [(hashed(told(heard), self.state), hashed(said, self.state)) for heard, said in pairs]
+        return torch.stack([torch.cat(each) for each in both])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing is learnt."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+
+
+@functools.lru_cache(maxsize=4096)
+def hashed(text: str, width: int) -> Tensor:
+    """(width,) signed counts of words and of neighbouring words, of length 1; 0 for a text without words."""
+    words = _WORD.findall(text.casefold())
+    found = torch.zeros(width)
+    for term in (*words, *map(" ".join, itertools.pairwise(words))):
+        digest = hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=8).digest()
+        number = int.from_bytes(digest, "big")
+        found[(number >> 1) % width] += 1.0 if number & 1 else -1.0
+    unit: Tensor = found / found.norm().clamp(min=1e-6)
+    return unit

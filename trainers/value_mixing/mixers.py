@@ -1,0 +1,105 @@
+"""Mixers: from the value of each agent's action to the value of the joint action. Axes: B joint steps, N agents."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import elu
+
+Kind = Literal["sum", "monotonic"]
+
+
+def added(q: Tensor) -> Tensor:
+    """Q_tot = sum_i Q_i, (B, N) -> (B,). VDN: Sunehag et al., arXiv 1706.05296, equation 2."""
+    return q.sum(dim=-1)
+
+
+def monotonic(q: Tensor, w1: Tensor, b1: Tensor, wf: Tensor, v: Tensor) -> Tensor:
+    """Q_tot = ELU(q |W1| + b1) |wf| + v: of no Q_i a falling function. QMIX: Rashid et al., arXiv 1803.11485, figure 2.
+
+    Args:
+        q: (B, N) the values of the chosen actions.
+        w1: (B, N, E) weights of either sign.
+        b1: (B, E).
+        wf: (B, E) weights of either sign.
+        v: (B,) what the state is worth whatever is done.
+
+    Returns:
+        (B,).
+    """
+    hidden = elu(torch.einsum("bn,bne->be", q, w1.abs()) + b1)
+    return (hidden * wf.abs()).sum(dim=-1) + v
+
+
+class Added(nn.Module):
+    """VDN: the state has no part in it."""
+
+    def forward(self, q: Tensor, state: Tensor) -> Tensor:  # noqa: ARG002 - every mixer has the same two arguments
+        """(B, N) and (B, S) -> (B,)."""
+        return added(q)
+
+
+class Monotonic(nn.Module):
+    """QMIX: the state says how the values are weighed, through hypernetworks.
+
+    Args:
+        agents: N.
+        state: S, width of the state.
+        embed: E.
+        hyper: hidden width of the networks that make W1 and wf.
+    """
+
+    def __init__(self, agents: int, state: int, embed: int, hyper: int) -> None:
+        super().__init__()
+        self.agents, self.embed = agents, embed
+        self.w1 = nn.Sequential(nn.Linear(state, hyper), nn.ReLU(), nn.Linear(hyper, agents * embed))
+        self.b1 = nn.Linear(state, embed)
+        self.wf = nn.Sequential(nn.Linear(state, hyper), nn.ReLU(), nn.Linear(hyper, embed))
+        self.v = nn.Sequential(nn.Linear(state, embed), nn.ReLU(), nn.Linear(embed, 1))
+
+    def forward(self, q: Tensor, state: Tensor) -> Tensor:
+        """(B, N) and (B, S) -> (B,)."""
+        w1 = self.w1(state).view(-1, self.agents, self.embed)
+        return monotonic(q, w1, self.b1(state), self.wf(state), self.v(state)[:, 0])
+
+
+def mixer(kind: Kind, agents: int, state: int, embed: int, hyper: int) -> nn.Module:
+    """The mixer of an algorithm's row."""
+    return Added() if kind == "sum" else Monotonic(agents, state, embed, hyper)
+
+
+class AgentValues(nn.Module):
+    """Q_i of every candidate action, one network for each agent, or one for all.
+
+    Args:
+        agents: N.
+        features: F, width of an action's features, which hold what the agent had heard.
+        hidden: width of the two hidden layers.
+        shared: whether all agents have one network; what they have heard must tell them apart.
+        linear: a single layer of weights that begin at 0: on one-hot features a table.
+    """
+
+    def __init__(self, agents: int, features: int, hidden: int, *, shared: bool, linear: bool) -> None:
+        super().__init__()
+        self.agents = agents
+        self.nets = nn.ModuleList(_net(features, hidden, linear) for _ in range(1 if shared else agents))
+
+    def forward(self, candidates: Tensor) -> Tensor:
+        """(B, N, A, F) -> (B, N, A)."""
+        if len(self.nets) == 1:
+            one: Tensor = self.nets[0](candidates)[..., 0]
+            return one
+        parts = [net(candidates[:, n])[..., 0] for n, net in enumerate(self.nets)]
+        return torch.stack(parts, dim=1)
+
+
+def _net(features: int, hidden: int, linear: bool) -> nn.Module:
+    if linear:
+        table = nn.Linear(features, 1, bias=False)
+        nn.init.zeros_(table.weight)
+        return table
+    return nn.Sequential(
+        nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1)
+    )

@@ -1,0 +1,147 @@
+"""The replay: joint steps that were played, and batches of them. Axes: B joint steps, N agents, A actions."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a team had to decide.
+
+    Attributes:
+        state: (S,) features of all that the team has heard and said.
+        candidates: (N, A, F) features of what each agent could do.
+        allowed: (N, A) false beyond an agent's own candidates; for one that may not act everywhere.
+    """
+
+    state: Tensor
+    candidates: Tensor
+    allowed: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A joint step.
+
+    Attributes:
+        scene: where it was decided.
+        chosen: (N,) place of each agent's action among its candidates, 0 for one that could not act.
+        reward: of the team, until it had to decide again.
+        goes_on: what the next scene is worth here: the discount, 0 where the episode ended.
+        then: the next scene; where there is none, the same again.
+    """
+
+    scene: Scene
+    chosen: Tensor
+    reward: float
+    goes_on: float
+    then: Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """B transitions, with the fields of `Transition` along a first axis; A is the largest number of actions."""
+
+    scene: Scene
+    chosen: Tensor
+    reward: Tensor
+    goes_on: Tensor
+    then: Scene
+
+
+class Replay:
+    """The newest transitions.
+
+    Args:
+        size: how many are kept.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.kept: deque[Transition] = deque(maxlen=size)
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def add(self, transitions: Iterable[Transition]) -> None:
+        """Keep these; the oldest go."""
+        self.kept.extend(transitions)
+
+    def sample(self, count: int, generator: torch.Generator) -> Batch:
+        """`count` transitions drawn with replacement."""
+        drawn = torch.randint(len(self.kept), (count,), generator=generator).tolist()
+        return together([self.kept[place] for place in drawn])
+
+    def state_dict(self) -> list[Any]:
+        """All that is kept, as plain data; scenes that transitions share are written once."""
+        scenes: dict[int, int] = {}
+        written: list[list[Tensor]] = []
+        lines = []
+        for each in self.kept:
+            for scene in (each.scene, each.then):
+                if id(scene) not in scenes:
+                    scenes[id(scene)] = len(written)
+                    written.append([getattr(scene, field.name) for field in fields(Scene)])
+            lines.append([scenes[id(each.scene)], each.chosen, each.reward, each.goes_on, scenes[id(each.then)]])
+        return [written, lines]
+
+    def load_state_dict(self, state: Sequence[Any]) -> None:
+        """The inverse of `state_dict`."""
+        written, lines = state
+        scenes = [Scene(*parts) for parts in written]
+        self.kept.clear()
+        self.add(
+            Transition(scenes[here], chosen, reward, goes_on, scenes[then])
+            for here, chosen, reward, goes_on, then in lines
+        )
+
+
+def together(transitions: Sequence[Transition]) -> Batch:
+    """Transitions as one batch."""
+    return Batch(
+        stacked([each.scene for each in transitions]),
+        torch.stack([each.chosen for each in transitions]),
+        torch.tensor([each.reward for each in transitions], dtype=torch.float32),
+        torch.tensor([each.goes_on for each in transitions], dtype=torch.float32),
+        stacked([each.then for each in transitions]),
+    )
+
+
+def stacked(scenes: Sequence[Scene]) -> Scene:
+    """B scenes along a first axis; those with fewer actions are filled up with ones that are not allowed."""
+    most = max(scene.allowed.shape[1] for scene in scenes)
+    wide = [scene if scene.allowed.shape[1] == most else _widened(scene, most) for scene in scenes]
+    return Scene(
+        torch.stack([scene.state for scene in wide]),
+        torch.stack([scene.candidates for scene in wide]),
+        torch.stack([scene.allowed for scene in wide]),
+    )
+
+
+def _widened(scene: Scene, most: int) -> Scene:
+    agents, actions, features = scene.candidates.shape
+    more = scene.candidates.new_zeros(agents, most - actions, features)
+    none = scene.allowed.new_zeros(agents, most - actions)
+    return Scene(scene.state, torch.cat([scene.candidates, more], 1), torch.cat([scene.allowed, none], 1))
+
+
+def scene_of(state: Tensor, features: Sequence[Tensor]) -> Scene:
+    """A scene from the state (S,) and the features (A_i, F) of each agent's candidates, none for one that cannot act.
+
+    Raises:
+        ValueError: no agent can act.
+    """
+    most = max(len(each) for each in features)
+    if not most:
+        raise ValueError("a scene needs an agent that can act")
+    width = features[0].shape[1]
+    candidates, allowed = torch.zeros(len(features), most, width), torch.zeros(len(features), most, dtype=torch.bool)
+    for agent, each in enumerate(features):
+        candidates[agent, : len(each)], allowed[agent, : len(each)] = each, True
+    return Scene(state, candidates, allowed)

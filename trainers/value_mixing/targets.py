@@ -1,0 +1,54 @@
+"""What values are compared with. One function is one equation. Axes: B joint steps, N agents, A candidate actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+def greedy(q: Tensor, allowed: Tensor) -> Tensor:
+    """argmax over the allowed actions; 0 for an agent that has none. (B, N, A), (B, N, A) -> (B, N)."""
+    return q.masked_fill(~allowed, -torch.inf).argmax(dim=-1)
+
+
+def picked(q: Tensor, chosen: Tensor, allowed: Tensor) -> Tensor:
+    """The values of the chosen actions, 0 for an agent that may not act. (B, N, A), (B, N), (B, N, A) -> (B, N)."""
+    own = q.gather(-1, chosen[..., None])[..., 0]
+    return torch.where(allowed.any(dim=-1), own, torch.zeros_like(own))
+
+
+def td_target(reward: Tensor, goes_on: Tensor, following: Tensor) -> Tensor:
+    """y = r + gamma Q_tot'(s', argmax Q(s', .)), (B,) each.
+
+    Double Q-learning (arXiv 1509.06461) where the argmax is that of the live values and Q_tot' the target's.
+
+    Args:
+        reward: of the team.
+        goes_on: gamma, or 0 where the episode ended.
+        following: the target's value of what comes next.
+    """
+    return reward + goes_on * following
+
+
+def td_loss(q_tot: Tensor, target: Tensor) -> Tensor:
+    """() mean of (y - Q_tot)^2 over joint steps. QMIX, arXiv 1803.11485, equation 6, divided by the batch."""
+    return (target.detach() - q_tot).square().mean()
+
+
+def epsilon(first: float, last: float, steps: int, step: int) -> float:
+    """The chance of a random action in training step 1, 2, ...: from `first` to `last` in equal parts over `steps`.
+
+    >>> [round(epsilon(1.0, 0.2, 3, step), 2) for step in (1, 2, 3, 9)]
+    [1.0, 0.6, 0.2, 0.2]
+    """
+    done = min(1.0, (step - 1) / max(1, steps - 1)) if steps > 1 else 1.0
+    return first + (last - first) * done
+
+
+@torch.no_grad()
+def follow(target: Iterable[nn.Parameter], live: Iterable[nn.Parameter], tau: float) -> None:
+    """theta' <- (1 - tau) theta' + tau theta (arXiv 1509.02971, algorithm 1); tau = 1 copies."""
+    for theirs, ours in zip(target, live, strict=True):
+        theirs.lerp_(ours, tau) if tau < 1 else theirs.copy_(ours)
