@@ -20,6 +20,7 @@ from palaver.envs.pokemon.heuristics.expert import comes_in, duel, gym_leader_1,
 from palaver.envs.pokemon.showdown import Battle, Side, View
 from palaver.envs.pokemon.showdown.dex import Dex
 
+Choose = Callable[[str, Mapping[str, Any]], str]  # (observation, info) -> action
 DICE = 2  # throws for each pair of choices; the same for all own actions
 ALIVE = 0.5  # worth of a Pokémon that has not fainted, beside its part of hit points
 STATUS = 0.15  # what a condition takes from that
@@ -31,7 +32,7 @@ TURNS = 1  # that it looks ahead
 PRIOR = 0.5  # weight of what veteran@1 thinks, beside the mean prospect
 
 
-def oracle_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str, Any]], str]:
+def oracle_1(env: TextEnv, agent: str, seed: int) -> Choose:
     """Begin a game as the oracle.
 
     Every legal action is played in copies of the battle against what `veteran@1` and `gym_leader@1` would say on the
@@ -40,15 +41,20 @@ def oracle_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str,
     Raises:
         PolicyError: another environment.
     """
+    return _begin("oracle@1", best_action, env, agent, seed)
+
+
+def _begin(
+    name: str, best: Callable[[Battle, Dex, Side, random.Random], str], env: TextEnv, agent: str, seed: int
+) -> Choose:
     if not isinstance(env, PokemonEnv):
-        raise PolicyError("oracle@1 plays pokemon-v0 only")
-    draw = random.Random(seed)
-    side = cast("Side", agent)
+        raise PolicyError(f"{name} plays pokemon-v0 only")
+    draw, side = random.Random(seed), cast("Side", agent)
 
     def choose(_observation: str, _info: Mapping[str, Any]) -> str:
         assert env.battle is not None
         legal = env.view(side)["legal"]
-        return legal[0][0] if len(legal) == 1 else best_action(env.battle, env.dex, side, draw)
+        return legal[0][0] if len(legal) == 1 else best(env.battle, env.dex, side, draw)
 
     return choose
 
@@ -100,7 +106,7 @@ def _team(view: View) -> float:
 # --- search@1 ------------------------------------------------------------------------------------------
 
 
-def search_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str, Any]], str]:
+def search_1(env: TextEnv, agent: str, seed: int) -> Choose:
     """Begin a game as the search.
 
     It draws `WORLDS` worlds that it holds for possible. In each, the opponent answers as `veteran@1` and as
@@ -113,24 +119,14 @@ def search_1(env: TextEnv, agent: str, seed: int) -> Callable[[str, Mapping[str,
     Raises:
         PolicyError: another environment.
     """
-    if not isinstance(env, PokemonEnv):
-        raise PolicyError("search@1 plays pokemon-v0 only")
-    draw = random.Random(seed)
-    side = cast("Side", agent)
-
-    def choose(_observation: str, _info: Mapping[str, Any]) -> str:
-        assert env.battle is not None
-        view = env.view(side)
-        if len(view["legal"]) == 1:
-            return view["legal"][0][0]
-        return comes_in(view, env.dex, draw) if view["request"] == "team" else searched(env.battle, env.dex, side, draw)
-
-    return choose
+    return _begin("search@1", searched, env, agent, seed)
 
 
 def searched(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> str:
     """The action with the best mean prospect in worlds that the side holds for possible."""
     view = battle.views[side]
+    if view["request"] == "team":
+        return comes_in(view, dex, draw)
     prior, favourite = veteran_worth(view, dex), veteran_1(view, dex, draw)
     if prior and favourite not in prior:  # with a gimmick, of which the move alone has a worth
         prior[favourite] = prior.pop(" ".join(favourite.split()[:2]))
