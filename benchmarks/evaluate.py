@@ -96,10 +96,9 @@ def as_trained(team: str, env: str) -> tuple[dict[str, Any], Sampling, dict[str,
     config = read(team.removeprefix("run:")).config if team.startswith("run:") else None
     if config is None or spec(config.env.id).id != spec(env).id:
         return {}, Sampling(), {}
-    held_out = {"tasks": config.eval.tasks} if config.eval.tasks else {}
     seats = _moved(Path(team.removeprefix("run:"))) if config.team.seats and config.team.swap_every else {}
     own = {seats.get(agent, agent): config.seat(agent).sampling() for agent in config.team.seats}
-    return config.env.keywords() | held_out, config.policy.sampling(), own
+    return config.env.keywords(config.eval.tasks), config.policy.sampling(), own
 
 
 def _moved(folder: Path) -> dict[str, str]:

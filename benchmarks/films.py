@@ -70,9 +70,8 @@ def camera(run: Run) -> Camera:
     config = run.config
     if config is None or not _drawable(config.env.id):
         return Camera()
-    held_out = {"tasks": config.eval.tasks} if config.eval.tasks else {}
     try:
-        return Camera(text_env(config.env.id, config.env.keywords() | held_out))
+        return Camera(text_env(config.env.id, config.env.keywords(config.eval.tasks)))
     except PalaverError as error:  # its tasks are gone, or keywords have changed
         return Camera(notes=[f"no pictures: {one_line(error)}"])
 

@@ -149,17 +149,20 @@ def max_reward(run: Run) -> float | None:
     if run.config is None:
         return None
     env = run.config.env
-    # the built-in tasks: those of the run may be gone, or on another machine
-    most = _most(env.id, json.dumps(env.keywords() | {"tasks": "sample"}, sort_keys=True, default=str))
+    most = _most(env.id, json.dumps(env.model_extra, sort_keys=True, default=str))
     seen = [*run.series("reward/mean")[1], *(number(line, "mean") or 0.0 for line in run.evals)]
     return most if most is not None and all(value <= most + 1e-9 for value in seen) else None
 
 
 @functools.lru_cache(maxsize=64)
 def _most(env: str, keywords: str) -> float | None:
-    """The most that an environment with these keywords (JSON) can pay; many runs have the same."""
+    """The most that an environment with these keywords (JSON) can pay; many runs have the same.
+
+    With the built-in tasks: those of a run may be gone, or on another machine.
+    """
     try:
-        return most_possible(make(env, **json.loads(keywords)), spec(env))
+        found = spec(env)
+        return most_possible(make(env, **{found.teamsets: "sample", **json.loads(keywords)}), found)
     except (PalaverError, TypeError, ValueError):
         return None
 

@@ -127,5 +127,4 @@ def _samples(run: Run, lines: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
 
 def scene(config: RunConfig) -> str:
     """The environment with its keywords but the tasks: equal where returns are of one kind."""
-    keywords = {name: value for name, value in config.env.keywords().items() if name != "tasks"}
-    return json.dumps([config.env.id, keywords], sort_keys=True, default=str)
+    return json.dumps([config.env.id, config.env.model_extra], sort_keys=True, default=str)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from yaml import YAMLError
 
 from palaver.core import ConfigError, Sampling, nearest
+from palaver.registry import spec
 from palaver.trainers.presets import preset
 from palaver.trainers.pull import KLConfig
 from palaver.trainers.seats import TeamConfig
@@ -33,9 +34,15 @@ class EnvConfig(BaseModel):
     id: str = "arxiv-v0"
     tasks: str = Field("sample", description="`sample`, a file, or `hf:NAME:SPLIT`; a slice may follow: `sample[:48]`")
 
-    def keywords(self) -> dict[str, Any]:
-        """The keyword arguments for `palaver.make`."""
-        return {"tasks": self.tasks, **(self.model_extra or {})}
+    def keywords(self, tasks: str | None = None) -> dict[str, Any]:
+        """The keyword arguments for `palaver.make`; `tasks`, if given, in place of the own ones.
+
+        Tasks go to the keyword that the environment's spec names for them: `tasks`, or `teams` of pokemon-v0.
+
+        Raises:
+            ConfigError: there is no such environment.
+        """
+        return {spec(self.id).teamsets: tasks or self.tasks, **(self.model_extra or {})}
 
 
 class PolicyConfig(Section):

@@ -99,11 +99,11 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     """
     row = chosen(config.algorithm)
     check_sinks(config)
-    keywords, held_out = config.env.keywords(), config.eval.tasks
-    env = text_env(config.env.id, keywords)
+    held_out = config.eval.tasks
+    env = text_env(config.env.id, config.env.keywords())
     refuse_seats(config.team, env.possible_agents)
     refuse_contradictions(config, row, len(env.possible_agents), _turns(config, env), env.alike)
-    eval_env = text_env(config.env.id, keywords | {"tasks": held_out}) if held_out else env
+    eval_env = text_env(config.env.id, config.env.keywords(held_out)) if held_out else env
     if values_legal(config, row):
         for each in (env, eval_env):
             refuse_legal(config, each)

@@ -59,12 +59,14 @@ def evaluate(
 ) -> None:
     """Evaluate a team."""
     from palaver.benchmarks.evaluate import Setting, as_trained, measure
+    from palaver.registry import spec
 
     given = keywords(pairs or [])
     if tasks is not None:
-        if "tasks" in given:
-            raise ConfigError("the tasks are named twice: give either --tasks or tasks=, not both")
-        given["tasks"] = tasks
+        source = spec(env).teamsets
+        if source in given:
+            raise ConfigError(f"the tasks are named twice: give either --tasks or {source}=, not both")
+        given[source] = tasks
     if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
     known, sampling, own = as_trained(team, env)

@@ -43,7 +43,7 @@ def test_a_dry_run_counts_and_writes_nothing(palaver):
         (["lab", "lab.games=[xorr]"], "Did you mean 'xor'?"),
         (["lab", "xor"], "write key=value"),
         (["lab", "lab.gams=[xor]"], "unknown key 'lab.gams'. Did you mean 'games'?"),
-        (["lab", "policy.temperature=0"], "teaches nothing"),
+        (["lab", "policy.temperature=0", "lab.algorithms=[magrpo]"], "teaches nothing"),
         (["lab", "--resume"], "there is no laboratory 'lab'"),
         (["lab", "env.game=xor"], "lab.games=[...]"),
     ],

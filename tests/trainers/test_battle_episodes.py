@@ -6,10 +6,15 @@ import json
 
 import pytest
 
+from palaver.agents.llm.load import save_pretrained
 from palaver.agents.plain import ScriptedPolicy
 from palaver.core import Episode, Sampling
 from palaver.envs.pokemon.env import PokemonEnv
+from palaver.trainers.config import parse
 from palaver.trainers.rollout import Plan, rollout
+from palaver.trainers.sinks import read_metrics
+from palaver.trainers.train import train
+from tests.models import byte_tokenizer, tiny_qwen3
 
 pytestmark = pytest.mark.usefixtures("pool")
 
@@ -31,3 +36,16 @@ def test_what_was_said_legal_and_played_is_kept():
 
 def _first_move(_heard, _seed):
     return "move 1"
+
+
+def test_a_run_learns_from_battles(tmp_path):
+    """The recipe's tasks go to `teams`, which pokemon-v0 has in their place."""
+    save_pretrained(tiny_qwen3(), byte_tokenizer(), tmp_path / "model")
+    values = {
+        "env": {"id": "pokemon-v0", "tasks": "generated:2", "turn_limit": 1, "reward": "shaped"},
+        "policy": {"model": str(tmp_path / "model"), "max_tokens": 4}, "eval": {"n": 1, "tasks": "sample[:2]"},
+        "algorithm": {"name": "rae", "group_size": 2, "credit": "own"}, "train": {"steps": 1}, "device": "cpu",
+        "log": {"tensorboard": False, "episodes": False},
+    }  # fmt: skip
+    run = train(parse(values), tmp_path / "run")
+    assert read_metrics(run / "metrics.jsonl")[-1]["step"] == 1
