@@ -64,7 +64,7 @@ class Seat:
         about = pool.ask([["format", format]])[0]
         self.format: str = about["id"]
         self._pool, self._decide = pool, decide
-        self._rooms: set[str] = set()
+        self._watched: dict[str, str] = {}  # room -> how the pool calls this side of its battle
         self.decisions = self.illegal = 0
 
     def choose(self, room: str, lines: Sequence[str], request: Mapping[str, Any]) -> str:
@@ -83,10 +83,11 @@ class Seat:
         except (KeyError, TypeError) as error:
             raise ConfigError("the server sent a request that names no side") from error
         operations: list[list[Any]] = []
-        if room not in self._rooms:
-            self._rooms.add(room)
-            operations.append(["watch", room, side, self.format])
-        asked = [*operations, ["hear", room, list(lines), dict(request)], ["tell", room]]
+        if room not in self._watched:
+            self._watched[room] = f"{side} in {room}"  # another seat of the pool may have the other side
+            operations.append(["watch", self._watched[room], side, self.format])
+        name = self._watched[room]
+        asked = [*operations, ["hear", name, list(lines), dict(request)], ["tell", name]]
         told, text = self._pool.ask(asked)[-2:]
         view: View = told["view"]
         legal = dict(view["legal"])
@@ -99,6 +100,5 @@ class Seat:
 
     def leave(self, room: str) -> None:
         """Forget a battle that is over."""
-        if room in self._rooms:
-            self._rooms.remove(room)
-            self._pool.ask([["forget", room]])
+        if room in self._watched:
+            self._pool.ask([["forget", self._watched.pop(room)]])

@@ -52,6 +52,25 @@ def test_a_seat_reads_answers_and_counts_what_is_illegal(pool):
     seat.leave("battle-1")
 
 
+def test_both_sides_of_one_battle_may_be_ours(pool):
+    [battle] = pool.start([Setup("gen1randombattle", 5)])
+    told = []
+    seats = {side: Seat("gen1randombattle", pool, lambda *seen: told.append(seen) or "1") for side in SIDES}
+    sent = dict.fromkeys(SIDES, 0)
+    for _ in range(3):
+        chosen = {}
+        for side, seat in seats.items():
+            if battle.views[side]["legal"]:
+                log = battle.log(side)
+                request = json.loads(pool.ask_battle(battle, "request", side))
+                chosen[side] = seat.choose("room", log[sent[side] :], request)
+                sent[side] = len(log)
+                assert told[-1][1] == json.loads(json.dumps(battle.views[side]))
+        battle.choose(chosen)
+    for seat in seats.values():
+        seat.leave("room")
+
+
 def test_heuristics_and_policies_decide(pool):
     [battle] = pool.start([Setup("gen1randombattle", 5)])
     view = battle.views["p1"]
