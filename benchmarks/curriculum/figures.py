@@ -19,6 +19,9 @@ CURVES = {"loss": "Loss", "nll": "Negative log-likelihood", "accuracy": "Accurac
           "kept": "Share kept by the filter"}  # fmt: skip
 
 
+LINE = 0.04  # of the axis: what a label takes
+
+
 def curves(story: Story) -> dict[str, str]:
     """Key -> heading of what the training has recorded."""
     return {key: name for key, name in CURVES.items() if any(number(line, key) is not None for line in train(story))}
@@ -60,15 +63,29 @@ def draw_ratings(ax: Axes, story: Story, theme: Theme) -> None:
         ends = np.maximum([[p.elo - p.low for _, p in places], [p.high - p.elo for _, p in places]], 0)
         ax.errorbar(xs, elo, yerr=ends, fmt="o-", color=theme.color(n), linewidth=1.2, elinewidth=2, capsize=4,
                     markersize=6, label=label(teamset))  # fmt: skip
-    for rating in story.found.tables[0].ratings:
-        if rating.player in story.spec.ratings.opponents:
-            ax.axhline(rating.elo, color=theme.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=0)
-            ax.annotate(label(rating.player), (1.0, rating.elo), xycoords=("axes fraction", "data"), xytext=(4, 0),
-                        textcoords="offset points", va="center", fontsize=7.5, color=theme.muted)  # fmt: skip
+    rated = [each for each in story.found.tables[0].ratings if each.player in story.spec.ratings.opponents]
+    for rating in rated:
+        ax.axhline(rating.elo, color=theme.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=0)
+    low, high = ax.get_ylim()
+    for rating, y in zip(rated, apart([each.elo for each in rated], LINE * (high - low)), strict=True):
+        ax.annotate(label(rating.player), (1.0, y), xycoords=("axes fraction", "data"), xytext=(4, 0),
+                    textcoords="offset points", va="center", fontsize=7.5, color=theme.muted)  # fmt: skip
     dress(ax, theme, "")
     ax.set_xticks(range(len(pupils)), [label(member.label, 20) for member in pupils])
     ax.margins(x=0.15)
     legend(ax, theme)
+
+
+def apart(heights: Sequence[float], least: float) -> list[float]:
+    """Heights of labels, from the highest down, each at least `least` below the one before.
+
+    >>> apart([10.0, 9.5, 4.0], 2.0)
+    [10.0, 8.0, 4.0]
+    """
+    placed: list[float] = []
+    for height in heights:
+        placed.append(min(height, placed[-1] - least) if placed else height)
+    return placed
 
 
 def draw_tree(ax: Axes, story: Story, theme: Theme) -> None:
