@@ -46,7 +46,9 @@ def write(story: Story, folder: Path) -> list[Path]:
             paths.append(folder / "matrix.png")
             picture.draw(story.found, paths[-1])
         replace_text(folder / PAGE, _page(story, drawings))
-        replace_text(folder / TABLES, markdown(grids(story)))
+        stages = ", ".join(one_line(stage.name) for stage in story.spec.stages)
+        heading = f"# {story.spec.format}, {story.spec.size}: {stages}\n\n"
+        replace_text(folder / TABLES, heading + markdown(grids(story)))
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return paths
