@@ -253,7 +253,8 @@ def test_root_runs_no_program(mode, pools):
     one.score(*GOOD)
     top = _examiner(one)
     seen = [users for pid in _below(top) - {top} if (users := _users(pid))]
-    assert seen and all(users == {str(view.NOBODY)} for users in seen), seen
+    assert seen
+    assert all(users == {str(view.NOBODY)} for users in seen), seen
 
 
 def test_unsafe_is_asked_for_and_warned_of(monkeypatch):
