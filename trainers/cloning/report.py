@@ -24,8 +24,10 @@ def judge(found: Scored, config: Cloning, span: float) -> tuple[Tensor, dict[str
     weight, said = torch.ones_like(taken), {}
     value = taken.new_zeros(())
     if found.values is not None:
-        target = _target(found, config)
-        advantage = target - losses.expected(found.values.detach(), span)
+        reward, discount = _paid(found, config)
+        target = losses.returns(reward, found.real, discount)
+        said_before = losses.expected(found.values.detach(), span)
+        advantage = losses.traced(reward, said_before, found.real, discount, config.trace) - said_before
         weight = losses.weights(config.loss, advantage, config.beta, *config.clip)
         value = losses.value_loss(found.values, target, found.real, span)
         said = {"value_loss": value, "advantage": _mean(advantage, known)}
@@ -46,10 +48,12 @@ def faulty(found: Scored) -> list[int]:
     return [int(n) for n in bad.nonzero()[:, 0]]
 
 
-def _target(found: Scored, config: Cloning) -> Tensor:
+def _paid(found: Scored, config: Cloning) -> tuple[Tensor, float]:
+    """Rewards (B, S) and discount of what the value head says: the battle's result is a reward of its end."""
     if config.value == "return":
-        return losses.returns(found.reward, found.real, config.discount)
-    return found.result[:, None].expand_as(found.reward)
+        return found.reward, config.discount
+    last = found.real & ~torch.nn.functional.pad(found.real[:, 1:], (0, 1))
+    return last * found.result[:, None], 1.0
 
 
 def _mean(numbers: Tensor, known: Tensor) -> Tensor:
