@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,13 +27,14 @@ class _Seen:
     requested: str = ""
     executed: str = ""
     paid: float = 0.0
+    advice: np.ndarray | None = None
 
     def decision(self) -> Decision:
         slot = self.slots.index(self.executed) if self.executed in self.slots else MISSING
         mask = np.array([bool(label) for label in self.slots])
         return Decision(
             self.turn, self.words, self.numbers, mask, slot, self.requested, self.executed, self.legal, self.paid,
-            self.text,
+            self.text, self.advice,
         )  # fmt: skip
 
 
@@ -86,6 +87,23 @@ class Observer:
         )  # fmt: skip
         self._made[side].append(seen)
         return True
+
+    @property
+    def asked(self) -> Sequence[str]:
+        """The sides that may act now."""
+        return tuple(self._open)
+
+    def advise(self, side: str, shares: Mapping[str, float]) -> None:
+        """Note what a coach holds of a side's legal actions, between `before` and `after`.
+
+        Args:
+            side: that may act.
+            shares: action -> share, which add up to 1; of an action that no slot stands for nothing is kept.
+        """
+        seen = self._made[side][-1]
+        row = np.array([shares.get(label, 0.0) if label else 0.0 for label in seen.slots], np.float32)
+        if row.any():
+            seen.advice = row / row.sum()
 
     def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
         """Take over what the step says of the actions, and what it paid.

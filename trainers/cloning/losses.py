@@ -24,6 +24,15 @@ def taken(logp: Tensor, slot: Tensor) -> Tensor:
     return logp.gather(-1, slot.clamp_min(0)[..., None])[..., 0].masked_fill(slot < 0, 0.0)
 
 
+def advised(logp: Tensor, advice: Tensor) -> Tensor:
+    """sum_a q(a) log pi(a), (...): minus the cross-entropy of logp (..., A) to a coach's q (..., A).
+
+    It is learnt as what the coach played is (Ross, Gordon and Bagnell, A Reduction of Imitation Learning and Structured
+    Prediction to No-Regret Online Learning, 2011), with q for the one action. 0 where q is, for nobody was asked.
+    """
+    return (advice * logp.masked_fill(advice == 0, 0.0)).sum(-1)
+
+
 def weights(
     kind: Literal["clone", "filter", "weigh"],
     advantage: Tensor,

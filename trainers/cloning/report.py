@@ -14,13 +14,16 @@ def judge(found: Scored, config: Cloning, span: float) -> tuple[Tensor, dict[str
     """The loss, policy + value_coef value - entropy_coef entropy, and its parts.
 
     Returns:
-        the loss, and: `nll` and `accuracy` (share of decisions whose best-scored slot was played) of all known
-        decisions, `kept` (share of them that the weights leave above 0), `weight` (their mean), `advantage` (the
-        mean of return less value), `value_loss`, `entropy`, `decisions`; sums are means over decisions.
+        the loss, and: `nll` and `accuracy` (share of decisions whose best-scored slot was played, or where a coach
+        was asked is its best) of all known decisions, `kept` (share of them that the weights leave above 0), `weight`
+        (their mean), `advantage` (the mean of return less value), `value_loss`, `entropy`, `decisions`; sums are means
+        over decisions. What a coach has advised counts instead of what was played, and with weight 1.
     """
     logp = losses.log_policy(found.scores, found.mask)
-    known = (found.slot >= 0) & found.real
-    taken = losses.taken(logp, found.slot)
+    asked = found.advice.sum(-1) > 0
+    known = ((found.slot >= 0) | asked) & found.real
+    best = torch.where(asked, found.advice.argmax(-1), found.slot)
+    taken = torch.where(asked, losses.advised(logp, found.advice), losses.taken(logp, found.slot))
     weight, said = torch.ones_like(taken), {}
     value = taken.new_zeros(())
     if found.values is not None:
@@ -28,12 +31,12 @@ def judge(found: Scored, config: Cloning, span: float) -> tuple[Tensor, dict[str
         target = losses.returns(reward, found.real, discount)
         said_before = losses.expected(found.values.detach(), span)
         advantage = losses.traced(reward, said_before, found.real, discount, config.trace) - said_before
-        weight = losses.weights(config.loss, advantage, config.beta, *config.clip)
+        weight = losses.weights(config.loss, advantage, config.beta, *config.clip).masked_fill(asked, 1.0)
         value = losses.value_loss(found.values, target, found.real, span)
         said = {"value_loss": value, "advantage": _mean(advantage, known)}
     spread = _mean(losses.entropy(logp, found.mask), known)
     loss = losses.policy_loss(taken, weight, known) + config.value_coef * value - config.entropy * spread
-    right = (logp.detach().argmax(-1) == found.slot).float()
+    right = (logp.detach().argmax(-1) == best).float()
     told = {
         "loss": loss, "nll": -_mean(taken, known), "accuracy": _mean(right, known), "weight": _mean(weight, known),
         "kept": _mean((weight > 0).float(), known), "entropy": spread, "decisions": known.sum(), **said,
