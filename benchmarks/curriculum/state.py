@@ -139,7 +139,7 @@ def _seat(verdict: Verdict, named: Mapping[str, str]) -> Seat:
 
 
 def _drawing(seat: Seat, temperature: float) -> Seat:
-    """The same network at a temperature, under a name of its own: that of the best action may play in the same stage."""
+    """The same network at a temperature, under a name of its own: without one it may play in the same stage."""
     if not temperature:
         return seat
     heat = f"{temperature:g}"

@@ -134,8 +134,8 @@ def searched(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> str:
 def advised(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> dict[str, float]:
     """How good the search holds each action, in shares that add up to 1: a softmax of the prospects over `UNSURE`.
 
-    It costs about half of `searched`: what promises least is dropped early, see `RACE`. Actions that were not tried, and
-    those with a share below 1 %, are missing.
+    It costs about half of `searched`: what promises least is dropped early, see `RACE`. Actions that were not tried,
+    and those with a share below 1 %, are missing.
     """
     worth = prospects(battle, dex, side, draw, RACE)
     most = max(worth.values())
