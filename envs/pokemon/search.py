@@ -168,7 +168,7 @@ def prospects(
     seen: dict[str, list[float]] = {label: [] for label in left}
     worth = dict(own)
     for count, size in race:
-        runners = sorted(left, key=lambda label: -worth[label])[: size if prior else None]
+        runners = sorted(worth, key=lambda label: -worth[label])[: size if prior else None]
         for world in worlds(battle, side, [draw.randrange(2**53) for _ in range(count)]):
             for label, prospect in _tried(world, dex, side, draw, runners).items():
                 seen[label].append(prospect)

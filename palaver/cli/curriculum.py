@@ -154,6 +154,7 @@ def _grids(grids: Sequence[Grid]) -> None:
         made = table(*grid.head, title=grid.title)
         for row in grid.rows:
             made.add_row(*map(Text, row))
+        made.columns[0].no_wrap = True  # a name that is broken in two is no name
         console.print(made)
         say(Text(grid.note + "\n", style="dim"))
 
