@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import SIDES, BattleLostError
 from palaver.trainers.battles.record import MISSING, Decision
@@ -56,7 +55,6 @@ class Observer:
     def __init__(self, env: PokemonEnv, texts: bool = False) -> None:
         self._env, self._texts = env, texts
         self._made: dict[str, list[_Seen]] = {side: [] for side in SIDES}
-        self._memory: dict[str, vector.Memory] = {side: vector.Memory(env.dex, env.format) for side in SIDES}
         self._open: list[str] = []
 
     def before(self, observations: Mapping[str, str]) -> None:
@@ -79,13 +77,8 @@ class Observer:
         view = self._env.view(side)
         if not view["legal"]:
             return False
-        words, numbers = self._memory[side].look(battle.turn, view)
         legal = tuple(label for label, _ in view["legal"])
-        seen = _Seen(
-            battle.turn, tuple(words), np.array(numbers, np.float32), vector.slots(view), legal,
-            text if self._texts else "",
-        )  # fmt: skip
-        self._made[side].append(seen)
+        self._made[side].append(_Seen(battle.turn, *self._env.seen(side), legal, text if self._texts else ""))
         return True
 
     @property
