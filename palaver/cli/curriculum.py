@@ -37,6 +37,7 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A recipe's name, a YA
 Pairs = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As stages.first.battles=60; stages go by name.")
 ]
+WIDE = 160  # columns of a table that goes into a file
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done and how long it takes.")]
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
@@ -155,7 +156,7 @@ def _grids(grids: Sequence[Grid]) -> None:
         for row in grid.rows:
             made.add_row(*map(Text, row))
         made.columns[0].no_wrap = True  # a name that is broken in two is no name
-        console.print(made)
+        console.print(made, width=None if console.is_terminal else max(console.width, WIDE))
         say(Text(grid.note + "\n", style="dim"))
 
 
