@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -151,12 +152,13 @@ def _report(folder: Path) -> None:
 
 
 def _grids(grids: Sequence[Grid]) -> None:
+    room = console if console.is_terminal else Console(file=console.file, highlight=False, width=WIDE)
     for grid in grids:
         made = table(*grid.head, title=grid.title)
         for row in grid.rows:
             made.add_row(*map(Text, row))
         made.columns[0].no_wrap = True  # a name that is broken in two is no name
-        console.print(made, width=None if console.is_terminal else max(console.width, WIDE))
+        room.print(made)
         say(Text(grid.note + "\n", style="dim"))
 
 
