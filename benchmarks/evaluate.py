@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from palaver.agents.llm.options import ModelOptions
+from palaver.agents.policy import Policy
+from palaver.benchmarks import rows
+from palaver.benchmarks.focus import Seating, focal, refuse_rivals, seated
 from palaver.benchmarks.provenance import provenance
 from palaver.benchmarks.runs import read
+from palaver.benchmarks.scenarios.trained import resolved
 from palaver.benchmarks.summary import most_possible
-from palaver.core import Episode, Sampling, TaskError
+from palaver.benchmarks.weights import fingerprint
+from palaver.core import ConfigError, Episode, Sampling, TaskError
 from palaver.registry import spec
 from palaver.trainers.config import EVAL_SEED
 from palaver.trainers.evaluation import evaluate, summarize
@@ -35,6 +40,9 @@ class Setting:
         own: seat -> how it draws, where it has a way of its own.
         options: how models are loaded.
         force: let the tiny model run on real data.
+        seatings: who is in focus and who fills the other seats, one after the other; none: the team, among itself.
+        scenario: the name under which those seatings are known.
+        max_reward: the most that can be earned; None asks the environment.
     """
 
     env: str
@@ -47,17 +55,21 @@ class Setting:
     own: Mapping[str, Sampling] = field(default_factory=dict)
     options: ModelOptions = field(default_factory=ModelOptions)
     force: bool = False
+    seatings: tuple[Seating, ...] = ()
+    scenario: str = ""
+    max_reward: float | None = None
 
 
 @dataclass(frozen=True)
 class Result:
     """What came out. `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over tasks; one
-    task has none.
+    task has none. `focal` is the same for the agents in focus, where there are any.
 
-    `policies` says who sat where, for the team of a run with the step of its checkpoint. `tokens` holds agent -> mean
-    sampled tokens of an answer, `passes` pass@1 and pass@k where the environment tells what was solved, `unscored` how
-    many episodes were left out because nothing could judge them; `seconds` is the wall time of the episodes alone, and
-    `provenance` says with which versions.
+    `policies` says who sat where, for the team of a run with the step of its checkpoint, and `weights` which weights a
+    model has. `tokens` holds agent -> mean sampled tokens of an answer, `passes` pass@1 and pass@k where the
+    environment tells what was solved, `unscored` how many episodes were left out because nothing could judge them;
+    `seconds` is the wall time of the episodes alone, `cost` what remote policies took, and `provenance` says with
+    which versions. `config` is the hash of all that fixes the result but the code.
     """
 
     env: str
@@ -80,21 +92,36 @@ class Result:
     unscored: int
     seconds: float
     provenance: Mapping[str, Any]
+    by_task: Mapping[str, float]
+    weights: Mapping[str, str]
+    config: str
+    scenario: str = ""
+    focal: rows.Focal | None = None
+    cost: rows.Spent | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return asdict(self)
+        parts = {name: part.model_dump(mode="json") if part else None for name, part in self._parts().items()}
+        return asdict(self) | parts
+
+    def _parts(self) -> dict[str, rows.Focal | rows.Spent | None]:
+        return {"focal": self.focal, "cost": self.cost}
 
 
-def as_trained(team: str, env: str) -> tuple[dict[str, Any], Sampling, dict[str, Sampling]]:
+def as_trained(
+    team: str, env: str, note: Callable[[str], None] = lambda _: None
+) -> tuple[dict[str, Any], Sampling, dict[str, Sampling]]:
     """What the team of `run:FOLDER` knows, if it was trained on `env`: the keywords, with held-out tasks, how it
     samples, and how the seats of a heterogeneous team do. Nothing and the defaults for other teams.
+
+    A team of `recipe:NAME` is trained first where it is not there yet; `note` is told so.
 
     Raises:
         CheckpointError: there is no such run folder.
     """
+    wanted, team = spec(env).id, resolved(team, note)
     config = read(team.removeprefix("run:")).config if team.startswith("run:") else None
-    if config is None or spec(config.env.id).id != spec(env).id:
+    if config is None or spec(config.env.id).id != wanted:
         return {}, Sampling(), {}
     seats = _moved(Path(team.removeprefix("run:"))) if config.team.seats and config.team.swap_every else {}
     own = {seats.get(agent, agent): config.seat(agent).sampling() for agent in config.team.seats}
@@ -111,8 +138,10 @@ def _moved(folder: Path) -> dict[str, str]:
 def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> tuple[Result, list[Episode]]:
     """Play the episodes and summarise them; `note` is told what the user should know, as that a checkpoint is corrupt.
 
+    With seatings every one plays all tasks, and the episodes stand one seating after the other.
+
     Raises:
-        ConfigError: no such environment or keyword.
+        ConfigError: no such environment or keyword, or rivals whose returns cancel out.
         TaskError: the tasks cannot be read, or there are none.
         PolicyError: the team cannot be made.
     """
@@ -122,32 +151,107 @@ def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> t
     if not ids:
         raise TaskError(f"there are no tasks to evaluate in {env.source!r}")
     seats = env.possible_agents
-    team = parse_team(setting.team, found, seats, setting.options, env.source, setting.force, note)
+    refuse_rivals(env, found, setting.seatings)
+
+    def make(names: str) -> dict[str, Policy]:
+        text = resolved(names, note)
+        return parse_team(text, found, seats, setting.options, env.source, setting.force, note)
+
+    refuse_players_of_the_arena(setting.team, setting.env)
+    teams = seated(make(setting.team), setting.seatings, make)
     start = time.perf_counter()
     sampling = dict.fromkeys(seats, setting.sampling) | dict(setting.own)
-    episodes = evaluate(env, team, ids, samples=setting.samples, sampling=sampling, seed=setting.seed)
+    played = [
+        evaluate(env, team, ids, samples=setting.samples, sampling=sampling, seed=setting.seed) for team in teams
+    ]
     seconds = time.perf_counter() - start
-    summary = summarize(episodes)
-    result = Result(
-        env=found.id,
-        keywords=dict(setting.keywords),
+    most = most_possible(env, found) if setting.max_reward is None else setting.max_reward
+    return _result(setting, ids, teams, played, seconds, most), [episode for part in played for episode in part]
+
+
+def _result(
+    setting: Setting,
+    ids: list[str],
+    teams: list[dict[str, Policy]],
+    played: list[list[Episode]],
+    seconds: float,
+    most: float,
+) -> Result:
+    summary = summarize([episode for part in played for episode in part])
+    sampling = asdict(setting.sampling) | {seat: asdict(own) for seat, own in setting.own.items()}
+    policies = _named(teams, lambda policy: policy.name)
+    weights = {name: print for name, print in _named(teams, fingerprint).items() if print}
+    facts = {
+        "env": spec(setting.env).id, "keywords": dict(setting.keywords), "scenario": setting.scenario,
+        "seed": setting.seed, "samples": setting.samples, "sampling": sampling,
+    }  # fmt: skip
+    config = rows.config_hash(
+        **facts, ids=ids, policies=policies, weights=weights, focal=[each.focal for each in setting.seatings]
+    )
+    return Result(
+        **facts,
         team=setting.team,
-        policies={agent: policy.name for agent, policy in team.items()},
+        policies=policies,
+        weights=weights,
+        config=config,
         tasks=len(ids),
-        samples=setting.samples,
-        seed=setting.seed,
-        sampling=asdict(setting.sampling) | {seat: asdict(own) for seat, own in setting.own.items()},
         mean=summary.mean,
         low=summary.low,
         high=summary.high,
         n=summary.n,
-        max_reward=most_possible(env, found),
+        max_reward=most,
+        focal=focal(played, setting.seatings) if setting.seatings else None,
         components=dict(summary.components),
         metrics=dict(summary.metrics),
         tokens=dict(summary.tokens),
         passes=dict(summary.passes),
+        by_task=dict(summary.by_task),
         unscored=summary.unscored,
         seconds=seconds,
+        cost=rows.spent_by({f"{n}/{seat}": policy for n, team in enumerate(teams) for seat, policy in team.items()}),
         provenance=provenance(),
     )
-    return result, episodes
+
+
+def _named(teams: list[dict[str, Policy]], of: Callable[[Policy], str]) -> dict[str, str]:
+    """Seat -> what is said of its policy, or of all that sat there in turn."""
+    return {seat: " | ".join(dict.fromkeys(of(team[seat]) for team in teams)) for seat in teams[0]}
+
+
+def to_row(result: Result, episodes: list[Episode], label: str, folder: Path) -> rows.Row:
+    """Keep a result: its episodes and its row are written into `folder`.
+
+    Raises:
+        ConfigError: something cannot be written.
+    """
+    shared = result.to_dict()
+    made_with = shared.pop("provenance")
+    name = rows.row_name(result.scenario or result.env, label)
+    row = rows.plain(
+        shared | {
+            "label": label,
+            "version": int(result.env.rpartition("-v")[2]),
+            "commit": made_with["commit"],
+            "made_with": made_with,
+            "date": rows.now(),
+            "episodes": rows.store(folder, name, episodes).model_dump(),
+        }
+    )  # fmt: skip
+    rows.save(row, folder)
+    return row
+
+
+def refuse_players_of_the_arena(team: str, env: str) -> None:
+    """Send who can only play in the arena there: nets, and players that need the environment itself.
+
+    Raises:
+        ConfigError: the team names one.
+    """
+    known = spec(env).players
+    names = [part.rpartition("=")[2].strip() for part in team.split(",")]
+    for name in names:
+        if name.startswith("net:") or (name in known and name not in spec(env).scripted):
+            raise ConfigError(
+                f"{name!r} reads the environment and not a conversation, so it plays in the arena alone: "
+                f"palaver arena {spec(env).id} --players {name},OTHER"
+            )

@@ -149,6 +149,35 @@ def start(env: TextEnv, task: str, seed: int) -> tuple[dict[str, str], dict[str,
     return env.reset(seed=seed % 2**31, options={"task": task})
 
 
+def again(env: TextEnv, episode: Episode) -> Episode:
+    """Play a recorded episode once more: the environment hears the recorded texts, and pays as it pays now.
+
+    Turns hold what the environment now tells, so that they show where the record no longer matches. Whoever may not
+    act any more is not heard, and turns after the end are left out. An episode that the environment does not end is
+    `truncated` where its record was ended by the environment, else it stops as recorded.
+
+    Args:
+        env: is forked, never stepped itself.
+        episode: as saved; token ids are not needed.
+
+    Raises:
+        TaskError: the environment has no such task.
+    """
+    own = env.fork()
+    observations, infos = start(own, episode.task, episode.seed)
+    root = episode.turns[0].node.partition("/")[0] if episode.turns else "0"
+    heard: dict[str, Conversation] = dict.fromkeys(own.possible_agents, ())
+    branch = _Branch(own, episode.task, episode.seed, root, root, 0, heard, observations, {}, infos)
+    for turn in episode.turns:
+        if branch.stop:
+            break
+        said = {agent: text for agent, text in turn.utterances.items() if agent in own.agents}
+        branch = _step(_Joint(branch, turn.node, turn.group, dict(turn.choice), said))
+    branch = _booked(branch)
+    stop = branch.stop or ("truncated" if episode.stop in ("terminated", "unscored") else episode.stop)
+    return Episode(episode.env, episode.task, episode.seed, branch.turns, stop, episode.team)
+
+
 def _place(branch: _Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
     number, *path = branch.node.split("/")
     return int(number), tuple(tuple(map(int, part.split("."))) for part in path)

@@ -21,8 +21,10 @@ from palaver.cli import (
     envs,
     evaluate,
     ladder,
+    leaderboard,
     play,
     report,
+    rescore,
     showdown,
     train,
 )
@@ -83,8 +85,8 @@ def root(
 
 
 COMMANDS = (
-    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
-    ladder,
+    demo, envs, play, train, evaluate, rescore, leaderboard, arena, battles, clone, curriculum, report, compare, doctor,
+    bench, showdown, ladder,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)
