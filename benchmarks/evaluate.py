@@ -18,7 +18,7 @@ from palaver.benchmarks.scenarios.trained import resolved
 from palaver.benchmarks.summary import most_possible
 from palaver.benchmarks.weights import fingerprint
 from palaver.core import ConfigError, Episode, Sampling, TaskError
-from palaver.registry import spec
+from palaver.registry import Spec, spec
 from palaver.trainers.config import EVAL_SEED
 from palaver.trainers.evaluation import evaluate, summarize
 from palaver.trainers.rollout import text_env
@@ -146,6 +146,7 @@ def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> t
         PolicyError: the team cannot be made.
     """
     found = spec(setting.env)
+    refuse_players_of_the_arena(setting.team, found)
     env = text_env(setting.env, setting.keywords)
     ids = [task.id for task in env.tasks][: setting.n or None]
     if not ids:
@@ -157,13 +158,10 @@ def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> t
         text = resolved(names, note)
         return parse_team(text, found, seats, setting.options, env.source, setting.force, note)
 
-    refuse_players_of_the_arena(setting.team, setting.env)
     teams = seated(make(setting.team), setting.seatings, make)
     start = time.perf_counter()
     sampling = dict.fromkeys(seats, setting.sampling) | dict(setting.own)
-    played = [
-        evaluate(env, team, ids, samples=setting.samples, sampling=sampling, seed=setting.seed) for team in teams
-    ]
+    played = [evaluate(env, team, ids, samples=setting.samples, sampling=sampling, seed=setting.seed) for team in teams]
     seconds = time.perf_counter() - start
     most = most_possible(env, found) if setting.max_reward is None else setting.max_reward
     return _result(setting, ids, teams, played, seconds, most), [episode for part in played for episode in part]
@@ -180,8 +178,8 @@ def _result(
     summary = summarize([episode for part in played for episode in part])
     sampling = asdict(setting.sampling) | {seat: asdict(own) for seat, own in setting.own.items()}
     policies = _named(teams, lambda policy: policy.name)
-    weights = {name: print for name, print in _named(teams, fingerprint).items() if print}
-    facts = {
+    weights = {seat: found for seat, found in _named(teams, fingerprint).items() if found}
+    facts: dict[str, Any] = {
         "env": spec(setting.env).id, "keywords": dict(setting.keywords), "scenario": setting.scenario,
         "seed": setting.seed, "samples": setting.samples, "sampling": sampling,
     }  # fmt: skip
@@ -241,17 +239,16 @@ def to_row(result: Result, episodes: list[Episode], label: str, folder: Path) ->
     return row
 
 
-def refuse_players_of_the_arena(team: str, env: str) -> None:
+def refuse_players_of_the_arena(team: str, found: Spec) -> None:
     """Send who can only play in the arena there: nets, and players that need the environment itself.
 
     Raises:
         ConfigError: the team names one.
     """
-    known = spec(env).players
     names = [part.rpartition("=")[2].strip() for part in team.split(",")]
     for name in names:
-        if name.startswith("net:") or (name in known and name not in spec(env).scripted):
+        if name.startswith("net:") or name in found.players:
             raise ConfigError(
                 f"{name!r} reads the environment and not a conversation, so it plays in the arena alone: "
-                f"palaver arena {spec(env).id} --players {name},OTHER"
+                f"palaver arena {found.id} --players {name},OTHER"
             )

@@ -161,9 +161,7 @@ def compare(before: Sequence[Episode], after: Sequence[Episode]) -> Rescored:
 
 
 def _told_otherwise(old: Episode, new: Episode) -> bool:
-    return any(
-        dict(was.observations) != dict(now.observations) for was, now in zip(old.turns, new.turns, strict=False)
-    )
+    return any(dict(was.observations) != dict(now.observations) for was, now in zip(old.turns, new.turns, strict=False))
 
 
 def new_row(

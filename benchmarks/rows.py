@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from palaver.core import ConfigError, Episode
 from palaver.trainers.files import replace_text
@@ -75,10 +75,10 @@ class Row(Section):
     env: str
     version: int
     scenario: str = ""
-    keywords: dict[str, Any] = {}
+    keywords: dict[str, Any] = Field({})
     team: str
     policies: dict[str, str]
-    weights: dict[str, str] = {}
+    weights: dict[str, str] = Field({})
     config: str
     commit: str
     seed: int

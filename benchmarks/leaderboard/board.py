@@ -41,12 +41,12 @@ class Entry(Section):
 
     what: str
     recipe: str = ""
-    keywords: dict[str, Any] = {}
+    keywords: dict[str, Any] = Field({})
     n: int = Field(32, ge=0)
     samples: int = Field(1, ge=1)
     sampling: Draw = Draw()
     rows: dict[Kind, str]
-    missing: dict[Kind, str] = {}
+    missing: dict[Kind, str] = Field({})
 
     @model_validator(mode="after")
     def _complete(self) -> Entry:

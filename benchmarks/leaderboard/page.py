@@ -76,7 +76,9 @@ def bar(shown: Shown, rows: Sequence[Shown]) -> Bar:
     """Where the score lies; the floor is 0, or the lowest end of an interval of the same board where that is less."""
     floor = min([0.0, *(each.low for each in rows if each.what == shown.what)])
     span = max(shown.row.max_reward - floor, 1e-9)
-    mean, low, high = (min(max(100 * (value - floor) / span, 0.0), 100.0) for value in (shown.mean, shown.low, shown.high))
+    mean, low, high = (
+        min(max(100 * (value - floor) / span, 0.0), 100.0) for value in (shown.mean, shown.low, shown.high)
+    )
     return Bar(mean, low, high)
 
 
@@ -125,7 +127,11 @@ def _different(texts: Iterable[str]) -> list[str]:
 def _render(template: str, **values: Any) -> str:
     folders = [HERE, HERE.parent]
     environment = Environment(
-        loader=FileSystemLoader(folders), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(folders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["line"] = one_line
     style = Markup((HERE.parent / "report.css").read_text(encoding="utf-8"))

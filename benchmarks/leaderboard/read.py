@@ -17,7 +17,7 @@ from palaver.trainers.evaluation import summarize
 
 @dataclass(frozen=True)
 class Shown:
-    """A row that is trusted, where it is, and two of its episodes: the first and the middle one, whatever they earned."""
+    """A row that is trusted, where it is, and two of its episodes: the first and the middle one."""
 
     row: Row
     path: Path
@@ -68,7 +68,9 @@ def read(folder: Path) -> Found:
         ConfigError: there is no such folder, or no row in it.
     """
     if not folder.is_dir():
-        raise ConfigError(f"there is no folder of rows {str(folder)!r}; make one with: palaver evaluate ENV --row FOLDER")
+        raise ConfigError(
+            f"there is no folder of rows {str(folder)!r}; make one with: palaver evaluate ENV --row FOLDER"
+        )
     files = sorted(path for path in folder.glob(f"*{rows.ROW}") if not path.name.startswith("."))
     if not files:
         raise ConfigError(f"there is no row in {str(folder)!r}; make one with: palaver evaluate ENV --row {folder}")

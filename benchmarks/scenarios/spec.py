@@ -34,13 +34,13 @@ class Partner(Section):
     """Who sits beside.
 
     Attributes:
-        policy: `scripted:lazy`, `random`, `tiny`, `recipe:NAME+key=value` (trained once, from this repository alone), or
-            `run:FOLDER`.
+        policy: `scripted:lazy`, `random`, `tiny`, `run:FOLDER`, or `recipe:NAME+key=value`, trained once from this
+            repository alone.
         weights: seat -> fingerprint of the weights that it must have; a run needs them, for its folder may change.
     """
 
     policy: str
-    weights: dict[str, str] = {}
+    weights: dict[str, str] = Field({})
 
     @model_validator(mode="after")
     def _known(self) -> Partner:
@@ -68,7 +68,7 @@ class Scenario(Section):
     name: str = Field(pattern=r"^[a-z0-9-]+-v\d+$")
     about: str
     env: str
-    keywords: dict[str, Any] = {}
+    keywords: dict[str, Any] = Field({})
     n: int = Field(32, ge=0)
     samples: int = Field(1, ge=1)
     seed: int = EVAL_SEED

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 from palaver.benchmarks.provenance import provenance
 from palaver.benchmarks.runs import read
 from palaver.core import PolicyError, cache_folder
-from palaver.trainers.config import dump, load
+from palaver.trainers.config import load
 from palaver.trainers.files import CONFIG
 
 MADE = "recipe:"
@@ -26,13 +27,16 @@ def resolved(team: str, note: Note) -> str:
 
 
 def home(made_by: str) -> Path:
-    """Where the run of `NAME+key=value+...` is kept: the folder's name has a hash of the complete config.
+    """Where the run of `NAME+key=value+...` is kept: the folder's name has a hash of all that the config sets.
+
+    Options that stand at their default do not count, so that a new one moves no run.
 
     Raises:
         ConfigError: no such recipe, or an override that does not fit.
     """
     recipe, *overrides = made_by.split("+")
-    key = hashlib.sha256(dump(load(recipe, overrides)).encode()).hexdigest()[:12]
+    chosen = load(recipe, overrides).model_dump(mode="json", exclude_defaults=True)
+    key = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:12]
     return cache_folder() / "trained" / f"{Path(recipe).stem}-{key}"
 
 

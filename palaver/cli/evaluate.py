@@ -65,7 +65,9 @@ def evaluate(
     force: options.Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the episodes to this file, one JSON object a line.")] = None,
-    row: Annotated[Path | None, typer.Option(help="Keep the result as a row, with its episodes, in this folder.")] = None,
+    row: Annotated[
+        Path | None, typer.Option(help="Keep the result as a row, with its episodes, in this folder.")
+    ] = None,
     label: Annotated[str, typer.Option(help="What a table calls the row.", show_default="the team")] = "",
 ) -> None:
     """Evaluate a team."""
@@ -169,7 +171,11 @@ def show(result: Result) -> None:
                 *([("not scored", f"{result.unscored}, left out")] if result.unscored else []),
                 *([("tokens per answer", tokens)] if tokens else []),
                 ("seconds", f"{result.seconds:.2f}"),
-                *([("cost", f"{result.cost.dollars:.4f} dollars, {count(result.cost.calls, 'call')}")] if result.cost else []),
+                *(
+                    [("cost", f"{result.cost.dollars:.4f} dollars, {count(result.cost.calls, 'call')}")]
+                    if result.cost
+                    else []
+                ),
                 ("seed", result.seed),
             ]
         )
@@ -182,6 +188,11 @@ def show(result: Result) -> None:
                 made.add_row(Text(name), f"{value:.3f}")
             console.print()
             console.print(made)
+
+
+def _cost(result: Result) -> list[tuple[str, object]]:
+    spent = result.cost
+    return [("cost", f"{spent.dollars:.4f} dollars, {count(spent.calls, 'call')}")] if spent else []
 
 
 def _focal(result: Result) -> list[tuple[str, object]]:

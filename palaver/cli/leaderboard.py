@@ -11,6 +11,7 @@ from rich.text import Text
 
 from palaver.cli.output import count, note, say
 from palaver.cli.report import need_plots
+from palaver.core import ConfigError
 
 HELP = """Show result rows: LEADERBOARD.md and one static page with sample episodes.
 
@@ -26,7 +27,7 @@ HELP = """Show result rows: LEADERBOARD.md and one static page with sample episo
 
 A row without a seed, an interval or a commit, or whose episodes say something else than it does, is refused.
 """
-ROWS, OUT, TABLE = Path("docs/leaderboard/rows"), Path("docs/leaderboard"), "LEADERBOARD.md"
+ROWS, TABLE = Path("docs/leaderboard/rows"), "LEADERBOARD.md"
 
 
 def register(app: typer.Typer) -> None:
@@ -36,8 +37,8 @@ def register(app: typer.Typer) -> None:
 
 def leaderboard(
     folder: Annotated[Path, typer.Argument(metavar="ROWS", help="The folder of the rows.")] = ROWS,
-    out: Annotated[Path | None, typer.Option(help="Folder of the page.", show_default=str(OUT))] = None,
-    table: Annotated[Path | None, typer.Option(help="The table in Markdown.", show_default="LEADERBOARD.md")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the page.", show_default="where ROWS lies")] = None,
+    table: Annotated[Path | None, typer.Option(help="The table in Markdown.", show_default="OUT/LEADERBOARD.md")] = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Measure the rows of the board that are missing, before.")
     ] = False,
@@ -53,6 +54,10 @@ def leaderboard(
     from palaver.benchmarks.leaderboard.board import read_board
 
     need_plots()
+    out = out or folder.parent
+    table = table or (Path(TABLE) if folder == ROWS else out / TABLE)
+    if table.parent != out and not table.parent.is_dir():
+        raise ConfigError(f"--table: there is no folder {str(table.parent)!r}")
     entries = read_board(board)
     if measure:
         from palaver.benchmarks.leaderboard.measure import measure_all, publish
@@ -66,8 +71,6 @@ def leaderboard(
     found = read(folder)
     for line in found.refused:
         note(line)
-    out = out or OUT
-    table = table or (Path(TABLE) if out == OUT else out / TABLE)
     made = page.write(found, out)
     address = os.path.relpath(made, table.parent)
     replace_text(table, markdown(found, entries, address, table.parent))
