@@ -38,7 +38,9 @@ def register(app: typer.Typer) -> None:
 def leaderboard(
     folder: Annotated[Path, typer.Argument(metavar="ROWS", help="The folder of the rows.")] = ROWS,
     out: Annotated[Path | None, typer.Option(help="Folder of the page.", show_default="where ROWS lies")] = None,
-    table: Annotated[Path | None, typer.Option(help="The table in Markdown.", show_default="OUT/LEADERBOARD.md")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="The table in Markdown.", show_default="OUT/LEADERBOARD.md")
+    ] = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Measure the rows of the board that are missing, before.")
     ] = False,

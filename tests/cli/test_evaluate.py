@@ -96,7 +96,10 @@ def test_one_seat_against_an_opponent(palaver):
         (["arxiv-v0", "--team", "random", "--out", "no/such/place.jsonl"], "there is no folder 'no/such'"),
         (["arxiv-v0", "--team", "random", "--out", "folder"], "cannot write 'folder'"),
         (["arxiv-v0", "--team", "recipe:arxiv-magrqo"], "there is no recipe 'arxiv-magrqo'"),
-        (["arxiv-v0", "--team", "random", "--focal", "methd"], "no seat 'methd' to put in focus. Did you mean 'method'"),
+        (
+            ["arxiv-v0", "--team", "random", "--focal", "methd"],
+            "no seat 'methd' to put in focus. Did you mean 'method'",
+        ),
         (["matrix-v0", "game=prisoners-dilemma", "--team", "random"], "rate players with: palaver arena matrix-v0"),
         (["maths-stubborn-v1", "--team", "random", "--seed", "3"], "leave --seed out"),
         (["maths-stubborn-v1", "rounds=2", "--team", "random"], "leave KEY=VALUE out"),

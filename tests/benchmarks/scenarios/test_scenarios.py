@@ -37,9 +37,7 @@ STRANGERS = "arxiv-magrpo-4068be635be9"  # with the hash of what the recipe says
 def test_what_a_version_measures_never_changes():
     """A scenario that differs from what its name stood for needs another version, not another line here."""
     folder = resources.files("palaver.benchmarks.scenarios")
-    found = {
-        name: hashlib.sha256(folder.joinpath(f"{name}.yaml").read_bytes()).hexdigest()[:16] for name in shipped()
-    }
+    found = {name: hashlib.sha256(folder.joinpath(f"{name}.yaml").read_bytes()).hexdigest()[:16] for name in shipped()}
     assert found == FROZEN
 
 
