@@ -177,7 +177,7 @@ FIXTURES = {
             paid=0.0,
         ),
         # nothing stands, and of both builders' blocks one is unused: -0.25 each
-        [both(("/setblock 0 0 0", "/setblock 0 0 0 dirt"), paid=-0.5, illegal=2), both((None, 1), paid=-0.5, illegal=1)],
+        [both(("/setblock 0 0", "/setblock 0 0 0 dirt"), paid=-0.5, illegal=2), both((None, 1), paid=-0.5, illegal=1)],
         {"words.csv": "string,difficulty\nL,1\n"},
         {"num_turns": 1},
     ),
