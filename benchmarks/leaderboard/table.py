@@ -14,7 +14,7 @@ from palaver.clean import one_line
 HEAD = """# Leaderboard
 
 Written by `palaver leaderboard` from result rows; do not edit it. How rows are measured, what they must say and how to
-add one: [docs/leaderboard.md](docs/leaderboard.md). The same with sorting, filters and sample episodes is the page
+add one: {about}. The same with sorting, filters and sample episodes is the page
 [{page}]({page}), a single file to open in a browser.
 
 A score is the mean undiscounted return with its 95 % bootstrap interval over tasks. *most* is what can be earned at
@@ -24,7 +24,7 @@ of the environment's kind, `trained` is the same after a recipe of a few minutes
 FOCUS = """## Scenarios
 
 Members of the team play among frozen strangers; the score is the return of the agents in focus, which sit in each of
-the seats in turn. What a scenario is: [docs/evaluation.md](docs/evaluation.md#scenarios).
+the seats in turn. What a scenario is: {scenarios}.
 """
 
 
@@ -32,13 +32,19 @@ def markdown(found: Found, entries: Sequence[Entry], page: str, folder: Path) ->
     """The whole page; `page` is the address of the HTML page, `folder` where the table will stand."""
     alone = [each for each in found.rows if not each.row.scenario]
     beside = [each for each in found.rows if each.row.scenario]
-    parts = [HEAD.format(page=page)]
+    parts = [HEAD.format(page=page, about=_page(folder, "docs/leaderboard.md"))]
     if alone:
         parts += ["## Environments\n", _overview(alone, entries)]
     if beside:
-        parts += [FOCUS, _overview(beside, entries)]
+        told = _page(folder, "docs/evaluation.md", "#scenarios")
+        parts += [FOCUS.format(scenarios=told), _overview(beside, entries)]
     parts += ["## Every row\n", _every(found.rows, folder)]
     return "\n".join(parts)
+
+
+def _page(folder: Path, path: str, anchor: str = "") -> str:
+    """A link to a page of the documentation where it lies beside, else the page's name."""
+    return f"[{path}]({path}{anchor})" if (folder / path).is_file() else f"`{path}` of Palaver"
 
 
 def _overview(rows: Sequence[Shown], entries: Sequence[Entry]) -> str:
@@ -64,10 +70,7 @@ def _reason(missing: dict[Kind, str], kind: Kind, notes: list[str]) -> str:
 
 
 def score(shown: Shown) -> str:
-    """Mean and interval.
-
-    The mean of one's own return where agents are in focus.
-    """
+    """Mean and interval, of their own return where agents are in focus."""
     return f"{shown.mean:.2f} {interval(shown.low, shown.high, 2)}"
 
 
@@ -97,7 +100,9 @@ def _every(rows: Sequence[Shown], folder: Path) -> str:
 
 
 def tokens(shown: Shown) -> str:
-    """Mean sampled tokens of an answer over the agents that sample any; a dash where nobody does."""
+    """Mean sampled tokens of an answer over the agents that sample any; a dash where nobody does, or a stranger does."""
+    if shown.row.scenario:
+        return "–"
     counts = [count for count in shown.row.tokens.values() if count]
     return f"{sum(counts) / len(counts):.0f}" if counts else "–"
 

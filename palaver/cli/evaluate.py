@@ -36,6 +36,8 @@ In place of an environment a scenario may stand: the team's members play among f
 
 [cyan]palaver evaluate arxiv-reference-v1 --team random --row rows[/cyan]  [dim]# a scenario, kept as a result row[/dim]
 
+[cyan]palaver evaluate arxiv-v0 --team recipe:arxiv-magrpo[/cyan]  [dim]# a recipe's team, trained once and kept[/dim]
+
 [cyan]palaver evaluate pokemon-v0 --focal p1 --team p1=scripted:reference,p2=scripted:uniform[/cyan]
 
 The team of a run plays with that run's keywords, held-out tasks and sampling, unless others are given.
