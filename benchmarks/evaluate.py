@@ -229,6 +229,7 @@ def to_row(result: Result, episodes: list[Episode], label: str, folder: Path) ->
         shared | {
             "label": label,
             "version": int(result.env.rpartition("-v")[2]),
+            "max_reward": rows.finite(result.max_reward),
             "commit": made_with["commit"],
             "made_with": made_with,
             "date": rows.now(),

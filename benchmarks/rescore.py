@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,8 +124,7 @@ def rescore(found: Source, keywords: Mapping[str, Any], workers: int = 1) -> tup
     env = text_env(found.env, keywords)
     if found.episodes[0].env != env.metadata["name"]:
         raise ConfigError(f"the episodes are of {found.episodes[0].env}, not of {env.metadata['name']}")
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        played = list(pool.map(lambda episode: again(env, episode), found.episodes))
+    played = again(env, found.episodes, workers)
     return compare(found.episodes, played), played
 
 
@@ -198,9 +196,9 @@ def new_row(
     )  # fmt: skip
 
 
-def _most(old: rows.Row, env: TextEnv) -> float:
+def _most(old: rows.Row, env: TextEnv) -> float | None:
     """The most that can be earned now; what the row says where the environment does not say it of its instance."""
-    return old.max_reward if env.max_return is None else most_possible(env, spec(old.env))
+    return old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
 
 
 def _kept(folder: Path, record: Mapping[str, Any]) -> rows.Row:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,6 +67,7 @@ class Row(Section):
         scenario: the scenario's name, "" where the team played among itself.
         config: hash of all that fixes the result but the code; see `config_hash`.
         commit: of Palaver's checkout; a `+` after it says that files differed.
+        max_reward: the most that can be earned; None where there is no end to it, as with a reward model.
         by_task: task -> mean team return of its episodes; the keys are the task split.
         parent: name and hash of the episodes of the row that this one scores anew, "" for none.
     """
@@ -89,7 +91,7 @@ class Row(Section):
     high: float | None
     n: int
     tasks: int
-    max_reward: float
+    max_reward: float | None
     focal: Focal | None = None
     components: dict[str, float]
     metrics: dict[str, float]
@@ -127,6 +129,11 @@ def config_hash(**facts: Any) -> str:
     """
     text = json.dumps(facts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def finite(value: float) -> float | None:
+    """The number, None if it has no end."""
+    return value if math.isfinite(value) else None
 
 
 def now() -> str:

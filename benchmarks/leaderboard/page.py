@@ -75,7 +75,7 @@ def board_page(found: Found, folder: Path) -> str:
 def bar(shown: Shown, rows: Sequence[Shown]) -> Bar:
     """Where the score lies; the floor is 0, or the lowest end of an interval of the same board where that is less."""
     floor = min([0.0, *(each.low for each in rows if each.what == shown.what)])
-    span = max(shown.row.max_reward - floor, 1e-9)
+    span = max(shown.most - floor, 1e-9)
     mean, low, high = (
         min(max(100 * (value - floor) / span, 0.0), 100.0) for value in (shown.mean, shown.low, shown.high)
     )

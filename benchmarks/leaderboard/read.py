@@ -50,7 +50,13 @@ class Shown:
     @property
     def share(self) -> float:
         """The normalised score: `mean` over the most that can be earned."""
-        return self.mean / self.row.max_reward
+        return self.mean / self.most
+
+    @property
+    def most(self) -> float:
+        """What can be earned at most."""
+        assert self.row.max_reward is not None
+        return self.row.max_reward
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def _overview(rows: Sequence[Shown], entries: Sequence[Entry]) -> str:
     for what in dict.fromkeys(each.what for each in rows):
         own = {each.row.label: each for each in rows if each.what == what}
         missing = next((entry.missing for entry in entries if entry.what == what), {})
-        most = next(iter(own.values())).row.max_reward
+        most = next(iter(own.values())).most
         cells = [score(own[kind]) if kind in own else _reason(missing, kind, notes) for kind in KINDS]
         lines.append(_line([f"`{what}`", f"{most:g}", *cells]))
     listed = [f"{number}. {note}" for number, note in enumerate(notes, start=1)]
@@ -100,7 +100,7 @@ def _every(rows: Sequence[Shown], folder: Path) -> str:
 
 
 def tokens(shown: Shown) -> str:
-    """Mean sampled tokens of an answer over the agents that sample any; a dash where nobody does, or a stranger does."""
+    """Mean sampled tokens of an answer over the agents that sample any; a dash where none does, and among strangers."""
     if shown.row.scenario:
         return "–"
     counts = [count for count in shown.row.tokens.values() if count]

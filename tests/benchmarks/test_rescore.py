@@ -37,12 +37,12 @@ def played(env, plan, seed=3, name="random", **keywords):
 @pytest.mark.parametrize("env", ["echo-v0", "pioneer-v0", "maths-mini-v0"])
 def test_a_second_scoring_without_a_change_is_the_first(env, plan):
     made, episodes = played(env, plan)
-    assert [again(made, episode) for episode in episodes] == episodes
+    assert again(made, episodes) == again(made, episodes, workers=2) == episodes
 
 
 def test_who_booked_pay_turn_by_turn_books_it_again():
     made, episodes = played("workflow-v0", Plan(1, turns="independent"), pay={"when": "accumulated"}, name="echo")
-    assert [again(made, episode) for episode in episodes] == episodes
+    assert again(made, episodes) == again(made, episodes, workers=2) == episodes
 
 
 def test_a_dropped_weight_takes_away_what_it_paid():
@@ -83,7 +83,7 @@ def test_what_would_now_be_told_otherwise_is_counted():
     said = episodes[0].turns[0]
     asked = replace(said, observations=said.observations | {"a1": "The word is: other"})
     old = [replace(episodes[0], turns=(asked, *episodes[0].turns[1:])), *episodes[1:]]
-    assert rescore.compare(old, [again(made, episode) for episode in old]).told == 1
+    assert rescore.compare(old, again(made, old)).told == 1
 
 
 def test_an_environment_that_ends_earlier_or_later_is_told():
@@ -119,8 +119,8 @@ def test_dice_fall_as_they_fell_and_who_has_left_is_not_heard(monkeypatch):
     team = dict.fromkeys("ab", make_policy("random"))
     episodes = rollout(env, team, ["t0", "t1"], Plan(), sampling=dict.fromkeys("ab", DRAW), seed=1)
     assert len({episode.team_return() for episode in episodes}) == 2
-    assert [again(env, episode) for episode in episodes] == episodes
-    new = again(Leaving(soon=True), episodes[0])
+    assert again(env, episodes) == episodes
+    (new,) = again(Leaving(soon=True), episodes[:1])
     assert set(new.turns[1].utterances) == {"b"}
     assert new.turns[1].rewards["a"] == 0.0
 
@@ -141,6 +141,7 @@ def test_the_new_row_names_its_parent(kept, tmp_path_factory):
     assert new.parent == f"echo-v0--random {row.episodes.sha256}"
     assert (new.keywords, new.max_reward, new.seed, new.n) == ({"num_turns": 2}, 3.0, row.seed, 8)
     assert new.config != row.config
+    assert again(text_env("echo-v0", {}), []) == []
     assert new.mean == pytest.approx(np.mean([episode.team_return() for episode in episodes]))
 
 

@@ -36,6 +36,11 @@ def test_a_row_is_what_was_written(tmp_path):
     assert found == episodes
 
 
+def test_pay_without_an_end_has_no_most(tmp_path):
+    result, episodes = measure(Setting(**{**ECHO.__dict__, "max_reward": float("inf")}))
+    assert to_row(result, episodes, "endless", tmp_path).max_reward is None
+
+
 def test_equal_episodes_are_equal_bytes(tmp_path):
     result, episodes = measure(ECHO)
     files = []

@@ -41,6 +41,7 @@ def test_sound_rows_are_shown(folder):
         ({"commit": None}, "it names no commit"),
         ({"commit": ""}, "it names no commit"),
         ({"commit": "0123456789ab+"}, "its tree differed from commit 0123456789ab;"),
+        ({"max_reward": None}, "what can be earned at most"),
         ({"max_reward": 0}, "what can be earned at most"),
         ({"env": "echo-v9"}, "there is no environment 'echo-v9'"),
         ({"mean": 4.4}, "says that the mean is 4.4, but its episodes say 4.5"),
