@@ -23,6 +23,7 @@ from pydantic import Field, ValidationError
 from palaver.core import ConfigError, Episode
 from palaver.trainers.files import replace_text
 from palaver.trainers.section import Section
+from palaver.verdict import Cost
 
 ROW, EPISODES = ".json", ".jsonl.gz"
 
@@ -242,9 +243,7 @@ def _episodes(text: bytes, path: Path) -> Iterator[Episode]:
 
 
 def spent_by(policies: Mapping[str, object]) -> Spent | None:
-    """What the policies that count it have spent, each once; None where none does."""
+    """What the policies that count it have spent, as their `spent()` tells, each once; None where none does."""
     each = {id(policy): getattr(policy, "spent", None) for policy in policies.values()}
-    found = [cost for cost in each.values() if cost is not None]
-    if not found:
-        return None
-    return Spent(**asdict(sum(found[1:], start=found[0])))
+    found: list[Cost] = [spent() for spent in each.values() if callable(spent)]
+    return Spent(**asdict(sum(found[1:], start=found[0]))) if found else None

@@ -127,7 +127,10 @@ def test_players_of_the_arena_are_sent_there(team):
 
 class Counting:
     def __init__(self, **spent):
-        self.spent = Cost(**spent)
+        self.cost = Cost(**spent)
+
+    def spent(self):
+        return self.cost
 
 
 def test_what_remote_policies_spent_is_added_once():
