@@ -32,12 +32,15 @@ SAME = 1e-9  # returns closer than this are equal
 
 @dataclass(frozen=True)
 class Source:
-    """Stored episodes, the keywords of the environment that they were played in, and the row that they belong to."""
+    """Stored episodes, the environment that they were played in with its keywords, and the row that they belong to.
+
+    The keywords are None where neither a row nor a run tells them.
+    """
 
     episodes: list[Episode]
     sha256: str
     env: str
-    keywords: Mapping[str, Any]
+    keywords: Mapping[str, Any] | None
     row: rows.Row | None
 
 
@@ -101,8 +104,8 @@ def _id(name: str) -> str:
     return next((id for id in specs() if id.replace("-", "_") == name), name)
 
 
-def _keywords(path: Path, row: rows.Row | None) -> Mapping[str, Any]:
-    """Those of the row, or of the run whose `episodes` folder the file lies in; else none."""
+def _keywords(path: Path, row: rows.Row | None) -> Mapping[str, Any] | None:
+    """Those of the row, or of the run whose `episodes` folder the file lies in."""
     if row is not None:
         return row.keywords
     folder = path.resolve().parent.parent
@@ -110,7 +113,7 @@ def _keywords(path: Path, row: rows.Row | None) -> Mapping[str, Any]:
         config = read(folder).config
         if config is not None:
             return config.env.keywords(config.eval.tasks if path.name.startswith("eval-") else None)
-    return {}
+    return None
 
 
 def rescore(found: Source, keywords: Mapping[str, Any], workers: int = 1) -> tuple[Rescored, list[Episode]]:

@@ -57,7 +57,9 @@ def rescore(
     found = scoring.source(episodes, env)
     if row is not None and found.row is None:
         raise ConfigError("--row needs episodes with a row beside them; for others use --out")
-    wanted = merged(found.keywords, keywords(changes or []))
+    if found.keywords is None:
+        note("neither a row nor a run tells the keywords of these episodes: the defaults, and what --set says")
+    wanted = merged(found.keywords or {}, keywords(changes or []))
     result, played = scoring.rescore(found, wanted, workers)
     if out is not None:
         save(played, out)

@@ -183,6 +183,8 @@ def test_what_cannot_be_scored_again_is_one_line(kept, tmp_path):
     (folder / "echo-v0--random.jsonl").write_text(json.dumps(lines[0].to_dict()) + "\n")
     with pytest.raises(ConfigError, match="does not hold the episodes that the row"):
         rescore.source(folder / "echo-v0--random.jsonl")
+    (tmp_path / "alone.jsonl").write_text(json.dumps(lines[0].to_dict()) + "\n")
+    assert rescore.source(tmp_path / "alone.jsonl").keywords is None
     (tmp_path / "none.jsonl").write_text("\n")
     with pytest.raises(ConfigError, match="it holds none"):
         rescore.source(tmp_path / "none.jsonl")

@@ -43,6 +43,7 @@ def test_episodes_without_a_row(palaver):
     ran = palaver("rescore", "e.jsonl", "--set", "gated=false", "--out", "new.jsonl")
     assert ran.code == 0
     assert "told otherwise   0 episodes" in ran.out
+    assert ran.err.startswith("neither a row nor a run tells the keywords of these episodes")
     lines = Path("new.jsonl").read_text(encoding="utf-8").splitlines()
     assert sum(Episode.from_dict(json.loads(line)).team_return() for line in lines) > 0
 
@@ -61,5 +62,5 @@ def test_episodes_without_a_row(palaver):
 def test_mistakes_are_one_line(palaver, arguments, says):
     palaver("evaluate", "tldr-v0", "--team", "random", "-n", 2, "--out", "e.jsonl")
     ran = palaver("rescore", *arguments)
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert says in ran.err
+    assert (ran.code, ran.out) == (2, "")
+    assert says in ran.err.splitlines()[-1]
