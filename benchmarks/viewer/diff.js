@@ -1,0 +1,64 @@
+// Where two texts differ, word by word.
+
+const LONGEST = 1200; // words that differ on each side; beyond, the whole stretch counts as different
+
+const words = (text) => text.match(/^\s+|\S+\s*/g) || [];
+
+/** [[words that both have or not, text], ...] of `a` and of `b`, by a longest common subsequence of their words. */
+const differences = (first, second) => {
+  const a = words(first), b = words(second);
+  const bare = [a.map((word) => word.trim()), b.map((word) => word.trim())];
+  let head = 0, tail = 0;
+  while (head < Math.min(a.length, b.length) && bare[0][head] === bare[1][head]) head += 1;
+  while (tail < Math.min(a.length, b.length) - head && bare[0][a.length - 1 - tail] === bare[1][b.length - 1 - tail]) tail += 1;
+  const kept = common(bare[0].slice(head, a.length - tail), bare[1].slice(head, b.length - tail));
+  const stay = (list, inside) => list.map((_, n) => n < head || n >= list.length - tail || inside.has(n - head));
+  return { a: joined(a, stay(a, kept.a)), b: joined(b, stay(b, kept.b)) };
+};
+
+const common = (a, b) => {
+  const kept = { a: new Set(), b: new Set() };
+  if (a.length > LONGEST || b.length > LONGEST) return kept;
+  const width = b.length + 1;
+  const table = new Uint16Array((a.length + 1) * width);
+  for (let i = a.length - 1; i >= 0; i -= 1) {
+    for (let j = b.length - 1; j >= 0; j -= 1) {
+      table[i * width + j] = a[i] === b[j] ? table[(i + 1) * width + j + 1] + 1
+        : Math.max(table[(i + 1) * width + j], table[i * width + j + 1]);
+    }
+  }
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
+    if (a[i] === b[j]) { kept.a.add(i); kept.b.add(j); i += 1; j += 1; }
+    else if (table[(i + 1) * width + j] >= table[i * width + j + 1]) i += 1;
+    else j += 1;
+  }
+  return kept;
+};
+
+const joined = (list, same) => {
+  const parts = [];
+  list.forEach((word, n) => {
+    const last = parts[parts.length - 1];
+    if (last && last[0] === same[n]) last[1] += word;
+    else parts.push([same[n], word]);
+  });
+  return parts;
+};
+
+/** A side of `differences` as strings and marked elements. */
+const shownDifferences = (side, kind) => side.map(([same, text]) => (same ? text : el(kind, null, text)));
+
+/** About `length` characters from shortly before the first difference, marked; null where nothing differs. */
+const firstDifference = (side, length) => {
+  const at = side.findIndex(([same, text]) => !same && text.trim() !== '');
+  if (at < 0) return null;
+  const before = at > 0 ? side[at - 1][1].trimEnd() : '';
+  const parts = before ? [`… ${before.slice(-24)} `] : [];
+  let room = length;
+  for (const [same, text] of side.slice(at)) {
+    if (room <= 0) { parts.push('…'); break; }
+    parts.push(same ? text.slice(0, room) : el('ins', null, text.slice(0, room)));
+    room -= text.length;
+  }
+  return parts;
+};

@@ -1,0 +1,65 @@
+// An episode among its siblings: the same task, the same step, other answers. And the same task at other steps.
+
+const MOST_SIBLINGS = 64, MOST_OTHERS = 24;
+
+/** A row for every sibling: what it was paid for what, and where its words leave those of the episode shown. */
+const siblingTable = (episode) => {
+  const group = siblingsOf(episode);
+  if (group.length < 2) return null;
+  const sorted = [...group].sort(steady((a, b) => rank(b) - rank(a)));
+  const kept = sorted.slice(0, MOST_SIBLINGS);
+  if (!kept.includes(episode)) kept.push(episode);
+  const sums = new Map(kept.map((each) => [each, sumOfParts(each)]));
+  const names = [...new Set([...sums.values()].flatMap((parts) => [...parts.keys()]))];
+  const telling = names.filter((name) => !alike(kept.map((each) => sums.get(each).get(name) || 0)));
+  const [low, high] = range(group);
+  return el('details', { class: 'card siblings', open: state.family !== false, ontoggle: (event) => { state.family = event.target.open; } },
+    el('summary', null, el('b', null, count(group.length, 'sibling')), ` answered this task together, paid ${figure(low)} to ${figure(high)}`),
+    el('div', { class: 'wide' }, el('table', null,
+      el('thead', null, el('tr', null, el('th', { scope: 'col' }, 'sibling'), el('th', { scope: 'col', class: 'num' }, 'reward'),
+        telling.map((name) => el('th', { scope: 'col', class: 'num' }, name)),
+        episode.agents.map((name, n) => el('th', { scope: 'col' }, dot(n), name)), el('th', null, el('span', { class: 'unseen' }, 'compare')))),
+      el('tbody', null, kept.map((each) => siblingRow(episode, each, group, telling, sums))))),
+    telling.length < names.length ? el('p', { class: 'measured' }, 'paid alike: ', names.filter((name) => !telling.includes(name)).map((name) => `${name} ${figure(sums.get(episode).get(name) || 0)}`).join(', ')) : null,
+    group.length > kept.length ? el('p', { class: 'measured' }, `${group.length - kept.length} siblings with lower rewards are not shown here`) : null);
+};
+
+const sumOfParts = (episode) => {
+  const { rows: found } = totals(episode);
+  return new Map(found.map(([name, values]) => [name, values.reduce((sum, value) => sum + value, 0) / values.length]));
+};
+
+const siblingRow = (episode, each, group, telling, sums) => {
+  const here = each === episode;
+  const most = (name) => Math.max(...[...sums.values()].map((parts) => Math.abs(parts.get(name) || 0)), 1e-9);
+  const said = episode.agents.map((_, place) => {
+    const text = saidBy(each, place);
+    if (here) return el('td', { class: 'said', dir: 'auto' }, text.slice(0, 110) || 'says nothing');
+    const found = firstDifference(differences(saidBy(episode, place), text).b, 100);
+    return el('td', { class: found ? 'said' : 'said zero', dir: 'auto' }, found || (text === saidBy(episode, place) ? 'the same' : 'less of the same'));
+  });
+  return el('tr', { class: here ? 'here' : null, 'aria-current': here ? 'true' : null },
+    el('th', { scope: 'row' }, button(`#${group.indexOf(each) + 1}`, () => open(each), { class: 'link' })),
+    el('td', { class: 'num' }, el('b', null, returns(each)), bar(rank(each), largest)),
+    telling.map((name) => { const value = sums.get(each).get(name) || 0; return el('td', { class: 'num' }, figure(value), bar(value, most(name))); }),
+    said, el('td', null, here ? null : button('compare', () => compare(episode, each), { class: 'small' })));
+};
+
+/** The same task at other steps, or elsewhere in the file. */
+const elsewhere = (episode) => {
+  const others = sameTask(episode).filter((each) => each.group !== episode.group);
+  if (!others.length) return null;
+  const near = [...others].sort((a, b) => (a.kind === 'eval' ? 0 : 1) - (b.kind === 'eval' ? 0 : 1) || a.at - b.at).slice(0, MOST_OTHERS);
+  return el('div', { class: 'others' }, el('span', { class: 'label' }, 'the same task at'),
+    near.map((each) => el('span', { class: 'pill' },
+      button([when(each) || `line ${each.line + 1}`, ' ', el('b', null, returns(each))], () => open(each), { class: 'link' }),
+      button('compare', () => compare(episode, each), { class: 'small', 'aria-label': `compare with ${when(each)}` }))),
+    others.length > near.length ? el('span', { class: 'zero' }, `and ${others.length - near.length} more`) : null);
+};
+
+/** Whom to compare an episode with unless somebody is named: the best sibling, for the best the worst, else another step. */
+const rival = (episode) => {
+  const group = siblingsOf(episode).filter((each) => each !== episode).sort(steady((a, b) => rank(b) - rank(a)));
+  if (group.length) return rank(group[0]) > rank(episode) ? group[0] : group[group.length - 1];
+  return sameTask(episode).find((each) => each !== episode) || null;
+};
