@@ -171,7 +171,9 @@ def episode_of(record: dict[str, Any]) -> Episode | None:
     """A record that can be shown as an episode, else None."""
     try:
         episode = Episode.from_dict(record)
-        return episode if all(map(_sound, episode.turns)) else None
+        named = all(isinstance(name, str) for name in (episode.env, episode.task, episode.stop))
+        whole = named and isinstance(episode.seed, int) and isinstance(episode.team, Mapping)
+        return episode if whole and all(map(_sound, episode.turns)) else None
     except (KeyError, TypeError, AttributeError):
         return None
 
@@ -183,6 +185,9 @@ def _sound(turn: Turn) -> bool:
         isinstance(turn.index, int)
         and isinstance(turn.observations, Mapping)
         and isinstance(turn.reason, str)
+        and isinstance(turn.group, str)
+        and isinstance(turn.node, str)
+        and isinstance(turn.legal, Mapping)
         and isinstance(turn.executed, Mapping)
         and all(isinstance(action, str) for action in turn.executed.values())
         and all(isinstance(said.text, str) for said in turn.utterances.values())

@@ -90,21 +90,19 @@ class Album:
 
     def _add(self, source: Source, number: int, episode: Episode) -> None:
         agents = _agents(episode)
-        team = episode.team if isinstance(episode.team, Mapping) else {}
-        root = str(episode.turns[0].group) if episode.turns else ""
-        key = (source.path, str(episode.task), root)
+        key = (source.path, episode.task, episode.turns[0].group if episode.turns else "")
         turns = [self._turn(episode, place, agents) for place in range(len(episode.turns))]
         made = {
             "id": f"{source.stem}{number}", "kind": source.kind, "step": source.step, "line": number,
             "env": one_line(episode.env, NAME), "task": one_line(episode.task, 120), "seed": one_line(episode.seed, 24),
             "stop": one_line(episode.stop, 24), "group": self._groups.setdefault(key, len(self._groups)),
             "agents": [one_line(agent, NAME) for agent in agents],
-            "team": [one_line(team.get(agent, ""), NAME) for agent in agents],
+            "team": [one_line(episode.team.get(agent, ""), NAME) for agent in agents],
             "total": figure(episode.team_return()),
             "returns": [figure(sum(turn.rewards.get(agent, 0.0) for turn in episode.turns)) for agent in agents],
             "turns": turns,
         }  # fmt: skip
-        self._nodes += [(source.path, str(turn.node)) for turn in episode.turns]
+        self._nodes += [(source.path, turn.node) for turn in episode.turns]
         self._size += 300 + sum(len(str(turn)) for turn in turns)
         self.episodes.append(made)
         self.records.append(episode)
@@ -139,7 +137,9 @@ class Album:
         turn, later = episode.turns[place], episode.turns[place + 1 : place + 2]
         seen = {agent: battles.field(str(text)) for agent, text in turn.observations.items()}
         fields = [
-            [known[agent], one_line(found.own, NAME), figure(found.own_points)] for agent, found in seen.items() if found
+            [known[agent], one_line(found.own, NAME), figure(found.own_points)]
+            for agent, found in seen.items()
+            if found
         ]
         told = "\n".join(battles.story({a: str(text) for a, text in each.observations.items()}) for each in later)
         return {"field": fields} | ({"story": self.text(told)} if told else {})

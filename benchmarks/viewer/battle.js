@@ -1,6 +1,6 @@
 // Turns as rows: for episodes of many short moves, battles above all.
 
-const SHORT = 90;
+const SHORT = 60;
 
 /** Whether an episode reads better as rows than as columns of text. */
 const inRows = (episode) => state.layout === 'rows' || (state.layout === '' && episode.turns.length >= 4
@@ -14,7 +14,7 @@ const move = (turn, agent) => {
   if (!said) return el('span', { class: 'zero' }, 'waits');
   const legal = (turn.legal || []).find(([who]) => who === agent);
   const text = texts[said[1]];
-  return [el('span', { class: 'move', dir: 'auto' }, text.trim() ? marked(text, state.text.toLowerCase()) : 'says nothing'),
+  return [el('span', { class: legal ? 'move one' : 'move', dir: 'auto' }, text.trim() ? marked(text, state.text.toLowerCase()) : 'says nothing'),
     said[4] ? el('span', { class: 'taken' }, ` → ${said[4]}`) : null,
     legal ? el('span', { class: 'zero' }, ` of ${legal[1].length}`) : null];
 };
@@ -36,7 +36,7 @@ const rows = (episode) => {
       el('th', { scope: 'row' }, button(String(n + 1), () => unfold(episode, turn, n, open, line, width), { 'aria-expanded': 'false', title: 'what they saw' })),
       episode.agents.map((_, agent) => el('td', null, standing(turn, agent), el('div', null, move(turn, agent)))),
       story ? el('td', { class: 'story' }, turn.story === undefined ? turn.reason : texts[turn.story]) : null,
-      pays ? el('td', { class: 'num' }, alike(turn.rewards) ? figure(turn.reward) : turn.rewards.map((value) => figure(value, true)).join(' / ')) : null);
+      pays ? el('td', { class: 'num' }, turn.rewards.some((value) => value !== 0) ? earnings(turn) : '') : null);
     body.append(line, open);
   });
   return el('div', { class: 'wide' }, el('table', { class: 'rows' },

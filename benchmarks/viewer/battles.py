@@ -46,9 +46,12 @@ def story(told: Mapping[str, str]) -> str:
         found = _STORY.search(observation)
         if found and found[1].strip():
             other = next((side for side in told if side != own), "the other")
-            named = re.sub(r"\b[Yy]our\b", lambda _: own, found[1].strip())
-            return re.sub(r"\b[Tt]heir\b", lambda _: other, named)
+            return _named(found[1].strip(), {"your": own, "their": other})
     return ""
+
+
+def _named(told: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\b(your|their)\b", lambda found: names[found[1].lower()], told, flags=re.IGNORECASE)
 
 
 def as_episodes(folder: Path) -> Iterator[Episode]:

@@ -9,10 +9,10 @@ const differenceTable = (first, second) => {
   const line = (name, a, b, strong) => el('tr', { class: a === b ? 'zero' : null }, el('th', { scope: 'row' }, strong ? el('b', null, name) : name),
     el('td', { class: 'num' }, figure(a), bar(a, strong ? largest : largestPart)), el('td', { class: 'num' }, figure(b), bar(b, strong ? largest : largestPart)),
     el('td', { class: `num ${b > a ? 'good' : b < a ? 'bad' : ''}` }, a === b ? '=' : figure(b - a, true)));
-  return el('table', { class: 'card difference' },
+  return el('div', { class: 'card difference' }, el('table', null,
     el('thead', null, el('tr', null, ['paid for', 'left', 'right', 'change'].map((name, n) => el('th', { scope: 'col', class: n ? 'num' : null }, name)))),
     el('tbody', null, line('reward', finite(first.total) || 0, finite(second.total) || 0, true),
-      names.map((name) => line(name, one.get(name) || 0, two.get(name) || 0))));
+      names.map((name) => line(name, one.get(name) || 0, two.get(name) || 0)))));
 };
 
 const half = (episode, turn, agent, pieces, words) => {

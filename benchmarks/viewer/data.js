@@ -21,6 +21,12 @@ const alike = (values) => values.every((value) => value === values[0]);
 /** The return in words: one number where all are paid alike, else one for every agent. */
 const returns = (episode) => (alike(episode.returns) ? figure(episode.total) : episode.returns.map((each) => figure(each, true)).join(' / '));
 
+/** The return in short: of a contest of two both, else the team's. */
+const brief = (numbers, total) => (alike(numbers) || total !== 0 || numbers.length > 2 ? figure(total) : numbers.map((each) => figure(each, true)).join(' / '));
+
+/** What a bar shows of an episode: the team's return; of a contest, whose returns cancel out, the first agent's. */
+const worth = (episode) => (!alike(episode.returns) && finite(episode.total) === 0 ? finite(episode.returns[0]) : finite(episode.total));
+
 /** All that an agent said in an episode, or all agents for '', in lower case. */
 const spoken = (episode, name) => {
   const place = name ? episode.agents.indexOf(name) : -1;
@@ -44,7 +50,7 @@ const sameTask = (episode) => byTask.get(JSON.stringify([episode.env, episode.ta
 const someHave = (groups) => [...groups.values()].some((group) => group.length > 1);
 const GROUPING = someHave(siblings) ? 'siblings' : someHave(byTask) ? 'task' : 'none';
 
-const largest = episodes.reduce((most, episode) => Math.max(most, Math.abs(finite(episode.total) || 0)), 1e-9);
+const largest = episodes.reduce((most, episode) => Math.max(most, Math.abs(worth(episode) || 0)), 1e-9);
 const largestPart = episodes.reduce((most, episode) => episode.turns.reduce((inner, turn) => turn.parts.reduce(
   (each, [, parts]) => parts.reduce((top, [, value]) => Math.max(top, Math.abs(finite(value) || 0)), each), inner), most), 1e-9);
 
@@ -59,7 +65,7 @@ const totals = (episode) => {
         if (!rows.has(name)) rows.set(name, Array(width).fill(0));
         const row = rows.get(name);
         const places = together ? [0] : agent === -1 ? row.map((_, n) => n) : [agent];
-        for (const place of places) row[place] += finite(value) || 0;
+        for (const place of places) row[place] = Math.round(1e6 * (row[place] + (finite(value) || 0))) / 1e6; // 2, not 1.9999999
       }
     }
   }

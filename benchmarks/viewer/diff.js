@@ -1,12 +1,15 @@
-// Where two texts differ, word by word.
+// Where two texts differ: line by line where they are lines, as programs and plans are, else word by word.
 
-const LONGEST = 1200; // words that differ on each side; beyond, the whole stretch counts as different
+const LONGEST = 1200; // pieces that differ on each side; beyond, the whole stretch counts as different
 
+const inLines = (text) => { const lines = text.trim().split('\n'); return lines.length > 1 && text.length / lines.length < 100; };
 const words = (text) => text.match(/^\s+|\S+\s*/g) || [];
+const lines = (text) => text.match(/[^\n]*\n|[^\n]+/g) || [];
 
-/** [[words that both have or not, text], ...] of `a` and of `b`, by a longest common subsequence of their words. */
+/** [[whether both have it, text], ...] of `a` and of `b`, by a longest common subsequence of their lines or words. */
 const differences = (first, second) => {
-  const a = words(first), b = words(second);
+  const pieces = inLines(first) && inLines(second) ? lines : words;
+  const a = pieces(first), b = pieces(second);
   const bare = [a.map((word) => word.trim()), b.map((word) => word.trim())];
   let head = 0, tail = 0;
   while (head < Math.min(a.length, b.length) && bare[0][head] === bare[1][head]) head += 1;
@@ -45,8 +48,11 @@ const joined = (list, same) => {
   return parts;
 };
 
+/** A text marked, but not the white space after it. */
+const changed = (kind, text) => { const bare = text.trimEnd(); return [bare ? el(kind, null, bare) : '', text.slice(bare.length)]; };
+
 /** A side of `differences` as strings and marked elements. */
-const shownDifferences = (side, kind) => side.map(([same, text]) => (same ? text : el(kind, null, text)));
+const shownDifferences = (side, kind) => side.flatMap(([same, text]) => (same ? [text] : changed(kind, text)));
 
 /** About `length` characters from shortly before the first difference, marked; null where nothing differs. */
 const firstDifference = (side, length) => {
@@ -57,7 +63,7 @@ const firstDifference = (side, length) => {
   let room = length;
   for (const [same, text] of side.slice(at)) {
     if (room <= 0) { parts.push('…'); break; }
-    parts.push(same ? text.slice(0, room) : el('ins', null, text.slice(0, room)));
+    parts.push(...(same ? [text.slice(0, room)] : changed('ins', text.slice(0, room))));
     room -= text.length;
   }
   return parts;

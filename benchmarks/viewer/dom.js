@@ -19,7 +19,7 @@ const figure = (value, sign) => {
   if (typeof value !== 'number') return String(value);
   const size = Math.abs(value);
   const text = Number.isInteger(value) ? String(size) : size.toFixed(size >= 100 ? 0 : size < 0.1 ? 3 : 2);
-  return (value < 0 ? '−' : sign ? '+' : '') + text;
+  return (value < 0 ? '−' : sign && value ? '+' : '') + text;
 };
 
 const finite = (value) => (typeof value === 'number' ? value : null);
@@ -64,6 +64,6 @@ const prose = (text, pieces) => {
   const more = button(`show all ${text.length.toLocaleString('en')} characters`, () => {
     node.classList.remove('clamped');
     more.remove();
-  }, { class: 'more' });
+  }, { class: 'unclamp' });
   return [node, more];
 };

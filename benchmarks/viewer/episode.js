@@ -8,14 +8,14 @@ const head = (episode, extra) => el('header', { class: 'top' },
       el('span', null, episode.env), el('span', { class: episode.stop === 'terminated' ? null : 'bad' }, episode.stop),
       el('span', null, count(episode.turns.length, 'turn')), el('span', null, 'seed ', episode.seed))),
   el('div', { class: 'worth' },
-    el('b', null, figure(episode.total)),
-    alike(episode.returns) ? null : el('span', null, episode.returns.map((value, n) => [dot(n), `${episode.agents[n]} ${figure(value, true)} `])),
+    alike(episode.returns) || episode.total !== 0 ? el('b', null, figure(episode.total)) : null,
+    alike(episode.returns) ? null : el('span', { class: 'each' }, episode.returns.map((value, n) => el('span', null, dot(n), episode.agents[n], ' ', el('b', null, figure(value, true))))),
     extra));
 
 /** What each agent earned over all turns, by component. */
 const earned = (episode) => {
   const { together, rows: found } = totals(episode);
-  if (episode.turns.length < 2 || !found.length) return null;
+  if (episode.turns.length < 2 || !found.length || (together && found.length === 1)) return null; // the head says it
   return el('details', { class: 'card sums', open: true }, el('summary', null, el('b', null, 'Earned over all turns')),
     el('table', null,
       el('thead', null, el('tr', null, el('th', { scope: 'col' }, 'component'), together ? el('th', { scope: 'col', class: 'num' }, 'every agent')
@@ -26,7 +26,7 @@ const earned = (episode) => {
 
 /** Where to go in an episode of several turns, with what each turn paid. */
 const turnBar = (episode) => (episode.turns.length < 2 ? null : el('nav', { class: 'turns', 'aria-label': 'Turns' },
-  episode.turns.map((turn, n) => button([el('span', null, String(n + 1)), turn.rewards.some((value) => value !== 0) ? el('b', null, figure(turn.reward)) : null],
+  episode.turns.map((turn, n) => button([el('span', null, String(n + 1)), turn.rewards.some((value) => value !== 0) ? el('b', null, earnings(turn)) : null],
     () => goTo(n), { class: n === state.turn ? 'here' : null, 'aria-current': n === state.turn ? 'step' : null, 'data-turn': String(n) }))));
 
 const column = (episode, turn, number, agent) => {
@@ -59,7 +59,7 @@ const episodeView = (episode) => {
   const other = rival(episode);
   const tools = el('div', { class: 'tools' },
     other ? button('compare', () => compare(episode, other), { id: 'compare' }) : null,
-    button(asRows ? 'as columns' : 'as rows', () => { state.layout = asRows ? 'columns' : 'rows'; show(); }, { id: 'layout' }),
+    episode.turns.length < 2 ? null : button(asRows ? 'as columns' : 'as rows', () => { state.layout = asRows ? 'columns' : 'rows'; show(); }, { id: 'layout' }),
     button('copy link', copyLink, { id: 'link' }));
   return [head(episode, tools), siblingTable(episode), elsewhere(episode), earned(episode), turnBar(episode),
     episode.turns.length ? (asRows ? rows(episode) : episode.turns.map((turn, n) => card(episode, turn, n))) : el('p', { class: 'card' }, 'This episode has no turns.')];

@@ -11,7 +11,7 @@ from palaver.benchmarks.runs import Run
 from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.programs import verdicts
 from palaver.clean import one_line
-from palaver.core import Episode, PalaverError
+from palaver.core import PalaverError
 from palaver.envs.base import TextEnv
 from palaver.registry import specs
 from palaver.trainers.rollout import text_env

@@ -1,7 +1,7 @@
 // Which episodes are listed, in which order, under which headings.
 
 const state = {
-  task: '', agent: '', step: '', low: '', high: '', text: '', payee: '', sort: 'recorded', grouping: GROUPING,
+  task: '', agent: '', step: '', low: '', high: '', text: '', payee: '', sort: 'latest', grouping: GROUPING,
   current: null, other: null, turn: 0, layout: '', asked: false, scheme: '',
 };
 
@@ -25,8 +25,10 @@ const range = (group) => {
 };
 const spreadOf = (group) => { const [low, high] = range(group); return high - low; };
 
+const newest = (group) => -Math.max(...group.map((episode) => (episode.step === null ? -1 : episode.step)));
 const ORDERS = {
-  recorded: null,
+  latest: { within: () => 0, alone: (a, b) => newest([a]) - newest([b]), groups: (a, b) => newest(a) - newest(b) },
+  first: { within: () => 0, groups: () => 0 },
   high: { within: (a, b) => rank(b) - rank(a), groups: (a, b) => range(b)[1] - range(a)[1] },
   low: { within: (a, b) => rank(a) - rank(b), groups: (a, b) => range(a)[0] - range(b)[0] },
   spread: { within: (a, b) => rank(b) - rank(a), groups: (a, b) => spreadOf(b) - spreadOf(a) },
@@ -38,14 +40,12 @@ const steady = (order) => (a, b) => { const found = order(a, b); return Number.i
 const listed = () => {
   const list = chosen(), order = ORDERS[state.sort];
   if (state.grouping === 'none') {
-    if (order) list.sort(steady(order.within));
+    list.sort(steady(order.alone || order.within));
     return list.map((episode) => ({ episode }));
   }
   const groups = [...bundle(list, state.grouping === 'task' ? (e) => JSON.stringify([e.env, e.task]) : (e) => e.group).values()];
-  if (order) {
-    groups.sort(steady(order.groups));
-    groups.forEach((group) => group.sort(steady(order.within)));
-  }
+  groups.sort(steady(order.groups));
+  groups.forEach((group) => group.sort(steady(order.within)));
   return groups.flatMap((group) => [...(group.length > 1 ? [{ group }] : []), ...group.map((episode) => ({ episode, inside: group.length > 1 }))]);
 };
 
@@ -65,7 +65,7 @@ const input = (name, attributes, changed) => {
 const filterForm = (changed) => {
   const names = [['', 'all agents'], ...agents.map((name) => [name, name])];
   const kinds = [['siblings', 'group siblings'], ['task', 'group by task'], ['none', 'no groups']];
-  const orders = [['recorded', 'as recorded'], ['high', 'highest reward'], ['low', 'lowest reward'], ['spread', 'widest groups']];
+  const orders = [['latest', 'latest step first'], ['first', 'as recorded'], ['high', 'highest reward'], ['low', 'lowest reward'], ['spread', 'widest groups']];
   return el('form', { class: 'filters', role: 'search', 'aria-label': 'Filter episodes', onsubmit: (event) => event.preventDefault() },
     el('div', { class: 'pair' },
       field('text', input('text', { type: 'search', placeholder: 'in what they said', id: 'search' }, changed)),

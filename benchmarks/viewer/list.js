@@ -84,7 +84,7 @@ const episodeRow = ({ episode, inside }) => {
     'aria-selected': here ? 'true' : 'false', 'data-id': episode.id, onclick: () => open(episode),
     'aria-label': `${episode.task} ${when(episode)}, reward ${returns(episode)}`,
   },
-  el('span', { class: 'value' }, state.payee ? figure(rank(episode)) : returns(episode), bar(rank(episode), largest)),
+  el('span', { class: 'value' }, state.payee ? figure(rank(episode)) : brief(episode.returns, episode.total), bar(state.payee ? rank(episode) : worth(episode), largest)),
   el('span', { class: 'what' }, el('b', null, about), episode.stop === 'terminated' ? null : el('em', null, episode.stop), el('span', { dir: 'auto' }, words)));
 };
 

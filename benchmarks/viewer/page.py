@@ -17,6 +17,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from palaver.benchmarks.runs import Run
 from palaver.benchmarks.viewer import extras
 from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.sources import find
@@ -48,18 +49,26 @@ class Choices:
 
 @dataclass(frozen=True)
 class Viewed:
-    """A page that was written: where, how many episodes it holds, and what a reader should know of it."""
+    """A page that was written.
+
+    Attributes:
+        path: where.
+        episodes: how many it holds.
+        notes: what a reader should know of it.
+        first: (step, task) -> id of the first evaluation episode; `#id` after the page's address opens it.
+    """
 
     path: Path
     episodes: int
     notes: list[str] = field(default_factory=list)
+    first: dict[tuple[int | None, str], str] = field(default_factory=dict)
 
 
-def write(path: Path, out: Path | None = None, choices: Choices | None = None) -> Viewed:
+def write(source: Path | Run, out: Path | None = None, choices: Choices | None = None) -> Viewed:
     """Write the page of a run folder, a file of episodes or a folder of battles.
 
     Args:
-        path: of it.
+        source: its path, or the run where it was read before.
         out: the page; `episodes.html` in the folder, or beside the file under its name, if None.
         choices: what goes onto it.
 
@@ -67,8 +76,8 @@ def write(path: Path, out: Path | None = None, choices: Choices | None = None) -
         CheckpointError: there are no episodes to read.
         ConfigError: the page cannot be written.
     """
-    data = collect(path, choices or Choices())
-    target = out or _beside(path)
+    data = collect(source, choices or Choices())
+    target = out or _beside(source.folder if isinstance(source, Run) else source)
     partial = target.with_name(f".{target.name}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -76,19 +85,24 @@ def write(path: Path, out: Path | None = None, choices: Choices | None = None) -
         os.replace(partial, target)
     except OSError as error:
         raise ConfigError(f"cannot write {str(target)!r}: {error.strerror}") from error
-    return Viewed(target, len(data["episodes"]), data["notes"])
+    first: dict[tuple[int | None, str], str] = {}
+    for each in data["episodes"]:
+        if each["kind"] == "eval":
+            first.setdefault((each["step"], each["task"]), each["id"])
+    return Viewed(target, len(data["episodes"]), data["notes"], first)
 
 
-def collect(path: Path, choices: Choices) -> dict[str, Any]:
+def collect(source: Path | Run, choices: Choices) -> dict[str, Any]:
     """What the page holds, as plain data.
 
     Raises:
         CheckpointError: there are no episodes to read.
     """
-    sources, run = find(path)
+    known, path = (source, source.folder) if isinstance(source, Run) else (None, source)
+    sources, run = find(path, known)
     album = Album(choices.most, choices.characters)
-    for source in sources:
-        album.read(source)
+    for each in sources:
+        album.read(each)
     album.finish()
     notes = list(run.notes) if run else []
     if album.broken:

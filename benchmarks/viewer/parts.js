@@ -18,12 +18,13 @@ const verdict = (turn) => {
   const parts = [];
   if (turn.tests) {
     const [passed, total] = turn.tests;
+    const said = `${figure(passed)} of ${figure(total)} tests passed`;
     const signs = total <= 24 ? Array.from({ length: total }, (_, n) => el('i', { class: n < passed ? 'pass' : 'fail' }, n < passed ? '✓' : '✗')) : [];
-    parts.push(el('p', { class: passed === total ? 'tests pass' : 'tests fail' }, el('span', { class: 'signs', 'aria-hidden': 'true' }, signs), `${figure(passed)} of ${figure(total)} tests passed`));
+    parts.push(el('p', { class: passed === total ? 'tests pass' : 'tests fail' }, el('span', { class: 'signs', 'aria-hidden': 'true' }, signs), turn.reason.includes(said) ? null : said));
   }
   if (turn.program) {
     const { source, tests, fault, verdict: said, more } = turn.program;
-    parts.push(el('details', { class: 'program' }, el('summary', null, `the program as it ran: ${fault || said}`),
+    parts.push(el('details', { class: 'program', open: true }, el('summary', null, `the program as it ran: ${fault || said}`),
       el('pre', null, texts[source]),
       tests.length ? el('table', { class: 'ran' }, tests.map(([test, became, message]) => el('tr', null,
         el('td', { class: became === 'pass' ? 'pass' : 'fail' }, became), el('td', null, el('code', null, test)), el('td', null, message)))) : null,
@@ -55,6 +56,9 @@ const shown = (turn, agent, number) => {
 
 const picture = (turn, number) => (turn.picture && turn.picture.startsWith('data:image/png;base64,')
   ? el('figure', { class: 'picture' }, el('img', { src: turn.picture, alt: `after turn ${number + 1}`, loading: 'lazy' })) : null);
+
+/** The rewards of a turn in short. */
+const earnings = (turn) => brief(turn.rewards, turn.reward);
 
 /** What was paid to whom in a turn, why, and what was measured. */
 const accounts = (turn, episode) => {

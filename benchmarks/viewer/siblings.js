@@ -34,9 +34,9 @@ const siblingRow = (episode, each, group, telling, sums) => {
   const most = (name) => Math.max(...[...sums.values()].map((parts) => Math.abs(parts.get(name) || 0)), 1e-9);
   const said = episode.agents.map((_, place) => {
     const text = saidBy(each, place);
-    if (here) return el('td', { class: 'said', dir: 'auto' }, text.slice(0, 110) || 'says nothing');
+    if (here) return el('td', { class: 'said' }, el('div', { dir: 'auto' }, text.slice(0, 110) || 'says nothing'));
     const found = firstDifference(differences(saidBy(episode, place), text).b, 100);
-    return el('td', { class: found ? 'said' : 'said zero', dir: 'auto' }, found || (text === saidBy(episode, place) ? 'the same' : 'less of the same'));
+    return el('td', { class: found ? 'said' : 'said zero' }, el('div', { dir: 'auto' }, found || (text === saidBy(episode, place) ? 'the same' : 'less of the same')));
   });
   return el('tr', { class: here ? 'here' : null, 'aria-current': here ? 'true' : null },
     el('th', { scope: 'row' }, button(`#${group.indexOf(each) + 1}`, () => open(each), { class: 'link' })),
@@ -45,16 +45,22 @@ const siblingRow = (episode, each, group, telling, sums) => {
     said, el('td', null, here ? null : button('compare', () => compare(episode, each), { class: 'small' })));
 };
 
-/** The same task at other steps, or elsewhere in the file. */
+/** The same task at other steps, or elsewhere in the file: a pill for every group, which opens its best episode. */
 const elsewhere = (episode) => {
   const others = sameTask(episode).filter((each) => each.group !== episode.group);
   if (!others.length) return null;
-  const near = [...others].sort((a, b) => (a.kind === 'eval' ? 0 : 1) - (b.kind === 'eval' ? 0 : 1) || a.at - b.at).slice(0, MOST_OTHERS);
-  return el('div', { class: 'others' }, el('span', { class: 'label' }, 'the same task at'),
-    near.map((each) => el('span', { class: 'pill' },
-      button([when(each) || `line ${each.line + 1}`, ' ', el('b', null, returns(each))], () => open(each), { class: 'link' }),
-      button('compare', () => compare(episode, each), { class: 'small', 'aria-label': `compare with ${when(each)}` }))),
-    others.length > near.length ? el('span', { class: 'zero' }, `and ${others.length - near.length} more`) : null);
+  const groups = [...bundle(others, (each) => each.group).values()];
+  groups.sort((a, b) => (a[0].kind === 'eval' ? 0 : 1) - (b[0].kind === 'eval' ? 0 : 1) || a[0].at - b[0].at);
+  const pill = (group) => {
+    const best = group.reduce((top, each) => (rank(each) > rank(top) ? each : top));
+    const [low, high] = range(group).map((value) => figure(value));
+    const paidFor = group.length === 1 ? brief(best.returns, best.total) : low === high ? `${group.length} × ${low}` : `${group.length} × ${low} to ${high}`;
+    return el('span', { class: 'pill' },
+      button([when(best) || `line ${best.line + 1}`, ' ', el('b', null, paidFor)], () => open(best), { class: 'link' }),
+      button('compare', () => compare(episode, best), { class: 'small', 'aria-label': `compare with the best of ${when(best) || `line ${best.line + 1}`}` }));
+  };
+  return el('div', { class: 'others' }, el('span', { class: 'label' }, 'the same task at'), groups.slice(0, MOST_OTHERS).map(pill),
+    groups.length > MOST_OTHERS ? el('span', { class: 'zero' }, `and ${groups.length - MOST_OTHERS} more`) : null);
 };
 
 /** Whom to compare an episode with unless somebody is named: the best sibling, for the best the worst, else another step. */

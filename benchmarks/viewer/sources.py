@@ -14,6 +14,7 @@ from palaver.benchmarks.runs import Run, episode_of, object_of, read
 from palaver.benchmarks.viewer.battles import as_episodes
 from palaver.core import CheckpointError, Episode
 from palaver.trainers.battles import index
+from palaver.trainers.files import CONFIG, METRICS
 
 LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and never held
 _NAME = re.compile(r"(eval|train)-(\d+)\.jsonl(?:\.gz)?")
@@ -54,8 +55,8 @@ class Source:
             yield None if record is None else episode_of(record)
 
 
-def find(path: Path) -> tuple[list[Source], Run | None]:
-    """The sources under `path`, those to be read first at the front, and the run if it is one.
+def find(path: Path, run: Run | None = None) -> tuple[list[Source], Run | None]:
+    """The sources under `path`, those to be read first at the front, and the run if it is one; `run` where it is known.
 
     Evaluations come before training, the last step first, then the first, then those between, ever closer: whoever
     stops early has steps that lie evenly apart.
@@ -70,11 +71,12 @@ def find(path: Path) -> tuple[list[Source], Run | None]:
     if index.shards(path):
         return [Source(path)], None
     found = [each for file in sorted((path / "episodes").glob("*")) if (each := _source(file))]
-    if not found and not (path / "config.yaml").is_file() and not (path / "metrics.jsonl").is_file():
+    is_run = any((path / name).is_file() for name in (CONFIG, METRICS))
+    if not found and not is_run:
         inside = sorted(folder.parent.name for folder in path.glob("*/episodes"))
         hint = f"; it holds runs, name one of them: {', '.join(inside[:8])}" if inside else ""
         raise CheckpointError(f"{str(path)!r} holds neither a run, nor episodes, nor recorded battles{hint}")
-    run = read(path) if (path / "config.yaml").is_file() or (path / "metrics.jsonl").is_file() else None
+    run = run or (read(path) if is_run else None)
     evals = sorted((each for each in found if each.kind == "eval"), key=lambda each: each.step or 0)
     others = sorted((each for each in found if each.kind != "eval"), key=lambda each: each.step or 0)
     return [*spread(evals), *spread(others)], run

@@ -84,8 +84,8 @@ def root(
 
 
 COMMANDS = (
-    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, view, compare, doctor, bench, showdown,
-    ladder,
+    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, view, compare, doctor, bench,
+    showdown, ladder,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

@@ -11,7 +11,7 @@ import typer
 from palaver.cli.output import count, note, say
 from palaver.core import ConfigError, PolicyError
 
-HELP = """Write one page with the episodes of a run, of a file, or of a folder of recorded battles, to read in a browser.
+HELP = """Write one page with the episodes of a run, a file, or a folder of recorded battles, to read in a browser.
 
 [bold]Examples[/bold]
 
@@ -21,7 +21,7 @@ HELP = """Write one page with the episodes of a run, of a file, or of a folder o
 
 [cyan]palaver view battles/typed[/cyan]  [dim]# as arena --record wrote them[/dim]
 
-The page is one file that loads nothing. It shows the agents side by side, what was paid for what, where siblings differ.
+The page is one file that loads nothing: agents side by side, what was paid for what, where siblings differ.
 """
 
 
@@ -39,7 +39,7 @@ def view(
     most: Annotated[int, typer.Option(min=1, help="Episodes on the page; steps evenly apart are kept.")] = 2000,
     characters: Annotated[int, typer.Option(min=100, help="Of one text; a longer one is cut, with a mark.")] = 8000,
     pictures: Annotated[int, typer.Option(min=0, help="Pictures of turns, where there are any to draw.")] = 48,
-    tests: Annotated[bool, typer.Option("--tests", help="Run programs again in the sandbox; list their tests.")] = False,
+    tests: Annotated[bool, typer.Option("--tests", help="Run programs again, list their tests.")] = False,
 ) -> None:
     """Write the page of a run's episodes."""
     try:
