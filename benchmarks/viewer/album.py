@@ -57,11 +57,11 @@ class Album:
         Raises:
             CheckpointError: it cannot be opened.
         """
-        for number, episode in enumerate(source.episodes()):
-            if episode is None:
-                self.broken += 1
-            elif self.full:
+        for number, unread in enumerate(source.unread()):
+            if self.full:
                 self.left_out += 1
+            elif (episode := unread()) is None:
+                self.broken += 1
             else:
                 self._add(source, number, episode)
 

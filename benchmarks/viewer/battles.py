@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from palaver.core import Episode, Turn, Utterance
@@ -54,18 +55,22 @@ def _named(told: str, names: Mapping[str, str]) -> str:
     return re.sub(r"\b(your|their)\b", lambda found: names[found[1].lower()], told, flags=re.IGNORECASE)
 
 
-def as_episodes(folder: Path) -> Iterator[Episode]:
-    """The battles of a folder, both sides of each together.
+def unread_battles(folder: Path) -> Iterator[Callable[[], Episode]]:
+    """The battles of a folder, both sides of each together, each read when it is called.
 
     Raises:
-        CheckpointError: it holds no battles, or a damaged one.
+        CheckpointError: it holds no battles, or, from the call, a damaged one.
     """
     reader = Reader(folder)
     places: dict[str, list[int]] = defaultdict(list)
     for place, entry in enumerate(reader.entries):
         places[entry.battle].append(place)
     for found in places.values():
-        yield episode([reader[place] for place in found])
+        yield partial(_read, reader, found)
+
+
+def _read(reader: Reader, places: Sequence[int]) -> Episode:
+    return episode([reader[place] for place in places])
 
 
 def episode(sides: Sequence[Trajectory]) -> Episode:

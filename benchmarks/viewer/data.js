@@ -28,7 +28,13 @@ const brief = (numbers, total) => (alike(numbers) || total !== 0 || numbers.leng
 const worth = (episode) => (!alike(episode.returns) && finite(episode.total) === 0 ? finite(episode.returns[0]) : finite(episode.total));
 
 /** All that an agent said in an episode, or all agents for '', in lower case. */
+const heard = new Map();
 const spoken = (episode, name) => {
+  const key = `${episode.at}/${name}`;
+  if (!heard.has(key)) heard.set(key, joinedTexts(episode, name));
+  return heard.get(key);
+};
+const joinedTexts = (episode, name) => {
   const place = name ? episode.agents.indexOf(name) : -1;
   return episode.turns.flatMap((turn) => turn.said.filter(([agent]) => !name || agent === place).map(([, text]) => texts[text])).join('\n').toLowerCase();
 };

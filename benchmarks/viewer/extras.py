@@ -18,6 +18,7 @@ from palaver.trainers.rollout import text_env
 
 Stage = Callable[[str, str], TextEnv]  # (kind of the episodes, name of their environment) -> the environment
 MOST_PROGRAMS = 400  # that are run again for a page
+FAILED = 8  # episodes that cannot be played again, after which no more are tried
 
 
 def stage(run: Run | None) -> Stage:
@@ -41,6 +42,8 @@ def add_pictures(album: Album, stage: Stage, most: int) -> list[str]:
     cameras: dict[tuple[str, str], Camera] = {}
     notes: list[str] = []
     for number in _by_turns(album):
+        if most <= 0 or sum(len(camera.notes) for camera in cameras.values()) >= FAILED:
+            break
         made, episode = album.episodes[number], album.records[number]
         key = (made["kind"], episode.env)
         if key not in cameras:
@@ -57,7 +60,8 @@ def add_pictures(album: Album, stage: Stage, most: int) -> list[str]:
 
 def add_verdicts(album: Album, stage: Stage) -> list[str]:
     """Run the programs of the first episodes of every step again; why some were not run."""
-    notes, left = [], MOST_PROGRAMS
+    notes: list[str] = []
+    left, failed = MOST_PROGRAMS, 0
     for number in _by_turns(album):
         made, episode = album.episodes[number], album.records[number]
         if left < len(episode.turns):
@@ -67,6 +71,9 @@ def add_verdicts(album: Album, stage: Stage) -> list[str]:
             found = verdicts(stage(made["kind"], episode.env), episode)
         except PalaverError as error:
             notes.append(f"tests not run: {one_line(error)}")
+            failed += 1
+            if failed == FAILED:
+                break
             continue
         left -= len(found)
         for turn, told in zip(made["turns"], found, strict=True):

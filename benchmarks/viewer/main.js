@@ -33,6 +33,7 @@ const open = (episode) => {
   Object.assign(state, { current: episode, other: null, turn: 0 });
   document.body.classList.add('reading');
   show();
+  if (side.offsetParent === null) document.getElementById('heading').focus(); // on a narrow screen the list has gone
 };
 const compare = (first, second) => { Object.assign(state, { current: first, other: second, turn: 0 }); show(); };
 

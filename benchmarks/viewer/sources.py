@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 from palaver.benchmarks.runs import Run, episode_of, object_of, read
-from palaver.benchmarks.viewer.battles import as_episodes
+from palaver.benchmarks.viewer.battles import unread_battles
 from palaver.core import CheckpointError, Episode
 from palaver.trainers.battles import index
 from palaver.trainers.files import CONFIG, METRICS
@@ -20,6 +21,7 @@ LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and nev
 _NAME = re.compile(r"(eval|train)-(\d+)\.jsonl(?:\.gz)?")
 
 Kind = Literal["eval", "train", ""]
+Unread = Callable[[], Episode | None]
 
 
 @dataclass(frozen=True)
@@ -41,18 +43,17 @@ class Source:
         """What the ids of its episodes begin with."""
         return f"{self.kind}-{self.step}-" if self.kind else "e"
 
-    def episodes(self) -> Iterator[Episode | None]:
-        """All of it in order; None for what cannot be read.
+    def unread(self) -> Iterator[Unread]:
+        """All of it in order, each read only when it is called; it gives None for what cannot be read.
 
         Raises:
-            CheckpointError: the file cannot be opened, or a battle is damaged.
+            CheckpointError: the file cannot be opened, or, from the call, a battle is damaged.
         """
         if self.path.is_dir():
-            yield from as_episodes(self.path)
+            yield from unread_battles(self.path)
             return
         for line in _lines(self.path):
-            record = None if line is None else object_of(line)
-            yield None if record is None else episode_of(record)
+            yield partial(_parsed, line)
 
 
 def find(path: Path, run: Run | None = None) -> tuple[list[Source], Run | None]:
@@ -94,6 +95,11 @@ def spread(sources: Sequence[Source]) -> list[Source]:
             order.append(middle)
             gaps += [(low, middle), (middle, high)]
     return [sources[number] for number in order]
+
+
+def _parsed(line: bytes | None) -> Episode | None:
+    record = None if line is None else object_of(line)
+    return None if record is None else episode_of(record)
 
 
 def _source(file: Path) -> Source | None:
