@@ -25,12 +25,11 @@ const half = (episode, turn, agent, pieces, words) => {
 
 const pairOfTurns = (first, second, n) => {
   const [one, two] = [first.turns[n], second.turns[n]];
-  const text = (turn, agent) => { const said = turn && turn.said.find(([who]) => who === agent); return said ? texts[said[1]] : ''; };
   const names = first.agents.length >= second.agents.length ? first.agents : second.agents;
   return el('article', { class: n === state.turn ? 'card turn here' : 'card turn', id: `turn-${n}`, 'aria-label': `turn ${n + 1}` },
     first.turns.length > 1 || second.turns.length > 1 ? el('h3', null, `Turn ${n + 1}`) : null,
     names.map((name, agent) => {
-      const found = differences(text(one, agent), text(two, agent));
+      const found = differences(saidIn(one, agent), saidIn(two, agent));
       return [el('h4', null, dot(agent), el('b', null, name)),
         el('div', { class: 'halves' }, half(first, one, agent, found.a, 'del'), half(second, two, agent, found.b, 'ins'))];
     }),

@@ -78,5 +78,5 @@ const totals = (episode) => {
   return { together, rows: [...rows] };
 };
 
-/** The utterances of an episode by agent, turns one after the other. */
-const saidBy = (episode, place) => episode.turns.flatMap((turn) => turn.said.filter(([agent]) => agent === place).map(([, text]) => texts[text])).join('\n\n');
+/** What an agent said in a turn; '' where it waited, or there is no such turn. */
+const saidIn = (turn, place) => { const said = turn && turn.said.find(([agent]) => agent === place); return said ? texts[said[1]] : ''; };

@@ -101,7 +101,9 @@ window.addEventListener('resize', () => list.draw());
 const refilter = () => {
   list.fill();
   if (!state.current || !list.place.has(state.current.id)) { Object.assign(state, { current: list.order[0] || null, other: null, turn: 0 }); }
-  show();
+  show(true);
+  list.box.scrollTop = 0; // what the new order puts first
+  list.draw();
 };
 
 const side = el('aside', { 'aria-label': 'Episodes' },

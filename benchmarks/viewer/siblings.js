@@ -29,14 +29,26 @@ const sumOfParts = (episode) => {
   return new Map(found.map(([name, values]) => [name, values.reduce((sum, value) => sum + value, 0) / values.length]));
 };
 
+/** Where an agent first leaves what it says in the episode shown; null where it never does. */
+const departure = (episode, each, place) => {
+  const turns = Math.max(episode.turns.length, each.turns.length);
+  for (let n = 0; n < turns; n += 1) {
+    const [ours, theirs] = [saidIn(episode.turns[n], place), saidIn(each.turns[n], place)];
+    if (ours !== theirs) {
+      const label = turns > 1 ? el('span', { class: 'zero' }, `turn ${n + 1}: `) : '';
+      return [label, firstDifference(differences(ours, theirs).b, 100) || (theirs.trim() ? 'less of the same' : 'says nothing')];
+    }
+  }
+  return null;
+};
+
 const siblingRow = (episode, each, group, telling, sums) => {
   const here = each === episode;
   const most = (name) => Math.max(...[...sums.values()].map((parts) => Math.abs(parts.get(name) || 0)), 1e-9);
   const said = episode.agents.map((_, place) => {
-    const text = saidBy(each, place);
-    if (here) return el('td', { class: 'said' }, el('div', { dir: 'auto' }, text.slice(0, 110) || 'says nothing'));
-    const found = firstDifference(differences(saidBy(episode, place), text).b, 100);
-    return el('td', { class: found ? 'said' : 'said zero' }, el('div', { dir: 'auto' }, found || (text === saidBy(episode, place) ? 'the same' : 'less of the same')));
+    if (here) return el('td', { class: 'said' }, el('div', { dir: 'auto' }, (saidIn(each.turns[0], place) || 'says nothing').slice(0, 110)));
+    const found = departure(episode, each, place);
+    return el('td', { class: found ? 'said' : 'said zero' }, el('div', { dir: 'auto' }, found || 'the same'));
   });
   return el('tr', { class: here ? 'here' : null, 'aria-current': here ? 'true' : null },
     el('th', { scope: 'row' }, button(`#${group.indexOf(each) + 1}`, () => open(each), { class: 'link' })),
