@@ -141,7 +141,9 @@ class Album:
             for agent, found in seen.items()
             if found
         ]
-        told = "\n".join(battles.story({a: str(text) for a, text in each.observations.items()}) for each in later)
+        told = "\n".join(
+            battles.story({a: str(text) for a, text in each.observations.items()}, list(known)) for each in later
+        )
         return {"field": fields} | ({"story": self.text(told)} if told else {})
 
 

@@ -16,7 +16,7 @@ const move = (turn, agent) => {
   const text = texts[said[1]];
   return [el('span', { class: legal ? 'move one' : 'move', dir: 'auto' }, text.trim() ? marked(text, state.text.toLowerCase()) : 'says nothing'),
     said[4] ? el('span', { class: 'taken' }, ` → ${said[4]}`) : null,
-    legal ? el('span', { class: 'zero' }, ` of ${legal[1].length}`) : null];
+    legal ? el('span', { class: 'zero' }, `\u00a0of\u00a0${legal[1].length}`) : null];
 };
 
 const standing = (turn, agent) => {

@@ -37,16 +37,17 @@ def field(observation: str) -> Field | None:
     return Field(own[1], min(1.0, int(own[2]) / max(1, int(own[3]))), their[1], min(1.0, int(their[2]) / 100))
 
 
-def story(told: Mapping[str, str]) -> str:
+def story(told: Mapping[str, str], sides: Sequence[str]) -> str:
     """What has happened since the last choice, by the names of the sides; "" where nobody is told.
 
     Args:
-        told: side -> its observation, of two sides.
+        told: side -> its observation, of those that have one.
+        sides: both.
     """
     for own, observation in told.items():
         found = _STORY.search(observation)
         if found and found[1].strip():
-            other = next((side for side in told if side != own), "the other")
+            other = next((side for side in sides if side != own), "the other")
             return _named(found[1].strip(), {"your": own, "their": other})
     return ""
 

@@ -18,8 +18,7 @@ const differenceTable = (first, second) => {
 const half = (episode, turn, agent, pieces, words) => {
   const said = turn && turn.said.find(([who]) => who === agent);
   if (!said) return el('div', { class: 'text empty' }, turn ? 'waits' : 'had ended');
-  return el('div', { class: 'half' }, el('p', { class: 'size' }, count(said[2], 'word'), ' ', el('b', null, figure(turn.rewards[agent], true))),
-    pieces.some(([same]) => !same) || texts[said[1]].trim() === '' ? null : el('span', { class: 'zero' }, 'the same'),
+  return el('div', { class: 'half' }, el('p', { class: 'size' }, count(said[2], 'word'), pieces.every(([same]) => same) && pieces.length ? ', the same' : '', ' ', el('b', null, figure(turn.rewards[agent], true))),
     prose(texts[said[1]], shownDifferences(pieces, words)), said[4] ? el('p', { class: 'taken' }, 'taken for: ', el('b', null, said[4])) : null);
 };
 

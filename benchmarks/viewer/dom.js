@@ -17,9 +17,10 @@ const el = (tag, attributes, ...children) => {
 /** A number for people; what is not finite comes as its name. */
 const figure = (value, sign) => {
   if (typeof value !== 'number') return String(value);
-  const size = Math.abs(value);
-  const text = Number.isInteger(value) ? String(size) : size.toFixed(size >= 100 ? 0 : size < 0.1 ? 3 : 2);
-  return (value < 0 ? '−' : sign && value ? '+' : '') + text;
+  const size = Math.abs(value) < 1e-9 ? 0 : Math.abs(value); // less is what adding up leaves over
+  const text = size === 0 || size >= 0.001 ? size.toFixed(size >= 100 ? 0 : size < 0.1 ? 3 : 2) : size.toPrecision(2);
+  const short = Number.isInteger(Number(text)) ? String(Number(text)) : text;
+  return (size && value < 0 ? '−' : sign && size ? '+' : '') + short;
 };
 
 const finite = (value) => (typeof value === 'number' ? value : null);

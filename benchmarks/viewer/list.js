@@ -71,7 +71,7 @@ const groupHead = (group) => {
   return el('div', { class: 'row head', role: 'presentation' },
     el('span', { class: 'name' }, group[0].task),
     el('span', { class: 'more' }, `${one ? `${one} · ` : ''}${group.length} × ${span}`),
-    el('span', { class: 'dots', 'aria-hidden': 'true' }, group.map((episode) => el('i', { style: { left: along(rank(episode)) }, class: episode === state.current ? 'here' : null }))));
+    el('span', { class: 'dots', 'aria-hidden': 'true' }, group.map((episode) => el('i', { style: { left: along(rank(episode)) }, class: episode === state.current ? 'here' : episode === state.other ? 'other' : null }))));
 };
 
 const episodeRow = ({ episode, inside }) => {

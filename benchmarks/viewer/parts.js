@@ -10,7 +10,7 @@ const measurements = (pairs) => {
   const zero = pairs.filter(([, value]) => value === 0).map(([name]) => name);
   return el('p', { class: 'measured' },
     pairs.filter(([, value]) => value !== 0).map(([name, value]) => [el('span', null, name, ' ', el('b', null, figure(value))), ' ']),
-    zero.length ? el('span', { class: 'zero' }, `0: ${zero.join(', ')}`) : null);
+    zero.length ? el('span', { class: 'zero' }, `zero: ${zero.join(', ')}`) : null);
 };
 
 /** How many tests passed, as signs; which ones where the programs were run again. */

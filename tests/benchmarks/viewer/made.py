@@ -30,7 +30,8 @@ def episode(
     parts = parts or {"style": 0.5}
     made = [
         Turn(**{
-            "index": n, "node": f"{group}/{n}", "parent": "", "group": f"{group}@{n}", "choice": dict.fromkeys(texts, 0),
+            "index": n, "node": f"{group}/{n}", "parent": "", "group": f"{group}@{n}",
+            "choice": dict.fromkeys(texts, 0),
             "observations": {agent: f"{task}, turn {n}, for {agent}" for agent in texts},
             "utterances": {agent: Utterance(text) for agent, text in texts.items()},
             "rewards": dict.fromkeys(texts, sum(parts.values())), "components": dict.fromkeys(texts, parts),

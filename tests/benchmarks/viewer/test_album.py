@@ -62,7 +62,9 @@ def test_what_all_are_paid_stands_once(collect):
 
 def test_equal_texts_are_held_once(collect):
     made = collect(*[episode(turns=3) for _ in range(5)])
-    assert sorted(made.texts) == sorted({"one two three", "four", *(f"t0, turn {n}, for {a}" for n in range(3) for a in "ab")})
+    assert sorted(made.texts) == sorted(
+        {"one two three", "four", *(f"t0, turn {n}, for {a}" for n in range(3) for a in "ab")}
+    )
 
 
 def test_long_and_hostile_texts(collect):

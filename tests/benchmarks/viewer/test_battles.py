@@ -32,11 +32,12 @@ def test_who_stands_on_the_field():
 
 
 def test_the_story_names_the_sides():
-    assert story({"p1": "nothing new", "p2": SEEN}) == (
+    assert story({"p2": SEEN}, ["p1", "p2"]) == (
         "p1 Gengar came in 100/100\np2 Starmie used Blizzard on p1 Gengar; p1 Gengar down to 74/100"
     )
-    assert story({"p1": "nothing new"}) == ""
-    assert story({r"\1": "What happened:\nyour move"}) == r"\1 move"
+    assert story({"p1": "nothing new", "p2": SEEN}, ["p1", "p2"]) == story({"p2": SEEN}, ["p1", "p2"])
+    assert story({"p1": "nothing new"}, ["p1", "p2"]) == ""
+    assert story({r"\1": "What happened:\nyour move"}, [r"\1"]) == r"\1 move"
 
 
 def test_a_turn_tells_what_it_led_to(tmp_path):

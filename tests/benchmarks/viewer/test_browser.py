@@ -13,7 +13,9 @@ from tests.benchmarks.viewer.made import HOSTILE, episode, save
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
-BROWSER = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), "")
+BROWSER = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
+)
 expect.set_options(timeout=20_000)  # of a busy machine
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no Chromium is installed")
 
@@ -30,21 +32,30 @@ def context():
 def page_path(tmp_path_factory):
     """A debate of three agents in five turns with three siblings, a hostile episode, programs, and many more tasks."""
     folder = tmp_path_factory.mktemp("run")
+    refusal = "No, it is not, and this is longer than what would be shown as rows."
     debate = [
-        episode("debate", {"pro": f"The answer is {n} because it is so.", "con": "No, it is not, and this is longer than what would be shown as rows.",
-                           "judge": "The first is right."}, {"judge": n / 4, "style": 0.5}, turns=5, group="d",
-                reason=f"the judge likes number {n}")
+        episode(
+            "debate", {"pro": f"The answer is {n} because it is so.", "con": refusal, "judge": "The first is right."},
+            {"judge": n / 4, "style": 0.5}, turns=5, group="d", reason=f"the judge likes number {n}",
+        )
         for n in (1, 3, 2)
     ]  # fmt: skip
     hostile = episode(HOSTILE, {HOSTILE: HOSTILE, "b": "word " * 200_000}, {HOSTILE: 1.0}, reason=HOSTILE, group="h")
-    code = episode("code", {"a": "def f(x):\n    return x", "b": "def g():\n    return 1"}, turns=1, group="c",
-                   metrics={"tests_passed": 1.0, "tests_total": 2.0}, reason="1 of 2 tests passed; it raised")  # fmt: skip
-    moves = episode("battle", turns=6, group="b", utterances={"a": Utterance("move 1"), "b": Utterance("jump")},
-                    rewards={"a": 0.5, "b": -0.5}, legal={"a": ["move 1", "move 2"]}, executed={"b": "move 2"})  # fmt: skip
+    code = episode(
+        "code", {"a": "def f(x):\n    return x", "b": "def g():\n    return 1"}, group="c",
+        metrics={"tests_passed": 1.0, "tests_total": 2.0}, reason="1 of 2 tests passed; it raised",
+    )  # fmt: skip
+    moves = episode(
+        "battle", turns=6, group="b", utterances={"a": Utterance("move 1"), "b": Utterance("jump")},
+        rewards={"a": 0.5, "b": -0.5}, legal={"a": ["move 1", "move 2"]}, executed={"b": "move 2"},
+    )  # fmt: skip
     save(folder / "episodes" / "eval-000020.jsonl", *debate, hostile, code, moves)
-    before = episode("debate", {"pro": "I do not know.", "con": "Nor do I.", "judge": "Well."}, {"style": 0.25}, group="d")
+    short = {"pro": "I do not know.", "con": "Nor do I.", "judge": "Well."}
+    before = episode("debate", short, {"style": 0.25}, group="d")
     save(folder / "episodes" / "eval-000000.jsonl", before)
-    many = [episode(f"task-{n:04d}", {"a": f"words of {n}", "b": "x"}, {"style": n / 1e3}, group=str(n)) for n in range(200)]
+    many = [
+        episode(f"task-{n:04d}", {"a": f"words of {n}", "b": "x"}, {"style": n / 1e3}, group=str(n)) for n in range(200)
+    ]
     save(folder / "episodes" / "train-000010.jsonl", *many)
     return write(folder).path
 

@@ -87,22 +87,32 @@ def dicing(dice, monkeypatch):  # noqa: F811
 def test_pictures_of_the_first_episodes(dicing, tmp_path):
     """Three turns each: five pictures are enough for one of two episodes."""
     path = save(tmp_path / "e.jsonl", *played(Dice()))
-    pictures = [[("picture" in turn) for turn in each["turns"]] for each in collect(path, Choices(pictures=5))["episodes"]]
+    pictures = [
+        [("picture" in turn) for turn in each["turns"]] for each in collect(path, Choices(pictures=5))["episodes"]
+    ]
     assert pictures == [[True] * 3, [False] * 3]
     data = collect(path, Choices(pictures=6))
-    assert all(turn["picture"].startswith("data:image/png;base64,") for each in data["episodes"] for turn in each["turns"])
-    assert not any("picture" in turn for each in collect(path, Choices(pictures=0))["episodes"] for turn in each["turns"])
+    assert all(
+        turn["picture"].startswith("data:image/png;base64,") for each in data["episodes"] for turn in each["turns"]
+    )
+    assert not any(
+        "picture" in turn for each in collect(path, Choices(pictures=0))["episodes"] for turn in each["turns"]
+    )
 
 
 def test_an_environment_that_has_changed_is_soon_left_alone(dicing, tmp_path, monkeypatch):
     tried = []
-    monkeypatch.setattr("palaver.benchmarks.replay.start", lambda env, task, seed: tried.append(task) or start(env, task, seed))
+    monkeypatch.setattr(
+        "palaver.benchmarks.replay.start", lambda env, task, seed: tried.append(task) or start(env, task, seed)
+    )
     (one, *_) = played(Dice())
     record = one.to_dict()
     record["turns"][0]["rewards"] = {"a": 9.0, "b": 9.0}
     (tmp_path / "e.jsonl").write_text("".join(json.dumps(record) + "\n" for _ in range(30)))
     notes = collect(tmp_path / "e.jsonl", Choices())["notes"]
-    assert notes == ["no pictures of t0: the environment dice_v0 no longer pays what was recorded for task 't0', turn 1"]
+    assert notes == [
+        "no pictures of t0: the environment dice_v0 no longer pays what was recorded for task 't0', turn 1"
+    ]
     assert len(tried) == extras.FAILED
 
 

@@ -35,7 +35,9 @@ def test_a_page_of_a_run(run):
     assert done.path == run / "episodes.html"
     assert done.episodes == 8
     assert done.notes == ["config.yaml is missing"]
-    assert done.first == {(step, task): f"eval-{step}-{2 * n}" for step in (0, 10) for n, task in enumerate(("t0", "t1"))}
+    assert done.first == {
+        (step, task): f"eval-{step}-{2 * n}" for step in (0, 10) for n, task in enumerate(("t0", "t1"))
+    }
     page = Page(done.path)
     assert [each["id"] for each in page.data["episodes"]] == [f"eval-{step}-{n}" for step in (0, 10) for n in range(4)]
     assert [each["total"] for each in page.data["episodes"]] == [0.0, 1.0, 0.0, 1.0, 1.0, 2.0, 1.0, 2.0]
@@ -62,12 +64,23 @@ def sha(text):
 def test_scripts_never_make_elements_of_text():
     code = "".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     assert {path.stem for path in HERE.glob("*.js")} == set(SCRIPTS)
-    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval(", "new Function", "fetch("):
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "DOMParser",
+        "eval(",
+        "new Function",
+        "fetch(",
+    ):
         assert word not in code
 
 
 def test_hostile_texts_stay_in_the_data(tmp_path):
-    bad = episode(HOSTILE, {HOSTILE: HOSTILE, "b": "x"}, {HOSTILE: 1.0}, reason=HOSTILE, metrics={HOSTILE: 1.0}, group=HOSTILE)
+    bad = episode(
+        HOSTILE, {HOSTILE: HOSTILE, "b": "x"}, {HOSTILE: 1.0}, reason=HOSTILE, metrics={HOSTILE: 1.0}, group=HOSTILE
+    )
     page = Page(write(save(tmp_path / "</title><b onclick=x>.jsonl", bad)).path)
     assert page.tags.count("script") == 2
     assert "img" not in page.tags

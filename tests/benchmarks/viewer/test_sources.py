@@ -16,9 +16,7 @@ def tasks(source):
     return [found.task if (found := unread()) else None for unread in source.unread()]
 
 
-@pytest.mark.parametrize(
-    ("number", "order"), [(0, []), (1, [0]), (2, [1, 0]), (3, [2, 0, 1]), (6, [5, 0, 2, 1, 3, 4])]
-)
+@pytest.mark.parametrize(("number", "order"), [(0, []), (1, [0]), (2, [1, 0]), (3, [2, 0, 1]), (6, [5, 0, 2, 1, 3, 4])])
 def test_the_ends_come_first_and_the_others_ever_closer(number, order):
     """Six: the ends, the middle 2 of [0, 5], then 1 of [0, 2] and 3 of [2, 5], then 4 of [3, 5]."""
     assert [each.step for each in spread([Source(None, "eval", n) for n in range(number)])] == order
@@ -70,7 +68,7 @@ def test_compressed_files_are_read_as_far_as_they_go(tmp_path):
 def test_what_holds_no_episodes_is_refused(tmp_path):
     with pytest.raises(CheckpointError, match="neither a run folder nor a file of episodes"):
         find(tmp_path / "nope")
-    with pytest.raises(CheckpointError, match="holds neither a run, nor episodes, nor recorded battles$"):
+    with pytest.raises(CheckpointError, match=r"holds neither a run, nor episodes, nor recorded battles$"):
         find(tmp_path)
     save(tmp_path / "seed-0" / "episodes" / "eval-000000.jsonl", episode())
     with pytest.raises(CheckpointError, match=r"it holds runs, name one of them: seed-0$"):
