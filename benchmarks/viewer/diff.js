@@ -54,6 +54,14 @@ const changed = (kind, text) => { const bare = text.trimEnd(); return [bare ? el
 /** A side of `differences` as strings and marked elements. */
 const shownDifferences = (side, kind) => side.flatMap(([same, text]) => (same ? [text] : changed(kind, text)));
 
+/** The stretches of two long texts from shortly before their first difference: a table of siblings compares many. */
+const around = (first, second) => {
+  let at = 0;
+  while (at < first.length && first[at] === second[at]) at += 1;
+  const from = first.lastIndexOf(' ', Math.max(0, at - 60)) + 1;
+  return [first.slice(from, from + 500), second.slice(from, from + 500)];
+};
+
 /** About `length` characters from shortly before the first difference, marked; null where nothing differs. */
 const firstDifference = (side, length) => {
   const at = side.findIndex(([same, text]) => !same && text.trim() !== '');

@@ -62,7 +62,15 @@ list.beside = (by) => {
 };
 
 const [LOW, HIGH] = range(episodes);
-const along = (value) => `${HIGH > LOW ? (100 * (Math.min(HIGH, Math.max(LOW, value)) - LOW)) / (HIGH - LOW) : 50}%`;
+const along = (value) => `${HIGH > LOW ? Math.round((200 * (Math.min(HIGH, Math.max(LOW, value)) - LOW)) / (HIGH - LOW)) / 2 : 50}%`;
+
+/** A dot for every reward; those that would hide each other are one. The episodes shown come last, so on top. */
+const dots = (group) => {
+  const shownOnes = group.filter((episode) => episode === state.current || episode === state.other);
+  const places = new Set(group.map((episode) => along(rank(episode))));
+  return [...[...places].map((left) => el('i', { style: { left } })),
+    ...shownOnes.map((episode) => el('i', { style: { left: along(rank(episode)) }, class: episode === state.current ? 'here' : 'other' }))];
+};
 
 const groupHead = (group) => {
   const [low, high] = range(group);
@@ -71,7 +79,7 @@ const groupHead = (group) => {
   return el('div', { class: 'row head', role: 'presentation' },
     el('span', { class: 'name' }, group[0].task),
     el('span', { class: 'more' }, `${one ? `${one} · ` : ''}${group.length} × ${span}`),
-    el('span', { class: 'dots', 'aria-hidden': 'true' }, group.map((episode) => el('i', { style: { left: along(rank(episode)) }, class: episode === state.current ? 'here' : episode === state.other ? 'other' : null }))));
+    el('span', { class: 'dots', 'aria-hidden': 'true' }, dots(group)));
 };
 
 const episodeRow = ({ episode, inside }) => {

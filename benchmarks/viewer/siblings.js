@@ -1,14 +1,13 @@
 // An episode among its siblings: the same task, the same step, other answers. And the same task at other steps.
 
-const MOST_SIBLINGS = 64, MOST_OTHERS = 24;
+const MOST_SIBLINGS = 64, MOST_OTHERS = 12;
 
-/** A row for every sibling: what it was paid for what, and where its words leave those of the episode shown. */
+/** The episode shown, then a row for every sibling, the best first: what it was paid for what, and where its words leave those of the episode shown. */
 const siblingTable = (episode) => {
   const group = siblingsOf(episode);
   if (group.length < 2) return null;
-  const sorted = [...group].sort(steady((a, b) => rank(b) - rank(a)));
-  const kept = sorted.slice(0, MOST_SIBLINGS);
-  if (!kept.includes(episode)) kept.push(episode);
+  const others = group.filter((each) => each !== episode).sort(steady((a, b) => rank(b) - rank(a)));
+  const kept = [episode, ...others.slice(0, MOST_SIBLINGS - 1)];
   const sums = new Map(kept.map((each) => [each, sumOfParts(each)]));
   const names = [...new Set([...sums.values()].flatMap((parts) => [...parts.keys()]))];
   const telling = names.filter((name) => !alike(kept.map((each) => sums.get(each).get(name) || 0)));
@@ -36,7 +35,7 @@ const departure = (episode, each, place) => {
     const [ours, theirs] = [saidIn(episode.turns[n], place), saidIn(each.turns[n], place)];
     if (ours !== theirs) {
       const label = turns > 1 ? el('span', { class: 'zero' }, `turn ${n + 1}: `) : '';
-      return [label, firstDifference(differences(ours, theirs).b, 100) || (theirs.trim() ? 'less of the same' : 'says nothing')];
+      return [label, firstDifference(differences(...around(ours, theirs)).b, 100) || (theirs.trim() ? 'less of the same' : 'says nothing')];
     }
   }
   return null;
@@ -57,11 +56,11 @@ const siblingRow = (episode, each, group, telling, sums) => {
     said, el('td', null, here ? null : button('compare', () => compare(episode, each), { class: 'small' })));
 };
 
-/** The same task at other steps, or elsewhere in the file: a pill for every group, which opens its best episode. */
+/** The same task at other steps, or elsewhere in the file: a pill for every step, which opens its best episode. */
 const elsewhere = (episode) => {
   const others = sameTask(episode).filter((each) => each.group !== episode.group);
   if (!others.length) return null;
-  const groups = [...bundle(others, (each) => each.group).values()];
+  const groups = [...bundle(others, (each) => when(each) || each.group).values()];
   groups.sort((a, b) => (a[0].kind === 'eval' ? 0 : 1) - (b[0].kind === 'eval' ? 0 : 1) || a[0].at - b[0].at);
   const pill = (group) => {
     const best = group.reduce((top, each) => (rank(each) > rank(top) ? each : top));

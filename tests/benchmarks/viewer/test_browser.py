@@ -108,11 +108,12 @@ def test_reading_with_keys(page, page_path):
 def test_siblings_and_two_side_by_side(page):
     rows = page.locator(".siblings tbody tr")
     expect(rows).to_have_count(3)
-    expect(rows.first).to_contain_text("6.25")  # the best comes first
+    expect(rows.first).to_have_attribute("aria-current", "true")
+    expect(rows).to_contain_text(["3.75", "6.25", "5"])  # the one shown, then the best
     expect(page.locator(".siblings thead")).to_contain_text("judge")
     expect(page.locator(".siblings > .measured")).to_have_text("paid alike: style 2.50")
-    expect(rows.first.locator("td.said").first.locator("ins").first).to_have_text("3")
-    expect(rows.first.locator("td.said").nth(1)).to_have_text("the same")
+    expect(rows.nth(1).locator("td.said").first.locator("ins").first).to_have_text("3")
+    expect(rows.nth(1).locator("td.said").nth(1)).to_have_text("the same")
     page.locator(".others button", has_text="eval 0").first.click()
     expect(page.locator(".worth > b")).to_have_text("0.25")
     page.keyboard.press("k")
