@@ -74,7 +74,7 @@ def test_every_task_leads_to_its_episodes_before_and_after(fabricate):
     path = folder / "episodes" / "eval-000030.jsonl"
     path.write_text("not an episode\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
     text, page = parse(write(folder, 2))
-    assert "All 10 episodes" in text
+    assert "episodes.html has 10 episodes" in visible(text)
     assert [value for _, value in page.loads if "~" in value] == [
         "episodes.html#eval-0-0~eval-30-1", "episodes.html#eval-0-1~eval-30-2",
     ]  # fmt: skip
