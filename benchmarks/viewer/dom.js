@@ -1,6 +1,5 @@
 // Elements from data. Text is always set as text: nothing on this page is ever parsed as HTML.
 
-
 /** An element: `on*` are listeners, `style` maps properties to values, false and null attributes are left out. */
 const el = (tag, attributes, ...children) => {
   const node = document.createElement(tag);
