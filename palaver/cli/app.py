@@ -25,6 +25,7 @@ from palaver.cli import (
     report,
     showdown,
     train,
+    view,
 )
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
@@ -83,8 +84,8 @@ def root(
 
 
 COMMANDS = (
-    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
-    ladder,
+    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, view, compare, doctor, bench,
+    showdown, ladder,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)
