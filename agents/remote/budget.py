@@ -7,7 +7,7 @@ import functools
 import math
 import os
 
-from palaver.agents.remote.failures import Failed
+from palaver.agents.remote.failures import CallError
 from palaver.core import ConfigError
 from palaver.verdict import Cost
 
@@ -57,7 +57,7 @@ class Budget:
         """Put the worst case aside, waiting for calls under way to settle if there is room only without theirs.
 
         Raises:
-            Failed: there is no room even without them.
+            CallError: there is no room even without them.
         """
         while not all(budget._holds(worst) for budget in self._all()):
             await self._bell.wait()
@@ -80,10 +80,10 @@ class Budget:
             self._pid, self._reserved = os.getpid(), Cost()
         dollars, tokens = self.spent.dollars + worst.dollars, _tokens(self.spent) + _tokens(worst)
         if dollars > self.dollars:
-            raise Failed("budget", f"${self.spent.dollars:.4f} of ${self.dollars:g} are spent and the call may "
+            raise CallError("budget", f"${self.spent.dollars:.4f} of ${self.dollars:g} are spent and the call may "
                                    f"cost ${worst.dollars:.4f}")  # fmt: skip
         if tokens > self.tokens:
-            raise Failed("budget", f"{_tokens(self.spent)} of {self.tokens:.0f} tokens are spent and the call may "
+            raise CallError("budget", f"{_tokens(self.spent)} of {self.tokens:.0f} tokens are spent and the call may "
                                    f"take {_tokens(worst)}")  # fmt: skip
         return dollars + self._reserved.dollars <= self.dollars and tokens + _tokens(self._reserved) <= self.tokens
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+from asyncio import sleep
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from palaver.agents.chat import Answer, Question
 from palaver.agents.remote import wire
 from palaver.agents.remote.background import wait_for
 from palaver.agents.remote.budget import Budget, purse
-from palaver.agents.remote.failures import Failed, failed
+from palaver.agents.remote.failures import CallError, failed
 from palaver.agents.remote.keys import Key, is_local
 from palaver.agents.remote.options import PREFIX, Options, checked, price_of, read_name
 from palaver.agents.remote.prices import most_tokens
@@ -86,9 +87,8 @@ class RemoteChat:
         answers = wait_for(self._ask(questions, True))
         for place, answer in enumerate(answers):
             if answer.failure and not answer.failure.startswith(_GIVEN_UP):
-                raise PolicyError(
-                    f"{self.name} did not answer question {place + 1} of {len(answers)}: {one_line(answer.failure, 500)}"
-                )
+                which, why = f"question {place + 1} of {len(answers)}", one_line(answer.failure, 500)
+                raise PolicyError(f"{self.name} did not answer {which}: {why}")
         return answers
 
     def close(self) -> None:
@@ -167,14 +167,15 @@ class _Call:
         redact = self.chat._key.redact
         backoff = wait_random_exponential(multiplier=self.chat.options.backoff, max=LONGEST_WAIT)
         attempts = AsyncRetrying(
-            retry=retry_if_exception(lambda error: isinstance(error, Failed) and error.again),
+            retry=retry_if_exception(lambda error: isinstance(error, CallError) and error.again),
             wait=lambda state: max(backoff(state), _told(state)),
             stop=self._stops,
+            sleep=sleep,
             reraise=True,
         )
         try:
-            got = await attempts(self._attempt)
-        except Failed as last:
+            got: Answer = await attempts(self._attempt)
+        except CallError as last:
             return Answer("", cost=self.cost, failure=redact(str(last)))
         return Answer(redact(got.text), got.finish, got.top, self.cost, redact(got.failure))
 
@@ -194,7 +195,7 @@ class _Call:
             try:
                 got = wire.answer(wire.read(await self._send(session)), question, chat.price)
                 paid = got.cost
-            except Failed as failure:
+            except CallError as failure:
                 paid = worst if failure.billed else Cost(calls=1)
                 if failure.after is not None:
                     session.resume_at = max(session.resume_at, asyncio.get_running_loop().time() + failure.after)
@@ -208,8 +209,9 @@ class _Call:
         """Until the server wants to be asked again, as it told a sibling."""
         wait = session.resume_at - asyncio.get_running_loop().time()
         if session.resume_at >= self.until:
-            raise Failed("rate limit", f"the server asks to wait {wait:.0f} s, which is beyond the deadline")
-        await asyncio.sleep(max(0.0, wait))
+            raise CallError("rate limit", f"the server asks to wait {wait:.0f} s, which is beyond the deadline")
+        if wait > 0:
+            await sleep(wait)
 
     async def _send(self, session: _Session) -> bytes:
         """The bytes of a reply."""
@@ -220,13 +222,14 @@ class _Call:
                 raw = await session.client.chat.completions.with_raw_response.create(**keywords)
         except TimeoutError:
             why = f"no whole reply within {chat.options.timeout:g} s"
-            raise Failed("timeout", why, again=True, billed=True) from None
+            raise CallError("timeout", why, again=True, billed=True) from None
         except openai.OpenAIError as error:
             raise failed(error) from None  # the client's error holds the request, and that the key
-        return raw.content
+        content: bytes = raw.content
+        return content
 
 
 def _told(state: RetryCallState) -> float:
     """Seconds that the server asks to wait before another attempt."""
     error = state.outcome.exception() if state.outcome else None
-    return error.after or 0.0 if isinstance(error, Failed) else 0.0
+    return error.after or 0.0 if isinstance(error, CallError) else 0.0

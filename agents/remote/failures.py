@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 import openai
@@ -13,7 +14,7 @@ from palaver.clean import one_line
 AGAIN = (408, 409, 425)  # besides 429 and 5xx: statuses that another attempt may not meet
 
 
-class Failed(Exception):
+class CallError(Exception):
     """One attempt that brought no answer.
 
     Attributes:
@@ -33,7 +34,7 @@ class Failed(Exception):
         self.billed = billed
 
 
-def failed(error: openai.OpenAIError) -> Failed:
+def failed(error: openai.OpenAIError) -> CallError:
     """What the client's error means."""
     if isinstance(error, openai.APIStatusError):
         return _refused(error)
@@ -42,18 +43,18 @@ def failed(error: openai.OpenAIError) -> Failed:
         # the HTTP library behind the client changes with its version, its names do not
         unmet = type(cause).__name__ in ("ConnectError", "ConnectTimeout", "UnsupportedProtocol", "ProxyError")
         word = "timeout" if isinstance(error, openai.APITimeoutError) else "transport"
-        return Failed(word, str(cause or "") or type(cause or error).__name__, again=True, billed=not unmet)
-    return Failed("transport", str(error))
+        return CallError(word, str(cause or "") or type(cause or error).__name__, again=True, billed=not unmet)
+    return CallError("transport", str(error))
 
 
-def _refused(error: openai.APIStatusError) -> Failed:
+def _refused(error: openai.APIStatusError) -> CallError:
     status, after = error.status_code, retry_after(error.response.headers, time.time())
     detail = f"HTTP {status}: {_told(error)}"
     if status == 429:
-        return Failed("rate limit", detail, again=error.code != "insufficient_quota", after=after)
+        return CallError("rate limit", detail, again=error.code != "insufficient_quota", after=after)
     if error.code in ("content_filter", "content_policy_violation"):
-        return Failed("refusal", detail)
-    return Failed("transport", detail, again=status >= 500 or status in AGAIN, after=after)
+        return CallError("refusal", detail)
+    return CallError("transport", detail, again=status >= 500 or status in AGAIN, after=after)
 
 
 def _told(error: openai.APIStatusError) -> str:
@@ -63,18 +64,17 @@ def _told(error: openai.APIStatusError) -> str:
     return error.response.text.strip()[:200] or "no words"
 
 
-def retry_after(headers: object, now: float) -> float | None:
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds to wait by a reply's headers: `retry-after-ms`, or `Retry-After` in seconds or as a date; None if none.
 
     Args:
-        headers: a mapping of names to texts.
+        headers: names in small letters, or in any where the mapping does not mind.
         now: seconds since the epoch, to measure a date by.
     """
-    get = getattr(headers, "get", lambda name: None)
-    exact = _number(get("retry-after-ms"))
+    exact = _number(headers.get("retry-after-ms"))
     if exact is not None:
         return exact / 1000
-    told = get("retry-after")
+    told = headers.get("retry-after")
     seconds = _number(told)
     if seconds is not None or told is None:
         return seconds

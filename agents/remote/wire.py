@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from palaver.agents.chat import Answer, Question
-from palaver.agents.remote.failures import Failed
+from palaver.agents.remote.failures import CallError
 from palaver.agents.remote.prices import Price, estimated_tokens
 
 
@@ -63,7 +63,9 @@ def body(model: str, question: Question, limit: str) -> dict[str, Any]:
     sampling = question.sampling
     made: dict[str, Any] = {
         "model": model,
-        "messages": [{"role": message.role, "content": _sendable(message.content)} for message in question.conversation],
+        "messages": [
+            {"role": message.role, "content": _sendable(message.content)} for message in question.conversation
+        ],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "seed": question.seed,
@@ -87,14 +89,14 @@ def read(content: bytes) -> Reply:
     """A server's reply.
 
     Raises:
-        Failed: it is not JSON, or not a chat completion with a choice.
+        CallError: it is not JSON, or not a chat completion with a choice.
     """
     try:
         return Reply.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the reply"
-        raise Failed("unparseable", f"{place}: {first['msg']}", again=True, billed=True) from None
+        raise CallError("unparseable", f"{place}: {first['msg']}", again=True, billed=True) from None
 
 
 def answer(reply: Reply, question: Question, price: Price) -> Answer:
