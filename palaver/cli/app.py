@@ -23,6 +23,7 @@ from palaver.cli import (
     ladder,
     play,
     report,
+    serve,
     showdown,
     train,
     view,
@@ -85,7 +86,7 @@ def root(
 
 COMMANDS = (
     demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, view, compare, doctor, bench,
-    showdown, ladder,
+    showdown, ladder, serve,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)
