@@ -25,6 +25,7 @@ from palaver.cli import (
     play,
     report,
     rescore,
+    serve,
     showdown,
     train,
     view,
@@ -87,7 +88,7 @@ def root(
 
 COMMANDS = (
     demo, envs, play, train, evaluate, rescore, leaderboard, arena, battles, clone, curriculum, report, view, compare,
-    doctor, bench, showdown, ladder,
+    doctor, bench, showdown, ladder, serve,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

@@ -50,7 +50,7 @@ def quick(arguments: list[str]) -> bool:
     long = (
         trains
         or needs_a_run
-        or arguments[0] in ("bench", "clone", "compare", "demo", "ladder", "leaderboard", "showdown")
+        or arguments[0] in ("bench", "clone", "compare", "demo", "ladder", "leaderboard", "serve", "showdown")
     )
     return not (long or any("human" in each for each in arguments))
 
@@ -58,7 +58,7 @@ def quick(arguments: list[str]) -> bool:
 def test_the_page_shows_commands():
     assert {arguments[0] for arguments in COMMANDS} == {
         "demo", "envs", "play", "train", "evaluate", "arena", "battles", "report", "compare", "doctor", "bench",
-        "showdown", "ladder", "clone", "curriculum", "rescore", "leaderboard", "view",
+        "showdown", "ladder", "clone", "curriculum", "rescore", "leaderboard", "serve", "view",
     }  # fmt: skip
     assert sum(map(quick, COMMANDS)) >= 12
     assert {"README.md", "commands.md", "demo.md", "benchmarks.md", "magrpo.md"} <= {page for page, _ in EVERYWHERE}
@@ -91,7 +91,7 @@ def understood(arguments: list[str]) -> None:
         if scenarios.is_scenario(name):
             scenarios.load(name)
             return
-        assert set(keywords(found.get("pairs") or found.get("changes") or [])) <= set(spec(name).keywords()), found
+        assert set(keywords(found.get("pairs") or found.get("changes") or [])) <= set(spec(name).keywords()), arguments
 
 
 @pytest.mark.parametrize(
