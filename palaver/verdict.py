@@ -106,8 +106,8 @@ class Placing:
     """How a score enters what an environment pays. A reward may have one as its attribute `placing`.
 
     Attributes:
-        own: what becomes of the environment's own reward: `replaced` by the score, paid `beside` it, or a `gate`: nobody
-            is asked and nothing is paid where it is too small.
+        own: what becomes of the environment's own reward: `replaced` by the score, paid `beside` it, or a `gate`:
+            nobody is asked and nothing is paid where it is too small.
         weight: times the score.
         gate: the own reward of a turn, as a mean over agents, from which on the score is asked for.
         when: `each` turn, or the `last` of an episode alone.
