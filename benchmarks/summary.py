@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import shlex
 from collections.abc import Mapping
@@ -139,7 +140,10 @@ def _alive(pid: object) -> bool:
 
 
 def most_possible(env: object, found: Spec) -> float:
-    """The most an episode of this instance can pay: what it says itself, else what its spec says of the default one."""
+    """The most an episode of this instance can pay: what it says itself, else what its spec says of the default one.
+
+    It is infinite where a reward model scores, which has no most.
+    """
     own = getattr(env, "max_return", None)
     return found.max_reward * found.turns if own is None else float(own)
 
@@ -151,7 +155,8 @@ def max_reward(run: Run) -> float | None:
     env = run.config.env
     most = _most(env.id, json.dumps(env.model_extra, sort_keys=True, default=str))
     seen = [*run.series("reward/mean")[1], *(number(line, "mean") or 0.0 for line in run.evals)]
-    return most if most is not None and all(value <= most + 1e-9 for value in seen) else None
+    known = most is not None and math.isfinite(most)
+    return most if known and all(value <= most + 1e-9 for value in seen) else None
 
 
 @functools.lru_cache(maxsize=64)
