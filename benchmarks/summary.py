@@ -140,10 +140,7 @@ def _alive(pid: object) -> bool:
 
 
 def most_possible(env: object, found: Spec) -> float:
-    """The most an episode of this instance can pay: what it says itself, else what its spec says of the default one.
-
-    It is infinite where a reward model scores, which has no most.
-    """
+    """The most an episode of this instance can pay: what it says itself, else what its spec says of the default one."""
     own = getattr(env, "max_return", None)
     return found.max_reward * found.turns if own is None else float(own)
 
@@ -155,8 +152,7 @@ def max_reward(run: Run) -> float | None:
     env = run.config.env
     most = _most(env.id, json.dumps(env.model_extra, sort_keys=True, default=str))
     seen = [*run.series("reward/mean")[1], *(number(line, "mean") or 0.0 for line in run.evals)]
-    known = most is not None and math.isfinite(most)
-    return most if known and all(value <= most + 1e-9 for value in seen) else None
+    return most if most is not None and all(value <= most + 1e-9 for value in seen) else None
 
 
 @functools.lru_cache(maxsize=64)
@@ -167,7 +163,8 @@ def _most(env: str, keywords: str) -> float | None:
     """
     try:
         found = spec(env)
-        return most_possible(make(env, **{found.teamsets: "sample", **json.loads(keywords)}), found)
+        most = most_possible(make(env, **{found.teamsets: "sample", **json.loads(keywords)}), found)
+        return most if most is not None and math.isfinite(most) else None  # a reward model's scores have no end
     except (PalaverError, TypeError, ValueError):
         return None
 
