@@ -23,6 +23,7 @@ from palaver.cli import (
     ladder,
     play,
     report,
+    serve,
     showdown,
     train,
 )
@@ -84,7 +85,7 @@ def root(
 
 COMMANDS = (
     demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
-    ladder,
+    ladder, serve,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)
