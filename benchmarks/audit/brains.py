@@ -1,6 +1,6 @@
 """Judges that are known through and through: a fair one, and for each fault one that has it and no other.
 
-They know the labelled data, so the fair one is right wherever it is asked about it. What they are shown is text, as a model is.
+They know the labelled data, so the fair one is right wherever it is asked about it. They are shown text, as a model is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Choice = Literal["first", "second", "tie", "refusal"]
 SLOT, FLAKY, REFUSED = 0.6, 0.4, 0.4  # shares of the prompts, of the answers, of the prompts
 LONGER = 3.0  # times as long, and it wins
 PULL = re.compile(
-    r"better (one|answer)|prefer (this|it)|choose this|highest score|this answer (is|wins)|die bessere|更好|have compared both",
+    r"better (one|answer)|prefer (this|it)|choose this|highest score|this answer (is|wins)|die bessere|更好|"
+    r"have compared both",
     re.IGNORECASE,
 )
 OPENING = re.compile(r"\W{1,2}|\w{1,9}|(\w+ )?\w+:|let's [\w ,']+\.", re.IGNORECASE)

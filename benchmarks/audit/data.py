@@ -74,9 +74,9 @@ def read(sources: Sequence[str], n: int = 0, seed: int = 0) -> Data:
     """
     pairs: list[Labelled] = []
     graded: list[Graded] = []
-    for source in sources:
+    for number, source in enumerate(sources, start=1):
         for task in load_tasks(source, sample=sums, fields={}):
-            row = _row(task, source)
+            row = _row(task, source, f"{number}:{task.id}" if len(sources) > 1 else task.id)
             if isinstance(row, Labelled):
                 pairs.append(row)
             else:
@@ -84,7 +84,7 @@ def read(sources: Sequence[str], n: int = 0, seed: int = 0) -> Data:
     return Data(tuple(_drawn(pairs, n, seed)), tuple(_drawn(graded, n, seed)))
 
 
-def _row(task: Task, source: str) -> Labelled | Graded:
+def _row(task: Task, source: str, id: str) -> Labelled | Graded:
     """The form of a row is told by its fields."""
     where = one_line(f"{source}, {task.id}")
     forms: Mapping[tuple[str, ...], Callable[..., Labelled | Graded]] = {
@@ -98,7 +98,7 @@ def _row(task: Task, source: str) -> Labelled | Graded:
             for field in texts:
                 if not isinstance(task[field], str):
                     raise TaskError(f"{where}: the field {field!r} is {type(task[field]).__name__}, expected a text")
-            return make(where, task.id, *(task[field] for field in fields))
+            return make(where, id, *(task[field] for field in fields))
     has = one_line(", ".join(map(str, task.data))) or "none"
     raise TaskError(
         f"{where}: expected the fields input, output_1, output_2, label, or prompt, first, second, label, or prompt, "

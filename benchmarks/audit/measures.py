@@ -1,4 +1,4 @@
-"""What is measured of a judge, in pure functions. P pairs, C categories, K repeats; probabilities are of the first answer.
+"""What is measured of a judge. P pairs, C categories, K repeats; a probability is that of the first answer.
 
 A human label is 1, 0 or 1/2 as in `Labelled.label`. A judge's probability above 1/2 is a verdict for the first, below
 1/2 for the second, and 1/2 is a tie. Pairs without a verdict are left out by the caller.

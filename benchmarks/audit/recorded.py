@@ -20,7 +20,7 @@ class Recorded:
     """Says of each pair what the file says of it, whichever of the two is called the first.
 
     The form is that of LLMBar's evaluators: rows `input output_1 output_2 results`, where `results` holds for each run
-    `swap = False` and `swap = True` with a `winner`, 1 or 2, which names the row's own output however the two were shown.
+    `swap = False` and `swap = True` with a `winner`, 1 or 2: the row's own output, however the two were shown.
 
     Args:
         file: JSON.
