@@ -132,7 +132,8 @@ def _swap(table: Table, limits: Thresholds) -> str:
     """Only what neither a favoured slot nor its own unsteadiness explains."""
     each = table["swap"]
     noise = (table["repeat"].value or 0.0) if "repeat" in table else 0.0
-    if _slot(table, limits) or beyond(each, 1.0, limits.swap + noise) >= 0:
+    favoured = "slot" in table and _slot(table, limits)
+    if favoured or beyond(each, 1.0, limits.swap + noise) >= 0:
         return ""
     return (
         f"swayed by the order, now here, now there: {span(each)} of the verdicts stay when swapped, limit "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from palaver.benchmarks.audit.ask import ByScore, Make, Plan
@@ -30,3 +30,15 @@ class Audited:
     make: Make
     reward: Reward | None
     plan: Plan
+
+
+def audited(name: str, data: Data, plan: Plan, by: str = "auto") -> Audited:
+    """The judge called `name`.
+
+    Raises:
+        ConfigError, PolicyError, TaskError: there is none of that name, or it cannot do what is asked.
+    """
+    if name.startswith(RECORDED):
+        judge = Recorded(name.removeprefix(RECORDED))
+        return Audited(judge.name, lambda _: judge, None, replace(plan, repeats=1, probed=0, timed=0))
+    raise ConfigError(name)

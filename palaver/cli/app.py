@@ -20,6 +20,7 @@ from palaver.cli import (
     doctor,
     envs,
     evaluate,
+    judge,
     ladder,
     play,
     report,
@@ -84,7 +85,7 @@ def root(
 
 COMMANDS = (
     demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
-    ladder,
+    ladder, judge,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

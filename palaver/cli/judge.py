@@ -66,7 +66,9 @@ def audit(
         list[str] | None, typer.Option("--limit", metavar="KEY=VALUE", help="Another threshold, as slot=0.1.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/audit-TIME")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and write no page unless --out says so.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, and write no page unless --out says so.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much would be asked.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="End with 1 if a fault is found.")] = False,
 ) -> None:
@@ -146,6 +148,10 @@ def measures(found: Audit) -> Table:
         style = "red" if each.key in at_fault else ""
         value, ends = shown(each)
         made.add_row(
-            Text(each.title, style=style or "bold"), Text(value, style=style), ends, f"{each.n:,}", Text(each.note, style="dim")
+            Text(each.title, style=style or "bold"),
+            Text(value, style=style),
+            ends,
+            f"{each.n:,}",
+            Text(each.note, style="dim"),
         )
     return made
