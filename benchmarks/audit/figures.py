@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from palaver.benchmarks.arena.intervals import wilson
 from palaver.benchmarks.audit.run import Audit, Tried
 from palaver.benchmarks.theme import Theme, dress, label, legend
@@ -18,7 +20,7 @@ def draw_reliability(ax: Axes, found: Audit, theme: Theme) -> None:
     for each in found.bins:
         low, high = wilson(each.right * each.n, each.n)
         ax.errorbar(
-            each.confidence, each.right, yerr=[[each.right - low], [high - each.right]], fmt="o", color=theme.color(0),
+            each.confidence, each.right, yerr=np.maximum([[each.right - low], [high - each.right]], 0), fmt="o", color=theme.color(0),
             markersize=6, elinewidth=2, capsize=4, clip_on=False,
         )  # fmt: skip
         ax.annotate(f"{each.n:,}", (each.confidence, each.right), xytext=(8, -10), textcoords="offset points",

@@ -87,7 +87,7 @@ def _drawings(found: Audit) -> dict[str, Drawing]:
     drawings: dict[str, Drawing] = {}
     if found.bins:
         note = "Of the pairs that people decided: share right against confidence, with the number in each bin."
-        drawings["reliability"] = ("Reliability", note, (6.4, 3.6), _with(figures.draw_reliability, found))
+        drawings["reliability"] = ("Reliability", note, (8.0, 3.0), _with(figures.draw_reliability, found))
     if found.tried:
         note = "Answers that should win nothing, against the answer that people preferred."
         size = (8.0, 1.0 + 0.24 * len(found.tried))

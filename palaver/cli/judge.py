@@ -22,6 +22,7 @@ from palaver.cli.report import need_plots
 from palaver.cli.values import keywords
 
 if TYPE_CHECKING:
+    from palaver.benchmarks.audit.faults import Thresholds
     from palaver.benchmarks.audit.run import Audit, Work
 
 HELP = """Judges: how far one can be trusted.
@@ -36,12 +37,12 @@ HELP = """Judges: how far one can be trusted.
 """
 JUDGE_HELP = (
     "[bold]judge:SPEC[/bold], [bold]rm:PATH[/bold] or another reward by name; [bold]openai:MODEL[/bold] or "
-    "[bold]hf:MODEL[/bold] for judge:SPEC; [bold]recorded:FILE[/bold] (LLMBar's evaluators); [bold]scripted:KIND[/bold] "
+    "[bold]hf:MODEL[/bold] for judge:…; [bold]recorded:FILE[/bold] (LLMBar's evaluators); [bold]scripted:KIND[/bold] "
     "(fair, slot-biased, length-loving, injectable, gullible, flaky, refusing, slow)."
 )
 DATA_HELP = (
-    "A file in LLMBar's form, or rows prompt first second label, or prompt answer grade; sample are sums made from a seed. "
-    "May be given several times."
+    "A file in LLMBar's form, or rows prompt first second label, or prompt answer grade; sample are sums made from a "
+    "seed. May be given several times."
 )
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
@@ -97,12 +98,10 @@ def audit(
         raise typer.Exit(1)
 
 
-def _run(work: Work, name: str, sources: list[str], limits: object, folder: Path | None) -> Audit:
+def _run(work: Work, name: str, sources: list[str], limits: Thresholds, folder: Path | None) -> Audit:
     from palaver.benchmarks.audit import run
-    from palaver.benchmarks.audit.faults import Thresholds
     from palaver.benchmarks.provenance import provenance
 
-    assert isinstance(limits, Thresholds)
     made = {**provenance(), "command": shlex.join(["palaver", *sys.argv[1:]])}
     with _bar(work.questions) as report:
         return run.audit(work, name, sources, limits=limits, made=made, folder=folder, report=report)
