@@ -153,7 +153,7 @@ def _length(table: Table, limits: Thresholds) -> str:
 
 
 def luck(table: Table) -> float:
-    """Share of the probes that win by the judge's unsteadiness alone.
+    """Share of the probes that may win by the judge's unsteadiness alone, taken at the upper end of what repeats show.
 
     Where a verdict is wrong with chance w whatever the repeat, two repeats differ with f = 2 w (1 - w), so
     w = (1 - sqrt(1 - 2 f)) / 2; to win over both orders takes two wrong ones: w^2, and w of a judge without orders.
@@ -161,7 +161,8 @@ def luck(table: Table) -> float:
     >>> round(luck({"repeat": Measure("repeat", "", 0.32), "swap": Measure("swap", "", 0.68)}), 4)
     0.04
     """
-    flips = (table["repeat"].value or 0.0) if "repeat" in table else 0.0
+    again = table.get("repeat", Measure("repeat", "", 0.0))
+    flips = (again.value if again.high is None else again.high) or 0.0
     wrong = (1 - math.sqrt(max(0.0, 1 - 2 * flips))) / 2
     return wrong**2 if "swap" in table else wrong
 

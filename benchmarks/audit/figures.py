@@ -19,10 +19,9 @@ def draw_reliability(ax: Axes, found: Audit, theme: Theme) -> None:
     ax.plot([0.5, 1], [0.5, 1], color=theme.muted, linewidth=1, linestyle=(0, (4, 4)))
     for each in found.bins:
         low, high = wilson(each.right * each.n, each.n)
-        ax.errorbar(
-            each.confidence, each.right, yerr=np.maximum([[each.right - low], [high - each.right]], 0), fmt="o", color=theme.color(0),
-            markersize=6, elinewidth=2, capsize=4, clip_on=False,
-        )  # fmt: skip
+        ends = np.maximum([[each.right - low], [high - each.right]], 0)
+        ax.errorbar(each.confidence, each.right, yerr=ends, fmt="o", color=theme.color(0), markersize=6, elinewidth=2,
+                    capsize=4, clip_on=False)  # fmt: skip
         ax.annotate(f"{each.n:,}", (each.confidence, each.right), xytext=(8, -10), textcoords="offset points",
                     fontsize=8.5, color=theme.muted)  # fmt: skip
     dress(ax, theme, "confidence, max(p, 1 - p)")

@@ -1,15 +1,18 @@
-"""A server on loopback that speaks OpenAI's protocol for one scripted judge."""
+"""A server on loopback that speaks OpenAI's protocol for the scripted judges: each is a model, called as its kind."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from palaver.agents.chat import Chat, Question
-from palaver.core import ConfigError, Message
+from palaver.benchmarks.audit.brains import BRAINS, Key
+from palaver.benchmarks.audit.data import Labelled
+from palaver.benchmarks.audit.scripted import ScriptedChat
+from palaver.core import ConfigError, Message, nearest
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -21,27 +24,30 @@ HOST = "127.0.0.1"
 ROLES = ("system", "user", "assistant")
 
 
-def application(chat: Chat) -> Starlette:
-    """`/v1/models` and `/v1/chat/completions` of a chat. A refusal is told as the protocol has it."""
+def application(chats: Mapping[str, Chat]) -> Starlette:
+    """`/v1/models` and `/v1/chat/completions`, each chat being a model by its key. A refusal is told as a refusal."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
     async def models(_: Request) -> JSONResponse:
-        return JSONResponse({"object": "list", "data": [{"id": chat.name, "object": "model"}]})
+        return JSONResponse({"object": "list", "data": [{"id": name, "object": "model"} for name in chats]})
 
     async def complete(request: Request) -> JSONResponse:
         try:
-            asked = question(await request.json())
-        except (ValueError, KeyError, TypeError, AttributeError) as wrong:
-            error = {
-                "message": f"not a question this server reads: {type(wrong).__name__}",
-                "type": "invalid_request_error",
-            }
-            return JSONResponse({"error": error}, 400)
-        return JSONResponse(await asyncio.to_thread(_completion, chat, asked))
+            body = await request.json()
+            asked, name = question(body), str(body.get("model"))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
+            return JSONResponse(_error(f"not a question that this server reads: {type(wrong).__name__}"), 400)
+        if name not in chats:
+            return JSONResponse(_error(f"there is no model {name[:40]!r}.{nearest(name[:40], chats)}"), 404)
+        return JSONResponse(await asyncio.to_thread(_completion, chats[name], asked))
 
     return Starlette(routes=[Route("/v1/models", models), Route("/v1/chat/completions", complete, methods=["POST"])])
+
+
+def _error(message: str) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error"}}
 
 
 def question(body: Mapping[str, Any]) -> Question:
@@ -87,8 +93,10 @@ def listen(port: int) -> socket.socket:
     return made
 
 
-def server(chat: Chat) -> Server:
-    """What runs the application: `server(chat).run(sockets=[listen(port)])`."""
+def server(rows: Iterable[Labelled]) -> Server:
+    """Runs all kinds of scripted judges: `server(rows).run(sockets=[listen(port)])`; they know these rows."""
     import uvicorn
 
-    return uvicorn.Server(uvicorn.Config(application(chat), log_level="warning", lifespan="off"))
+    key = Key.of(rows)
+    app = application({kind: ScriptedChat(kind, key) for kind in BRAINS})
+    return uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))

@@ -243,7 +243,7 @@ def kinds(asked: Sequence[Asked], verdicts: Sequence[Verdict] = ()) -> Mapping[s
     """Failure -> how often, the kind alone without its details."""
     failures = [each.preference.failure for each in asked if each.preference.first is None]
     failures += [verdict.failure for verdict in verdicts if verdict.score is None]
-    return Counter(one_line(failure.partition(":")[0], 40) or "no reason given" for failure in failures)
+    return dict(Counter(one_line(failure.partition(":")[0], 40) or "no reason given" for failure in failures))
 
 
 def _failures(asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> list[Measure]:

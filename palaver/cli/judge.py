@@ -17,13 +17,15 @@ from rich.text import Text
 
 from palaver.clean import one_line
 from palaver.cli import folders, options
-from palaver.cli.output import console, count, errors, say, table
+from palaver.cli.output import console, count, errors, facts, say, table
 from palaver.cli.report import need_plots
 from palaver.cli.values import keywords
+from palaver.core import ConfigError
 
 if TYPE_CHECKING:
     from palaver.benchmarks.audit.faults import Thresholds
     from palaver.benchmarks.audit.run import Audit, Work
+    from palaver.verdict import Cost
 
 HELP = """Judges: how far one can be trusted.
 
@@ -96,6 +98,65 @@ def audit(
     _show(result, folder, as_json)
     if strict and result.faults:
         raise typer.Exit(1)
+
+
+@app.command("ask")
+def ask(
+    judge: Annotated[str, typer.Argument(metavar="JUDGE", help="As for audit.")],
+    prompt: Annotated[str, typer.Option(help="What was asked.")],
+    answer: Annotated[list[str], typer.Option(help="What was answered; a second one is compared with the first.")],
+) -> None:
+    """One answer scored, or two compared, with the judge's reason."""
+    from palaver.benchmarks.audit.ask import Plan, case
+    from palaver.benchmarks.audit.data import read
+    from palaver.benchmarks.audit.judges import audited
+    from palaver.verdict import Pair
+
+    if not 1 <= len(answer) <= 2:
+        raise ConfigError(f"give --answer once to have it scored, twice to have both compared; got {len(answer)}")
+    found = audited(judge, read(["sample"]), Plan())
+    if len(answer) == 2:
+        (preference,) = found.make(0).compare([Pair(prompt, answer[0], answer[1])])
+        told = _told("first is better", preference.first, preference.reason, preference.failure, preference.cost)
+        told |= {
+            "first shown first": _number(preference.orders[0]),
+            "second shown first": _number(preference.orders[1]),
+        }
+    elif found.reward is None:
+        raise ConfigError(f"{found.name} cannot score single answers; give --answer twice")
+    else:
+        (verdict,) = found.reward.score([case(prompt, answer[0])])
+        told = _told("score", verdict.score, verdict.reason, verdict.failure, verdict.cost)
+        told |= {one_line(name, 40): _number(value) for name, value in verdict.criteria.items()}
+    console.print(facts({name: value for name, value in told.items() if value}))
+
+
+def _told(what: str, value: float | None, reason: str, failure: str, cost: Cost) -> dict[str, str]:
+    spent = f"{cost.prompt_tokens + cost.completion_tokens:,} tokens, ${cost.dollars:.4f}" if cost.calls else ""
+    return {what: _number(value), "failure": one_line(failure, 400), "reason": one_line(reason, 1000), "cost": spent}
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+@app.command("serve-scripted")
+def serve_scripted(
+    data: Annotated[list[str] | None, typer.Option("--data", help=DATA_HELP, show_default="sample")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes a free one.")] = 8011,
+) -> None:
+    """Serve the judges with known faults over OpenAI's protocol, on loopback, until Ctrl-C."""
+    from palaver.benchmarks.audit.brains import BRAINS
+    from palaver.benchmarks.audit.data import read
+    from palaver.benchmarks.audit.serving import HOST, listen, server
+
+    sources = data or ["sample"]
+    made, socket = server(read(sources).pairs), listen(port)
+    with socket:
+        url = f"http://{HOST}:{socket.getsockname()[1]}/v1"
+        given = "".join(f" --data {source}" for source in sources)
+        say("\n".join(f"palaver judge audit openai:{kind}@{url}{given}" for kind in BRAINS))
+        made.run(sockets=[socket])
 
 
 def _run(work: Work, name: str, sources: list[str], limits: Thresholds, folder: Path | None) -> Audit:

@@ -66,6 +66,7 @@ def test_luck_of_an_unsteady_judge():
     assert luck({"repeat": m("repeat", 0.18)}) == pytest.approx(0.1)
     assert luck({"repeat": m("repeat", 0.7), "swap": m("swap", 0.5)}) == pytest.approx(0.25)
     assert luck({}) == 0
+    assert luck({"repeat": m("repeat", 0.1, 0.05, 0.18), "swap": m("swap", 0.82)}) == pytest.approx(0.01)
     assert "limit 6 %" in named(m("empty", 0.2, 0.1, 0.3), m("repeat", 0.18), m("swap", 0.82))["empty"]
 
 
