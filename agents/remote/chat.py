@@ -86,7 +86,7 @@ class RemoteChat:
         """
         answers = wait_for(self._ask(questions, True))
         for place, answer in enumerate(answers):
-            if answer.failure and not answer.failure.startswith(_GIVEN_UP):
+            if answer.failure and answer.failure != _GIVEN_UP:
                 which, why = f"question {place + 1} of {len(answers)}", one_line(answer.failure, 500)
                 raise PolicyError(f"{self.name} did not answer {which}: {why}")
         return answers
@@ -98,7 +98,8 @@ class RemoteChat:
             wait_for(session.client.close())
 
     async def _ask(self, questions: Sequence[Question], hasty: bool) -> list[Answer]:
-        calls = [_Call(self, question) for question in questions]
+        over = asyncio.Event()
+        calls = [_Call(self, question, over if hasty else None) for question in questions]
         tasks = [asyncio.create_task(call.answer()) for call in calls]
         try:
             reason = await self._gather(tasks, hasty)
@@ -122,7 +123,7 @@ class RemoteChat:
             if not done:
                 return f"timeout: the deadline of {self.options.deadline:g} s for all questions"
             if hasty and any(task.result().failure for task in done):
-                return f"{_GIVEN_UP} another question failed"
+                return _GIVEN_UP
         return ""
 
     def session(self) -> _Session:
@@ -132,7 +133,7 @@ class RemoteChat:
         return self._session
 
 
-_GIVEN_UP = "transport: given up, for"
+_GIVEN_UP = "transport: given up because another question failed"
 
 
 class _Session:
@@ -156,9 +157,10 @@ class _Session:
 class _Call:
     """One question on its way: its attempts and what they cost."""
 
-    def __init__(self, chat: RemoteChat, question: Question) -> None:
+    def __init__(self, chat: RemoteChat, question: Question, over: asyncio.Event | None) -> None:
         self.chat = chat
         self.question = question
+        self.over = over  # set by the first that fails, where no other shall be sent after that
         self.cost = Cost()
         self.until = asyncio.get_running_loop().time() + chat.options.deadline
 
@@ -176,7 +178,9 @@ class _Call:
         try:
             got: Answer = await attempts(self._attempt)
         except CallError as last:
-            return Answer("", cost=self.cost, failure=redact(str(last)))
+            got = Answer("", failure=str(last))
+        if got.failure and self.over:
+            self.over.set()
         return Answer(redact(got.text), got.finish, got.top, self.cost, redact(got.failure))
 
     def _stops(self, state: RetryCallState) -> bool:
@@ -189,6 +193,8 @@ class _Call:
         prompt = most_tokens(question.conversation, question.schema)
         worst = chat.price.cost(prompt, question.sampling.max_tokens)
         async with session.gate:
+            if self.over and self.over.is_set():
+                return Answer("", failure=_GIVEN_UP)
             await self._pause(session)
             await chat.budget.reserve(worst)
             paid = worst

@@ -24,6 +24,7 @@ from palaver.cli import (
     ladder,
     play,
     report,
+    serve,
     showdown,
     train,
 )
@@ -85,7 +86,7 @@ def root(
 
 COMMANDS = (
     demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
-    ladder, judge,
+    ladder, serve, judge,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

@@ -64,6 +64,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.body = body
         step = self.server.take(body, dict(self.headers.items()))
         try:
             step(self)

@@ -61,7 +61,7 @@ def test_what_is_sent() -> None:
 
 def test_answers_keep_the_order_of_the_questions() -> None:
     def echo(handler) -> None:
-        reply(completion(handler.server.bodies[-1]["messages"][0]["content"]))(handler)
+        reply(completion(handler.body["messages"][0]["content"]))(handler)
 
     with faults(echo) as server:
         questions = [Question((Message("user", str(n)),)) for n in range(20)]
@@ -211,7 +211,7 @@ def test_siblings_heed_what_the_server_asked_one_of_them() -> None:
 
 def test_insisting_ends_with_the_first_failure_and_cancels_the_others() -> None:
     def by_question(handler) -> None:
-        wrong = handler.server.bodies[-1]["messages"][0]["content"] == "1"
+        wrong = handler.body["messages"][0]["content"] == "1"
         (error(400, "not this") if wrong else silent)(handler)
 
     with faults(by_question) as server:
