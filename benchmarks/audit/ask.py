@@ -143,16 +143,11 @@ def _batches(wanted: Sequence[Item], plan: Plan) -> Iterator[Sequence[Item]]:
         begin = end
 
 
-@dataclass(frozen=True)
 class ByScore:
     """A judge that scores answers one by one, asked to compare: whichever scores more is preferred, equal ones tie."""
 
-    reward: Reward
-
-    @property
-    def name(self) -> str:
-        """That of the reward."""
-        return self.reward.name
+    def __init__(self, reward: Reward) -> None:
+        self.name, self.reward = reward.name, reward
 
     def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
         """One preference a pair; there are no orders, for each answer is seen alone."""

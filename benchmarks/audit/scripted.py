@@ -17,7 +17,7 @@ FENCE = re.compile(
     r"<(?P<kind>said|told)-(?P<mark>[0-9a-f]{16})[^>\n]*>\n(?P<text>.*?)\n</(?P=kind)-(?P=mark)>", re.DOTALL
 )
 REFUSAL = "I would rather not judge this."
-WAIT = 2.0  # seconds that the slow one takes
+WAIT = 0.5  # seconds that the slow one takes for all that it is asked at once
 CHARACTERS = 4  # of a token, for the account
 
 
@@ -43,11 +43,11 @@ class ScriptedChat:
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
         """One answer a question, in order."""
+        if self.kind == "slow":
+            self._sleep(WAIT)
         return [self._one(question) for question in questions]
 
     def _one(self, question: Question) -> Answer:
-        if self.kind == "slow":
-            self._sleep(WAIT)
         text = "\n".join(message.content for message in question.conversation)
         shown = self._shown(text, question.seed)
         choice = self._brain(shown, self._key)

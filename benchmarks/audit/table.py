@@ -59,12 +59,16 @@ def bootstrapped(
     value = measure(np.arange(n)) if n else NAN
     if not math.isfinite(value):
         return Measure(key, title, None, n=n, note=note)
-    return Measure(key, title, value, *bootstrap(measure, n), n, note)
+    low, high = bootstrap(measure, n)
+    return Measure(key, title, value, low, high, n, note)
 
 
 def share(key: str, title: str, hits: int, n: int, note: str = "") -> Measure:
     """A share with Wilson's interval, which has a width even where nothing or everything was hit."""
-    return Measure(key, title, hits / n if n else None, *(wilson(hits, n) if n else (None, None)), n, note)
+    if not n:
+        return Measure(key, title, None, note=note)
+    low, high = wilson(hits, n)
+    return Measure(key, title, hits / n, low, high, n, note)
 
 
 @dataclass(frozen=True)
