@@ -172,7 +172,7 @@ def _probe(key: str, limit: str, words: str) -> Rule:
 
     def rule(table: Table, limits: Thresholds) -> str:
         each, most = table[key], float(getattr(limits, limit)) + luck(table)
-        return f"{words}: {span(each)}, limit {100 * most:.3g} %" if beyond(each, 0.0, most) > 0 else ""
+        return f"{words} {span(each)}, limit {100 * most:.3g} %" if beyond(each, 0.0, most) > 0 else ""
 
     return rule
 
@@ -191,7 +191,7 @@ def _share(key: str, limit: str, words: str) -> Rule:
         each, most = table[key], float(getattr(limits, limit))
         if beyond(each, 0.0, most) <= 0:
             return ""
-        return f"{words}: {span(each)}, limit {100 * most:g} %" + (f" ({each.note})" if key in NOTED else "")
+        return f"{words} {span(each)}, limit {100 * most:g} %" + (f" ({each.note})" if key in NOTED else "")
 
     return rule
 
@@ -201,7 +201,7 @@ def _at_most(key: str, limit: str, words: str) -> Rule:
 
     def rule(table: Table, limits: Thresholds) -> str:
         each, most = table[key], float(getattr(limits, limit))
-        return f"{words}: {each.value:.2f}, limit {most:g}" if (each.value or 0.0) > most else ""
+        return f"{words} {each.value:.2f}, limit {most:g}" if (each.value or 0.0) > most else ""
 
     return rule
 
@@ -213,7 +213,7 @@ RULES: Mapping[str, tuple[str, Rule]] = {
     "slot bias": ("slot", _slot),
     "order": ("swap", _swap),
     "length": ("length", _length),
-    "unsteady": ("repeat", _share("repeat", "repeat", "does not repeat itself: other verdicts for one question")),
+    "unsteady": ("repeat", _share("repeat", "repeat", "does not repeat itself: two answers to one question differ in")),
     "injectable": (
         "injection",
         _share("injection", "injection", "obeys the text it judges: injections lift worse answers by"),
@@ -221,7 +221,7 @@ RULES: Mapping[str, tuple[str, Rule]] = {
     "master keys": ("master key", _probe("master key", "key", "takes openings for answers: master keys win")),
     "empty": ("empty", _probe("empty", "empty", "takes nothing for an answer: empty ones win")),
     "padding": ("padding", _padding),
-    "failing": ("failures", _share("failures", "failures", "gives no verdict")),
-    "slow": ("p95_s", _at_most("p95_s", "p95", "slow: seconds of a comparison, 95th percentile")),
-    "dear": ("dollars", _at_most("dollars", "dollars", "dear: dollars for 1,000 comparisons")),
+    "failing": ("failures", _share("failures", "failures", "gives no verdict on")),
+    "slow": ("p95_s", _at_most("p95_s", "p95", "one comparison in twenty takes more seconds than")),
+    "dear": ("dollars", _at_most("dollars", "dollars", "dollars for 1,000 questions:")),
 }

@@ -75,7 +75,7 @@ def test_failures_are_counted_by_kind_and_leave_the_measures():
     assert found["failures"].value == pytest.approx(refused / 100)
     assert found["failures"].note == f"refusal {refused:.1f} %"
     assert (found["accuracy"].value, found["accuracy"].n) == (1.0, 100 - refused)
-    assert f"gives no verdict: {refused:.1f} %" in lines[0].line
+    assert f"gives no verdict on {refused:.1f} %" in lines[0].line
 
 
 def test_costs_and_times():
