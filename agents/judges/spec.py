@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
@@ -16,6 +17,7 @@ from palaver.agents.judges.rubric import (
     read_data,
     read_rubric,
 )
+from palaver.agents.llm.options import ModelOptions
 from palaver.agents.rewards import split_options
 from palaver.core import ConfigError, nearest
 from palaver.verdict import Placing
@@ -76,7 +78,7 @@ class EnsembleSpec(PlacingSpec):
 def read_spec(text: str) -> JudgeSpec | EnsembleSpec:
     """The judge or the ensemble that `MODEL?key=value&...` or `FILE.yaml?key=value&...` describes.
 
-    Options that are none of a judge's own go to a remote model, whose name takes them.
+    Options that are none of a judge's own go to its model: `openai:` and `hf:` names take some.
 
     Raises:
         ConfigError: the file cannot be read, an option is unknown or does not fit.
@@ -111,9 +113,11 @@ def _with_model(source: str, options: dict[str, str]) -> dict[str, Any]:
     """Options of the judge, with the model's own back at its name."""
     own = {name: value for name, value in options.items() if name in JudgeSpec.model_fields}
     others = {name: value for name, value in options.items() if name not in own}
-    if others and not source.startswith("openai:"):
-        unknown = next(iter(others))
-        raise ConfigError(f"a judge has no option {unknown!r}.{nearest(unknown, JudgeSpec.model_fields)}")
+    remote, scripted = source.startswith("openai:"), source.startswith("scripted:")
+    known = {*JudgeSpec.model_fields, *(() if scripted else (field.name for field in fields(ModelOptions)))}
+    unknown = next((name for name in others if name not in known and not remote), "")
+    if unknown:
+        raise ConfigError(f"a judge has no option {unknown!r}.{nearest(unknown, known)}")
     query = urlencode(others, safe="/:")
     return {**own, "model": f"{source}?{query}" if query else source}
 
