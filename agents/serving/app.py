@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +25,9 @@ from palaver.agents.serving.protocol import Refused
 from palaver.core import PalaverError
 
 LOOPBACK = ("127.0.0.1", "localhost")
+BODY_SECONDS = 30  # for a body to come in
+PATIENCE = 16  # times the longest body that are read before the connection is closed
+_CLOSE = {"Connection": "close"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +124,22 @@ class _Served:
     async def _body(self, call: Call) -> bytes:
         """
         Raises:
-            Refused: it is longer than the limit; what comes after that is not read.
+            Refused: it is longer than the limit, or does not come to an end. What is somewhat too long is read, and
+                thrown away, because a client that is cut off while it sends never sees the reply.
         """
-        too_long = Refused(
-            413, f"the body is longer than {self.limits.body} bytes", "too_long", {"Connection": "close"}
-        )
-        length = call.headers.get("content-length", "0")
-        if (int(length) if length.isascii() and length.isdigit() else math.inf) > self.limits.body:
-            raise too_long
-        body = bytearray()
-        async for chunk in call.stream():
-            body += chunk
-            if len(body) > self.limits.body:
-                raise too_long
+        body, length = bytearray(), 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for chunk in call.stream():
+                    length += len(chunk)
+                    if length <= self.limits.body:
+                        body += chunk
+                    elif length > PATIENCE * self.limits.body:
+                        break
+        except TimeoutError:
+            raise Refused(408, f"the body did not come within {BODY_SECONDS} s", "too_slow", _CLOSE) from None
+        if length > self.limits.body:
+            raise Refused(413, f"the body is longer than {self.limits.body} bytes", "too_long", _CLOSE)
         return bytes(body)
 
 
