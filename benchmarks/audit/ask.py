@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from palaver.benchmarks.audit.data import Graded, Labelled
 from palaver.benchmarks.audit.probes import Kind, Probe, probes
-from palaver.core import ConfigError, stable_seed
+from palaver.core import ConfigError, ScoringError, stable_seed
 from palaver.verdict import Case, Comparer, Pair, Preference, Reward, Verdict
 
+ENOUGH = 10  # failures, and no verdict among them, after which no more is asked
 PAIRS, REPEAT, PROBE, CONTROL = "pairs", "repeat", "probe", "control"
 Make = Callable[[int], Comparer]  # the judge for a repeat: 0 is the first, and another draws anew
 
@@ -106,6 +108,7 @@ def ask(
     *,
     clock: Callable[[], float] = time.perf_counter,
     report: Callable[[int], None] = lambda _: None,
+    keep: Callable[[Sequence[Asked]], None] = lambda _: None,
 ) -> list[Asked]:
     """Ask everything, in order.
 
@@ -115,6 +118,10 @@ def ask(
         plan: how many are alone, and how many together.
         clock: seconds.
         report: is told how many more were answered.
+        keep: gets what was answered, batch by batch.
+
+    Raises:
+        ScoringError: nothing but failures from the beginning; the rest is not asked.
     """
     judges: dict[int, Comparer] = {}
     found: list[Asked] = []
@@ -123,11 +130,14 @@ def ask(
         judge = judges[repeat] if repeat in judges else judges.setdefault(repeat, make(repeat))
         begun = clock()
         said = judge.compare([item.pair for item in together])
-        seconds = clock() - begun
-        alone = len(found) < plan.timed
-        found += [Asked(item, preference, seconds if alone else None)
-                  for item, preference in zip(together, said, strict=True)]  # fmt: skip
-        report(len(together))
+        seconds = clock() - begun if len(found) < plan.timed else None
+        more = [Asked(item, preference, seconds) for item, preference in zip(together, said, strict=True)]
+        found += more
+        keep(more)
+        report(len(more))
+        if len(found) >= ENOUGH and all(each.preference.first is None for each in found):
+            why = found[0].preference.failure
+            raise ScoringError(f"{judge.name} failed on all of the first {len(found)} questions; the first time: {why}")
     return found
 
 
@@ -151,7 +161,8 @@ class ByScore:
 
     def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
         """One preference a pair; there are no orders, for each answer is seen alone."""
-        verdicts = self.reward.score([case(pair.prompt, text) for pair in pairs for text in (pair.first, pair.second)])
+        told = self.reward.score([case(pair.prompt, text) for pair in pairs for text in (pair.first, pair.second)])
+        verdicts = [_finite(verdict) for verdict in told]
         found = []
         for one, two in zip(verdicts[::2], verdicts[1::2], strict=True):
             cost, failure = one.cost + two.cost, one.failure or two.failure
@@ -170,9 +181,16 @@ def grade(
     found: list[Verdict] = []
     for begin in range(0, len(rows), plan.batch):
         together = rows[begin : begin + plan.batch]
-        found += reward.score([case(row.prompt, row.answer) for row in together])
+        found += map(_finite, reward.score([case(row.prompt, row.answer) for row in together]))
         report(len(together))
     return found
+
+
+def _finite(verdict: Verdict) -> Verdict:
+    """The verdict; one whose score is no finite number is none."""
+    if verdict.score is None or math.isfinite(verdict.score):
+        return verdict
+    return replace(verdict, score=None, failure=f"out of menu: the score is {verdict.score}")
 
 
 def case(prompt: str, answer: str) -> Case:

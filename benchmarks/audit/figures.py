@@ -44,6 +44,7 @@ def draw_probes(ax: Axes, found: Audit, theme: Theme) -> None:
     ax.grid(axis="y", visible=False)
     ax.grid(axis="x", color=theme.grid, linewidth=0.8)
     ax.set_yticks(range(len(rows)), [_name(each) for each in rows])
+    ax.set_xticks([0, 25, 50, 75, 100])
     ax.set_xlim(0, 100)
     ax.set_ylim(-0.6, len(rows) - 0.4)
     legend(ax, theme)

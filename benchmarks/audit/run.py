@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from palaver.benchmarks.audit.faults import Fault, Thresholds, faults
 from palaver.benchmarks.audit.measures import Bin
 from palaver.benchmarks.audit.probes import Probe, probes
 from palaver.benchmarks.audit.table import Measure
-from palaver.core import ScoringError
+from palaver.core import ConfigError, ScoringError
 from palaver.trainers.files import replace_text
-from palaver.verdict import Cost, Reward, Verdict
+from palaver.verdict import Cost, Preference, Reward, Verdict
 
 JSON, VERDICTS = "audit.json", "verdicts.jsonl"
 
@@ -112,18 +112,17 @@ def audit(
     made: Mapping[str, Any] | None = None,
     folder: Path | None = None,
     report: Callable[[int], None] = lambda _: None,
-    clock: Callable[[], float] | None = None,
 ) -> Audit:
-    """Ask everything and measure it. With a `folder`, every answer is written there before it is measured.
+    """Ask everything and measure it. With a `folder`, every answer is written there as it comes.
 
     Raises:
         ScoringError: no verdict was reached at all.
+        ConfigError: the folder cannot be written.
     """
-    limits = limits or Thresholds()
-    asked = ask.ask(work.make, work.items, work.plan, report=report, **({"clock": clock} if clock else {}))
+    limits, kept = limits or Thresholds(), _Kept(folder)
+    asked = ask.ask(work.make, work.items, work.plan, report=report, keep=kept.asked)
     verdicts = ask.grade(work.reward, work.data.graded, work.plan, report) if work.reward else []
-    if folder is not None:
-        _keep(folder / VERDICTS, asked, verdicts)
+    kept.graded(verdicts)
     _some(name, asked, verdicts)
     found = table.measure(work.data, asked, verdicts)
     done = table.Compared.of(work.data, asked)
@@ -161,12 +160,36 @@ def _text(probe: Probe) -> str:
     return probe.text + (f" … {probe.repeat:,} times" if probe.repeat > 1 else "")
 
 
-def _keep(path: Path, asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> None:
-    rows: list[dict[str, Any]] = [
-        {name: value for name, value in asdict(each.item).items() if name != "pair"}
-        | asdict(each.preference) | {"seconds": each.seconds}
-        for each in asked
-    ]  # fmt: skip
-    rows += [{"part": "graded", **asdict(verdict)} for verdict in verdicts]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(path, "".join(json.dumps(row, default=dict) + "\n" for row in rows))
+class _Kept:
+    """Every answer as a JSON line, as it comes: whoever is stopped keeps what was paid for."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = folder / VERDICTS if folder else None
+        if not folder:
+            return
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            replace_text(folder / VERDICTS, "")
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write into {str(folder)!r} ({error.strerror}); name a folder with --out"
+            ) from error
+
+    def asked(self, more: Sequence[Asked]) -> None:
+        """Pairs."""
+        self._write({**_plain(each.item), **_plain(each.preference), "seconds": each.seconds} for each in more)
+
+    def graded(self, verdicts: Sequence[Verdict]) -> None:
+        """Graded answers."""
+        self._write({"part": "graded", **_plain(verdict)} for verdict in verdicts)
+
+    def _write(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        if self._path:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(row, default=dict) + "\n" for row in rows)
+
+
+def _plain(record: Item | Preference | Verdict) -> dict[str, Any]:
+    """Its fields; the texts of a pair are in the data."""
+    kept = {each.name: getattr(record, each.name) for each in fields(record) if each.name not in ("pair", "cost")}
+    return kept if isinstance(record, Item) else kept | {"cost": asdict(record.cost)}

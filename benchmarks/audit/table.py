@@ -22,6 +22,7 @@ from palaver.verdict import Cost, Preference, Verdict
 Array = NDArray[np.float64]
 RESAMPLES = 1000
 NAN = float("nan")
+SHARES = ("accuracy", "swap", "repeat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,15 @@ def bootstrap(
 def bootstrapped(
     key: str, title: str, n: int, measure: Callable[[NDArray[np.int64]], float], note: str = ""
 ) -> Measure:
-    """The measure of all n rows with its bootstrap interval."""
+    """The measure of all n rows with its bootstrap interval.
+
+    Where a share is 0 or 1 the bootstrap has no width, however few the rows are, and Wilson's interval stands in.
+    """
     value = measure(np.arange(n)) if n else NAN
     if not math.isfinite(value):
         return Measure(key, title, None, n=n, note=note)
-    low, high = bootstrap(measure, n)
+    certain = key in SHARES and value in (0.0, 1.0)
+    low, high = wilson(value * n, n) if certain else bootstrap(measure, n)
     return Measure(key, title, value, low, high, n, note)
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from palaver.benchmarks.audit import ask
@@ -81,13 +83,15 @@ def test_batches_times_and_judges():
 
 
 def test_scores_compare():
-    judge = ask.ByScore(Scorer(lambda _, text: {"good": 0.9, "bad": 0.1, "lost": None}.get(text, 0.9)))
-    pairs = [Pair("p", "good", "bad"), Pair("p", "bad", "good"), Pair("p", "good", "as good"), Pair("p", "lost", "bad")]
+    judge = ask.ByScore(Scorer(lambda _, text: {"good": 0.9, "bad": 0.1, "lost": None, "mad": math.nan}.get(text, 0.9)))
+    pairs = [Pair("p", "good", "bad"), Pair("p", "bad", "good"), Pair("p", "good", "as good"), Pair("p", "lost", "bad"),
+             Pair("p", "bad", "mad")]  # fmt: skip
     found = judge.compare(pairs)
-    assert [each.first for each in found] == [1.0, 0.0, 0.5, None]
+    assert [each.first for each in found] == [1.0, 0.0, 0.5, None, None]
     assert {each.orders for each in found} == {(None, None)}
     assert found[3].failure == "timeout: 3 s"
-    assert judge.reward.asked == [8]
+    assert found[4].failure == "out of menu: the score is nan"
+    assert judge.reward.asked == [10]
 
 
 def test_grading_goes_by_batches():

@@ -9,7 +9,7 @@ import pytest
 
 from palaver.benchmarks.audit import measures
 from palaver.benchmarks.audit.slope import PRIOR, WIDE, length_slope
-from palaver.benchmarks.audit.table import bootstrap, share
+from palaver.benchmarks.audit.table import bootstrap, bootstrapped, share
 
 
 def a(*values):
@@ -140,3 +140,11 @@ def test_a_share_of_nothing():
     each = share("key", "title", 0, 16)
     assert (each.value, each.low, each.high) == (0, 0, pytest.approx(0.19361, abs=1e-5))
     assert share("key", "title", 0, 0).value is None
+
+
+def test_three_of_three_is_not_certain():
+    # Wilson for 3 of 3: lower end n / (n + z^2) = 3 / 6.8415
+    each = bootstrapped("accuracy", "title", 3, lambda at: 1.0)
+    assert (each.low, each.high) == (pytest.approx(0.4385, abs=1e-4), 1)
+    assert bootstrapped("kappa", "title", 3, lambda at: 1.0).low == 1
+    assert bootstrapped("kappa", "title", 3, lambda at: math.nan).value is None

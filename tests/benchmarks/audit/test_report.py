@@ -99,15 +99,28 @@ SCORES = {"a": 0.0, "b": 0.5, "c": 1.0, "lost": None}
 def test_no_verdict_at_all_is_one_line_and_what_was_said_is_kept(tmp_path):
     judge = Scorer(lambda *_: None)
     work = run.prepare(DATA, ask.Plan(), lambda _: ask.ByScore(judge))
-    with pytest.raises(ScoringError, match=r"no verdict on any of \d+ questions; the first failure: timeout: 3 s"):
+    with pytest.raises(ScoringError, match="failed on all of the first 10 questions; the first time: timeout: 3 s"):
         run.audit(work, "scorer", ["x"], folder=tmp_path)
-    assert "timeout" in (tmp_path / "verdicts.jsonl").read_text()
+    assert judge.asked == [2] * 10
+    assert (tmp_path / "verdicts.jsonl").read_text().count("timeout") == 10
+
+
+def test_a_few_questions_without_a_verdict_are_told_too():
+    judge = Scorer(lambda *_: None)
+    few = Data(DATA.pairs[:3])
+    work = run.prepare(few, ask.Plan(repeats=1, probed=0), lambda _: ask.ByScore(judge))
+    with pytest.raises(ScoringError, match="no verdict on any of 3 questions; the first failure: timeout: 3 s"):
+        run.audit(work, "scorer", ["x"])
 
 
 def test_a_folder_that_cannot_be_written(found, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot write"):
         page.write(found[0], tmp_path / "file" / "folder")
+    judge = Scorer(lambda *_: pytest.fail("asked, and the answer could not be kept"))
+    work = run.prepare(DATA, ask.Plan(), lambda _: ask.ByScore(judge))
+    with pytest.raises(ConfigError, match="name a folder with --out"):
+        run.audit(work, "scorer", ["x"], folder=tmp_path / "file" / "folder")
 
 
 @pytest.mark.parametrize(
