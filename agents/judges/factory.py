@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+
+from palaver.agents.judges.chats import make_chat
 from palaver.agents.judges.ensemble import Ensemble
 from palaver.agents.judges.judge import Judge
 from palaver.agents.judges.spec import EnsembleSpec, read_spec
@@ -20,6 +23,7 @@ def make_judge(name: str) -> Judge | Ensemble:
     spec, called = read_spec(text), f"judge:{text}"
     if not isinstance(spec, EnsembleSpec):
         return Judge(spec, called)
-    members = [Judge(each) for each in spec.members]
-    holdout = Judge(spec.holdout) if spec.holdout else None
+    find = functools.cache(make_chat)  # members of one model share it
+    members = [Judge(each, find=find) for each in spec.members]
+    holdout = Judge(spec.holdout, find=find) if spec.holdout else None
     return Ensemble(members, holdout, called, spec.placing, spec.failures)

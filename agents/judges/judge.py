@@ -30,19 +30,25 @@ class Judge:
         name: as rewards are called; "" makes one of the spec.
         chat: answers; None loads the spec's model when it is first needed.
         cache: of answers; None takes the shared one, unless the spec wants none or the chat is scripted.
+        find: loads a model by name.
     """
 
     component = "judge"
     most = 1.0
 
     def __init__(
-        self, spec: JudgeSpec, name: str = "", chat: Chat | None = None, cache: AnswerCache | None = None
+        self,
+        spec: JudgeSpec,
+        name: str = "",
+        chat: Chat | None = None,
+        cache: AnswerCache | None = None,
+        find: Callable[[str], Chat] = make_chat,
     ) -> None:
         self.spec = spec
         self.name = name or f"judge:{spec.model}"
         self.placing = spec.placing
         self.failure_limit = spec.failures
-        self._make: Callable[[], Chat] = (lambda: chat) if chat else (lambda: make_chat(spec.model))
+        self._make: Callable[[], Chat] = (lambda: chat) if chat else (lambda: find(spec.model))
         self._cache = cache
         self._bench: modes.Bench | None = None
         self._lock = threading.Lock()

@@ -15,7 +15,7 @@ from palaver.benchmarks.lab import plan
 from palaver.benchmarks.lab.recipe import is_lab
 from palaver.cli.app import app
 from palaver.cli.values import keywords
-from palaver.registry import spec
+from palaver.registry import EVERYWHERE, spec
 from palaver.trainers.config import load
 
 ROOT = Path(__file__).parents[2]
@@ -78,9 +78,9 @@ def understood(arguments: list[str]) -> None:
             plan.load(recipe, found["items"] or [])
             return
         env = load(recipe, found["items"] or []).env
-        assert set(env.keywords()) <= set(spec(env.id).keywords()), env
+        assert set(env.keywords()) <= EVERYWHERE | set(spec(env.id).keywords()), env
     if name := found.get("env"):
-        assert set(keywords(found["pairs"] or [])) <= set(spec(name).keywords()), found["pairs"]
+        assert set(keywords(found["pairs"] or [])) <= EVERYWHERE | set(spec(name).keywords()), found["pairs"]
 
 
 @pytest.mark.parametrize(
