@@ -70,6 +70,12 @@ class RemoteChat:
     def __repr__(self) -> str:
         return f"RemoteChat({self.name!r})"
 
+    def __deepcopy__(self, memo: object) -> RemoteChat:
+        return self  # a copy would have a budget of its own
+
+    def __reduce__(self) -> tuple[type[RemoteChat], tuple[str, str, Options]]:
+        return RemoteChat, (self.model, self.url, self.options)
+
     def spent(self) -> Cost:
         """On all calls so far, failed ones included."""
         return self.budget.spent
@@ -149,7 +155,7 @@ class _Session:
             api_key=chat._key.reveal(),
             base_url=chat.url or None,
             max_retries=0,
-            timeout=chat.options.timeout,
+            timeout=openai.Timeout(None, connect=chat.options.timeout / 2),  # a call that finds no server costs nothing
             http_client=http,
         )
 

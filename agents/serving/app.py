@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Call
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -158,6 +159,11 @@ async def _unknown(call: Call, error: HTTPException) -> Response:
     return await _refused(call, Refused(error.status_code, message, "unknown_path", dict(error.headers or {})))
 
 
+async def _gone(call: Call, error: ClientDisconnect) -> Response:  # noqa: ARG001 - called by position
+    """The client left in the middle of its request: nobody reads this."""
+    return Response(status_code=400)
+
+
 async def _defect(call: Call, error: Exception) -> Response:
     """Anything else is a defect; what it is goes to the server's own log, not over the wire."""
     return await _refused(call, Refused(500, f"the server failed ({type(error).__name__})", "defect"))
@@ -167,5 +173,6 @@ _HANDLERS: dict[Any, Any] = {
     Refused: _refused,
     PalaverError: _impossible,
     HTTPException: _unknown,
+    ClientDisconnect: _gone,
     Exception: _defect,
 }

@@ -65,12 +65,12 @@ def serve(
 
     key = _key(host not in LOOPBACK, open_)
     hosts = LOOPBACK if host in LOOPBACK else ("*",)
-    listening = listen(host, port)
-    served = _policies(policy, env, name, options.model_options(device, dtype))
-    app = make_app(served, Limits(room=waiting, tokens=max_tokens, key=key, hosts=hosts))
-    say(f"serving {', '.join(served)} at {url(listening)}; Ctrl-C ends it")
-    note(f"ask it as: {' or '.join(f'openai:{each}@{url(listening)}' for each in served)}")
-    run(app, listening)
+    with listen(host, port) as listening:
+        served = _policies(policy, env, name, options.model_options(device, dtype))
+        app = make_app(served, Limits(room=waiting, tokens=max_tokens, key=key, hosts=hosts))
+        say(f"serving {', '.join(served)} at {url(listening)}; Ctrl-C ends it")
+        note(f"ask it as: {' or '.join(f'openai:{each}@{url(listening)}' for each in served)}")
+        run(app, listening)
 
 
 def _key(outside: bool, open_: bool) -> str:

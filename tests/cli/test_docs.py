@@ -15,7 +15,8 @@ from palaver.benchmarks.lab import plan
 from palaver.benchmarks.lab.recipe import is_lab
 from palaver.cli.app import app
 from palaver.cli.values import keywords
-from palaver.registry import EVERYWHERE, spec
+from palaver.registry import EVERYWHERE as KEYWORDS
+from palaver.registry import spec
 from palaver.trainers.config import load
 
 ROOT = Path(__file__).parents[2]
@@ -45,14 +46,14 @@ def quick(arguments: list[str]) -> bool:
     trains = arguments[0] == "train" and len(arguments) > 1 and not {"--explain", "--dry-run"} & set(arguments)
     needs_a_run = any(argument.startswith(NEEDS_A_RUN) for argument in arguments)
     trains = trains or (arguments[0] == "curriculum" and arguments[1] != "recipes")
-    long = trains or needs_a_run or arguments[0] in ("bench", "clone", "compare", "demo", "ladder", "showdown")
+    long = trains or needs_a_run or arguments[0] in ("bench", "clone", "compare", "demo", "ladder", "serve", "showdown")
     return not (long or any("human" in each for each in arguments))
 
 
 def test_the_page_shows_commands():
     assert {arguments[0] for arguments in COMMANDS} == {
         "demo", "envs", "play", "train", "evaluate", "arena", "battles", "report", "compare", "doctor", "bench",
-        "showdown", "ladder", "clone", "curriculum", "judge",
+        "showdown", "ladder", "clone", "curriculum", "serve", "judge",
     }  # fmt: skip
     assert sum(map(quick, COMMANDS)) >= 12
     assert {"README.md", "commands.md", "demo.md", "benchmarks.md", "magrpo.md"} <= {page for page, _ in EVERYWHERE}
@@ -78,9 +79,9 @@ def understood(arguments: list[str]) -> None:
             plan.load(recipe, found["items"] or [])
             return
         env = load(recipe, found["items"] or []).env
-        assert set(env.keywords()) <= EVERYWHERE | set(spec(env.id).keywords()), env
+        assert set(env.keywords()) <= KEYWORDS | set(spec(env.id).keywords()), env
     if name := found.get("env"):
-        assert set(keywords(found["pairs"] or [])) <= EVERYWHERE | set(spec(name).keywords()), found["pairs"]
+        assert set(keywords(found.get("pairs") or [])) <= KEYWORDS | set(spec(name).keywords()), arguments
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_dollars_by_price() -> None:
 
 def test_what_may_have_been_charged_is_counted_at_its_worst() -> None:
     with faults(silent) as server:
-        chat = RemoteChat("m", server.url, read_options("tokens=150&timeout=0.1&attempts=5&backoff=0"))
+        chat = RemoteChat("m", server.url, read_options("tokens=150&timeout=1&attempts=5&backoff=0"))
         (answer,) = chat.ask([QUESTION])
         assert len(server.bodies) == 1
     assert answer.failure == "budget: 100 of 150 tokens are spent and the call may take 100"

@@ -109,8 +109,8 @@ def test_another_attempt_heals(steps, calls: int, cost: Cost | None) -> None:
         (reply({"error": "x"}), "attempts=1", 1, "unparseable: choices: Field required"),
         (half, "attempts=2", 2, "transport: "),
         (cut, "attempts=1", 1, "transport: "),
-        (silent, "timeout=0.1&attempts=1", 1, "timeout: no whole reply within 0.1 s"),
-        (drip, "timeout=0.2&attempts=1", 1, "timeout: no whole reply within 0.2 s"),
+        (silent, "timeout=0.5&attempts=1", 1, "timeout: no whole reply within 0.5 s"),
+        (drip, "timeout=0.5&attempts=1", 1, "timeout: no whole reply within 0.5 s"),
         (silent, "deadline=0.1", 1, "timeout: the deadline of 0.1 s"),
     ],
 )
@@ -120,6 +120,7 @@ def test_failures_have_a_word(step, query: str, calls: int, says: str) -> None:
         assert answer.failure.startswith(says)
         assert "\n" not in answer.failure
         assert answer.text == ""
+        # on a crowded machine the deadline may be there before the request
         assert len(server.bodies) <= calls if "deadline" in query else len(server.bodies) == calls
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -142,6 +144,16 @@ def test_a_forked_child_asks_for_itself() -> None:
         assert chat.ask([Question(ASKED)])[0].text == "fine"
         chat.close()
         assert chat.ask([Question(ASKED)])[0].text == "fine"
+
+
+def test_a_copy_shares_the_budget_and_another_process_has_its_own() -> None:
+    with faults() as server:
+        chat = RemoteChat.named(f"openai:m@{server.url}?tokens=1000&revision=r")
+        chat.ask([Question(ASKED)])
+        assert copy.deepcopy({"judge": chat})["judge"] is chat
+        other = pickle.loads(pickle.dumps(chat))
+        assert (other.name, other.revision, other.options, other.spent()) == (chat.name, "r", chat.options, Cost())
+        assert other.ask([Question(ASKED)])[0].text == "fine"
 
 
 def test_it_needs_no_torch_and_the_factory_no_client() -> None:

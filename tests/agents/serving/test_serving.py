@@ -227,6 +227,15 @@ def test_a_body_that_stays_away_is_not_waited_for(url: str, monkeypatch: pytest.
         assert line.recv(100).startswith(b"HTTP/1.1 408")
 
 
+def test_a_client_that_leaves_in_the_middle_leaves_no_traceback(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    where = urlsplit(url)
+    with socket.create_connection((where.hostname, where.port), 60) as line:
+        head = f"Host: {where.netloc}\r\nContent-Type: application/json\r\nContent-Length: 10"
+        line.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{{".encode())
+    assert post(url, HELLO)[0] == 200
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 class Held:
     """Holds its first batch until it is told to go on; remembers how many requests came in each."""
 
