@@ -43,3 +43,13 @@ class Scorer:
         self.asked.append(len(cases))
         scores = [self.function(next(iter(case.told.values())), next(iter(case.said.values()))) for case in cases]
         return [Verdict(score, failure="" if score is not None else "timeout: 3 s") for score in scores]
+
+
+def always_first(_conversation, _seed):
+    """A model that names the first slot whatever stands there."""
+    return '{"reason": "it stands first", "better": "first"}'
+
+
+def always_second(_conversation, _seed):
+    """The second."""
+    return '{"reason": "it stands second", "better": "second"}'

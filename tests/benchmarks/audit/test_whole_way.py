@@ -17,6 +17,7 @@ from palaver.benchmarks.audit.data import Data, Graded, read
 from palaver.benchmarks.audit.faults import Thresholds
 from palaver.benchmarks.audit.judges import audited
 from palaver.core import ConfigError, PolicyError
+from tests.benchmarks.audit.judges import always_first
 from tests.benchmarks.audit.test_kinds import FAULT
 
 DATA = read(["generated:0:60"])
@@ -48,6 +49,18 @@ def test_scores_instead_of_pairs():
     table = {each.key: each for each in done.measures}
     assert not {"slot", "swap"} & set(table)
     assert faults("scripted:fair", by="scores").faults == ()
+
+
+def test_judges_of_a_file_and_ensembles(tmp_path):
+    """Two that take the first and one that takes the second: the first slot gets (1 + 1 + 0) / 3."""
+    members = [f"scripted:{always_first.__module__}:always_{slot}" for slot in ("first", "first", "second")]
+    (tmp_path / "judge.yaml").write_text(json.dumps({"members": members}))
+    (tmp_path / "one.yaml").write_text(json.dumps({"model": members[0], "mode": "pairwise"}))
+    for file, rate in (("judge.yaml", 2 / 3), ("one.yaml", 1.0)):
+        done = faults(f"judge:{tmp_path / file}")
+        table = {each.key: each for each in done.measures}
+        assert table["slot"].value == pytest.approx(rate)
+        assert {"chance", "slot bias"} == {fault.name for fault in done.faults}
 
 
 def test_grades_go_to_the_same_judge():
