@@ -15,8 +15,7 @@ from palaver.benchmarks.lab import plan
 from palaver.benchmarks.lab.recipe import is_lab
 from palaver.cli.app import app
 from palaver.cli.values import keywords
-from palaver.registry import EVERYWHERE as KEYWORDS
-from palaver.registry import spec
+from palaver.registry import COMMON, spec
 from palaver.trainers.config import load
 
 ROOT = Path(__file__).parents[2]
@@ -79,9 +78,9 @@ def understood(arguments: list[str]) -> None:
             plan.load(recipe, found["items"] or [])
             return
         env = load(recipe, found["items"] or []).env
-        assert set(env.keywords()) <= KEYWORDS | set(spec(env.id).keywords()), env
+        assert set(env.keywords()) <= COMMON | set(spec(env.id).keywords()), env
     if name := found.get("env"):
-        assert set(keywords(found.get("pairs") or [])) <= KEYWORDS | set(spec(name).keywords()), arguments
+        assert set(keywords(found.get("pairs") or [])) <= COMMON | set(spec(name).keywords()), arguments
 
 
 @pytest.mark.parametrize(
