@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -7,6 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.agents.serving.app import make_app
+from palaver.agents.serving.server import serving
+from palaver.cli import serve
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,6 +47,11 @@ def test_a_team_behind_a_server_scores_as_at_home(palaver, served) -> None:
     played = palaver("play", "echo-v0", "--team", f"a1={team},a2=scripted:reference")
     assert played.code == 0, played.err
 
+    game = ("matrix-v0", "game=prisoners-dilemma", "repeats=2", "-n", "2", "--out", "arena")
+    met = palaver("arena", *game, "--players", f"away=openai:scripted:reference@{url},first")
+    assert met.code == 0, met.err
+    assert "away" in met.out
+
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -51,6 +62,35 @@ def test_a_team_behind_a_server_scores_as_at_home(palaver, served) -> None:
     assert gone.code == 2
     assert "transport" in gone.err
     assert len(gone.err.splitlines()) == 1
+
+
+def test_a_trained_team_is_served_seat_by_seat(palaver, model) -> None:
+    few = ("env.id=echo-v0", "env.tasks=sample[:4]", f"policy.model={model}", "policy.max_tokens=8", "eval.n=2")
+    quick = ("team.kind=shared", "algorithm.group_size=2", "train.steps=1", "log.tensorboard=false")
+    recipe = Path("mine.yaml")
+    recipe.write_text("algorithm: {turns: independent}\n", encoding="utf-8")
+    assert palaver("train", recipe, *few, *quick, "--out", "run").code == 0
+    home = palaver("evaluate", "echo-v0", "--team", "run:run", "--json")
+    served = serve._policies("run:run", "", "", ModelOptions(device="cpu"))
+    with serving(make_app(served)) as url:
+        team = f"a1=openai:a1@{url},a2=openai:a2@{url}"
+        away = palaver(
+            "evaluate",
+            "echo-v0",
+            "--team",
+            team,
+            "--tasks",
+            "sample[:4]",
+            "--max-tokens",
+            8,
+            "--json",
+            "--out",
+            "e.jsonl",
+        )
+    assert away.code == 0, away.err
+    there, here = json.loads(away.out), json.loads(home.out)
+    assert (there["mean"], there["components"], there["n"]) == (here["mean"], here["components"], here["n"])
+    assert '"text": ""' not in Path("e.jsonl").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
