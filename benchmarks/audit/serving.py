@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,15 +11,13 @@ from palaver.agents.chat import Chat, Question
 from palaver.benchmarks.audit.brains import BRAINS, Key
 from palaver.benchmarks.audit.data import Labelled
 from palaver.benchmarks.audit.scripted import ScriptedChat
-from palaver.core import ConfigError, Message, nearest
+from palaver.core import Message, nearest
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse
-    from uvicorn import Server
 
-HOST = "127.0.0.1"
 ROLES = ("system", "user", "assistant")
 
 
@@ -77,26 +74,7 @@ def _completion(chat: Chat, asked: Question) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def listen(port: int) -> socket.socket:
-    """A socket on loopback; port 0 takes a free one.
-
-    Raises:
-        ConfigError: the port is taken or may not be used.
-    """
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((HOST, port))
-    except OSError as error:
-        made.close()
-        raise ConfigError(f"cannot listen on {HOST}:{port} ({error.strerror}); choose another with --port") from error
-    return made
-
-
-def server(rows: Iterable[Labelled]) -> Server:
-    """Runs all kinds of scripted judges: `server(rows).run(sockets=[listen(port)])`; they know these rows."""
-    import uvicorn
-
+def judges(rows: Iterable[Labelled]) -> Starlette:
+    """The application with all kinds of scripted judges, who know these rows."""
     key = Key.of(rows)
-    app = application({kind: ScriptedChat(kind, key) for kind in BRAINS})
-    return uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    return application({kind: ScriptedChat(kind, key) for kind in BRAINS})

@@ -19,6 +19,7 @@ from palaver.clean import one_line
 from palaver.cli import folders, options
 from palaver.cli.output import console, count, errors, facts, say, table
 from palaver.cli.report import need_plots
+from palaver.cli.serve import need_server
 from palaver.cli.values import keywords
 from palaver.core import ConfigError
 
@@ -146,17 +147,18 @@ def serve_scripted(
     port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes a free one.")] = 8011,
 ) -> None:
     """Serve the judges with known faults over OpenAI's protocol, on loopback, until Ctrl-C."""
+    need_server()
+    from palaver.agents.serving.server import listen, run, url
     from palaver.benchmarks.audit.brains import BRAINS
     from palaver.benchmarks.audit.data import read
-    from palaver.benchmarks.audit.serving import HOST, listen, server
+    from palaver.benchmarks.audit.serving import judges
 
     sources = data or ["sample"]
-    made, socket = server(read(sources).pairs), listen(port)
-    with socket:
-        url = f"http://{HOST}:{socket.getsockname()[1]}/v1"
+    app = judges(read(sources).pairs)
+    with listen("127.0.0.1", port) as listening:
         given = "".join(f" --data {source}" for source in sources)
-        say("\n".join(f"palaver judge audit openai:{kind}@{url}{given}" for kind in BRAINS))
-        made.run(sockets=[socket])
+        say("\n".join(f"palaver judge audit openai:{kind}@{url(listening)}{given}" for kind in BRAINS))
+        run(app, listening)
 
 
 def _run(work: Work, name: str, sources: list[str], limits: Thresholds, folder: Path | None) -> Audit:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.audit import serving
+from palaver.agents.serving import server
 
 FEW = ["--data", "generated:0:30", "--repeats", "2", "--probes", "1"]
 
@@ -79,14 +79,11 @@ def test_one_question(palaver):
 
 
 def test_what_to_type_is_printed_before_it_serves(palaver, monkeypatch):
-    class Server:
-        def run(self, sockets):
-            assert len(sockets) == 1
-
-    monkeypatch.setattr(serving, "server", lambda rows: Server())
+    served = []
+    monkeypatch.setattr(server, "run", lambda app, listening: served.append(app))
     ran = palaver("judge", "serve-scripted", "--port", "0")
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert lines[0].startswith("palaver judge audit openai:fair@http://127.0.0.1:")
     assert lines[0].endswith("/v1 --data sample")
-    assert len(lines) == 8
+    assert (len(lines), len(served)) == (8, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import urllib.error
 import urllib.request
 
@@ -11,11 +10,13 @@ import pytest
 
 from palaver.agents.judges import prompts
 from palaver.agents.judges.rubric import DEFAULT_RUBRIC
-from palaver.benchmarks.audit import ask, run, scripted, serving
+from palaver.agents.serving.server import serving
+from palaver.benchmarks.audit import ask, run, scripted
 from palaver.benchmarks.audit.brains import BRAINS, Key
 from palaver.benchmarks.audit.data import Data, Graded, read
 from palaver.benchmarks.audit.faults import Thresholds
 from palaver.benchmarks.audit.judges import audited
+from palaver.benchmarks.audit.serving import judges
 from palaver.core import ConfigError, PolicyError
 from tests.benchmarks.audit.judges import always_first
 from tests.benchmarks.audit.test_kinds import FAULT
@@ -97,13 +98,8 @@ def test_names_that_are_none(name, by, error, says):
 
 @pytest.fixture(scope="module")
 def url():
-    made, socket = serving.server(DATA.pairs), serving.listen(0)
-    thread = threading.Thread(target=made.run, kwargs={"sockets": [socket]})
-    thread.start()
-    yield f"http://{serving.HOST}:{socket.getsockname()[1]}/v1"
-    made.should_exit = True
-    thread.join(30)
-    socket.close()
+    with serving(judges(DATA.pairs)) as made:
+        yield made
 
 
 @pytest.mark.parametrize("kind", ["slot-biased", "refusing"])
@@ -152,8 +148,3 @@ def test_models(url):
         assert [each["id"] for each in json.load(reply)["data"]] == list(BRAINS)
     status, told = post(url, b'{"model": "fare", "messages": [{"role": "user", "content": "x"}]}')
     assert (status, "Did you mean 'fair'" in told["error"]["message"]) == (404, True)
-
-
-def test_a_taken_port_is_one_line(url):
-    with pytest.raises(ConfigError, match="choose another with --port"):
-        serving.listen(int(url.rpartition(":")[2].removesuffix("/v1")))
