@@ -27,6 +27,7 @@ from palaver.cli import (
     serve,
     showdown,
     train,
+    view,
 )
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
@@ -85,8 +86,8 @@ def root(
 
 
 COMMANDS = (
-    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
-    ladder, serve, judge,
+    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, view, compare, doctor, bench,
+    showdown, ladder, serve, judge,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)
