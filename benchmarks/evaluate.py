@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from palaver.benchmarks.scenarios.trained import resolved
 from palaver.benchmarks.summary import most_possible
 from palaver.benchmarks.weights import fingerprint
 from palaver.core import ConfigError, Episode, Sampling, TaskError
+from palaver.envs.base import TextEnv
+from palaver.envs.rewarded import Rewarded
 from palaver.registry import Spec, spec
 from palaver.trainers.config import EVAL_SEED
 from palaver.trainers.evaluation import evaluate, summarize
@@ -68,8 +70,9 @@ class Result:
     `policies` says who sat where, for the team of a run with the step of its checkpoint, and `weights` which weights a
     model has. `tokens` holds agent -> mean sampled tokens of an answer, `passes` pass@1 and pass@k where the
     environment tells what was solved, `unscored` how many episodes were left out because nothing could judge them;
-    `seconds` is the wall time of the episodes alone, `cost` what remote policies took, and `provenance` says with
-    which versions. `config` is the hash of all that fixes the result but the code.
+    `seconds` is the wall time of the episodes alone, `cost` what remote policies took, `scoring` what a judge or a
+    reward model did, and `provenance` says with which versions. `config` is the hash of all that fixes the result but
+    the code.
     """
 
     env: str
@@ -98,6 +101,7 @@ class Result:
     scenario: str = ""
     focal: rows.Focal | None = None
     cost: rows.Spent | None = None
+    scoring: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -148,6 +152,8 @@ def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> t
     found = spec(setting.env)
     refuse_players_of_the_arena(setting.team, found)
     env = text_env(setting.env, setting.keywords)
+    if isinstance(env, Rewarded):
+        env.ready()
     ids = [task.id for task in env.tasks][: setting.n or None]
     if not ids:
         raise TaskError(f"there are no tasks to evaluate in {env.source!r}")
@@ -164,7 +170,13 @@ def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> t
     played = [evaluate(env, team, ids, samples=setting.samples, sampling=sampling, seed=setting.seed) for team in teams]
     seconds = time.perf_counter() - start
     most = most_possible(env, found) if setting.max_reward is None else setting.max_reward
-    return _result(setting, ids, teams, played, seconds, most), [episode for part in played for episode in part]
+    result = _result(setting, ids, teams, played, seconds, most)
+    return replace(result, scoring=scoring(env)), [episode for part in played for episode in part]
+
+
+def scoring(env: TextEnv) -> dict[str, float]:
+    """What a judge or a reward model took and how often it failed, since this was last asked; empty without one."""
+    return env.measured() if isinstance(env, Rewarded) else {}
 
 
 def _result(

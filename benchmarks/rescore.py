@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from palaver.benchmarks import rows
+from palaver.benchmarks.evaluate import scoring
 from palaver.benchmarks.focus import Seating, focal
 from palaver.benchmarks.provenance import provenance
 from palaver.benchmarks.runs import read
 from palaver.benchmarks.summary import most_possible
 from palaver.core import ConfigError, Episode, ScoringError
 from palaver.envs.base import TextEnv
+from palaver.envs.rewarded import Rewarded
 from palaver.registry import spec, specs
 from palaver.trainers.evaluation import interval, summarize
 from palaver.trainers.files import CONFIG
@@ -57,6 +60,7 @@ class Rescored:
         told: episodes in which an agent is now told something else than it answered to.
         ended: episodes that now end earlier, or that the environment does not end any more.
         unscored: episodes left out, as their reward says nothing before or after.
+        scoring: what a judge or a reward model took for it.
     """
 
     before: float
@@ -69,6 +73,7 @@ class Rescored:
     told: int
     ended: int
     unscored: int
+    scoring: Mapping[str, float] = field(default_factory=dict)
 
 
 def source(path: Path, env: str = "") -> Source:
@@ -125,10 +130,12 @@ def rescore(found: Source, keywords: Mapping[str, Any], workers: int = 1) -> tup
         ScoringError: nothing can be compared, as all episodes are unscored.
     """
     env = text_env(found.env, keywords)
+    if isinstance(env, Rewarded):
+        env.ready()
     if found.episodes[0].env != env.metadata["name"]:
         raise ConfigError(f"the episodes are of {found.episodes[0].env}, not of {env.metadata['name']}")
     played = again(env, found.episodes, workers)
-    return compare(found.episodes, played), played
+    return replace(compare(found.episodes, played), scoring=scoring(env)), played
 
 
 def compare(before: Sequence[Episode], after: Sequence[Episode]) -> Rescored:
@@ -166,9 +173,14 @@ def _told_otherwise(old: Episode, new: Episode) -> bool:
 
 
 def new_row(
-    found: Source, keywords: Mapping[str, Any], episodes: Sequence[Episode], label: str, folder: Path
+    found: Source,
+    keywords: Mapping[str, Any],
+    episodes: Sequence[Episode],
+    label: str,
+    folder: Path,
+    took: Mapping[str, float] = MappingProxyType({}),
 ) -> rows.Row:
-    """Keep a second scoring as a row that names the first as its parent.
+    """Keep a second scoring as a row that names the first as its parent; `took` is what it took.
 
     Raises:
         ConfigError: the episodes have no row of their own to take the rest from, or something cannot be written.
@@ -192,7 +204,7 @@ def new_row(
             "low": summary.low, "high": summary.high, "n": summary.n, "focal": focus,
             "max_reward": _most(old, env), "components": dict(summary.components), "metrics": dict(summary.metrics),
             "by_task": dict(summary.by_task), "passes": dict(summary.passes), "unscored": summary.unscored,
-            "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
+            "scoring": dict(took), "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
             "episodes": rows.store(folder, name, episodes).model_dump(),
             "parent": f"{old.name} {old.episodes.sha256}",
         },

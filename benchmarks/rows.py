@@ -69,6 +69,7 @@ class Row(Section):
         config: hash of all that fixes the result but the code; see `config_hash`.
         commit: of Palaver's checkout; a `+` after it says that files differed.
         max_reward: the most that can be earned; None where there is no end to it, as with a reward model.
+        scoring: what a judge or a reward model took and how often it failed; empty without one.
         by_task: task -> mean team return of its episodes; the keys are the task split.
         parent: name and hash of the episodes of the row that this one scores anew, "" for none.
     """
@@ -102,6 +103,7 @@ class Row(Section):
     unscored: int
     seconds: float
     cost: Spent | None = None
+    scoring: dict[str, float] = Field({})
     made_with: dict[str, Any]
     date: str
     episodes: Stored

@@ -20,6 +20,7 @@ from palaver.cli import (
     doctor,
     envs,
     evaluate,
+    judge,
     ladder,
     leaderboard,
     play,
@@ -88,7 +89,7 @@ def root(
 
 COMMANDS = (
     demo, envs, play, train, evaluate, rescore, leaderboard, arena, battles, clone, curriculum, report, view, compare,
-    doctor, bench, showdown, ladder, serve,
+    doctor, bench, showdown, ladder, serve, judge,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

@@ -182,7 +182,12 @@ def show(result: Result) -> None:
             ]
         )
     )
-    parts = (("component", result.components), ("measurement", result.metrics), ("tasks solved", result.passes))
+    parts = (
+        ("component", result.components),
+        ("measurement", result.metrics),
+        ("tasks solved", result.passes),
+        ("scoring", result.scoring),
+    )
     for title, values in parts:
         if values:
             made = table(title, "mean", right=("mean",))

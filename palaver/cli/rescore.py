@@ -64,7 +64,7 @@ def rescore(
     if out is not None:
         save(played, out)
     if row is not None and found.row is not None:
-        made = scoring.new_row(found, wanted, played, label or f"{found.row.label}-rescored", row)
+        made = scoring.new_row(found, wanted, played, label or f"{found.row.label}-rescored", row, result.scoring)
         note(f"row {row / made.name}.json")
     typer.echo(json.dumps(asdict(result), indent=2)) if as_json else show(result)
 

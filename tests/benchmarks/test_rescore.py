@@ -18,6 +18,7 @@ from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.tasks import Task
 from palaver.trainers.config import RunConfig, dump
 from palaver.trainers.rollout import Plan, again, rollout, text_env
+from tests.envs.rewards import Length
 
 DRAW = Sampling(max_tokens=6)
 
@@ -76,6 +77,19 @@ def test_the_numbers_by_hand():
     assert (found.n, found.changed, found.told, found.ended, found.unscored) == (3, 3, 0, 0, 1)
     with pytest.raises(ScoringError, match="none of the 1 episodes"):
         rescore.compare(old[3:], new[3:])
+
+
+def test_a_judge_scores_what_was_said_all_episodes_of_a_turn_at_once():
+    _, episodes = played("echo-v0", Plan(2, turns="independent"))
+    judge = Length()
+    found = rescore.Source(episodes, "", "echo-v0", {}, None)
+    result, after = rescore.rescore(found, {"reward": judge})
+    assert [len(cases) for cases in judge.calls] == [6, 6, 6]  # three turns
+    for old, new in zip(episodes, after, strict=True):
+        said = [sum(len(text.text) for text in turn.utterances.values()) for turn in old.turns]
+        assert new.team_return() == pytest.approx(sum(min(1.0, n / 100) for n in said))
+    assert (result.n, result.told) == (6, 0)
+    assert result.scoring
 
 
 def test_what_would_now_be_told_otherwise_is_counted():

@@ -14,6 +14,7 @@ from palaver.benchmarks.focus import Seating
 from palaver.benchmarks.weights import fingerprint
 from palaver.core import ConfigError, PolicyError, Sampling
 from palaver.verdict import Cost
+from tests.envs.rewards import Length
 
 ECHO = Setting("echo-v0", team="a1=scripted:reference,a2=scripted:lazy", n=4, samples=2, seed=7)
 
@@ -39,6 +40,13 @@ def test_a_row_is_what_was_written(tmp_path):
 def test_pay_without_an_end_has_no_most(tmp_path):
     result, episodes = measure(Setting(**{**ECHO.__dict__, "max_reward": float("inf")}))
     assert to_row(result, episodes, "endless", tmp_path).max_reward is None
+
+
+def test_what_a_judge_took_is_kept(tmp_path):
+    result, episodes = measure(Setting(**{**ECHO.__dict__, "keywords": {"reward": Length()}}))
+    row = to_row(result, episodes, "judged", tmp_path)
+    assert row.scoring == dict(result.scoring) != {}
+    assert measure(ECHO)[0].scoring == {}
 
 
 def test_equal_episodes_are_equal_bytes(tmp_path):

@@ -17,7 +17,7 @@ from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.cli.app import app
 from palaver.cli.values import keywords
-from palaver.registry import spec
+from palaver.registry import COMMON, spec
 from palaver.trainers.config import load
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def quick(arguments: list[str]) -> bool:
 def test_the_page_shows_commands():
     assert {arguments[0] for arguments in COMMANDS} == {
         "demo", "envs", "play", "train", "evaluate", "arena", "battles", "report", "compare", "doctor", "bench",
-        "showdown", "ladder", "clone", "curriculum", "rescore", "leaderboard", "serve", "view",
+        "showdown", "ladder", "clone", "curriculum", "rescore", "leaderboard", "serve", "view", "judge",
     }  # fmt: skip
     assert sum(map(quick, COMMANDS)) >= 12
     assert {"README.md", "commands.md", "demo.md", "benchmarks.md", "magrpo.md"} <= {page for page, _ in EVERYWHERE}
@@ -84,14 +84,16 @@ def understood(arguments: list[str]) -> None:
             plan.load(recipe, found["items"] or [])
             return
         env = load(recipe, found["items"] or []).env
-        assert set(env.keywords()) <= set(spec(env.id).keywords()), env
+        assert set(env.keywords()) <= COMMON | set(spec(env.id).keywords()), env
     if set(found.get("only") or ()) - {entry.what for entry in read_board()}:
         raise AssertionError(f"there is no such line on the board: {found['only']}")
     if name := found.get("env"):
         if scenarios.is_scenario(name):
             scenarios.load(name)
             return
-        assert set(keywords(found.get("pairs") or found.get("changes") or [])) <= set(spec(name).keywords()), arguments
+        assert set(keywords(found.get("pairs") or found.get("changes") or [])) <= COMMON | set(spec(name).keywords()), (
+            arguments
+        )
 
 
 @pytest.mark.parametrize(
