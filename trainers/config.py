@@ -18,6 +18,7 @@ from yaml import YAMLError
 
 from palaver.core import ConfigError, Sampling, nearest
 from palaver.registry import spec
+from palaver.trainers.preferences.choice import ComparedConfig
 from palaver.trainers.presets import preset
 from palaver.trainers.pull import KLConfig
 from palaver.trainers.seats import TeamConfig
@@ -125,6 +126,7 @@ class AlgorithmConfig(Section):
     factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor")
     decay: float = Field(0.95, ge=0, lt=1, description="of a moving baseline (RAE)")
     mixer: MixerConfig = MixerConfig()
+    pairs: ComparedConfig = ComparedConfig()
 
     @model_validator(mode="before")
     @classmethod

@@ -21,6 +21,17 @@ class PairsConfig(Section):
     most: int = Field(0, ge=0, description="most pairs of a group, drawn at random; 0 takes all")
 
 
+class ComparedConfig(PairsConfig):
+    """The pairs of MADPO, which come from the groups of each step or from a file."""
+
+    file: str = Field("", description="pairs by file or `hf:NAME:SPLIT`, train.prompts_per_step a step; empty: rollouts")
+    others: Literal["held", "joint"] = Field(
+        "held",
+        description="what a policy knows of the others' terms in a step: as they were (all update together), or as they "
+        "have become (one after the other)",
+    )
+
+
 def choose(values: Sequence[float], config: PairsConfig, seed: int) -> list[tuple[int, int]]:
     """Pairs (better, worse) of places in a group, ties left out.
 
