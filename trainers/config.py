@@ -25,6 +25,7 @@ from palaver.trainers.seats import TeamConfig
 from palaver.trainers.section import Section
 from palaver.trainers.value_mixing.settings import MixerConfig
 
+_UNREADABLE = (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError)
 M = TypeVar("M", bound=BaseModel)
 EVAL_SEED = 1_000_003  # far from the small seeds that people give to training
 
@@ -271,7 +272,7 @@ def layered(name: str, layers: Sequence[DictConfig], overrides: Sequence[str]) -
     try:
         merged = OmegaConf.merge(*layers, OmegaConf.from_dotlist(list(overrides)))
         return OmegaConf.to_container(merged, resolve=True)
-    except (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError) as error:
+    except _UNREADABLE as error:
         raise ConfigError(f"{name}: {' '.join(str(error).split())}") from error
 
 
@@ -280,7 +281,7 @@ def _layers(recipe: str) -> list[DictConfig]:
     found: list[DictConfig] = []
     name: Any = recipe
     while name is not None:
-        made = OmegaConf.create(_text(str(name), shipped=bool(found)))
+        made = _created(str(name), _text(str(name), shipped=bool(found)))
         if not isinstance(made, DictConfig):
             raise ConfigError(f"{name}: a recipe is a mapping of sections such as `train: {{steps: 10}}`")
         found.insert(0, made)
@@ -288,6 +289,13 @@ def _layers(recipe: str) -> list[DictConfig]:
         if len(found) > len(recipes()):
             raise ConfigError(f"{recipe}: its bases lead back to themselves")
     return found
+
+
+def _created(name: str, text: str) -> Any:
+    try:
+        return OmegaConf.create(text)
+    except _UNREADABLE as error:
+        raise ConfigError(f"{name}: {' '.join(str(error).split())}") from error
 
 
 def _text(recipe: str, *, shipped: bool) -> str:
