@@ -27,7 +27,7 @@ from palaver.core import (
     Utterance,
     stable_seed,
 )
-from palaver.envs.base import TextEnv
+from palaver.envs.base import Each, Step, TextEnv
 from palaver.registry import make
 
 
@@ -128,7 +128,7 @@ def rollout(
             width = 1 if plan.turns == "independent" and live[0].turns else plan.group_size
             spoken = _speak(live, team, sampling, width, seed)
             joints = [joint for b, words in zip(live, spoken, strict=True) for joint in _widen(b, words, plan, width)]
-            stepped = list(pool.map(_step, joints) if workers > 1 else map(_step, joints))
+            stepped = _step(joints, pool.map if workers > 1 else map)
             if plan.turns == "independent":
                 stepped = [_booked(branch) for branch in stepped]
             children = _stop_early(_outdo(stepped) if plan.turns == "best" else stepped, plan.stop_above)
@@ -221,12 +221,21 @@ def _widen(branch: _Branch, words: Mapping[str, list[Utterance]], plan: Plan, wi
     return joints
 
 
-def _step(joint: _Joint) -> _Branch:
-    """Play one joint action in its branch's own environment."""
-    branch, said = joint.branch, joint.said
-    acting, everyone = list(branch.env.agents), branch.env.possible_agents
-    actions = {agent: said[agent].text if agent in said else None for agent in acting}
-    observations, rewards, terminations, _, infos = branch.env.step(actions)
+def _step(joints: Sequence[_Joint], each: Each) -> list[_Branch]:
+    """Play each joint action in its branch's own environment, all of a turn together."""
+    envs = [joint.branch.env for joint in joints]
+    actions = [
+        {agent: joint.said[agent].text if agent in joint.said else None for agent in joint.branch.env.agents}
+        for joint in joints
+    ]
+    steps = type(envs[0]).step_together(envs, actions, [joint.group for joint in joints], each)
+    return [_follow(*parts) for parts in zip(joints, map(list, actions), steps, strict=True)]
+
+
+def _follow(joint: _Joint, acting: Sequence[str], step: Step) -> _Branch:
+    """The branch after its joint action was played."""
+    branch, said, everyone = joint.branch, joint.said, joint.branch.env.possible_agents
+    observations, rewards, terminations, _, infos = step
     turn = Turn(
         index=len(branch.turns),
         node=joint.node,
