@@ -162,7 +162,8 @@ def _most(env: str, keywords: str) -> float | None:
     """
     try:
         found = spec(env)
-        return most_possible(make(env, **{found.teamsets: "sample", **json.loads(keywords)}), found)
+        most = most_possible(make(env, **{found.teamsets: "sample", **json.loads(keywords)}), found)
+        return most if most is not None and math.isfinite(most) else None  # a reward model's scores have no end
     except (PalaverError, TypeError, ValueError):
         return None
 
