@@ -47,7 +47,7 @@ def choose(values: Sequence[float], config: PairsConfig, seed: int) -> list[tupl
     """
     places = range(len(values))
     pairs = [(a, b) for a in places for b in places if values[a] > values[b] and values[a] - values[b] >= config.gap]
-    if config.select == "extremes":
+    if config.select == "extremes" and pairs:
         best, worst = (max(places, key=lambda n: sign * values[n]) for sign in (1, -1))
         pairs = [pair for pair in pairs if pair == (best, worst)]
     if config.most and len(pairs) > config.most:
