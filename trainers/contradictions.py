@@ -90,7 +90,7 @@ def _pairs(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
     """Joint actions compared two by two."""
     a, kl, found = config.algorithm, config.kl, []
     if kl.coef == 0:
-        found.append(f"beta of {row.name} is kl.coef, and 0 would let the pairs teach nothing: set kl.coef above 0, as 0.1")
+        found.append(f"beta of {row.name} is kl.coef, and with 0 the pairs teach nothing: set kl.coef above 0, as 0.1")
     if kl.place != "loss" or kl.target is not None:
         found.append(
             f"the pull to the reference is inside the loss of {row.name}: leave kl.place and kl.target at their defaults"
@@ -106,7 +106,9 @@ def _pairs(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
             "algorithm.normalize=none"
         )
     if row.loss is not reinforce or row.credit is not team:
-        found.append(f"{row.name} brings its own loss and compares teams: leave algorithm.surrogate and algorithm.credit")
+        found.append(
+            f"{row.name} brings its own loss and compares teams: leave algorithm.surrogate and algorithm.credit"
+        )
     if a.turns == "independent" and turns > 1:
         found.append(
             f"{row.name} compares answers to one prompt, and later ones differ in chains: set algorithm.turns=tree"

@@ -173,7 +173,8 @@ class Study:
             shared.take_in(self._own(judged, rows))
         steps: list[tuple[float, float]] = []
         work = Work(
-            judged.table, rows, self.algorithm.loss, step, factor=factor, extra=extra, reference={} if judged.pairs else judged.reference,
+            judged.table, rows, self.algorithm.loss, step, factor=factor, extra=extra,
+            reference={} if judged.pairs else judged.reference,
             also=None if shared is None else self._beside(shared, judged, steps),
         )  # fmt: skip
         shown = self._shown(learner, learner.update(work), judged, rows)

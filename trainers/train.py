@@ -162,8 +162,8 @@ def _start(
 
     def opened(given: Opened) -> Loop:
         return Loop(
-            config, env, eval_env, team, study, world, given.sinks, folder, given.clock, given.report, given.interrupted,
-            pairs,
+            config, env, eval_env, team, study, world, given.sinks, folder, given.clock, given.report,
+            given.interrupted, pairs,
         )  # fmt: skip
 
     return keep_house(config, world, folder, start, console, launch, opened)

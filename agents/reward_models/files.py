@@ -42,7 +42,9 @@ class Reading(BaseModel):
 def load(source: str, options: ModelOptions) -> RewardModel:
     """See `palaver.agents.reward_models.load`."""
     if is_adapter(source):
-        raise PolicyError(f"{source!r} is an adapter; merge it into its base, or train with `palaver train reward-model`")
+        raise PolicyError(
+            f"{source!r} is an adapter; merge it into its base, or train with `palaver train reward-model`"
+        )
     dtype = torch.bfloat16 if options.dtype == "bf16" else torch.float32
     try:
         model, tokenizer = load_pretrained(source, pick_device(options.device), dtype, Kind(CLASSIFIER))

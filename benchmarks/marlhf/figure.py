@@ -36,7 +36,9 @@ def _rewards(ax: Axes, result: Truth) -> None:
     ends = [(point.true if end is None else end) for point in points for end in (point.low, point.high)]
     apart = [[mean - low for mean, low in zip(true, ends[::2], strict=True)],
              [high - mean for mean, high in zip(true, ends[1::2], strict=True)]]  # fmt: skip
-    ax.errorbar(at, true, yerr=apart, fmt="o-", capsize=3, markersize=4, color=TRUE, label="true reward, held-out tasks")
+    ax.errorbar(
+        at, true, yerr=apart, fmt="o-", capsize=3, markersize=4, color=TRUE, label="true reward, held-out tasks"
+    )
     ax.set_ylabel("reward", color=PAPER.muted, fontsize=8.5)
     dress(ax, PAPER, x_label="")
     legend(ax, PAPER)

@@ -1,11 +1,11 @@
 """The steps of MARLHF in one folder; each that is done is left alone, so that the same command goes on after a kill.
 
-    marlhf.yaml    the complete config
-    pairs.jsonl    1. preferences between joint actions of the team as it was
-    reward-model/  2. the model of them, with report.json
-    team/          3. an ordinary run on `rm:reward-model`
-    marlhf.json    4. the reward model's score beside the true reward, at every evaluation
-    marlhf.png     the same as a picture
+marlhf.yaml    the complete config
+pairs.jsonl    1. preferences between joint actions of the team as it was
+reward-model/  2. the model of them, with report.json
+team/          3. an ordinary run on `rm:reward-model`
+marlhf.json    4. the reward model's score beside the true reward, at every evaluation
+marlhf.png     the same as a picture
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from rich.console import Console
 
 import palaver
 from palaver.agents.factory import model_source
-from palaver.agents.rewards import make_reward
 from palaver.benchmarks.marlhf.figure import draw
 from palaver.benchmarks.marlhf.recipe import FILE, MARLHFConfig, dump, load
 from palaver.benchmarks.marlhf.truth import Truth, truth
@@ -114,9 +113,7 @@ def _reward_model(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, A
     pairs = files.read(str(folder / PAIRS))
     told.say(f"{len(pairs):,} pairs of {len({pair.task for pair in pairs}):,} tasks in {folder / PAIRS}")
     name = model_source(config.fit.model, palaver.spec(config.pairs.env.id).demonstrations)
-    fitted = fit(
-        pairs, name, config.fit, folder / MODEL, seed=config.seed, device=config.device, report=told.fitting
-    )
+    fitted = fit(pairs, name, config.fit, folder / MODEL, seed=config.seed, device=config.device, report=told.fitting)
     report = _report(fitted)
     replace_text(path, json.dumps(report, indent=1) + "\n")
     return report
@@ -141,7 +138,11 @@ def _status(folder: Path) -> str:
 
 def _picture(result: Truth, report: Mapping[str, Any], folder: Path) -> None:
     held_out = report["held_out"]
-    draw(result, f"reward model: {100 * held_out['accuracy']:.1f} % of {held_out['pairs']} held-out pairs", folder / PICTURE)
+    draw(
+        result,
+        f"reward model: {100 * held_out['accuracy']:.1f} % of {held_out['pairs']} held-out pairs",
+        folder / PICTURE,
+    )
 
 
 def finished(folder: Path) -> dict[str, Any]:

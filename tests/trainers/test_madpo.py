@@ -23,15 +23,29 @@ from palaver.trainers.study import Study
 from palaver.trainers.table import Table, tabulate
 from palaver.trainers.train import resume, train
 from palaver.trainers.world import World
-from tests.trainers.learning import close, config, episode, gradients, learners, played, policy, row_log_probs, shaken
-from tests.trainers.learning import spied, untimed
+from tests.trainers.learning import (
+    close,
+    config,
+    episode,
+    gradients,
+    learners,
+    played,
+    policy,
+    row_log_probs,
+    shaken,
+    spied,
+    untimed,
+)
 from tests.trainers.toys import SEATS, register_toy, save_model
 
 BETA = 0.5
 
 
 def test_the_loss_and_its_slope_by_hand():
-    """beta h = -1, 0, 1: log(1 + e) = 1.313262, log 2 = 0.693147, log(1 + 1/e) = 0.313262; slope beta / (1 + e^(beta h))."""
+    """beta h = -1, 0, 1: log(1 + e) = 1.313262, log 2 = 0.693147, log(1 + 1/e) = 0.313262.
+
+    The slope is beta / (1 + e^(beta h)).
+    """
     margin = torch.tensor([-2.0, 0.0, 2.0], dtype=torch.float64)
     assert dpo_loss(margin, BETA).tolist() == pytest.approx([1.313262, 0.693147, 0.313262], abs=1e-6)
     assert dpo_slope(margin, BETA).tolist() == pytest.approx([0.365529, 0.25, 0.134471], abs=1e-6)
@@ -44,9 +58,7 @@ def test_what_joint_steps_and_rows_have_of_it():
     ratio = torch.tensor([0.1, -0.2, 0.4, 0.8], dtype=torch.float64)
     assert step_log_ratios(ratio, row, step, 3).tolist() == pytest.approx([0.5, 0.6, 0.9])
     # pairs 0 > 1 with slope 0.3 and 2 > 0 with slope 0.2: steps get 0.3 - 0.2, -0.3, 0.2
-    weights = row_weights(
-        torch.tensor([0.3, 0.2]), torch.tensor([0, 2]), torch.tensor([1, 0]), row, step, 4
-    )
+    weights = row_weights(torch.tensor([0.3, 0.2]), torch.tensor([0, 2]), torch.tensor([1, 0]), row, step, 4)
     assert weights.tolist() == pytest.approx([0.1 + 0.2, -0.3, 0.1, -0.3 + 0.2], abs=1e-7)
 
 
@@ -96,7 +108,7 @@ def _formula(table: Table, terms: dict[int, torch.Tensor]) -> torch.Tensor:
     rows: dict[int, list[int]] = {}
     for row, step in zip(table.member_row.tolist(), table.member_step.tolist(), strict=True):
         rows.setdefault(step, []).append(row)
-    h = [sum(terms[r] for r in rows[w]) - sum(terms[r] for r in rows[l]) for w, l in _pairs(table)]
+    h = [sum(terms[r] for r in rows[good]) - sum(terms[r] for r in rows[bad]) for good, bad in _pairs(table)]
     return -torch.stack([logsigmoid(BETA * each) for each in h]).mean()
 
 
@@ -171,10 +183,10 @@ def _run(model: str, source: str, **train: Any) -> Any:
 
 
 def _file(path: Path, agents: tuple[str, ...] = SEATS, extra: str = "") -> str:
+    said = {a: {"chosen": f"yes {a}{extra}", "rejected": "no"} for a in agents}
     rows = [
-        {"task": f"t{n}", "agents": {a: {"prompt": f"say {n}", "chosen": f"yes {a}{extra}", "rejected": "no"} for a in agents}}
-        for n in range(2)
-    ]  # fmt: skip
+        {"task": f"t{n}", "agents": {a: {"prompt": f"say {n}", **own} for a, own in said.items()}} for n in range(2)
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
 

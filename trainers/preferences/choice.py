@@ -14,17 +14,17 @@ from palaver.trainers.section import Section
 class PairsConfig(Section):
     """Which pairs of a group's joint actions are compared."""
 
-    select: Literal["all", "extremes"] = Field(
-        "all", description="all pairs of a group, or its best against its worst"
-    )
-    gap: float = Field(0.0, ge=0, description="least difference of the rewards of a pair; equal ones are never compared")
+    select: Literal["all", "extremes"] = Field("all", description="all pairs of a group, or its best against its worst")
+    gap: float = Field(0.0, ge=0, description="least difference of a pair's rewards; equal ones are never compared")
     most: int = Field(0, ge=0, description="most pairs of a group, drawn at random; 0 takes all")
 
 
 class ComparedConfig(PairsConfig):
     """The pairs of MADPO, which come from the groups of each step or from a file."""
 
-    file: str = Field("", description="pairs by file or `hf:NAME:SPLIT`, train.prompts_per_step a step; empty: rollouts")
+    file: str = Field(
+        "", description="pairs by file or `hf:NAME:SPLIT`, train.prompts_per_step a step; empty: rollouts"
+    )
     others: Literal["held", "joint"] = Field(
         "held",
         description="what a policy knows of the others' terms in a step: as they were (all update together), or as they "

@@ -58,7 +58,9 @@ def compare(table: Table, k: Mapping[int, Tensor], config: RunConfig, total: Tot
     return Pairs(better, worse, ratio[better] - ratio[worse], total(float(len(found)))[0])
 
 
-def weighed(table: Table, pairs: Pairs, parts: Sequence[Sequence[int]], ahead: Tensor, beta: float, rows: Sequence[float]) -> Table:
+def weighed(
+    table: Table, pairs: Pairs, parts: Sequence[Sequence[int]], ahead: Tensor, beta: float, rows: Sequence[float]
+) -> Table:
     """The table with what the pairs gain from each row as its advantage.
 
     A policy's loss is a mean over its rows, and MADPO's one over pairs; so each weight is that of `row_weights` times

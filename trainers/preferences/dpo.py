@@ -36,7 +36,9 @@ def step_log_ratios(k: Tensor, member_row: Tensor, member_step: Tensor, steps: i
     return torch.zeros(steps, dtype=k.dtype).index_add_(0, member_step, k[member_row])
 
 
-def row_weights(slope: Tensor, better: Tensor, worse: Tensor, member_row: Tensor, member_step: Tensor, R: int) -> Tensor:
+def row_weights(
+    slope: Tensor, better: Tensor, worse: Tensor, member_row: Tensor, member_step: Tensor, R: int
+) -> Tensor:
     """(R,) what the pairs gain from each utterance becoming likelier: + slope where it is better, - where it is worse.
 
     The gradient of the sum of the pairs' losses is - sum over rows of weight times the gradient of log pi(row), for h

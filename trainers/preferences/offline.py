@@ -49,9 +49,7 @@ class PairReader:
         places = [_walk(len(self.pairs), place, self.config.seed) for place in range((step - 1) * size, step * size)]
         mine = self.world.deal(list(enumerate(places)))
         names = {agent: policy.name for agent, policy in team.items()}
-        turns = [
-            _turn(place, self.pairs[number], side, team) for place, number in mine for side in range(len(SIDES))
-        ]
+        turns = [_turn(place, self.pairs[number], side, team) for place, number in mine for side in range(len(SIDES))]
         tasks = [self.pairs[number].task for _, number in mine for _ in SIDES]
         return [
             Episode("pairs", task, 0, (turn,), "terminated", names)
@@ -116,8 +114,8 @@ def _seated(source: str, pair: Preferred, agents: Sequence[str]) -> Preferred:
         return replace(pair, told=told, chosen=chosen, rejected=rejected)
     if missing := [agent for agent in agents if agent not in pair.told]:
         raise TaskError(
-            f"{source!r}: a pair of task {pair.task!r} is of {', '.join(pair.told)}, and says nothing for {missing[0]!r}, "
-            "who is trained"
+            f"{source!r}: a pair of task {pair.task!r} is of {', '.join(pair.told)}, and says nothing for "
+            f"{missing[0]!r}, who is trained"
         )
     return pair
 

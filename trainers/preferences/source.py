@@ -1,4 +1,4 @@
-"""Pairs as a config asks for them: from a file, or from joint actions that a team is asked for and somebody compares."""
+"""Pairs as a config asks for them: from a file, or from joint actions of a team that somebody compares."""
 
 from __future__ import annotations
 
@@ -53,10 +53,8 @@ def gather(config: SourceConfig, seed: int, device: str, note: Note = lambda _: 
     if config.file:
         return read(config.file)
     found = groups(play(config, seed, device, note))
-    if config.judge:
-        pairs = by_judge(found, _judge(config.judge), config, seed)
-    else:
-        pairs = by_reward(found, config, seed)
+    judge = _judge(config.judge) if config.judge else None
+    pairs = by_reward(found, config, seed) if judge is None else by_judge(found, judge, config, seed)
     if not pairs:
         raise TaskError(
             f"none of {len(found)} groups holds two joint actions of different worth; raise pairs.group_size, or lower "

@@ -17,7 +17,9 @@ def by_task(pairs: Sequence[Preferred], share: float, seed: int) -> tuple[list[P
     """
     tasks = sorted({pair.task for pair in pairs})
     if len(tasks) < 2:
-        raise TaskError(f"pairs of {len(tasks)} task(s) cannot be split into training and test; give pairs of two or more")
+        raise TaskError(
+            f"pairs of {len(tasks)} task(s) cannot be split into training and test; give pairs of two or more"
+        )
     random.Random(stable_seed(seed, "held out")).shuffle(tasks)
     aside = set(tasks[: min(len(tasks) - 1, max(1, round(share * len(tasks))))])
     return [pair for pair in pairs if pair.task not in aside], [pair for pair in pairs if pair.task in aside]

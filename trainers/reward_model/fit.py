@@ -72,7 +72,7 @@ def fit(
     *,
     seed: int,
     device: str,
-    report: Report = lambda step, steps, said: None,
+    report: Report | None = None,
 ) -> Fitted:
     """Train a reward model and write it to `folder`, from where `rm:FOLDER` reads it.
 
@@ -97,11 +97,13 @@ def fit(
     short = [row for row in rows if max(len(row.chosen), len(row.rejected)) <= model.max_tokens]
     if 2 * len(short) < len(rows):
         raise PolicyError(
-            f"{len(rows) - len(short)} of {len(rows)} pairs are longer than the {model.max_tokens} tokens that {source!r} "
-            "reads; raise fit.max_tokens, or take a model with a longer context"
+            f"{len(rows) - len(short)} of {len(rows)} pairs are longer than the {model.max_tokens} tokens that "
+            f"{source!r} reads; raise fit.max_tokens, or take a model with a longer context"
         )
     kept = {id(row.pair): row for row in short}
-    train, test = ([kept[id(pair)] for pair in part] for part in by_task([r.pair for r in short], config.held_out, seed))
+    train, test = (
+        [kept[id(pair)] for pair in part] for part in by_task([r.pair for r in short], config.held_out, seed)
+    )
     before = _quality(model, test)
     history = _learn(trl, model, train, config, folder, seed, report)
     after = _quality(model, test)
@@ -128,7 +130,13 @@ def _quality(model: RewardModel, rows: Sequence[_Row]) -> Quality:
 
 
 def _learn(
-    trl: Any, model: RewardModel, rows: Sequence[_Row], config: FitConfig, folder: Path, seed: int, report: Report
+    trl: Any,
+    model: RewardModel,
+    rows: Sequence[_Row],
+    config: FitConfig,
+    folder: Path,
+    seed: int,
+    report: Report | None,
 ) -> list[dict[str, float]]:
     """Train the weights in place; what the steps showed."""
     data: dict[str, list[Any]] = {
@@ -152,9 +160,7 @@ def _learn(
     return told.lines
 
 
-def _arguments(
-    trl: Any, config: FitConfig, folder: Path, seed: int, device: torch.device, pairs: int
-) -> Any:
+def _arguments(trl: Any, config: FitConfig, folder: Path, seed: int, device: torch.device, pairs: int) -> Any:
     micro = min(config.micro or config.batch, config.batch)
     steps = max(1, math.ceil(pairs / config.batch)) * config.epochs
     return trl.RewardConfig(
@@ -184,7 +190,7 @@ def _adapter(config: FitConfig) -> Any:
 class _Told(TrainerCallback):  # type: ignore[misc]  # transformers ships no types
     """Passes on what the trainer logs."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report | None) -> None:
         self.report = report
         self.lines: list[dict[str, float]] = []
 
@@ -194,4 +200,5 @@ class _Told(TrainerCallback):  # type: ignore[misc]  # transformers ships no typ
         if logs and "loss" in logs:
             said = {name: float(logs[name]) for name in ("loss", "accuracy", "margin")}
             self.lines.append({"step": float(state.global_step), **said})
-            self.report(state.global_step, state.max_steps, said)
+            if self.report is not None:
+                self.report(state.global_step, state.max_steps, said)

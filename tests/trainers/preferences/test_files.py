@@ -32,7 +32,9 @@ def test_what_is_written_is_read(tmp_path):
 
 
 def test_plain_files_and_conversations(tmp_path):
-    user, yes, no = ({"role": r, "content": c} for r, c in (("user", "Why?"), ("assistant", "So."), ("assistant", "No.")))
+    user, yes, no = (
+        {"role": r, "content": c} for r, c in (("user", "Why?"), ("assistant", "So."), ("assistant", "No."))
+    )
     source = put(
         tmp_path / "p.jsonl",
         {"prompt": "Why?", "chosen": "So.", "rejected": "No."},

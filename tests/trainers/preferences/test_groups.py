@@ -87,7 +87,9 @@ def test_a_judge_decides_and_its_ties_are_dropped():
         ("aaa", "b"), ("aaa", "cc"), ("aaa", "d"), ("cc", "b"), ("cc", "d"),
     ]  # fmt: skip
     assert {(p.source, round(p.margin or 0, 9)) for p in found} == {("judge:letters", 0.8)}
-    assert judge.asked[0] == Pair("[a reads]\nx\n\n[b reads]\ny", "[a says]\naaa\n\n[b says]\n", "[a says]\nb\n\n[b says]\n")
+    assert judge.asked[0] == Pair(
+        "[a reads]\nx\n\n[b reads]\ny", "[a says]\naaa\n\n[b says]\n", "[a says]\nb\n\n[b says]\n"
+    )
     assert by_judge([said("aaa", "b")], Judge(0.6), PairsConfig(gap=0.5), 0) == []
     assert len(by_judge([said("1", "22", "333", "4444")], Judge(), PairsConfig(most=2), 0)) == 2
 
