@@ -93,7 +93,7 @@ def _pairs(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
         found.append(f"beta of {row.name} is kl.coef, and with 0 the pairs teach nothing: set kl.coef above 0, as 0.1")
     if kl.place != "loss" or kl.target is not None:
         found.append(
-            f"the pull to the reference is inside the loss of {row.name}: leave kl.place and kl.target at their defaults"
+            f"{row.name} has the pull to the reference in its own loss: leave kl.place and kl.target at their defaults"
         )
     if max(a.epochs, a.minibatches) > 1:
         found.append(
@@ -106,9 +106,7 @@ def _pairs(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
             "algorithm.normalize=none"
         )
     if row.loss is not reinforce or row.credit is not team:
-        found.append(
-            f"{row.name} brings its own loss and compares teams: leave algorithm.surrogate and algorithm.credit"
-        )
+        found.append(f"{row.name} has its own loss and compares teams: leave algorithm.surrogate and algorithm.credit")
     if a.turns == "independent" and turns > 1:
         found.append(
             f"{row.name} compares answers to one prompt, and later ones differ in chains: set algorithm.turns=tree"

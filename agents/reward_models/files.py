@@ -46,6 +46,7 @@ def load(source: str, options: ModelOptions) -> RewardModel:
             f"{source!r} is an adapter; merge it into its base, or train with `palaver train reward-model`"
         )
     dtype = torch.bfloat16 if options.dtype == "bf16" else torch.float32
+    model: Any
     try:
         model, tokenizer = load_pretrained(source, pick_device(options.device), dtype, Kind(CLASSIFIER))
     except PolicyError as error:

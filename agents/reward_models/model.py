@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 from palaver.agents.llm.render import Renderer
 from palaver.agents.reward_models.reading import conversation
@@ -31,8 +30,8 @@ class RewardModel:
         name: in records and messages.
     """
 
-    def __init__(self, model: nn.Module, tokenizer: Any, chat: str, max_tokens: int, name: str) -> None:
-        self.model: Any = model
+    def __init__(self, model: Any, tokenizer: Any, chat: str, max_tokens: int, name: str) -> None:
+        self.model = model
         self.tokenizer, self.name, self.max_tokens = tokenizer, name, max_tokens
         self._renderer = Renderer(tokenizer, chat)
         self.chat = "template" if self._renderer.template else "plain"

@@ -15,7 +15,7 @@ class PairsConfig(Section):
     """Which pairs of a group's joint actions are compared."""
 
     select: Literal["all", "extremes"] = Field("all", description="all pairs of a group, or its best against its worst")
-    gap: float = Field(0.0, ge=0, description="least difference of a pair's rewards; equal ones are never compared")
+    gap: float = Field(0.0, ge=0, description="least difference of a pair's rewards; ties are never compared")
     most: int = Field(0, ge=0, description="most pairs of a group, drawn at random; 0 takes all")
 
 
@@ -27,8 +27,8 @@ class ComparedConfig(PairsConfig):
     )
     others: Literal["held", "joint"] = Field(
         "held",
-        description="what a policy knows of the others' terms in a step: as they were (all update together), or as they "
-        "have become (one after the other)",
+        description="a policy knows the others' terms as they were (all update together), or as they have become (one "
+        "after the other)",
     )
 
 
