@@ -142,8 +142,12 @@ class Rewarded(TextEnv):
         """
         getattr(self.reward, "ready", _nothing)()
 
+    def score_with(self, reward: Reward) -> None:
+        """Take another reward of the same name from here on, so that its model is loaded once for several instances."""
+        self.reward, self.watch = reward, Watch(reward)
+
     def measured(self) -> dict[str, float]:
-        """What scoring has cost so far, and how often it failed, for all forks together."""
+        """What scoring has cost since this was last asked, and how often it failed, for all forks together."""
         return self.watch.measured()
 
     # --- the environment's ------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Watch:
         return verdicts
 
     def measured(self) -> dict[str, float]:
-        """So far: cases, the share without a score, calls, tokens and dollars, and what the reward tells of itself."""
+        """Since the last time: cases, the share without a score, calls, tokens and dollars; what the reward tells."""
         with self._lock:
             spent = self._spent
             found = {
@@ -73,6 +73,7 @@ class Watch:
             }
             if len(self._lengths) >= EARLY:
                 found["length_correlation"] = correlation(self._lengths)
+            self._spent, self._cases, self._failed = Cost(), 0, 0
         tell: Callable[[], Mapping[str, float]] = getattr(self.reward, "metrics", dict)
         return {**found, **tell()}
 

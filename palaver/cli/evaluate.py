@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -108,9 +109,8 @@ def show(result: Result) -> None:
     from palaver.benchmarks.summary import interval
 
     say(Text(result.env, style="bold"), Text(f"team {result.team}", style="dim"))
-    mean = Text.assemble(
-        (f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (f" of {result.max_reward:g}", "dim")
-    )
+    most = "" if math.isinf(result.max_reward) else f" of {result.max_reward:g}"  # a reward model's has no end
+    mean = Text.assemble((f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (most, "dim"))
     tokens = ", ".join(f"{agent} {count:.1f}" for agent, count in result.tokens.items() if count)
     console.print(
         facts(
