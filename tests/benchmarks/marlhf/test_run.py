@@ -28,14 +28,14 @@ def toy(tmp_path):
 
 def config(model: str, base: Path, **changes: Any) -> MARLHFConfig:
     base.write_text(yaml.safe_dump({"env": {"id": "lengths-v0"}, "policy": {"model": model, "max_tokens": 8}}))
+    asked = {"group_size": 6, "rounds": 2, "max_tokens": 40, "most": 6}
+    train = {"train": {"steps": 2, "checkpoint_every": 1}, "eval": {"n": 2}, "log": {"tensorboard": False}}
     values = {
-        "pairs": {"env": {"id": "lengths-v0"}, "team": model, "group_size": 6, "rounds": 2, "max_tokens": 40, "most": 6},
+        "pairs": {"env": {"id": "lengths-v0"}, "team": model, **asked},
         "fit": {"model": model, "batch": 8, "lr": 1e-3, "held_out": 0.5},
-        "team": {
-            "base": str(base), "train": {"steps": 2, "checkpoint_every": 1}, "eval": {"n": 2}, "log": {"tensorboard": False},
-        },
+        "team": {"base": str(base), **train},
         "device": "cpu",
-    }  # fmt: skip
+    }
     return MARLHFConfig.model_validate(values | changes)
 
 
@@ -45,7 +45,7 @@ def told(lines: list[str]) -> steps.Told:
 
 def test_every_step_and_that_none_is_done_twice(toy, tmp_path, monkeypatch):
     made, folder, lines = config(toy, tmp_path / "base.yaml"), tmp_path / "run", list[str]()
-    assert [line.split(" ")[0] for line in steps.check(made)] == ["8", "magrpo"]
+    assert [line.split(" ")[0] for line in steps.check(made)] == ["16", "magrpo"]
     found = steps.run(made, folder, told(lines))
     assert {path.name for path in folder.iterdir()} >= {
         FILE, "pairs.jsonl", "reward-model", "team", "marlhf.json", "marlhf.png"
@@ -53,7 +53,7 @@ def test_every_step_and_that_none_is_done_twice(toy, tmp_path, monkeypatch):
     pairs = read(str(folder / "pairs.jsonl"))
     assert {pair.source for pair in pairs} == {"env:lengths_v0"}
     assert all((pair.margin or 0) > 0 for pair in pairs)
-    assert found["reward_model"]["held_out"]["tasks"] == 2
+    assert found["reward_model"]["held_out"]["tasks"] == round(0.5 * len({pair.task for pair in pairs}))
     assert [point["step"] for point in found["evaluations"]] == [0, 2]
     assert json.loads((folder / "marlhf.json").read_text()) == json.loads(json.dumps(found)) == steps.finished(folder)
     team = yaml.safe_load((folder / "team" / "config.yaml").read_text())

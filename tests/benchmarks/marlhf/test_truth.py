@@ -29,7 +29,7 @@ def put(folder: Path, step: int, scores: list[float], own: list[float] | None) -
 
 
 def test_the_gap_by_hand(tmp_path):
-    """Before: scores -1 and 1, own 0 and 1: true = 1/2 + score / 2. After: scores 3 and 5, own 1 and 2: 2.5 against 1.5."""
+    """Before: scores -1 and 1, own 0 and 1: true = 1/2 + score / 2. After: 3 and 5, own 1 and 2: 2.5 against 1.5."""
     put(tmp_path, 0, [-1.0, 1.0], [0.0, 1.0])
     put(tmp_path, 10, [3.0, 5.0], [1.0, 2.0])
     found = truth(tmp_path)
