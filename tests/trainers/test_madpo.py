@@ -201,6 +201,9 @@ def test_pairs_of_a_file_are_learnt_and_a_resumed_run_is_the_same(tmp_path):
     assert losses[-1] < 0.2
     assert lines[-1]["pairs/accuracy"] == 1.0
     assert all(line["a/drift"] < 1e-4 for line in lines), "the log-probs are those of the weights of now"
+    more = _file(tmp_path / "more.jsonl", (*SEATS, "c"))
+    three = read_metrics(train(_run(model, more), tmp_path / "more") / "metrics.jsonl")
+    assert [line["pairs/loss"] for line in three] == pytest.approx(losses), "who has no seat is not heard"
     half = train(_run(model, source, checkpoint_every=3), tmp_path / "half")
     (half / "checkpoints" / "step-000006").rename(tmp_path / "gone")
     assert untimed(resume(half)) == untimed(whole)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -59,29 +59,49 @@ class PairReader:
     def _scored(self, turns: Sequence[Turn], team: Mapping[str, Policy]) -> list[Turn]:
         """With the log-probs of what was said."""
         known: list[dict[str, Utterance]] = [dict(turn.utterances) for turn in turns]
-        for agent, policy in team.items():
-            if not isinstance(policy, LLMPolicy):
-                continue
-            for place, turn in enumerate(turns):
-                said = turn.utterances[agent]
-                if not said.token_ids:
-                    continue
+        by_policy: dict[int, list[tuple[int, str]]] = {}
+        for place, turn in enumerate(turns):
+            for agent, said in turn.utterances.items():
+                if said.token_ids:
+                    by_policy.setdefault(id(team[agent]), []).append((place, agent))
+        for spoken in by_policy.values():
+            policy = team[spoken[0][1]]
+            assert isinstance(policy, LLMPolicy)  # no other has tokens
+            for part in self._batches([(known[place][agent], place, agent) for place, agent in spoken]):
+                prompts, tokens = [said.prompt_ids for said, *_ in part], [said.token_ids for said, *_ in part]
                 with torch.no_grad(), self.world.autocast(), policy.active() as model:
-                    logp, _ = response_logprobs(model, [said.prompt_ids], [said.token_ids])
-                known[place][agent] = replace(said, logprobs=tuple(logp[0].double().tolist()))
+                    logp, _ = response_logprobs(model, prompts, tokens)
+                for row, (said, place, agent) in zip(logp.double().tolist(), part, strict=True):
+                    known[place][agent] = replace(said, logprobs=tuple(row[: len(said.token_ids)]))
         return [replace(turn, utterances=said) for turn, said in zip(turns, known, strict=True)]
+
+    def _batches(self, spoken: Sequence[tuple[Utterance, int, str]]) -> Iterator[list[tuple[Utterance, int, str]]]:
+        """In order, as many as one pass may have tokens, or one."""
+        most, batch, longest = self.config.train.pass_tokens(self.world.device), list[tuple[Utterance, int, str]](), 0
+        for each in spoken:
+            length = len(each[0].prompt_ids) + len(each[0].token_ids)
+            longest = max(longest, length)
+            if batch and longest * (len(batch) + 1) > most:
+                yield batch
+                batch, longest = [], length
+            batch.append(each)
+        if batch:
+            yield batch
 
 
 def _turn(place: int, pair: Preferred, side: int, team: Mapping[str, Policy]) -> Turn:
     """One side of a pair as a joint step; of policies that are no language models the text alone."""
     name, paid = SIDES[side]
     said: dict[str, Utterance] = {}
-    for agent, text in (pair.chosen if name == "chosen" else pair.rejected).items():
-        policy = team[agent]
+    texts = pair.chosen if name == "chosen" else pair.rejected
+    for agent, policy in team.items():
+        if agent not in texts:
+            continue  # a partner who is not trained, and of whom the file knows nothing
+        text = texts[agent]
         said[agent] = _written(policy, pair.told[agent], text) if isinstance(policy, LLMPolicy) else Utterance(text)
     return Turn(
         index=0, node=f"{place}/{side}", parent="", group=str(place), choice=dict.fromkeys(said, side),
-        observations=pair.told, utterances=said, rewards=dict.fromkeys(said, paid),
+        observations={agent: pair.told[agent] for agent in said}, utterances=said, rewards=dict.fromkeys(said, paid),
         components={agent: {"preferred": paid} for agent in said},
     )  # fmt: skip
 
