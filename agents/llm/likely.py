@@ -1,4 +1,4 @@
-"""The likeliest tokens at each place of an answer: a judge weighs its scores by them, a server tells them to clients."""
+"""The likeliest tokens at each place of an answer: judges weigh scores by them, servers tell them to clients."""
 
 from __future__ import annotations
 

@@ -23,8 +23,10 @@ from palaver.cli import (
     ladder,
     play,
     report,
+    serve,
     showdown,
     train,
+    view,
 )
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
@@ -83,8 +85,8 @@ def root(
 
 
 COMMANDS = (
-    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
-    ladder,
+    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, view, compare, doctor, bench,
+    showdown, ladder, serve,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

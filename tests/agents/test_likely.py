@@ -9,6 +9,7 @@ from palaver.agents.llm import likely as module
 from palaver.agents.llm.likely import likely
 from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import Message, PolicyError, Request, Sampling, Utterance
+from tests.agents.adapting import stored_base, team_of
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 
 SAMPLING = Sampling(max_tokens=6)
@@ -54,8 +55,22 @@ def test_a_sampled_token_has_the_log_probability_that_it_was_drawn_with(policy: 
     for utterance, places in zip(utterances, likely(policy, utterances, 20), strict=True):
         for token, logprob, place in zip(utterance.token_ids, utterance.logprobs, places, strict=True):
             text = policy.tokenizer.decode([token])
-            if text in place and "�" not in text:
+            if text in place and "\ufffd" not in text:
                 assert place[text] == pytest.approx(logprob, abs=1e-4)
+
+
+def test_each_adapter_tells_its_own(tmp_path) -> None:
+    """Greedy answers: the token taken is the likeliest one, with the log-probability it was taken with."""
+    firsts = []
+    for policy in team_of(stored_base(tmp_path / "base")).values():
+        request = Request("a", (Message("user", "x"),), (0,), Sampling(temperature=0.0, max_tokens=4))
+        (utterance,) = policy.act([request])[0]
+        (places,) = likely(policy, [utterance], 20)
+        for token, logprob, place in zip(utterance.token_ids, utterance.logprobs, places, strict=True):
+            text = policy.tokenizer.decode([token])
+            assert text == "\ufffd" or place[text] == pytest.approx(logprob, abs=1e-4)
+        firsts.append(places[0])
+    assert firsts[0] != firsts[1] != firsts[2]
 
 
 def test_tokens_spelt_alike_count_as_one() -> None:
