@@ -22,6 +22,7 @@ CATALOGUE = "palaver.envs.catalogue"
 SPELLED = "palaver.envs.rewarded:spelled"  # what a keyword `reward` asks for, None if it is the environment's own
 REWARDED = "palaver.envs.rewarded:Rewarded"
 REWARDS = "palaver.agents.rewards:make_reward"
+COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,12 +68,11 @@ class LocalChat:
 
     def _answers(self, questions: Sequence[Question]) -> list[Answer]:
         said = [own[0] for own in self.policy.act([_request(question) for question in questions])]
-        most = max(question.top_logprobs for question in questions)
-        tops = likely(self.policy, said, most) if most else [()] * len(said)
-        return [
-            Answer(u.text, u.finish, _first(top, question.top_logprobs), _cost(u))
-            for u, top, question in zip(said, tops, questions, strict=True)
-        ]
+        tops: dict[int, tuple[dict[str, float], ...]] = {}
+        for k in {question.top_logprobs for question in questions} - {0}:
+            places = [place for place, question in enumerate(questions) if question.top_logprobs == k]
+            tops |= dict(zip(places, likely(self.policy, [said[place] for place in places], k), strict=True))
+        return [Answer(u.text, u.finish, tops.get(place, ()), _cost(u)) for place, u in enumerate(said)]
 
 
 def digest(policy: LLMPolicy) -> str:
@@ -87,11 +86,6 @@ def digest(policy: LLMPolicy) -> str:
 
 def _request(question: Question) -> Request:
     return Request("judge", question.conversation, (question.seed,), question.sampling)
-
-
-def _first(top: tuple[dict[str, float], ...], k: int) -> tuple[dict[str, float], ...]:
-    """Of each place the k likeliest."""
-    return tuple(dict(list(place.items())[:k]) for place in top) if k else ()
 
 
 def _cost(utterance: Utterance) -> Cost:
