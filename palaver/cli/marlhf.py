@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +47,11 @@ def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, expla
     if explain:
         _explain(config)
         return
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            "a reward model is trained in one process: start it without accelerate launch; the team can then be trained "
+            "by as many as you like on env.reward=rm:FOLDER"
+        )
     if config.team:
         from palaver.cli.report import need_plots
 

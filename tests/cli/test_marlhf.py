@@ -54,6 +54,14 @@ def test_mistakes_are_one_line(palaver, arguments, says):
     assert says in ran.err.replace("\n", " ")
 
 
+@pytest.mark.usefixtures("never")
+def test_several_processes_are_refused(palaver, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    ran = palaver("train", "arxiv-marlhf")
+    assert ran.code == 2
+    assert "in one process" in ran.err
+
+
 def test_pairs_of_a_file_become_a_model(palaver, model):
     rows = [f'{{"prompt": "q{n % 4}", "chosen": "yes {n}!", "rejected": "no {n}"}}' for n in range(16)]
     Path("pairs.jsonl").write_text("\n".join(rows))
