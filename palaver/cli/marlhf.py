@@ -49,8 +49,8 @@ def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, expla
         return
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError(
-            "a reward model is trained in one process: start it without accelerate launch; the team can then be trained "
-            "by as many as you like on env.reward=rm:FOLDER"
+            "a reward model is trained in one process: start it without accelerate launch; the team can be trained "
+            "by several on env.reward=rm:FOLDER afterwards"
         )
     if config.team:
         from palaver.cli.report import need_plots
