@@ -20,6 +20,7 @@ from palaver.cli import (
     doctor,
     envs,
     evaluate,
+    judge,
     ladder,
     play,
     report,
@@ -86,7 +87,7 @@ def root(
 
 COMMANDS = (
     demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, view, compare, doctor, bench,
-    showdown, ladder, serve,
+    showdown, ladder, serve, judge,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

@@ -57,9 +57,7 @@ def serve(
     dtype: options.DType = "fp32",
 ) -> None:
     """Serve a policy."""
-    for library in ("starlette", "uvicorn"):
-        if importlib.util.find_spec(library) is None:
-            raise ConfigError(f"serving needs {library}; install it with: pip install 'palaver[serve]'")
+    need_server()
     from palaver.agents.serving.app import LOOPBACK, Limits, make_app
     from palaver.agents.serving.server import listen, run, url
 
@@ -112,3 +110,10 @@ def _team(folder: Path, name: str, how: ModelOptions) -> Mapping[str, Policy]:
         raise PolicyError(f"the run {str(folder)!r} has no config that can be read")
     seats = text_env(config.env.id, config.env.keywords(config.eval.tasks)).possible_agents
     return load_run(folder, seats, how, note)
+
+
+def need_server() -> None:
+    """Raises ConfigError where what a server is made of is not installed."""
+    for library in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(library) is None:
+            raise ConfigError(f"serving needs {library}; install it with: pip install 'palaver[serve]'")
