@@ -30,7 +30,7 @@ def test_they_are_listed_and_explained(palaver):
 def test_a_dry_run_says_what_would_be_done(palaver):
     ran = palaver("train", "arxiv-marlhf", "--dry-run", "--out", "here")
     assert ran.code == 0
-    assert "96 groups of 12 joint actions of arxiv-v0, compared by the environment's reward" in ran.out
+    assert "192 groups of 12 joint actions of arxiv-v0, compared by the environment's reward" in ran.out
     assert "magrpo on the reward model, 60 steps" in ran.out
     assert not Path("here").exists()
 
