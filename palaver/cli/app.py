@@ -22,8 +22,10 @@ from palaver.cli import (
     evaluate,
     judge,
     ladder,
+    leaderboard,
     play,
     report,
+    rescore,
     serve,
     showdown,
     train,
@@ -86,8 +88,8 @@ def root(
 
 
 COMMANDS = (
-    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, view, compare, doctor, bench,
-    showdown, ladder, serve, judge,
+    demo, envs, play, train, evaluate, rescore, leaderboard, arena, battles, clone, curriculum, report, view, compare,
+    doctor, bench, showdown, ladder, serve, judge,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)
