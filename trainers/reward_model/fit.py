@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.state import AcceleratorState
+from accelerate.state import AcceleratorState, PartialState
 from datasets import Dataset
 from transformers import TrainerCallback
 
@@ -144,20 +145,36 @@ def _learn(
     }  # fmt: skip
     if config.margins:
         data["margin"] = [row.pair.margin or 0.0 for row in rows]
-    AcceleratorState._reset_state(reset_partial_state=True)  # a run before this one may have had another device
     told = _Told(report)
-    trainer = trl.RewardTrainer(
-        model=model.model, args=_arguments(trl, config, folder, seed, model.device, len(rows)),
-        train_dataset=Dataset.from_dict(data), processing_class=model.tokenizer, peft_config=_adapter(config),
-        callbacks=[told],
-    )  # fmt: skip
-    for callback in ("PrinterCallback", "ProgressCallback"):
-        trainer.remove_callback(getattr(importlib.import_module("transformers"), callback))
-    trainer.train()
+    with _own_accelerator():
+        trainer = trl.RewardTrainer(
+            model=model.model, args=_arguments(trl, config, folder, seed, model.device, len(rows)),
+            train_dataset=Dataset.from_dict(data), processing_class=model.tokenizer, peft_config=_adapter(config),
+            callbacks=[told],
+        )  # fmt: skip
+        for callback in ("PrinterCallback", "ProgressCallback"):
+            trainer.remove_callback(getattr(importlib.import_module("transformers"), callback))
+        trainer.train()
     trained = trainer.model
     model.model = (trained.merge_and_unload() if config.lora.rank else trained).eval()
-    AcceleratorState._reset_state(reset_partial_state=True)
     return told.lines
+
+
+@contextmanager
+def _own_accelerator() -> Iterator[None]:
+    """What accelerate keeps for the whole process is empty inside, and what it was before afterwards.
+
+    TRL's trainer may want another device or precision than a run before it in this process, which may still go on.
+    """
+    shared = (PartialState._shared_state, AcceleratorState._shared_state)
+    before = [dict(state) for state in shared]
+    AcceleratorState._reset_state(reset_partial_state=True)
+    try:
+        yield
+    finally:
+        AcceleratorState._reset_state(reset_partial_state=True)
+        for state, kept in zip(shared, before, strict=True):
+            state.update(kept)
 
 
 def _arguments(trl: Any, config: FitConfig, folder: Path, seed: int, device: torch.device, pairs: int) -> Any:

@@ -14,6 +14,7 @@ from palaver.core import PolicyError, TaskError
 from palaver.trainers.preferences.record import Preferred
 from palaver.trainers.reward_model.config import FitConfig
 from palaver.trainers.reward_model.fit import fit
+from palaver.trainers.world import World
 from tests.models import byte_tokenizer, tiny_qwen3
 
 pytest.importorskip("trl")
@@ -41,6 +42,7 @@ def pairs(count: int, tasks: int = 8) -> list[Preferred]:
 
 def test_a_rule_is_learnt_and_the_folder_scores(base, tmp_path):
     told: list[tuple[int, int]] = []
+    world = World("cpu", "fp32")
     found = fit(
         pairs(160), base, FitConfig(lr=3e-3, batch=8, epochs=2), tmp_path / "rm", seed=0, device="cpu",
         report=lambda step, steps, said: told.append((step, steps)),
@@ -54,6 +56,8 @@ def test_a_rule_is_learnt_and_the_folder_scores(base, tmp_path):
     cases = [case for pair in pairs(4) for case in pair.cases()]
     assert [v.score for v in made.score(cases)] == pytest.approx([v.score for v in found.model.score(cases)], abs=1e-6)
     assert not list((tmp_path / "rm").glob("checkpoint-*"))
+    with world.autocast():
+        assert world.total(1.0) == [1.0], "a run that goes on beside it still can"
 
 
 def test_the_first_loss_is_the_formula(base, tmp_path):
