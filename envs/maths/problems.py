@@ -1,9 +1,9 @@
 """Small problems made from a seed: some numbers are added, taken away, multiplied, in a story or bare. Pure.
 
 `easy` has one step and `medium` two, with results from 0 to 12; `hard` has three, one of which multiplies, with results
-from 0 to 40; `mixed` tasks are `medium` three times of four, else `hard`. A quarter are bare (`What is 3 + 4 - 2?`). One
-problem of five, by its words and numbers, is held out: the sample and what `generated:` makes are held-out problems, and
-the texts that the tiny model imitates have none of them.
+from 0 to 40; of `mixed` tasks three in four are `medium`, the others `hard`. A quarter are bare (`What is 3 + 4 - 2?`).
+One problem of five, by its words and numbers, is held out: the sample and what `generated:` makes are held-out
+problems, and the texts that the tiny model imitates have none of them.
 """
 
 from __future__ import annotations

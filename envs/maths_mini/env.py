@@ -29,7 +29,8 @@ As in [gsm8k-v0](gsm8k-v0.md#termination).
 `tasks="sample"` are 64 problems, `tasks="generated:SEED:COUNT"` as many others. `difficulty="easy"` has one step,
 `medium` two, with numbers from 0 to 12; `hard` three, one of which multiplies, with numbers from 0 to 40; of `mixed`
 tasks three in four are `medium`, the others `hard`. Tasks are drawn from one in five of all problems, by a digest of
-their words; the texts that the tiny model imitates have none of these. A file needs `question` and `answer` as in [gsm8k-v0](gsm8k-v0.md#data).
+their words; the texts that the tiny model imitates have none of these. A
+file needs `question` and `answer` as in [gsm8k-v0](gsm8k-v0.md#data).
 
 `scripted:reference` is right in every seat. `scripted:muddler` gets one step in five wrong, takes over another's answer
 every other time that it sees any, and approves and chooses by chance; the tiny model imitates it. `scripted:lazy` is
