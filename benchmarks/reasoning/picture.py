@@ -20,6 +20,8 @@ APART = 0.16  # of a line's height: sampled above, greedy below
 
 def write(found: Results, folder: Path) -> Path:
     """Draw all rows that have cells; the picture's path."""
+    from matplotlib.ticker import MaxNLocator
+
     shown = lines(found)
     drawing = figure(9.2, 1.6 + 0.42 * len(shown))
     ax = drawing.add_subplot()
@@ -32,7 +34,8 @@ def write(found: Results, folder: Path) -> Path:
     dress(ax, PAPER, "share right, with its 95 % interval over seeds and problems")
     ax.grid(axis="y", visible=False)
     ax.grid(axis="x", color=PAPER.grid, linewidth=0.8)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:.1f}")
+    ax.xaxis.set_major_locator(MaxNLocator(8))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:.2f}")
     ax.set_yticks(range(len(shown)), [_name(line) for line in shown], color=PAPER.ink)
     ax.set_ylim(len(shown) - 0.5, -0.5)
     legend(ax, PAPER)

@@ -1,7 +1,7 @@
 """The workflows' pages, written from the workflows themselves and from an episode of each.
 
-`python -m palaver.envs.workflows.pages` rewrites `docs/workflows/*.md`; with `--check` it names the pages that are out of
-date instead and exits with code 1.
+`python -m palaver.envs.workflows.pages` rewrites `docs/workflows/*.md`; with `--check` it names the pages that are out
+of date instead and exits with code 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from palaver.envs.workflows.graph import Shows, Stage, Workflow
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "workflows"
 NAMES = tuple(name for name, make in BUILT_IN.items() if name == make.__name__)  # the others are second names
-PLAYED = 64  # episodes, one for each problem of the sample
+PLAYED = 16  # episodes, one for each of the first problems of the sample
 KINDS = {
     "answer": "answers the task; scored",
     "talk": "says something; not scored",
@@ -115,7 +115,7 @@ def _costs(name: str) -> str:
         texts = fmean(len(turns) for turns in played)
         rows.append((f"`scripted:{script.__name__}`", f"{texts:.1f}", f"{fmean(written):.0f}", f"{fmean(read):.0f}"))
     told = (
-        f"Means over the {PLAYED} sample problems of [maths-mini-v0](../envs/maths-mini-v0.md), of all seats together; "
+        f"Means over the first {PLAYED} sample problems of [maths-mini-v0](../envs/maths-mini-v0.md), of all seats together; "
         "words read count a conversation anew each time that a seat speaks, as a model reads it."
     )
     return f"{_table(('team', 'texts', 'words written', 'words read'), rows)}\n\n{told}"

@@ -31,8 +31,7 @@ def test_a_debate_costs_what_it_costs():
 
 def test_the_debates_turns_as_a_reader_sees_them():
     text = pages.page("debate")
-    last = "| 2 | `solver1`, `solver2` | answer: answers the task; scored | the others' last texts | Answer the question again. | – |"
-    assert last in text
+    assert "| the others' last texts | Answer the question again. | – |" in text
     assert "| `agents` | `2` | how many debate. |" in text
     assert "turn 2, solver1 is told" in text
 
