@@ -115,8 +115,8 @@ def _costs(name: str) -> str:
         texts = fmean(len(turns) for turns in played)
         rows.append((f"`scripted:{script.__name__}`", f"{texts:.1f}", f"{fmean(written):.0f}", f"{fmean(read):.0f}"))
     told = (
-        f"Means over the first {PLAYED} sample problems of [maths-mini-v0](../envs/maths-mini-v0.md), of all seats together; "
-        "words read count a conversation anew each time that a seat speaks, as a model reads it."
+        f"Means over the first {PLAYED} sample problems of [maths-mini-v0](../envs/maths-mini-v0.md), of all seats "
+        "together; words read count a conversation anew each time that a seat speaks, as a model reads it."
     )
     return f"{_table(('team', 'texts', 'words written', 'words read'), rows)}\n\n{told}"
 

@@ -55,7 +55,7 @@ def test_rows():
 def test_one_in_four_of_mixed_tasks_is_hard_and_the_others_are_medium():
     steps = [len(solve(row["question"]).steps) for row in rows(800, 2, "mixed")]
     assert set(steps) == {2, 3}
-    assert 0.25 == pytest.approx(steps.count(3) / 800, abs=0.05)  # three standard errors: 3 sqrt(.25 * .75 / 800)
+    assert steps.count(3) / 800 == pytest.approx(0.25, abs=0.05)  # three standard errors: 3 sqrt(.25 * .75 / 800)
 
 
 def test_one_in_five_is_held_out_and_none_of_these_is_imitated():
