@@ -200,7 +200,7 @@ def _settled(training: Training, folder: Path) -> bool:
     """
     here = folder / training.place
     try:
-        done = json.loads((here / STATUS).read_text(encoding="utf-8")).get("status") == "done"
+        done = bool(json.loads((here / STATUS).read_text(encoding="utf-8")).get("status") == "done")
     except (OSError, ValueError, AttributeError):
         return False
     if done and (here / CONFIG).read_text(encoding="utf-8") != dump(training.config):
