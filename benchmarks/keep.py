@@ -14,7 +14,7 @@ from palaver.benchmarks.trials import Trial, returns_by_task
 from palaver.core import ConfigError
 from palaver.trainers.files import CONFIG, LAUNCH, METRICS, replace_text
 
-TRAIN = ("kind", "step", "wall_s", "cpu_s", "reward/mean", "tokens")
+TRAIN = ("kind", "step", "wall_s", "cpu_s", "reward/mean", "sampled_tokens")
 EVAL = ("kind", "step", "wall_s", "cpu_s", "mean", "low", "high", "n", "tasks", "greedy")
 
 

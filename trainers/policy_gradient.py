@@ -108,7 +108,7 @@ class Loop:
             **expected_returns(episodes, table, a.discount, judged.pull, self.world.total),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
-            "tokens": sampled,
+            "sampled_tokens": sampled,
             "tokens_per_s": sampled / (done - began),
             "time/rollout_s": rolled - began,
             "time/update_s": done - rolled,

@@ -183,7 +183,7 @@ def written(episodes: Sequence[Episode]) -> float:
 def spent(run: Path) -> tuple[int, float]:
     """Tokens that a run sampled to learn from, and its CPU seconds."""
     lines = [line for line in read_metrics(run / METRICS) if line.get("kind") == "train"]
-    return int(sum(number(line, "tokens") or 0.0 for line in lines)), number(lines[-1], "cpu_s") or 0.0
+    return int(sum(number(line, "sampled_tokens") or 0.0 for line in lines)), number(lines[-1], "cpu_s") or 0.0
 
 
 def _env(plan: Plan, row: Row) -> TextEnv:
