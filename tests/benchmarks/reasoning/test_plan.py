@@ -37,7 +37,7 @@ def test_the_shipped_table():
     assert len({each.place for each in needed}) == len(needed)
     held_out = {each.config.eval.tasks for each in needed}
     assert held_out == {plan.keywords["tasks"]}
-    assert {each.config.env.model_extra["difficulty"] for each in needed} == {plan.keywords["difficulty"]}
+    assert {plan.played(row)["difficulty"] for row in plan.rows} == {"mixed"}
     assert {each.config.policy.max_tokens for each in needed} == {plan.max_tokens}
 
 
@@ -46,7 +46,7 @@ def test_how_a_team_plays(own):
     plan = read(own())
     alone, taught, debating = plan.rows
     assert plan.played(alone) == {"workflow": "parallel", "agents": 1, "tasks": "sample[:6]"}
-    assert plan.played(taught) == {"difficulty": "mixed", "workflow": "vote", "agents": 4, "tasks": "sample[:6]"}
+    assert plan.played(taught) == {"difficulty": "medium", "workflow": "vote", "agents": 8, "tasks": "sample[:6]"}
     assert plan.played(debating) == {"workflow": "debate", "tasks": "sample[:6]"}
 
 
