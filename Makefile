@@ -16,10 +16,10 @@ TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLEL
 PARALLEL := -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint install sandbox showdown clean
+.PHONY: help demo leaderboard test test-all lint install sandbox showdown clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-demo  ## train tiny agents to write and to program together, and show it: runs/demo-TIME
 	@$(BIN)/palaver demo --out "runs/demo-$$(date +%Y%m%d-%H%M%S)" $(ARGS)
@@ -29,6 +29,9 @@ test: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, under 10 minut
 
 test-all: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, the slow ones too
 	@$(TEST) $(PARALLEL) $(ARGS)
+
+leaderboard: $(VENV)/.installed-demo $(VENV)/.showdown  ## measure what is missing on the leaderboard and write it
+	@$(BIN)/palaver leaderboard --measure $(ARGS)
 
 lint: $(VENV)/.installed-dev  ## ruff and mypy --strict
 	@$(BIN)/ruff check

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,6 +12,7 @@ from palaver.agents.plain import EchoPolicy, HumanPolicy, RandomPolicy, Scripted
 from palaver.agents.policy import Policy
 from palaver.core import Conversation, PolicyError, load_attribute, nearest
 
+_TORCH = ("torch", "transformers")
 PLAIN: Mapping[str, Callable[[], Policy]] = MappingProxyType(
     {"random": RandomPolicy, "echo": EchoPolicy, "human": HumanPolicy}
 )
@@ -27,8 +28,8 @@ def make_policy(
     """The policy called `name`.
 
     Args:
-        name: `random`, `echo`, `human`, `scripted:NAME`, `scripted:module:function`, `tiny`, `hf:NAME_OR_PATH`, or a
-            bare name or path, which is read as `hf:`.
+        name: `random`, `echo`, `human`, `scripted:NAME`, `scripted:module:function`, `openai:MODEL@URL`, `tiny`,
+            `hf:NAME_OR_PATH`, or a bare name or path, which is read as `hf:`.
         scripted: what `scripted:NAME` may name, as NAME -> `module:function`; usually an environment's own.
         demonstrations: the `module:function` whose texts the tiny model learned from.
         options: how a model is loaded.
@@ -40,6 +41,8 @@ def make_policy(
         return PLAIN[name]()
     if name.startswith("scripted:"):
         return _scripted(name.removeprefix("scripted:"), scripted)
+    if name.startswith("openai:"):
+        return _remote(name)
     return _model(model_source(name, demonstrations), options, name)
 
 
@@ -73,14 +76,14 @@ def _tiny(demonstrations: str) -> Path:
         raise PolicyError(
             "the tiny model has learned no texts for this environment; name a model as hf:NAME or hf:FOLDER"
         )
-    _need_torch("tiny")
+    _need("tiny", _TORCH, "train")
     tiny = importlib.import_module("palaver.agents.tiny")
     folder: Path = tiny.ensure(demonstrations)
     return folder
 
 
 def _model(source: str, options: ModelOptions, name: str) -> Policy:
-    _need_torch(name)
+    _need(name, _TORCH, "train")
     from palaver.agents.llm.policy import LLMPolicy
 
     policy = LLMPolicy.load(source, options)
@@ -88,9 +91,17 @@ def _model(source: str, options: ModelOptions, name: str) -> Policy:
     return policy
 
 
-def _need_torch(name: str) -> None:
-    for library in ("torch", "transformers"):
+def _remote(name: str) -> Policy:
+    _need("openai:", ("openai", "tenacity"), "judge")
+    from palaver.agents.remote.chat import RemoteChat
+    from palaver.agents.remote.policy import RemotePolicy
+
+    return RemotePolicy(RemoteChat.named(name), name)
+
+
+def _need(name: str, libraries: Sequence[str], extra: str) -> None:
+    for library in libraries:
         try:
             importlib.import_module(library)
         except ImportError as error:
-            raise PolicyError(f"{name!r} needs {library}; install it with: pip install 'palaver[train]'") from error
+            raise PolicyError(f"{name!r} needs {library}; install it with: pip install 'palaver[{extra}]'") from error

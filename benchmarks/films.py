@@ -45,22 +45,23 @@ class Camera:
     Attributes:
         env: None where it has not, or where it cannot be made any more.
         notes: why there is no picture where one could be expected.
+        left: pictures that the page has room for.
     """
 
     env: TextEnv | None = None
     notes: list[str] = field(default_factory=list)
-    _left: int = field(default_factory=lambda: MOST_PICTURES)
+    left: int = field(default_factory=lambda: MOST_PICTURES)
 
     def film(self, episode: Episode) -> Film | None:
         """The pictures of an episode; None where there are none, or too many on this page."""
-        if self.env is None or not episode.turns or self._left < min(len(episode.turns), MOST_FRAMES):
+        if self.env is None or not episode.turns or self.left < min(len(episode.turns), MOST_FRAMES):
             return None
         try:
             frames = replay(self.env, episode)
         except PalaverError as error:
             self.notes.append(f"no pictures of {one_line(episode.task, 80)}: {one_line(error)}")
             return None
-        self._left -= len(frames)
+        self.left -= len(frames)
         height, width, _ = frames[0][1].shape
         return Film([(turn + 1, address(picture)) for turn, picture in frames], width, height)
 
@@ -68,7 +69,7 @@ class Camera:
 def camera(run: Run) -> Camera:
     """What draws the evaluation episodes of a run."""
     config = run.config
-    if config is None or not _drawable(config.env.id):
+    if config is None or not drawable(config.env.id):
         return Camera()
     try:
         return Camera(text_env(config.env.id, config.env.keywords(config.eval.tasks)))
@@ -76,7 +77,8 @@ def camera(run: Run) -> Camera:
         return Camera(notes=[f"no pictures: {one_line(error)}"])
 
 
-def _drawable(id: str) -> bool:
+def drawable(id: str) -> bool:
+    """Whether there is an environment of this id that has something to look at."""
     try:
         entry = spec(id).entry_point
         creator = resolve(entry) if isinstance(entry, str) else entry

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from palaver.core import ConfigError, Episode
 from palaver.envs.base import TextEnv
+from palaver.envs.rewarded import Rewarded
 from palaver.trainers.rollout import start
 
 MOST_FRAMES = 8  # of one episode; a longer one is shown at turns evenly apart, the last among them
@@ -28,14 +29,17 @@ def replay(env: TextEnv, episode: Episode) -> list[Frame]:
     """
     if episode.env != env.metadata["name"] or not isinstance(episode.seed, int):
         raise ConfigError(f"the episode of task {episode.task!r} is not one of {env.metadata['name']}")
-    own = env.fork()
+    judged = isinstance(env, Rewarded)  # what was paid is not asked for again: a judge costs, and may change its mind
+    own = env.inner.fork() if isinstance(env, Rewarded) else env.fork()
     own.render_mode = "rgb_array"
     start(own, episode.task, episode.seed)
     drawn = _chosen(len(episode.turns))
     frames = []
     for number, turn in enumerate(episode.turns):
         _, paid, *_ = own.step({agent: said.text for agent, said in turn.utterances.items()})
-        if not all(math.isclose(paid.get(agent, 0.0), was, abs_tol=1e-6) for agent, was in turn.rewards.items()):
+        if not judged and not all(
+            math.isclose(paid.get(agent, 0.0), was, abs_tol=1e-6) for agent, was in turn.rewards.items()
+        ):
             raise ConfigError(
                 f"the environment {episode.env} no longer pays what was recorded for task {episode.task!r}, "
                 f"turn {number + 1}"

@@ -1,8 +1,8 @@
 """One page that shows a run: what was trained, whether it got better, what it writes now, and how to do it again.
 
 `write` makes `report.html` (a single static file: no script, nothing loaded from elsewhere) and `curve.png` in the run
-folder. Model text is hostile until shown otherwise: the template escapes everything, unsafe characters are replaced,
-and the page forbids scripts by its own content policy.
+folder, and `episodes.html` with all episodes for who wants to read on. Model text is hostile until shown otherwise: the
+template escapes everything, unsafe characters are replaced, and the page forbids scripts by its own content policy.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from palaver.benchmarks.summary import (
     status,
     wall_time,
 )
+from palaver.benchmarks.viewer import page as viewer
 from palaver.benchmarks.views import samples
 from palaver.clean import clean, one_line
 
@@ -38,14 +39,15 @@ COMPARISON, CURVES = "comparison.html", "comparison.png"
 
 
 def write(run: Run | Path | str, n_samples: int = 4) -> Path:
-    """Write `report.html` and `curve.png` into the folder of a run; returns the page's path.
+    """Write `report.html`, `curve.png` and `episodes.html` into the folder of a run; returns the first one's path.
 
     Raises:
         CheckpointError: the folder is not a run folder.
     """
     run = run if isinstance(run, Run) else read(run)
+    viewed = viewer.write(run, choices=viewer.Choices(pictures=2 * n_samples))
     charts.write_png(run, str(run.folder / CURVE), max_reward(run), _title(run))
-    return _save(run.folder / REPORT, "report.html.j2", page(run, n_samples))
+    return _save(run.folder / REPORT, "report.html.j2", page(run, n_samples, viewed))
 
 
 def compare(runs: Sequence[Run], out: Path) -> Path:
@@ -69,7 +71,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return [str(folder.relative_to(common)) for folder in folders]
 
 
-def page(run: Run, n_samples: int) -> dict[str, Any]:
+def page(run: Run, n_samples: int, viewed: viewer.Viewed) -> dict[str, Any]:
     """What the template is given."""
     limit = max_reward(run)
     drawing = camera(run)
@@ -86,6 +88,7 @@ def page(run: Run, n_samples: int) -> dict[str, Any]:
         "measured": [(panel.title, Markup(panel.svg)) for panel in charts.measured(run)],
         "tables": comparison(run),
         "samples": samples(run, n_samples, drawing),
+        "viewed": viewed,
         "not_drawn": drawing.notes,
         "config_text": clean(run.config_text),
         "made_with": made_with(run),

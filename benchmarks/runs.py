@@ -71,7 +71,7 @@ class Run:
     def episodes(self, step: int) -> list[Episode]:
         """The episodes of the evaluation at a step; lines that cannot be read are left out."""
         path = self.folder / "episodes" / f"eval-{step:06d}.jsonl"
-        return [episode for line in _lines(path)[0] if (episode := _episode(line)) is not None]
+        return [episode for line in _lines(path)[0] if (episode := episode_of(line)) is not None]
 
 
 def number(line: Mapping[str, Any], key: str) -> float | None:
@@ -144,7 +144,7 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], int]:
     for raw in path.read_bytes().split(b"\n"):
         if not raw.strip():
             continue
-        record = _object(raw)
+        record = object_of(raw)
         if record is None:
             broken += 1
         else:
@@ -152,7 +152,8 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], int]:
     return found, broken
 
 
-def _object(raw: bytes) -> dict[str, Any] | None:
+def object_of(raw: bytes) -> dict[str, Any] | None:
+    """A line of JSON if it is an object, else None."""
     try:
         record = json.loads(raw)
     except (ValueError, RecursionError):
@@ -166,10 +167,13 @@ def _by_step(lines: Iterable[Mapping[str, Any]], kind: str) -> tuple[Mapping[str
     return tuple(last[step] for step in sorted(last))
 
 
-def _episode(record: dict[str, Any]) -> Episode | None:
+def episode_of(record: dict[str, Any]) -> Episode | None:
+    """A record that can be shown as an episode, else None."""
     try:
         episode = Episode.from_dict(record)
-        return episode if all(map(_sound, episode.turns)) else None
+        named = all(isinstance(name, str) for name in (episode.env, episode.task, episode.stop))
+        whole = named and isinstance(episode.seed, int) and isinstance(episode.team, Mapping)
+        return episode if whole and all(map(_sound, episode.turns)) else None
     except (KeyError, TypeError, AttributeError):
         return None
 
@@ -181,6 +185,9 @@ def _sound(turn: Turn) -> bool:
         isinstance(turn.index, int)
         and isinstance(turn.observations, Mapping)
         and isinstance(turn.reason, str)
+        and isinstance(turn.group, str)
+        and isinstance(turn.node, str)
+        and isinstance(turn.legal, Mapping)
         and isinstance(turn.executed, Mapping)
         and all(isinstance(action, str) for action in turn.executed.values())
         and all(isinstance(said.text, str) for said in turn.utterances.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import shlex
 from collections.abc import Mapping
@@ -162,7 +163,8 @@ def _most(env: str, keywords: str) -> float | None:
     """
     try:
         found = spec(env)
-        return most_possible(make(env, **{found.teamsets: "sample", **json.loads(keywords)}), found)
+        most = most_possible(make(env, **{found.teamsets: "sample", **json.loads(keywords)}), found)
+        return most if most is not None and math.isfinite(most) else None  # a reward model's scores have no end
     except (PalaverError, TypeError, ValueError):
         return None
 

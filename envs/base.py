@@ -20,7 +20,7 @@ import math
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
@@ -38,6 +38,7 @@ MAX_LENGTH = 16_384  # characters; about 4,000 tokens of English
 P = ParamSpec("P")
 T = TypeVar("T")
 Step = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
+Each = Callable[..., Iterable[Step]]  # `map`, or that of a pool of threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def as_heard(action: object, max_length: int) -> tuple[str, bool]:
     return text, len(action) <= max_length and text == cut
 
 
-def _locked(method: Callable[Concatenate[TextEnv, P], T]) -> Callable[Concatenate[TextEnv, P], T]:
+def locked(method: Callable[Concatenate[TextEnv, P], T]) -> Callable[Concatenate[TextEnv, P], T]:
     """One thread at a time in one instance."""
 
     @functools.wraps(method)
@@ -209,7 +210,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         """The same object on every call."""
         return self.action_spaces[agent]
 
-    @_locked
+    @locked
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
@@ -235,7 +236,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self._exist(told, "opening")
         return self._tell(told, self.agents), {agent: self._info(agent) for agent in self.agents}
 
-    @_locked
+    @locked
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one joint action; an agent that is missing, or whose action is None, says nothing.
 
@@ -283,16 +284,29 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         return observations, rewards, terminated, truncated, infos
 
     @classmethod
-    def step_together(cls, envs: Sequence[TextEnv], actions: Sequence[Mapping[str, Any]]) -> list[Step]:
-        """One step of each of several instances; a class that does many at once faster than in turn overrides it."""
-        return [env.step(action) for env, action in zip(envs, actions, strict=True)]
+    def step_together(
+        cls,
+        envs: Sequence[TextEnv],
+        actions: Sequence[Mapping[str, Any]],
+        groups: Sequence[str] = (),  # noqa: ARG003 - for classes whose reward compares
+        each: Each = map,
+    ) -> list[Step]:
+        """One step of each of several instances; a class that does many at once faster than in turn overrides it.
 
-    @_locked
+        Args:
+            envs: of this class.
+            actions: of each.
+            groups: which of them are to be compared with each other, a key for each; none: nothing is.
+            each: how single steps are called.
+        """
+        return list(each(_step, envs, actions))
+
+    @locked
     def state(self) -> str:
         """The joint text so far: what every agent heard and said. What a centralised critic sees."""
         return self._lines(lambda mark: mark != "$")
 
-    @_locked
+    @locked
     def render(self) -> str | None:
         """With `render_mode="ansi"` the transcript with its rewards, safe to print; otherwise None."""
         if self.render_mode != "ansi":
@@ -304,7 +318,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     def close(self) -> None:
         """Nothing to release unless a subclass holds something."""
 
-    @_locked
+    @locked
     def fork(self) -> TextEnv:
         """An independent copy in the same state, its generator included. Tasks are shared, for they never change."""
         return copy.deepcopy(self, {id(shared): shared for shared in (self.tasks, self._by_id)})
@@ -357,6 +371,10 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         # continued lines are indented, whatever breaks them, so that no text can pose as another agent's entry
         kept = (f"{mark} {text}" for mark, text in self._log if keep(mark.split(" ")[-1]))
         return "\n".join("\n    ".join(entry.splitlines()) for entry in kept)
+
+
+def _step(env: TextEnv, actions: Mapping[str, Any]) -> Step:
+    return env.step(actions)
 
 
 def _finite(what: str, value: object) -> None:

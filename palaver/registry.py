@@ -19,6 +19,10 @@ from palaver.core import ConfigError, load_attribute, nearest
 
 NAMESPACE = "palaver"
 CATALOGUE = "palaver.envs.catalogue"
+SPELLED = "palaver.envs.rewarded:spelled"  # what a keyword `reward` asks for, None if it is the environment's own
+REWARDED = "palaver.envs.rewarded:Rewarded"
+REWARDS = "palaver.agents.rewards:make_reward"
+COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +117,30 @@ def spec(id: str) -> Spec:
 def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
     """Build an environment.
 
+    Args:
+        id: of the environment.
+        kwargs: its keywords. Every environment also takes a `reward` that names a judge or a reward model, see
+            `palaver.envs.rewarded`, or is one.
+
     Raises:
         ConfigError: no such id, or a keyword the environment does not take.
         TaskError: its tasks cannot be read.
     """
     found = spec(id)
+    asked = load_attribute(SPELLED)(kwargs["reward"]) if "reward" in kwargs else None
+    if asked is not None:
+        return _rewarded(found, asked, kwargs)
     allowed = found.keywords()
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in allowed.values())
     for name in kwargs:
         if name not in allowed and not open_ended:
             raise ConfigError(f"{found.id} has no keyword {name!r}.{nearest(name, allowed)}")
     return registration.make("parallel", f"{NAMESPACE}/{found.id}", **kwargs)
+
+
+def _rewarded(found: Spec, asked: Any, kwargs: Mapping[str, Any]) -> ParallelEnv[str, str, str]:
+    """An environment with another reward than its own."""
+    own = {name: value for name, value in kwargs.items() if name != "reward"}
+    env = make(found.id, **own, **({"reward": asked.own} if asked.own else {}))
+    reward = asked.reward or load_attribute(REWARDS)(asked.name)
+    return load_attribute(REWARDED)(env, reward, asked.placing, found.turns, found.turns * found.max_reward)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ class Verdict:
         reason: why, in the judge's words. Untrusted text.
         cost: what reaching it took, failed attempts included.
         failure: why there is no score: `transport`, `timeout`, `rate limit`, `refusal`, `unparseable`, `out of menu`,
-            `budget`, with details after a colon; "" if there is one.
+            `budget`, `alone` (a case without another to compare it with), with details after a colon; "" if there is
+            one.
+        metrics: named measurements beside the score.
     """
 
     score: float | None
@@ -68,6 +70,7 @@ class Verdict:
     reason: str = ""
     cost: Cost = field(default_factory=Cost)
     failure: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,24 @@ class Preference:
     reason: str = ""
     cost: Cost = field(default_factory=Cost)
     failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How a score enters what an environment pays. A reward may have one as its attribute `placing`.
+
+    Attributes:
+        own: what becomes of the environment's own reward: `replaced` by the score, paid `beside` it, or a `gate`:
+            nobody is asked and nothing is paid where it is too small.
+        weight: times the score.
+        gate: the own reward of a turn, as a mean over agents, from which on the score is asked for.
+        when: `each` turn, or the `last` of an episode alone.
+    """
+
+    own: Literal["replaced", "beside", "gate"] = "replaced"
+    weight: float = 1.0
+    gate: float = 0.0
+    when: Literal["each", "last"] = "each"
 
 
 @runtime_checkable

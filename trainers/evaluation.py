@@ -87,7 +87,7 @@ def summarize(episodes: Sequence[Episode]) -> Summary:
         returns[episode.task].append(episode.team_return())
     by_task = {task: float(np.mean(values)) for task, values in returns.items()}
     means = np.array(list(by_task.values()))
-    low, high = _interval(means)
+    low, high = interval(means)
     return Summary(
         mean=float(means.mean()),
         low=low,
@@ -118,7 +118,8 @@ def only_scored(episodes: Sequence[Episode], where: str) -> list[Episode]:
     return scored
 
 
-def _interval(means: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float] | tuple[None, None]:
+def interval(means: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float] | tuple[None, None]:
+    """The 95 % percentile bootstrap interval of the mean of `means` (one a task); None for fewer than two."""
     if len(means) < 2:
         return None, None
     if np.ptp(means) == 0:

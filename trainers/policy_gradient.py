@@ -19,6 +19,7 @@ import torch
 from palaver.agents.policy import Policy
 from palaver.core import Episode, Sampling, stable_seed
 from palaver.envs.base import TextEnv
+from palaver.envs.rewarded import Rewarded
 from palaver.trainers import checkpoint
 from palaver.trainers.config import RunConfig
 from palaver.trainers.evaluation import components, evaluate, metrics, only_scored, summarize, tokens
@@ -105,6 +106,7 @@ class Loop:
             **self.clock.read(),
             **describe(everyone),
             **self.describe_table(table),
+            **self.describe_scoring(),
             **expected_returns(episodes, table, a.discount, judged.pull, self.world.total),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
@@ -161,6 +163,11 @@ class Loop:
         """Agent -> how the policy in its seat samples."""
         seats = self.config.team.seating(list(self.team), step)
         return {agent: self.config.seat(home).sampling(greedy) for agent, home in seats.items()}
+
+    def describe_scoring(self) -> dict[str, float]:
+        """What the judge or the reward model of this process did in this step, and in an evaluation before it."""
+        told = self.env.measured() if isinstance(self.env, Rewarded) else {}
+        return {f"judge/{name}": value for name, value in told.items()}
 
     def describe_table(self, table: Table) -> dict[str, float]:
         """What the table shows of the estimator."""

@@ -27,7 +27,7 @@ from palaver.core import (
     Utterance,
     stable_seed,
 )
-from palaver.envs.base import TextEnv
+from palaver.envs.base import Each, Step, TextEnv
 from palaver.registry import make
 
 
@@ -128,7 +128,7 @@ def rollout(
             width = 1 if plan.turns == "independent" and live[0].turns else plan.group_size
             spoken = _speak(live, team, sampling, width, seed)
             joints = [joint for b, words in zip(live, spoken, strict=True) for joint in _widen(b, words, plan, width)]
-            stepped = list(pool.map(_step, joints) if workers > 1 else map(_step, joints))
+            stepped = _step(joints, pool.map if workers > 1 else map)
             if plan.turns == "independent":
                 stepped = [_booked(branch) for branch in stepped]
             children = _stop_early(_outdo(stepped) if plan.turns == "best" else stepped, plan.stop_above)
@@ -147,6 +147,50 @@ def start(env: TextEnv, task: str, seed: int) -> tuple[dict[str, str], dict[str,
         TaskError: there is no such task.
     """
     return env.reset(seed=seed % 2**31, options={"task": task})
+
+
+def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[Episode]:
+    """Play recorded episodes once more: the environment hears the recorded texts, and pays as it pays now.
+
+    Turns hold what the environment now tells, so that they show where the record no longer matches. Whoever may not
+    act any more is not heard, and turns after the end are left out. An episode that the environment does not end is
+    `truncated` where its record was ended by the environment, else it stops as recorded.
+
+    Args:
+        env: is forked, never stepped itself.
+        episodes: as saved; token ids are not needed. All advance together.
+        workers: threads that step environments.
+
+    Raises:
+        TaskError: the environment has no such task.
+    """
+    branches = [_reopened(env, episode) for episode in episodes]
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        for number in range(max((len(episode.turns) for episode in episodes), default=0)):
+            going = [n for n, each in enumerate(branches) if not each.stop and number < len(episodes[n].turns)]
+            joints = [_repeated(branches[n], episodes[n].turns[number]) for n in going]
+            stepped = _step(joints, pool.map if workers > 1 else map) if joints else []
+            for n, branch in zip(going, stepped, strict=True):
+                branches[n] = branch
+    return [_closed(_booked(branch), episode) for branch, episode in zip(branches, episodes, strict=True)]
+
+
+def _reopened(env: TextEnv, episode: Episode) -> _Branch:
+    own = env.fork()
+    observations, infos = start(own, episode.task, episode.seed)
+    root = episode.turns[0].node.partition("/")[0] if episode.turns else "0"
+    heard: dict[str, Conversation] = dict.fromkeys(own.possible_agents, ())
+    return _Branch(own, episode.task, episode.seed, root, root, 0, heard, observations, {}, infos)
+
+
+def _repeated(branch: _Branch, turn: Turn) -> _Joint:
+    said = {agent: text for agent, text in turn.utterances.items() if agent in branch.env.agents}
+    return _Joint(branch, turn.node, turn.group, dict(turn.choice), said)
+
+
+def _closed(branch: _Branch, episode: Episode) -> Episode:
+    stop = branch.stop or ("truncated" if episode.stop in ("terminated", "unscored") else episode.stop)
+    return Episode(episode.env, episode.task, episode.seed, branch.turns, stop, episode.team)
 
 
 def _place(branch: _Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
@@ -221,12 +265,21 @@ def _widen(branch: _Branch, words: Mapping[str, list[Utterance]], plan: Plan, wi
     return joints
 
 
-def _step(joint: _Joint) -> _Branch:
-    """Play one joint action in its branch's own environment."""
-    branch, said = joint.branch, joint.said
-    acting, everyone = list(branch.env.agents), branch.env.possible_agents
-    actions = {agent: said[agent].text if agent in said else None for agent in acting}
-    observations, rewards, terminations, _, infos = branch.env.step(actions)
+def _step(joints: Sequence[_Joint], each: Each) -> list[_Branch]:
+    """Play each joint action in its branch's own environment, all of a turn together."""
+    envs = [joint.branch.env for joint in joints]
+    actions = [
+        {agent: joint.said[agent].text if agent in joint.said else None for agent in joint.branch.env.agents}
+        for joint in joints
+    ]
+    steps = type(envs[0]).step_together(envs, actions, [joint.group for joint in joints], each)
+    return [_follow(*parts) for parts in zip(joints, map(list, actions), steps, strict=True)]
+
+
+def _follow(joint: _Joint, acting: Sequence[str], step: Step) -> _Branch:
+    """The branch after its joint action was played."""
+    branch, said, everyone = joint.branch, joint.said, joint.branch.env.possible_agents
+    observations, rewards, terminations, _, infos = step
     turn = Turn(
         index=len(branch.turns),
         node=joint.node,

@@ -261,6 +261,6 @@ def _trainable(name: str, spec: Spec, options: ModelOptions) -> LLMPolicy:
 
 
 def _with_weights(name: str) -> str:
-    if name in PLAIN or name.startswith("scripted:"):
+    if name in PLAIN or name.startswith(("scripted:", "openai:")):
         raise PolicyError(f"{name!r} has no weights to train; set policy.model to `tiny` or to a causal language model")
     return name

@@ -19,6 +19,7 @@ from palaver.agents.llm.policy import LLMPolicy
 from palaver.agents.policy import Policy
 from palaver.core import CheckpointError, ConfigError, Message, PolicyError
 from palaver.envs.base import TextEnv
+from palaver.envs.rewarded import Rewarded
 from palaver.trainers import checkpoint
 from palaver.trainers.algorithm import Algorithm, chosen
 from palaver.trainers.announce import announce
@@ -115,6 +116,18 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     return row, env, eval_env
 
 
+def load_rewards(env: TextEnv, eval_env: TextEnv) -> None:
+    """Load the judge or the reward model of a run, once for training and evaluation.
+
+    Raises:
+        PolicyError: it cannot be loaded.
+    """
+    if isinstance(env, Rewarded):
+        env.ready()
+        if isinstance(eval_env, Rewarded):
+            eval_env.score_with(env.reward)
+
+
 def values_legal(config: RunConfig, row: Algorithm) -> bool:
     """Whether the run learns values of legal actions, and no policy."""
     return row.mixer != "none" and config.algorithm.mixer.actions == "legal"
@@ -130,6 +143,7 @@ def _start(
 ) -> Path:
     """Load everything, announce it, and train from the checkpoint `start` or from the beginning."""
     row, env, eval_env = prepare(config)
+    load_rewards(env, eval_env)
     world = World(config.device, config.policy.dtype)
     folder = Path(world.share(str(folder)))  # each process may have named one after its own clock
     refuse_own(config, folder)

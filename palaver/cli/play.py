@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -63,7 +64,8 @@ def play(
     how = {seat: options.sampling(own.get(seat, sampling), temperature, max_tokens, greedy) for seat in seats}
     (episode,) = rollout(made, players, [chosen], Plan(), sampling=how, seed=seed)
     opponents = found.competitive if made.competitive is None else made.competitive
-    show(episode, None if opponents else most_possible(made, found))
+    most = most_possible(made, found)
+    show(episode, None if opponents or math.isinf(most) else most)
 
 
 def show(episode: Episode, max_reward: float | None) -> None:
@@ -71,7 +73,8 @@ def show(episode: Episode, max_reward: float | None) -> None:
 
     Args:
         episode: what was played.
-        max_reward: the most a team can be paid; None for opponents, each of whom has a reward of its own.
+        max_reward: the most a team can be paid; None where there is no most, and for opponents, each of whom has a
+            reward of its own.
     """
     say(Text(episode.env, style="bold"), Text(f"task {clean(episode.task, 120)}, seed {episode.seed}", style="dim"))
     for turn in episode.turns:

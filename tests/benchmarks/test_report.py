@@ -57,13 +57,27 @@ def test_the_page_says_what_a_reader_wants_first(fabricate):
 
 
 def test_the_page_loads_nothing_and_runs_nothing(fabricate):
-    text, page = parse(write(fabricate(text=HOSTILE)))
+    path = write(fabricate(text=HOSTILE))
+    text, page = parse(path)
     assert "script" not in page.tags
     assert "img" not in page.tags
-    assert [value for _, value in page.loads if not value.startswith("#")] == []
+    links = {value.partition("#")[0] for _, value in page.loads if not value.startswith("#")}
+    assert links == {"episodes.html"}  # beside it, and opened only by who clicks
+    assert path.with_name("episodes.html").is_file()
     assert "default-src 'none'" in text
     assert "@import" not in text
     assert "url(http" not in text
+
+
+def test_every_task_leads_to_its_episodes_before_and_after(fabricate):
+    folder = fabricate()
+    path = folder / "episodes" / "eval-000030.jsonl"
+    path.write_text("not an episode\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    text, page = parse(write(folder, 2))
+    assert "episodes.html has 10 episodes" in visible(text)
+    assert [value for _, value in page.loads if "~" in value] == [
+        "episodes.html#eval-0-0~eval-30-1", "episodes.html#eval-0-1~eval-30-2",
+    ]  # fmt: skip
 
 
 def test_hostile_text_is_shown_as_text(fabricate):

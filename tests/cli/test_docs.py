@@ -13,9 +13,11 @@ import typer
 
 from palaver.benchmarks.lab import plan
 from palaver.benchmarks.lab.recipe import is_lab
+from palaver.benchmarks.leaderboard.board import read_board
+from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.cli.app import app
 from palaver.cli.values import keywords
-from palaver.registry import spec
+from palaver.registry import COMMON, spec
 from palaver.trainers.config import load
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +39,7 @@ def shown(page: Path) -> list[list[str]]:
 
 COMMANDS = shown(ROOT / "docs" / "commands.md") + shown(ROOT / "docs" / "arena.md")
 EVERYWHERE = [(page.name, arguments) for page in PAGES for arguments in shown(page)]
-NEEDS_A_RUN = ("runs/longer", "--resume")
+NEEDS_A_RUN = ("runs/longer", "--resume", "rows", "run:", "recipe:")
 
 
 def quick(arguments: list[str]) -> bool:
@@ -45,14 +47,18 @@ def quick(arguments: list[str]) -> bool:
     trains = arguments[0] == "train" and len(arguments) > 1 and not {"--explain", "--dry-run"} & set(arguments)
     needs_a_run = any(argument.startswith(NEEDS_A_RUN) for argument in arguments)
     trains = trains or (arguments[0] == "curriculum" and arguments[1] != "recipes")
-    long = trains or needs_a_run or arguments[0] in ("bench", "clone", "compare", "demo", "ladder", "showdown")
+    long = (
+        trains
+        or needs_a_run
+        or arguments[0] in ("bench", "clone", "compare", "demo", "ladder", "leaderboard", "serve", "showdown")
+    )
     return not (long or any("human" in each for each in arguments))
 
 
 def test_the_page_shows_commands():
     assert {arguments[0] for arguments in COMMANDS} == {
         "demo", "envs", "play", "train", "evaluate", "arena", "battles", "report", "compare", "doctor", "bench",
-        "showdown", "ladder", "clone", "curriculum",
+        "showdown", "ladder", "clone", "curriculum", "rescore", "leaderboard", "serve", "view", "judge",
     }  # fmt: skip
     assert sum(map(quick, COMMANDS)) >= 12
     assert {"README.md", "commands.md", "demo.md", "benchmarks.md", "magrpo.md"} <= {page for page, _ in EVERYWHERE}
@@ -78,9 +84,16 @@ def understood(arguments: list[str]) -> None:
             plan.load(recipe, found["items"] or [])
             return
         env = load(recipe, found["items"] or []).env
-        assert set(env.keywords()) <= set(spec(env.id).keywords()), env
+        assert set(env.keywords()) <= COMMON | set(spec(env.id).keywords()), env
+    if set(found.get("only") or ()) - {entry.what for entry in read_board()}:
+        raise AssertionError(f"there is no such line on the board: {found['only']}")
     if name := found.get("env"):
-        assert set(keywords(found["pairs"] or [])) <= set(spec(name).keywords()), found["pairs"]
+        if scenarios.is_scenario(name):
+            scenarios.load(name)
+            return
+        assert set(keywords(found.get("pairs") or found.get("changes") or [])) <= COMMON | set(spec(name).keywords()), (
+            arguments
+        )
 
 
 @pytest.mark.parametrize(
@@ -100,6 +113,8 @@ def test_every_command_that_is_shown_is_understood(page, arguments):
         "play arxive-v0",
         "play arxiv-v0 lenght=[1,2]",
         "evaluate echo-v0 --teem random",
+        "evaluate arxiv-stranger-v1",
+        "leaderboard --measure --only echo-v1",
         "bench stop",
     ],
 )

@@ -61,6 +61,25 @@ def test_tasks_by_option_or_by_keyword(palaver):
     assert (ran.code, "named twice" in ran.err) == (2, True)
 
 
+def test_a_scenario_in_place_of_an_environment(palaver):
+    ran = palaver("evaluate", "maths-stubborn-v1", "--team", "scripted:reference", "--row", "rows", "--label", "right")
+    assert ran.code == 0
+    assert "agents in focus   1.000 [1.000, 1.000]" in ran.out
+    row = json.loads(Path("rows/maths-stubborn-v1--right.json").read_text(encoding="utf-8"))
+    assert (row["scenario"], row["env"], row["label"]) == ("maths-stubborn-v1", "maths-mini-v0", "right")
+    assert row["focal"]["by_seating"] == {"solver1": 1.0, "solver2": 1.0}
+
+
+def test_one_seat_against_an_opponent(palaver):
+    ran = palaver(
+        "evaluate", "matrix-v0", "game=prisoners-dilemma", "--team", "a1=scripted:uniform,a2=scripted:reference",
+        "--focal", "a1", "-n", 4, "--json",
+    )  # fmt: skip
+    found = json.loads(ran.out)
+    assert found["focal"]["seatings"] == [["a1"]]
+    assert found["focal"]["mean"] != found["mean"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -76,6 +95,16 @@ def test_tasks_by_option_or_by_keyword(palaver):
         (["arxiv-v0", "--team", "background=random"], "leaves the seat 'method' empty"),
         (["arxiv-v0", "--team", "random", "--out", "no/such/place.jsonl"], "there is no folder 'no/such'"),
         (["arxiv-v0", "--team", "random", "--out", "folder"], "cannot write 'folder'"),
+        (["arxiv-v0", "--team", "recipe:arxiv-magrqo"], "there is no recipe 'arxiv-magrqo'"),
+        (
+            ["arxiv-v0", "--team", "random", "--focal", "methd"],
+            "no seat 'methd' to put in focus. Did you mean 'method'",
+        ),
+        (["matrix-v0", "game=prisoners-dilemma", "--team", "random"], "rate players with: palaver arena matrix-v0"),
+        (["maths-stubborn-v1", "--team", "random", "--seed", "3"], "leave --seed out"),
+        (["maths-stubborn-v1", "rounds=2", "--team", "random"], "leave KEY=VALUE out"),
+        (["mine-v1.yaml", "--team", "random"], "cannot read the scenario 'mine-v1.yaml'"),
+        (["pokemon-v0", "--team", "p1=simple@1,p2=random"], "palaver arena pokemon-v0 --players simple@1,OTHER"),
     ],
 )
 def test_mistakes_are_one_line(palaver, arguments, says):

@@ -216,6 +216,7 @@ def test_bad_input_is_refused_before_any_work(model, tmp_path):
         (config(model, policy__max_prompt_tokens=3), PolicyError, "at most 3 fit"),
         (config(model, policy__model="no/such-model"), PolicyError, "no/such-model"),
         (config(model, policy__model="random"), PolicyError, "no weights to train"),
+        (config(model, policy__model="openai:m@http://127.0.0.1:9/v1"), PolicyError, "no weights to train"),
         (config(model, env={"id": "lengths-v9"}), ConfigError, "Did you mean 'lengths-v0'"),
         (config(model, env={"id": "lengths-v0", "turn": 2}), ConfigError, "Did you mean 'turns'"),
     ]

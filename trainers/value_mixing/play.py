@@ -10,7 +10,7 @@ import torch
 
 from palaver.agents.policy import Policy, speak
 from palaver.core import Conversation, Episode, Message, Request, Sampling, Stop, Turn, Utterance, stable_seed
-from palaver.envs.base import TextEnv
+from palaver.envs.base import Step, TextEnv
 from palaver.trainers.rollout import start
 from palaver.trainers.value_mixing.encoders import told
 from palaver.trainers.value_mixing.players import Decision, Team, decision_seed, hears
@@ -87,8 +87,7 @@ def play(env: TextEnv, seats: Seating, tasks: Sequence[str], *, epsilon: float, 
     while live := [each for each in lives if each.stop is None]:
         _decide(live, seats, epsilon, seed, found)
         _answer(live, seats, seed)
-        for each in live:
-            _step(each, seats.team.agents, discount, found)
+        _step(live, seats.team.agents, discount, found)
     names = dict.fromkeys(seats.team.agents, "values") | {agent: p.name for agent, p in seats.partners.items()}
     name = env.metadata["name"]
     return Played([Episode(name, e.task, e.seed, tuple(e.turns), e.stop, names) for e in lives if e.stop], found)
@@ -156,12 +155,23 @@ def _answer(live: Sequence[_Live], seats: Seating, seed: int) -> None:
         each.said[request.agent] = said[0]
 
 
-def _step(live: _Live, team: Sequence[str], discount: float, found: list[Transition]) -> None:
-    """Play one joint action."""
-    env, acting, everyone = live.env, list(live.env.agents), live.env.possible_agents
+def _step(lives: Sequence[_Live], team: Sequence[str], discount: float, found: list[Transition]) -> None:
+    """Play one joint action of each."""
+    envs = [live.env for live in lives]
+    actions = [
+        {agent: live.said[agent].text if agent in live.said else None for agent in live.env.agents} for live in lives
+    ]
+    for live, said, step in zip(lives, actions, type(envs[0]).step_together(envs, actions), strict=True):
+        _follow(live, list(said), step, team, discount, found)
+
+
+def _follow(
+    live: _Live, acting: Sequence[str], step: Step, team: Sequence[str], discount: float, found: list[Transition]
+) -> None:
+    """Take over what a joint action has led to."""
+    env, everyone = live.env, live.env.possible_agents
     told_before = {agent: live.observations[agent] for agent in acting}
-    actions = {agent: live.said[agent].text if agent in live.said else None for agent in acting}
-    observations, rewards, terminated, _, infos = env.step(actions)
+    observations, rewards, terminated, _, infos = step
     node = f"{live.node}/0"
     paid = {agent: float(rewards.get(agent, 0.0)) for agent in everyone}
     live.turns.append(

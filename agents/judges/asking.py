@@ -1,0 +1,128 @@
+"""Questions put to a chat until their answers can be read, with a cache before it and a limit of calls around it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from palaver.agents.chat import Answer, Chat, Question
+from palaver.agents.judges.cache import AnswerCache, key
+from palaver.agents.judges.parsing import UnreadError
+from palaver.core import Message, ScoringError, stable_seed
+from palaver.verdict import Cost
+
+T = TypeVar("T")
+
+AGAIN = "Your last answer could not be used ({why}). Answer again, with the JSON object alone, in the form asked for."
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Generic[T]):
+    """A question and how its answer is read; `read` raises `UnreadError`."""
+
+    question: Question
+    read: Callable[[Answer], T]
+
+
+@dataclass(slots=True)
+class Result(Generic[T]):
+    """What came of an item: its value, or why there is none."""
+
+    value: T | None = None
+    cost: Cost = field(default_factory=Cost)
+    failure: str = ""
+
+
+class Asker:
+    """Asks a chat.
+
+    Args:
+        chat: answers.
+        cache: of answers that could be read; None keeps none.
+        asks: how often a question is put, the first time included, until its answer can be read.
+        calls: most questions to the chat over the life of this one; None for no limit.
+        sample: told apart in the cache.
+    """
+
+    def __init__(
+        self, chat: Chat, cache: AnswerCache | None = None, asks: int = 3, calls: int | None = None, sample: int = 0
+    ) -> None:
+        self.chat, self.cache, self.asks, self.calls, self.sample = chat, cache, asks, calls, sample
+        self._lock = threading.Lock()
+        self._looked, self._hits, self._called, self._unread = 0, 0, 0, 0
+
+    def metrics(self) -> dict[str, float]:
+        """The share of questions that the cache answered, and of answers that could not be read."""
+        with self._lock:
+            return {
+                "cache_hits": self._hits / max(1, self._looked),
+                "unread": self._unread / max(1, self._called),
+            }
+
+    def ask(self, items: Sequence[Item[T]]) -> list[Result[T]]:
+        """One result an item, in order. Equal questions are put once."""
+        results: list[Result[T]] = [Result() for _ in items]
+        waiting = dict(enumerate(item.question for item in items))
+        for attempt in range(self.asks):
+            waiting = self._round(items, waiting, results)
+            if not waiting:
+                break
+            for place, question in waiting.items():
+                waiting[place] = _again(items[place].question, question, results[place].failure, attempt + 1)
+        return results
+
+    def _round(
+        self, items: Sequence[Item[T]], waiting: Mapping[int, Question], results: list[Result[T]]
+    ) -> dict[int, Question]:
+        """Ask what waits; what could not be read, to be asked again."""
+        keys = {place: key(self.chat, question, self.sample) for place, question in waiting.items()}
+        known = self.cache.get(list(dict.fromkeys(keys.values()))) if self.cache else {}
+        first: dict[str, int] = {}  # of equal questions
+        for place, name in keys.items():
+            if name not in known:
+                first.setdefault(name, place)
+        fresh = self._call({name: waiting[place] for name, place in first.items()})
+        with self._lock:
+            self._looked += len(keys)
+            self._hits += sum(name in known for name in keys.values())
+        left, kept = {}, {}
+        for place, name in keys.items():
+            answer = known[name] if name in known else fresh[name]
+            result = results[place]
+            if first.get(name) == place:
+                result.cost += answer.cost
+            result.failure = answer.failure
+            if answer.failure:
+                continue
+            try:
+                result.value = items[place].read(answer)
+                kept[name] = answer
+            except UnreadError as unread:
+                result.failure = unread.failure
+                left[place] = waiting[place]
+        with self._lock:
+            self._unread += len({keys[place] for place in left})
+        if self.cache:
+            self.cache.put({name: answer for name, answer in kept.items() if name not in known})
+        return left
+
+    def _call(self, questions: Mapping[str, Question]) -> dict[str, Answer]:
+        """Ask the chat as many as the limit of calls lets through."""
+        with self._lock:
+            room = len(questions) if self.calls is None else max(0, self.calls - self._called)
+            asked = list(questions)[:room]
+            self._called += len(asked)
+        answers = self.chat.ask([questions[name] for name in asked]) if asked else []
+        if len(answers) != len(asked):
+            raise ScoringError(f"{self.chat.name} gave {len(answers)} answers to {len(asked)} questions")
+        refused = Answer("", failure=f"budget: {self.calls} calls were allowed and are spent")
+        return dict.fromkeys(questions, refused) | dict(zip(asked, answers, strict=True))
+
+
+def _again(first: Question, last: Question, why: str, attempt: int) -> Question:
+    """The same question with the reason why its answer could not be used; what was answered is not shown again."""
+    *before, final = first.conversation
+    asked = Message(final.role, f"{final.content}\n\n{AGAIN.format(why=why.partition(':')[0])}")
+    return replace(last, conversation=(*before, asked), seed=stable_seed(first.seed, attempt))

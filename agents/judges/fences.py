@@ -1,0 +1,84 @@
+"""Untrusted text made safe to show to a judge: it can be read, and cannot pose as anything but itself.
+
+Each text stands between tags that carry a mark, the *nonce*. The nonce is a hash of all the texts it fences, and is
+drawn again as long as one of them contains it: no text can hold its own tag, whoever wrote it and whatever he knows.
+Because it depends on nothing else the same material gives the same prompt, so that verdicts can be cached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterable
+
+KINDS = ("said", "told", "reference")
+# The look ahead is short, so that a text of nothing but brackets takes no longer than another.
+_TAG = re.compile(rf"[<\uff1c\ufe64\u2039\u2329\u3008\u27e8](?=\W{{0,8}}(?:{'|'.join(KINDS)})\b)", re.IGNORECASE)
+_TURN = re.compile(
+    r"<(?=\||/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think|tool_call)>|<SYS>|</SYS>)|\[(?=/?INST\])"
+)
+# Variation selectors and fillers are no format characters by category, and as invisible.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+
+
+def nonce(texts: Iterable[str]) -> str:
+    """Sixteen hexadecimal digits that none of the texts contains as it is shown, the same for the same texts."""
+    texts = [seen(text) for text in texts]
+    whole = hashlib.sha256()
+    for text in texts:
+        data = text.encode()
+        whole.update(len(data).to_bytes(8, "big") + data)
+    folded = [text.casefold() for text in texts]
+    for count in itertools.count():
+        mark = hashlib.sha256(whole.digest() + count.to_bytes(8, "big")).hexdigest()[:16]
+        if not any(mark in text for text in folded):
+            return mark
+    raise AssertionError("texts are finite")
+
+
+def seen(text: str) -> str:
+    """The text without what nobody sees: controls, zero-width and direction marks, tags, selectors, lone surrogates.
+
+    >>> seen("pay" + chr(0x200b) + " one" + chr(27) + "[31m")
+    'pay one[31m'
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
+    if text.isascii():
+        return re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text)
+    kept = (c for c in _UNSEEN.sub("", text) if c in "\n\t" or unicodedata.category(c) not in _HIDDEN)
+    return "".join(kept)
+
+
+def harmless(text: str) -> str:
+    """What nobody sees is gone, and what looks like one of our tags or like a chat template's is opened with `[`.
+
+    >>> harmless("</said-0> <|im_end|> [INST] a<b")
+    '[/said-0> [|im_end|> ([INST] a<b'
+    """
+    tagged = _TAG.sub("[", seen(text))
+    return _TURN.sub(lambda found: "([" if found.group() == "[" else "[", tagged)
+
+
+def fence(kind: str, text: str, mark: str, limit: int, label: str = "") -> str:
+    """A text between its tags, `limit` characters of it at most; what was left out, or that nothing was said, is told.
+
+    Args:
+        kind: one of `KINDS`.
+        text: untrusted.
+        mark: the nonce.
+        limit: characters kept, three quarters from the beginning and one from the end.
+        label: what the tag says beside its kind; trusted.
+    """
+    safe = harmless(text)
+    if len(safe) > limit:
+        head, tail = limit - limit // 4, limit // 4
+        left = f"\n[{mark}: {len(safe) - limit} characters left out here]\n"
+        safe = f"{safe[:head]}{left}{safe[len(safe) - tail :]}"
+    elif not safe.strip():
+        safe = f"[{mark}: nothing, the text is empty]"
+    return f"<{kind}-{mark}{f' {label}' if label else ''}>\n{safe}\n</{kind}-{mark}>"

@@ -1,0 +1,215 @@
+"""The ways of asking: by criteria, by weighted numbers, a group at once, in pairs. Each makes questions of cases and
+verdicts of what came back; none knows who answers."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from palaver.agents.chat import Answer, Question
+from palaver.agents.judges import parsing, prompts
+from palaver.agents.judges.asking import Asker, Item, Result
+from palaver.agents.judges.prompts import Shown
+from palaver.agents.judges.rubric import Criterion
+from palaver.agents.judges.spec import JudgeSpec
+from palaver.core import ConfigError, Conversation, Sampling, stable_seed
+from palaver.verdict import Case, Cost, Preference, Verdict
+
+MOST = 8  # answers shown at once: more are not told apart well
+TOP = 20  # likely tokens asked for, as many as servers tell
+_IDS = "ABCDEFGH"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where a judge sits: what it is, and whom it asks."""
+
+    spec: JudgeSpec
+    asker: Asker
+
+    def item(self, conversation: Conversation, schema: dict[str, Any], read: Callable[[Answer], Any]) -> Item[Any]:
+        """A question that is answered with JSON."""
+        spec = self.spec
+        sampling = Sampling(spec.temperature, max_tokens=spec.max_tokens)
+        return Item(Question(conversation, sampling, stable_seed(spec.seed, spec.sample), schema), read)
+
+
+def pointwise(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
+    """Each case alone: a choice for each criterion, and their weighted mean."""
+    rubric, limit = bench.spec.rubric, bench.spec.max_chars
+    schema = prompts.choices_schema(rubric)
+    items = [
+        bench.item(prompts.choose(_one(case), rubric, limit), schema, lambda a: parsing.choices(a.text, rubric))
+        for case in cases
+    ]
+    return [
+        Verdict(None, cost=result.cost, failure=result.failure)
+        if result.value is None
+        else Verdict(rubric.mean(result.value[0]), result.value[0], result.value[1], result.cost)
+        for result in bench.asker.ask(items)
+    ]
+
+
+def weighted(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
+    """Each case alone, a question for each criterion: the mean of the numbers by their probabilities (G-Eval)."""
+    criteria = bench.spec.rubric.criteria
+    results = bench.asker.ask([_number(bench, case, criterion) for case in cases for criterion in criteria])
+    verdicts = []
+    for start in range(0, len(results), len(criteria)):
+        own = results[start : start + len(criteria)]
+        cost, failure = _spent(own), next((result.failure for result in own if result.value is None), "")
+        if failure:
+            verdicts.append(Verdict(None, cost=cost, failure=failure))
+            continue
+        values = {c.name: r.value for c, r in zip(criteria, own, strict=True) if r.value is not None}
+        verdicts.append(Verdict(bench.spec.rubric.mean(values), values, cost=cost))
+    return verdicts
+
+
+def _number(bench: Bench, case: Case, criterion: Criterion) -> Item[float]:
+    n = len(criterion.choices)
+    conversation = prompts.weigh(_one(case), criterion, bench.spec.max_chars)
+    question = Question(
+        conversation, Sampling(0.0, max_tokens=4), stable_seed(bench.spec.seed, bench.spec.sample), top_logprobs=TOP
+    )
+    return Item(question, lambda answer: (parsing.weighted(answer.top, n) - 1) / (n - 1))
+
+
+def listwise(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
+    """The cases of a group in one question, in an order of its own; equal ones are shown once and share a score.
+
+    Raises:
+        ConfigError: more different cases in a group than can be told apart at once.
+    """
+    verdicts: dict[int, Verdict] = {}
+    groups = [_unlike(cases, places) for places in _groups(cases)]
+    for unlike in groups:
+        if len(unlike) > MOST:
+            raise ConfigError(
+                f"a judge with mode=listwise compares {MOST} at most, and a group has {len(unlike)} different answers; "
+                f"take algorithm.group_size={MOST} or less, or mode=pointwise"
+            )
+    results = bench.asker.ask([_list(bench, [cases[places[0]] for places in unlike]) for unlike in groups])
+    for unlike, result in zip(groups, results, strict=True):
+        shared = [place for places in unlike for place in places]
+        for number, places in enumerate(unlike):
+            for place in places:
+                cost = result.cost if place == shared[0] else Cost()
+                if result.value is None:
+                    verdicts[place] = Verdict(None, cost=cost, failure=result.failure)
+                else:
+                    score, reason = result.value[number]
+                    verdicts[place] = Verdict(score, reason=reason, cost=cost)
+    return [verdicts[place] for place in range(len(cases))]
+
+
+def _list(bench: Bench, cases: Sequence[Case]) -> Item[list[tuple[float, str]]]:
+    """One question about different cases; its value has their scores and reasons in order."""
+    order = list(range(len(cases)))
+    texts = [text for case in cases for text in (*case.told.values(), *case.said.values())]
+    random.Random(stable_seed(bench.spec.seed, bench.spec.sample, "order", *texts)).shuffle(order)
+    ids = {place: _IDS[number] for number, place in enumerate(order)}
+    shown = _many({ids[place]: cases[place] for place in order})
+    conversation = prompts.score_each(shown, bench.spec.rubric, bench.spec.max_chars)
+
+    def read(answer: Answer) -> list[tuple[float, str]]:
+        found = parsing.listed(answer.text, list(shown.answers))
+        return [found[ids[place]] for place in range(len(cases))]
+
+    return bench.item(conversation, prompts.list_schema(list(shown.answers)), read)
+
+
+def pairwise(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
+    """The mean probability of each case to be better than another of its group, over all others, in both orders."""
+    matches = [match for places in _groups(cases) for match in itertools.combinations(places, 2)]
+    found = prefer(bench, [(cases[one], cases[other]) for one, other in matches])
+    wins: dict[int, list[Preference]] = defaultdict(list)
+    for (one, other), preference in zip(matches, found, strict=True):
+        flipped = None if preference.first is None else 1 - preference.first
+        wins[one].append(preference)
+        wins[other].append(replace(preference, first=flipped, cost=Cost()))
+    return [_share(wins[place]) for place in range(len(cases))]
+
+
+def _share(preferences: Sequence[Preference]) -> Verdict:
+    if not preferences:
+        return Verdict(None, failure="alone: mode=pairwise compares, and the group has no other case")
+    cost = sum((preference.cost for preference in preferences), Cost())
+    won = [preference.first for preference in preferences if preference.first is not None]
+    if len(won) < len(preferences):
+        failure = next(preference.failure for preference in preferences if preference.first is None)
+        return Verdict(None, cost=cost, failure=failure)
+    return Verdict(sum(won) / len(won), reason=preferences[0].reason, cost=cost)
+
+
+def prefer(bench: Bench, pairs: Sequence[tuple[Case, Case]]) -> list[Preference]:
+    """Which case of each pair is better: P = (P(first | shown first) + P(first | shown second)) / 2.
+
+    A judge that names the same slot twice, whatever stands in it, comes out at 0.5.
+    """
+    items = [_match(bench, *shown) for one, other in pairs for shown in ((one, other), (other, one))]
+    results = bench.asker.ask(items)
+    preferences = []
+    for straight, swapped in zip(results[::2], results[1::2], strict=True):
+        one = None if straight.value is None else straight.value[0]
+        two = None if swapped.value is None else 1 - swapped.value[0]
+        cost = straight.cost + swapped.cost
+        reason = straight.value[1] if straight.value is not None else ""
+        if one is None or two is None:
+            preferences.append(Preference(None, (one, two), reason, cost, straight.failure or swapped.failure))
+        else:
+            preferences.append(Preference((one + two) / 2, (one, two), reason, cost))
+    return preferences
+
+
+def _match(bench: Bench, one: Case, other: Case) -> Item[tuple[float, str]]:
+    conversation = prompts.prefer(_many({"first": one, "second": other}), bench.spec.rubric, bench.spec.max_chars)
+    return bench.item(conversation, prompts.prefer_schema(), lambda answer: parsing.better(answer.text))
+
+
+def _one(case: Case) -> Shown:
+    return Shown(case.told, {"": case.said}, case.reference)
+
+
+def _many(cases: dict[str, Case]) -> Shown:
+    """Several answers. What they were told is shown once if it was the same, else with each."""
+    told = [dict(case.told) for case in cases.values()]
+    first = next(iter(cases.values()))
+    answers = {id: case.said for id, case in cases.items()}
+    if all(each == told[0] for each in told):
+        return Shown(told[0], answers, first.reference)
+    apart = {f"{agent} of {id}": text for id, case in cases.items() for agent, text in case.told.items()}
+    return Shown(apart, answers, first.reference)
+
+
+def _groups(cases: Sequence[Case]) -> list[list[int]]:
+    """Places of the cases that are compared with each other; one without a group stands alone."""
+    found: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, case in enumerate(cases):
+        found[(case.group, "") if case.group else ("", str(place))].append(place)
+    return list(found.values())
+
+
+def _unlike(cases: Sequence[Case], places: Sequence[int]) -> list[list[int]]:
+    """The places of equal cases together."""
+    found: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for place in places:
+        case = cases[place]
+        found[(tuple(case.told.items()), tuple(case.said.items()))].append(place)
+    return list(found.values())
+
+
+def _spent(results: Sequence[Result[Any]]) -> Cost:
+    return sum((result.cost for result in results), Cost())
+
+
+MODES: dict[str, Callable[[Bench, Sequence[Case]], list[Verdict]]] = {
+    "pointwise": pointwise,
+    "weighted": weighted,
+    "listwise": listwise,
+    "pairwise": pairwise,
+}

@@ -1,0 +1,158 @@
+"""Verdicts read from a judge's answer: the last JSON object in it, and nothing that is not on the menu."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from palaver.agents.judges.rubric import Rubric, as_choice
+from palaver.clean import one_line
+
+LONGEST = 50_000  # characters of an answer that are read, from its end
+REASON = 2_000  # characters of a reason that are kept
+
+
+class UnreadError(Exception):
+    """An answer that is no verdict.
+
+    Attributes:
+        failure: `unparseable` or `out of menu`, and why, as `Verdict.failure`.
+    """
+
+    def __init__(self, kind: str, why: str) -> None:
+        self.failure = f"{kind}: {one_line(why)}"
+        super().__init__(self.failure)
+
+
+def last_object(text: str) -> dict[str, Any]:
+    """The last JSON object of a text that stands in no other one; a model may think aloud before it, in objects too.
+
+    Raises:
+        UnreadError: there is none.
+    """
+    text = text[-LONGEST:]
+    decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number)
+    found: dict[str, Any] | None = None
+    place = text.find("{")
+    while place >= 0:
+        try:
+            found, end = decoder.raw_decode(text, place)
+        except ValueError:
+            end = place + 1
+        except RecursionError as error:
+            raise UnreadError("unparseable", "JSON that is nested too deeply") from error
+        place = text.find("{", end)
+    if found is None:
+        raise UnreadError("unparseable", "no JSON object")
+    return found
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def choices(text: str, rubric: Rubric) -> tuple[dict[str, float], str]:
+    """Criterion -> value from 0 to 1, and the reasons, from an answer in the form of `prompts.choices_schema`.
+
+    Raises:
+        UnreadError: a criterion is missing or unknown, or a choice is none of its choices.
+    """
+    found = last_object(text)
+    _exactly(found, [criterion.name for criterion in rubric.criteria], "criteria")
+    values, reasons = {}, []
+    for criterion in rubric.criteria:
+        given = found[criterion.name]
+        choice, reason = (given.get("choice"), given.get("reason")) if isinstance(given, dict) else (given, "")
+        value = criterion.value(choice) if isinstance(choice, str) else None
+        if value is None:
+            raise UnreadError("out of menu", f"{criterion.name} is {str(choice)[:60]!r}")
+        values[criterion.name] = value
+        reasons.append(f"{criterion.name}: {_reason(reason)}")
+    return values, "; ".join(reasons)[:REASON]
+
+
+def listed(text: str, ids: Collection[str]) -> dict[str, tuple[float, str]]:
+    """Id -> score from 0 to 1 and reason, from an answer in the form of `prompts.list_schema`.
+
+    Raises:
+        UnreadError: an id is missing, unknown or there twice, or a score is out of range.
+    """
+    given = last_object(text).get("answers")
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise UnreadError("unparseable", "no list 'answers' of objects")
+    named = [each.get("id") for each in given]
+    if len(named) != len(ids) or any(not isinstance(id, str) for id in named):
+        raise UnreadError("out of menu", f"{len(named)} answers are scored, {len(ids)} were given")
+    found = dict(zip(named, given, strict=True))
+    _exactly(found, ids, "ids")
+    return {id: (_share(found[id].get("score"), id), _reason(found[id].get("reason"))) for id in ids}
+
+
+def better(text: str) -> tuple[float, str]:
+    """1 if the first is better, 0 if the second is, 0.5 for a tie, and the reason.
+
+    Raises:
+        UnreadError: none of these is said.
+    """
+    found = last_object(text)
+    said = found.get("better")
+    menu = {"first": 1.0, "tie": 0.5, "second": 0.0}
+    value = menu.get(as_choice(said)) if isinstance(said, str) else None
+    if value is None:
+        raise UnreadError("out of menu", f"better is {str(said)[:60]!r}")
+    return value, _reason(found.get("reason"))
+
+
+def weighted(top: Sequence[Mapping[str, float]], n: int, least: float = 0.5, places: int = 4) -> float:
+    """sum_s s p(s) / sum_s p(s) over the scores s = 1..n, from the log-probabilities of likely tokens (G-Eval,
+    arXiv 2303.16634, section 2); read at the first place where the scores have `least` of the probability together.
+
+    Args:
+        top: for each answered token, likely tokens with their log-probabilities.
+        n: the largest score, 9 at most.
+        least: probability that the scores must have together.
+        places: answered tokens that are looked at; a space or a mark may stand before the score.
+
+    Raises:
+        UnreadError: there are no log-probabilities, or nowhere so much probability on the scores.
+    """
+    if not top:
+        raise UnreadError("unparseable", "the model tells no log-probabilities; use mode=pointwise")
+    best = 0.0
+    for place in top[:places]:
+        share = dict.fromkeys(range(1, n + 1), 0.0)
+        for token, logprob in place.items():
+            word = token.strip("▁Ġ \n\t")
+            if word in map(str, share):
+                share[int(word)] += math.exp(min(0.0, logprob))
+        mass = math.fsum(share.values())
+        if mass >= least:
+            return math.fsum(score * p for score, p in share.items()) / mass
+        best = max(best, mass)
+    raise UnreadError("out of menu", f"the scores have {best:.2f} of the probability, less than {least:g}")
+
+
+def _exactly(found: Mapping[str, Any], wanted: Collection[str], what: str) -> None:
+    if set(found) != set(wanted):
+        raise UnreadError(
+            "out of menu", f"the {what} are {', '.join(map(str, found))[:80]}; asked for {', '.join(wanted)}"
+        )
+
+
+def _share(value: object, id: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise UnreadError("out of menu", f"the score of {id} is {str(value)[:40]!r}, not from 0 to 1")
+    return float(value)
+
+
+def _reason(value: object) -> str:
+    return one_line(value, 400) if isinstance(value, str) else ""

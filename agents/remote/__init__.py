@@ -1,0 +1,1 @@
+"""Models behind an HTTP server that speaks OpenAI's protocol: questions, limits, budgets, and a policy."""

@@ -1,0 +1,117 @@
+"""A budget that parallel calls cannot overrun: each reserves its worst case before it is sent and settles after."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import os
+
+from palaver.agents.remote.failures import CallError
+from palaver.core import ConfigError
+from palaver.verdict import Cost
+
+
+class Bell:
+    """Wakes those who wait for a budget. Used in one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def wait(self) -> None:
+        """Until it rings."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
+
+    def ring(self) -> None:
+        """Wake all who wait."""
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class Budget:
+    """Most dollars and tokens, read and written together, that calls may cost.
+
+    Changed in one event loop only; `spent` may be read anywhere. A forked child starts with what was spent by then and
+    counts for itself.
+
+    Args:
+        dollars: most of them.
+        tokens: most of them.
+        parent: a budget that must have room as well.
+    """
+
+    def __init__(self, dollars: float = math.inf, tokens: float = math.inf, parent: Budget | None = None) -> None:
+        self.dollars = dollars
+        self.tokens = tokens
+        self.parent = parent
+        self.spent = Cost()
+        self._bell: Bell = parent._bell if parent else Bell()
+        self._reserved = Cost()
+        self._pid = os.getpid()
+
+    async def reserve(self, worst: Cost) -> None:
+        """Put the worst case aside, waiting for calls under way to settle if there is room only without theirs.
+
+        Raises:
+            CallError: there is no room even without them.
+        """
+        while not all(budget._holds(worst) for budget in self._all()):
+            await self._bell.wait()
+        for budget in self._all():
+            budget._reserved += worst
+
+    def settle(self, worst: Cost, actual: Cost) -> None:
+        """Give back the worst case and count what was really spent."""
+        for budget in self._all():
+            left = budget._reserved + _negative(worst)
+            budget._reserved = left if left.calls else Cost()  # no rest of rounding stays behind
+            budget.spent += actual
+        self._bell.ring()
+
+    def _all(self) -> list[Budget]:
+        return [self, *(self.parent._all() if self.parent else [])]
+
+    def _holds(self, worst: Cost) -> bool:
+        if self._pid != os.getpid():  # the calls of the parent process settle there
+            self._pid, self._reserved = os.getpid(), Cost()
+        dollars, tokens = self.spent.dollars + worst.dollars, _tokens(self.spent) + _tokens(worst)
+        if dollars > self.dollars:
+            raise CallError("budget", f"${self.spent.dollars:.4f} of ${self.dollars:g} are spent and the call may "
+                                   f"cost ${worst.dollars:.4f}")  # fmt: skip
+        if tokens > self.tokens:
+            raise CallError("budget", f"{_tokens(self.spent)} of {self.tokens:.0f} tokens are spent and the call may "
+                                   f"take {_tokens(worst)}")  # fmt: skip
+        return dollars + self._reserved.dollars <= self.dollars and tokens + _tokens(self._reserved) <= self.tokens
+
+
+@functools.cache
+def purse() -> Budget:
+    """Of this process, for all remote calls together: `PALAVER_DOLLARS` and `PALAVER_TOKENS`, without end if not set.
+
+    Raises:
+        ConfigError: one of them is no number of 0 or more.
+    """
+    return Budget(_limit("PALAVER_DOLLARS"), _limit("PALAVER_TOKENS"))
+
+
+def _limit(variable: str) -> float:
+    text = os.environ.get(variable, "").strip() or "inf"
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value >= 0:
+        raise ConfigError(f"{variable} must be a number of 0 or more, got {text!r}")
+    return value
+
+
+def _tokens(cost: Cost) -> int:
+    return cost.prompt_tokens + cost.completion_tokens
+
+
+def _negative(cost: Cost) -> Cost:
+    return Cost(-cost.prompt_tokens, -cost.completion_tokens, -cost.dollars, -cost.calls)

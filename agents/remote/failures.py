@@ -1,0 +1,92 @@
+"""What can go wrong with a call, in the words of `palaver.verdict`, and whether to try again."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+import openai
+
+from palaver.clean import one_line
+
+AGAIN = (408, 409, 425)  # besides 429 and 5xx: statuses that another attempt may not meet
+
+
+class CallError(Exception):
+    """One attempt that brought no answer.
+
+    Attributes:
+        word: `transport`, `timeout`, `rate limit`, `refusal`, `unparseable` or `budget`.
+        again: whether another attempt may fare better.
+        after: seconds that the server asks to wait before it.
+        billed: whether the server may have charged for it: it had the request and did not refuse it.
+    """
+
+    def __init__(
+        self, word: str, detail: str, *, again: bool = False, after: float | None = None, billed: bool = False
+    ) -> None:
+        super().__init__(f"{word}: {one_line(detail, 300)}")
+        self.word = word
+        self.again = again
+        self.after = after
+        self.billed = billed
+
+
+def failed(error: openai.OpenAIError) -> CallError:
+    """What the client's error means."""
+    if isinstance(error, openai.APIStatusError):
+        return _refused(error)
+    if isinstance(error, openai.APIConnectionError):
+        cause = error.__cause__
+        # the HTTP library behind the client changes with its version, its names do not
+        unmet = type(cause).__name__ in ("ConnectError", "ConnectTimeout", "UnsupportedProtocol", "ProxyError")
+        word = "timeout" if isinstance(error, openai.APITimeoutError) else "transport"
+        return CallError(word, str(cause or "") or type(cause or error).__name__, again=True, billed=not unmet)
+    return CallError("transport", str(error))
+
+
+def _refused(error: openai.APIStatusError) -> CallError:
+    status, after = error.status_code, retry_after(error.response.headers, time.time())
+    detail = f"HTTP {status}: {_told(error)}"
+    if status == 429:
+        return CallError("rate limit", detail, again=error.code != "insufficient_quota", after=after)
+    if error.code in ("content_filter", "content_policy_violation"):
+        return CallError("refusal", detail)
+    return CallError("transport", detail, again=status >= 500 or status in AGAIN, after=after)
+
+
+def _told(error: openai.APIStatusError) -> str:
+    """The server's own words: those of OpenAI's error shape, else the beginning of what it sent."""
+    if isinstance(error.body, dict) and isinstance(error.body.get("message"), str):
+        return str(error.body["message"])
+    return error.response.text.strip()[:200] or "no words"
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds to wait by a reply's headers: `retry-after-ms`, or `Retry-After` in seconds or as a date; None if none.
+
+    Args:
+        headers: names in small letters, or in any where the mapping does not mind.
+        now: seconds since the epoch, to measure a date by.
+    """
+    exact = _number(headers.get("retry-after-ms"))
+    if exact is not None:
+        return exact / 1000
+    told = headers.get("retry-after")
+    seconds = _number(told)
+    if seconds is not None or told is None:
+        return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(told).timestamp() - now)
+    except (TypeError, ValueError, OverflowError):  # neither a number nor a date
+        return None
+
+
+def _number(told: str | None) -> float | None:
+    try:
+        value = float(told or "")
+    except ValueError:
+        return None
+    return value if 0 <= value < math.inf else None

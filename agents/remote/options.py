@@ -1,0 +1,125 @@
+"""What remote models are called, and how they are asked: `openai:MODEL@URL?option=value&option=value`."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Literal
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from palaver.agents.remote.prices import Price, read_prices
+from palaver.core import PolicyError, nearest
+
+PREFIX = "openai:"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+class Options(BaseModel):
+    """How a remote model is asked.
+
+    Attributes:
+        concurrency: calls under way at a time.
+        timeout: seconds of one call, from sending to the last byte.
+        deadline: seconds of all that is asked at once, attempts and waits included.
+        attempts: of one question, the first included.
+        backoff: seconds; the wait before attempt k + 1 is drawn from 0 to backoff x 2^(k - 1), 60 at most.
+        dollars: most that all calls may cost.
+        tokens: most that all calls may read and write.
+        price: US dollars for a million tokens read / written; None takes it from the file of `PALAVER_PRICES`.
+        key: the environment variable that holds the key.
+        length: how the server calls the most tokens of an answer; "" is `max_completion_tokens` for the client's own
+            default server and `max_tokens` elsewhere.
+        revision: of the model's weights, where a name alone does not fix them; goes into cache keys.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    concurrency: int = Field(8, ge=1, le=1024)
+    timeout: float = Field(60.0, gt=0, allow_inf_nan=False)
+    deadline: float = Field(600.0, gt=0, allow_inf_nan=False)
+    attempts: int = Field(5, ge=1, le=100)
+    backoff: float = Field(0.5, ge=0, allow_inf_nan=False)
+    dollars: float | None = Field(None, ge=0, allow_inf_nan=False)
+    tokens: int | None = Field(None, ge=0)
+    price: Price | None = None
+    key: str = "OPENAI_API_KEY"
+    length: Literal["", "max_tokens", "max_completion_tokens"] = ""
+    revision: str = ""
+
+
+def read_name(name: str) -> tuple[str, str, Options]:
+    """Model, base URL ("" for the client's own default) and options of `openai:MODEL[@URL][?OPTIONS]`.
+
+    Without a URL that of `OPENAI_BASE_URL` is taken.
+
+    Raises:
+        PolicyError: it is not written so.
+    """
+    plain, _, query = name.removeprefix(PREFIX).partition("?")
+    model, at, url = plain.partition("@http")
+    url = f"http{url}" if at else os.environ.get("OPENAI_BASE_URL", "").strip()
+    if not model:
+        raise PolicyError(f"a remote model is written {PREFIX}MODEL, {PREFIX}MODEL@URL or with ?OPTIONS after it")
+    return model, checked(url), read_options(query)
+
+
+def checked(url: str) -> str:
+    """A base URL without a slash at its end.
+
+    Raises:
+        PolicyError: it is no http or https URL, or holds a user, a query or a fragment, where keys would be shown.
+    """
+    try:
+        parts = urlsplit(url)
+        sound = not url or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
+    except ValueError:
+        sound, parts = False, urlsplit("")
+    if not sound:
+        raise PolicyError("the base URL of a remote model must be like http://127.0.0.1:8000/v1")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise PolicyError("a base URL must hold no user, password, query or fragment: keys come from the environment")
+    return url.rstrip("/")
+
+
+def read_options(query: str) -> Options:
+    """Options from `name=value&name=value`; `price=0.15/0.6` is dollars for a million tokens read / written.
+
+    Raises:
+        PolicyError: an unknown option, or a value that does not fit.
+    """
+    given: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    for name in given:
+        if name not in Options.model_fields:
+            raise PolicyError(f"remote models have no option {name[:40]!r}.{nearest(name[:40], Options.model_fields)}")
+    if "price" in given:
+        read, slash, written = given["price"].partition("/")
+        given["price"] = {"prompt": read, "completion": written if slash else read}
+    if not _VARIABLE.fullmatch(given.get("key", "x")):
+        # whatever was given may be a key: it is not repeated
+        raise PolicyError("key= must name the environment variable that holds the key, never be the key itself")
+    try:
+        return Options.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise PolicyError(f"option {place} of a remote model does not fit: {first['msg']}") from None
+
+
+def price_of(model: str, options: Options) -> Price:
+    """What a model's tokens cost: by the options, else by the file that `PALAVER_PRICES` names, else nothing.
+
+    Raises:
+        PolicyError: there is a budget in dollars and no price.
+        ConfigError: the file cannot be read.
+    """
+    path = os.environ.get("PALAVER_PRICES", "")
+    known = options.price or (read_prices(path).get(model) if path else None)
+    limited = options.dollars is not None or os.environ.get("PALAVER_DOLLARS", "").strip()
+    if known is None and limited:
+        raise PolicyError(
+            f"a budget in dollars needs the price of {model!r}: add price=READ/WRITTEN, in dollars for a million "
+            "tokens, or name a file of prices in PALAVER_PRICES"
+        )
+    return known or Price()

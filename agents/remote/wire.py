@@ -1,0 +1,141 @@
+"""OpenAI's chat completions on the wire: a question as the body of a request, a reply as an answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from palaver.agents.chat import Answer, Question
+from palaver.agents.remote.failures import CallError
+from palaver.agents.remote.prices import Price, estimated_tokens
+
+
+class _Likely(BaseModel):
+    token: str
+    logprob: float
+
+
+class _Token(BaseModel):
+    top_logprobs: list[_Likely] = Field(default_factory=list)
+
+
+class _Logprobs(BaseModel):
+    content: list[_Token] | None = None
+
+
+class _Message(BaseModel):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int = Field(ge=0)
+    completion_tokens: int = Field(ge=0)
+
+
+class Reply(BaseModel):
+    """What is read of a chat completion; whatever else it holds is left alone."""
+
+    choices: list[_Choice] = Field(min_length=1)
+    usage: _Usage | None = None
+
+
+def body(model: str, question: Question, limit: str) -> dict[str, Any]:
+    """The keywords of one call of the client.
+
+    Lone surrogates, which JSON cannot carry, become question marks. Top-k is no part of the protocol: it is sent, as
+    other servers read it, only where it was asked for.
+
+    Args:
+        model: as the server calls it.
+        question: to be asked.
+        limit: how the server calls the most tokens of an answer.
+    """
+    sampling = question.sampling
+    made: dict[str, Any] = {
+        "model": model,
+        "messages": [
+            {"role": message.role, "content": _sendable(message.content)} for message in question.conversation
+        ],
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "seed": question.seed,
+        limit: sampling.max_tokens,
+    }
+    if sampling.stop:
+        made["stop"] = [_sendable(text) for text in sampling.stop]
+    if sampling.top_k:
+        made["extra_body"] = {"top_k": sampling.top_k}
+    if question.top_logprobs:
+        made |= {"logprobs": True, "top_logprobs": question.top_logprobs}
+    if question.schema:
+        # a server may refuse to be strict about a schema that leaves other properties open
+        strict = question.schema.get("additionalProperties") is False
+        form = {"name": "answer", "schema": dict(question.schema), "strict": strict}
+        made["response_format"] = {"type": "json_schema", "json_schema": form}
+    return made
+
+
+def read(content: bytes) -> Reply:
+    """A server's reply.
+
+    Raises:
+        CallError: it is not JSON, or not a chat completion with a choice.
+    """
+    try:
+        return Reply.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the reply"
+        raise CallError("unparseable", f"{place}: {first['msg']}", again=True, billed=True) from None
+
+
+def answer(reply: Reply, question: Question, price: Price) -> Answer:
+    """What a reply says, with what it cost; tokens that the server does not report are estimated.
+
+    Text from a stop string on is cut off, whether the server did that or not.
+    """
+    choice = reply.choices[0]
+    text, usage = choice.message.content, reply.usage
+    if usage is None:
+        asked = sum(estimated_tokens(message.content) for message in question.conversation)
+        cost = price.cost(asked, estimated_tokens(text or ""))
+    else:
+        cost = price.cost(usage.prompt_tokens, usage.completion_tokens)
+    if choice.message.refusal or choice.finish_reason == "content_filter":
+        why = choice.message.refusal or "the server's filter withheld the answer"
+        return Answer("", cost=cost, failure=f"refusal: {why[:300]}")
+    if text is None:
+        return Answer("", cost=cost, failure=f"unparseable: no text, finish_reason {choice.finish_reason!r:.40}")
+    ends = [place for place in map(text.find, question.sampling.stop) if place >= 0]
+    places = choice.logprobs.content if choice.logprobs and choice.logprobs.content else []
+    return Answer(
+        text[: min(ends, default=len(text))],
+        "length" if choice.finish_reason == "length" else "stop",
+        tuple(_together(place.top_logprobs) for place in places) if question.top_logprobs else (),
+        cost,
+    )
+
+
+def _together(likely: Sequence[_Likely]) -> dict[str, float]:
+    """Token -> log-probability; of tokens spelt alike that of any of them."""
+    found: dict[str, float] = {}
+    for each in likely:
+        if math.isfinite(each.logprob):
+            before = found.get(each.token, -math.inf)
+            high, low = max(before, each.logprob), min(before, each.logprob)
+            found[each.token] = high + math.log1p(math.exp(low - high))
+    return found
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,1 @@
+"""Any policy behind an HTTP server on this machine, with OpenAI's protocol."""

@@ -1,0 +1,178 @@
+"""The web application: two paths of OpenAI's protocol, with limits, in front of policies."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as Call
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from palaver.agents.policy import Policy
+from palaver.agents.serving import protocol
+from palaver.agents.serving.batcher import Batcher
+from palaver.agents.serving.likely import told
+from palaver.agents.serving.protocol import Refused
+from palaver.core import PalaverError
+
+LOOPBACK = ("127.0.0.1", "localhost")
+BODY_SECONDS = 30  # for a body to come in
+PATIENCE = 16  # times the longest body that are read before the connection is closed
+_CLOSE = {"Connection": "close"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server takes on.
+
+    Attributes:
+        body: most bytes of a request.
+        room: most answers that wait or are under way.
+        tokens: most of one answer.
+        window: seconds in which requests are collected for one batch.
+        key: that clients must send as bearer; "" asks for none.
+        hosts: names under which clients may call it; a web page whose own name leads to this machine uses that.
+    """
+
+    body: int = 1 << 20
+    room: int = 256
+    tokens: int = 1024
+    window: float = 0.005
+    key: str = ""
+    hosts: tuple[str, ...] = LOOPBACK
+
+    def __repr__(self) -> str:
+        return f"Limits(body={self.body}, room={self.room}, tokens={self.tokens}, window={self.window})"
+
+
+def make_app(policies: Mapping[str, Policy], limits: Limits | None = None) -> Starlette:
+    """The application that serves policies by the names clients call them."""
+    served = _Served(policies, limits or Limits())
+    return Starlette(
+        routes=[
+            Route("/v1/models", served.models, methods=["GET"]),
+            Route("/v1/chat/completions", served.complete, methods=["POST"]),
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(served.limits.hosts), www_redirect=False)],
+        exception_handlers=_HANDLERS,
+        lifespan=served.lifespan,
+    )  # fmt: skip
+
+
+class _Served:
+    """The policies and their batcher."""
+
+    def __init__(self, policies: Mapping[str, Policy], limits: Limits) -> None:
+        self.policies = policies
+        self.limits = limits
+        self.batcher: Batcher | None = None
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """The batcher lives as long as the server."""
+        app.state.batcher = self.batcher = Batcher(self.limits.window, self.limits.room)
+        try:
+            yield
+        finally:
+            await self.batcher.close()
+
+    async def models(self, call: Call) -> Response:
+        """`GET /v1/models`."""
+        self._admit(call)
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": "palaver"} for name in self.policies]
+        return JSONResponse({"object": "list", "data": data})
+
+    async def complete(self, call: Call) -> Response:
+        """`POST /v1/chat/completions`."""
+        self._admit(call)
+        if call.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            # any web page may send other types here without asking; this one its browser will not let it
+            raise Refused(415, "the body must be JSON, with Content-Type: application/json", "invalid_type")
+        asked = protocol.read(await self._body(call))
+        policy = self.policies.get(asked.model)
+        if policy is None:
+            known = ", ".join(map(repr, self.policies))
+            raise Refused(404, f"there is no model {asked.model[:100]!r} here; known: {known}", "model_not_found")
+        request = asked.request(self.limits.tokens)
+        assert self.batcher
+        said = await self.batcher.ask(policy, request)
+        likely: list[list[dict[str, Any]] | None] = [None] * len(said)
+        if asked.logprobs:
+            likely = await self.batcher.in_worker(told, policy, said, asked.top_logprobs or 0)
+        note = {"Palaver-Note": protocol.NOT_ENFORCED} if asked.response_format else None
+        return JSONResponse(protocol.written(asked, request, said, likely), headers=note)
+
+    def _admit(self, call: Call) -> None:
+        """
+        Raises:
+            Refused: a key is asked for and was not given.
+        """
+        scheme, _, key = call.headers.get("authorization", "").partition(" ")
+        right = hmac.compare_digest(key.strip().encode("utf-8", "replace"), self.limits.key.encode())
+        if self.limits.key and not (scheme.lower() == "bearer" and right):
+            raise Refused(401, "a key is needed, as Authorization: Bearer KEY", "invalid_api_key")
+
+    async def _body(self, call: Call) -> bytes:
+        """
+        Raises:
+            Refused: it is longer than the limit, or does not come to an end. What is somewhat too long is read, and
+                thrown away, because a client that is cut off while it sends never sees the reply.
+        """
+        body, length = bytearray(), 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for chunk in call.stream():
+                    length += len(chunk)
+                    if length <= self.limits.body:
+                        body += chunk
+                    elif length > PATIENCE * self.limits.body:
+                        break
+        except TimeoutError:
+            raise Refused(408, f"the body did not come within {BODY_SECONDS} s", "too_slow", _CLOSE) from None
+        if length > self.limits.body:
+            raise Refused(413, f"the body is longer than {self.limits.body} bytes", "too_long", _CLOSE)
+        return bytes(body)
+
+
+async def _refused(call: Call, error: Refused) -> Response:  # noqa: ARG001 - called by position
+    return JSONResponse(error.body(), error.status, error.headers)
+
+
+async def _impossible(call: Call, error: PalaverError) -> Response:
+    """A policy said why it cannot answer."""
+    return await _refused(call, Refused(400, str(error), "policy_error"))
+
+
+async def _unknown(call: Call, error: HTTPException) -> Response:
+    """No such path, or another method."""
+    message = f"{error.detail}: there are GET /v1/models and POST /v1/chat/completions"
+    return await _refused(call, Refused(error.status_code, message, "unknown_path", dict(error.headers or {})))
+
+
+async def _gone(call: Call, error: ClientDisconnect) -> Response:  # noqa: ARG001 - called by position
+    """The client left in the middle of its request: nobody reads this."""
+    return Response(status_code=400)
+
+
+async def _defect(call: Call, error: Exception) -> Response:
+    """Anything else is a defect; what it is goes to the server's own log, not over the wire."""
+    return await _refused(call, Refused(500, f"the server failed ({type(error).__name__})", "defect"))
+
+
+_HANDLERS: dict[Any, Any] = {
+    Refused: _refused,
+    PalaverError: _impossible,
+    HTTPException: _unknown,
+    ClientDisconnect: _gone,
+    Exception: _defect,
+}

@@ -1,0 +1,87 @@
+"""Requests that come at about the same time are answered together, in one batch of the policies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from palaver.agents.policy import Policy, speak
+from palaver.agents.serving.protocol import Refused
+from palaver.core import PalaverError, Request, Utterance
+
+T = TypeVar("T")
+_Item = tuple[Policy, Request, "asyncio.Future[list[Utterance]]"]
+
+
+class Batcher:
+    """Asks policies, which are used by one thread at a time.
+
+    Args:
+        window: seconds in which requests are collected after the first one.
+        room: most answers that may wait or be under way; further requests are refused.
+    """
+
+    def __init__(self, window: float, room: int) -> None:
+        self.window = window
+        self.room = room
+        self.waiting: list[_Item] = []
+        self.under_way = 0  # answers that wait or are being written
+        self._worker = ThreadPoolExecutor(1, "palaver-serve")
+        self._more = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    async def ask(self, policy: Policy, request: Request) -> list[Utterance]:
+        """What the policy says, one utterance a seed.
+
+        Raises:
+            Refused: there is no room.
+            PalaverError: the policy cannot answer this.
+        """
+        count = len(request.seeds)
+        if self.under_way + count > self.room:
+            busy = f"{self.under_way} answers are waited for and there is room for {self.room}; try again"
+            raise Refused(429, busy, "busy", {"Retry-After": "1"})
+        future: asyncio.Future[list[Utterance]] = asyncio.get_running_loop().create_future()
+        self.under_way += count
+        self.waiting.append((policy, request, future))
+        self._more.set()
+        try:
+            return await future
+        finally:
+            self.under_way -= count
+
+    async def in_worker(self, function: Callable[..., T], *arguments: Any) -> T:
+        """What the function returns, called in the thread that the policies are used in."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, function, *arguments)
+
+    async def close(self) -> None:
+        """End after the batch that is under way."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self._more.wait()
+            await asyncio.sleep(self.window)
+            self._more.clear()
+            batch, self.waiting = [item for item in self.waiting if not item[2].done()], []
+            for (_, _, future), answer in zip(batch, await self._answers(batch), strict=True):
+                if future.done():
+                    continue  # the client is gone
+                if isinstance(answer, BaseException):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
+
+    async def _answers(self, batch: Sequence[_Item]) -> list[list[Utterance] | BaseException]:
+        """Of each item; one that cannot be answered must not cost the others theirs, so then each is asked alone."""
+        asked = [(policy, request) for policy, request, _ in batch]
+        (said,) = await asyncio.gather(self.in_worker(speak, asked), return_exceptions=True)
+        if not isinstance(said, BaseException):
+            return list(said)
+        if len(batch) == 1 or not isinstance(said, PalaverError):
+            return [said] * len(batch)
+        return [(await self._answers([item]))[0] for item in batch]

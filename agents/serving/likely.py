@@ -1,0 +1,47 @@
+"""Log-probabilities in OpenAI's shape, of the policies that can tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from palaver.agents.policy import Policy
+from palaver.agents.serving.protocol import Refused
+from palaver.core import Utterance
+
+
+def told(policy: Policy, said: Sequence[Utterance], top: int) -> list[list[dict[str, Any]] | None]:
+    """For each utterance and each token of its text, its log-probability and the likeliest ones in its place.
+
+    They are those of the model's softmax at temperature 1. A token that spells nothing, as the end token, is left out.
+
+    Args:
+        policy: that said them.
+        said: utterances.
+        top: how many of the likeliest are told, 0 to 20.
+
+    Raises:
+        Refused: the policy is no language model of this process.
+    """
+    tokenizer = getattr(policy, "tokenizer", None)
+    if tokenizer is None or not all(utterance.prompt_ids for utterance in said):
+        raise Refused(400, f"{policy.name} has no log-probabilities to tell", "unsupported")
+    from palaver.agents.llm.likely import likely
+
+    places = likely(policy, said, top) if top else [({},) * len(each.token_ids) for each in said]  # type: ignore[arg-type]
+    return [
+        [
+            _place(tokenizer.decode([token]), logprob, best)
+            for token, logprob, best in zip(each.token_ids, each.logprobs, tops, strict=True)
+            if tokenizer.decode([token], skip_special_tokens=True)
+        ]
+        for each, tops in zip(said, places, strict=True)
+    ]
+
+
+def _place(text: str, logprob: float, best: dict[str, float]) -> dict[str, Any]:
+    return _token(text, logprob) | {"top_logprobs": [_token(*item) for item in best.items()]}
+
+
+def _token(text: str, logprob: float) -> dict[str, Any]:
+    return {"token": text, "logprob": logprob, "bytes": list(text.encode("utf-8", "replace"))}

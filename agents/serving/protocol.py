@@ -1,0 +1,180 @@
+"""OpenAI's chat completions as a server reads and writes them: what is understood, what is refused."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from palaver.agents.remote.prices import estimated_tokens
+from palaver.clean import one_line
+from palaver.core import Message, Request, Sampling, Utterance, stable_seed
+
+MOST_MESSAGES = 10_000
+MOST_ANSWERS = 128
+NOT_ENFORCED = "response_format is read, not enforced: the model writes what it likes"
+Stop = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Refused(Exception):  # noqa: N818 - an answer of the protocol, not an error of ours
+    """A request that gets an error in OpenAI's shape instead of an answer.
+
+    Attributes:
+        status: of HTTP.
+        code: a word for programs.
+        headers: of the reply.
+    """
+
+    def __init__(self, status: int, message: str, code: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(one_line(message, 500))
+        self.status = status
+        self.code = code
+        self.headers = headers or {}
+
+    def body(self) -> dict[str, Any]:
+        """What the client gets."""
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        return {"error": {"message": str(self), "type": kind, "param": None, "code": self.code}}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class _Part(_Strict):
+    type: Literal["text"]
+    text: str
+
+
+class _Message(_Strict):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[_Part]
+    name: str | None = None
+
+    def plain(self) -> Message:
+        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return Message("system" if self.role == "developer" else self.role, text)
+
+
+class _Schema(_Strict):
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    schema_: dict[str, Any] = Field(default_factory=dict, alias="schema")
+
+
+class _Format(_Strict):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: _Schema | None = None
+
+
+class Completion(_Strict):
+    """The body of a request to `/v1/chat/completions`. A field that is not here is refused, for it would be ignored."""
+
+    model: str
+    messages: list[_Message] = Field(min_length=1, max_length=MOST_MESSAGES)
+    n: int = Field(1, ge=1, le=MOST_ANSWERS)
+    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
+    temperature: float | None = Field(None, ge=0, allow_inf_nan=False)
+    top_p: float | None = Field(None, gt=0, le=1)
+    top_k: int | None = Field(None, ge=0)
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    stop: Stop | Annotated[list[Stop], Field(max_length=64)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=20)
+    response_format: _Format | None = None
+    stream: bool | None = None
+    user: str | None = None
+
+    def request(self, most_tokens: int) -> Request:
+        """What the policy is asked; the first answer has the seed itself, the others seeds made from it.
+
+        Args:
+            most_tokens: of an answer; also if the client names no number.
+
+        Raises:
+            Refused: it asks for more tokens, or for what is not served.
+        """
+        if self.stream:
+            raise Refused(400, "stream is not served; leave it out, the answer comes in one piece", "unsupported")
+        if self.top_logprobs and not self.logprobs:
+            raise Refused(400, "top_logprobs needs logprobs: true", "invalid_value")
+        asked = self.max_completion_tokens or self.max_tokens
+        if asked is not None and asked > most_tokens:
+            raise Refused(
+                400, f"max_tokens is {asked}; this server answers with {most_tokens} at most", "invalid_value"
+            )
+        defaults = Sampling(max_tokens=asked or min(most_tokens, Sampling().max_tokens))
+        sampling = Sampling(
+            defaults.temperature if self.temperature is None else self.temperature,
+            defaults.top_p if self.top_p is None else self.top_p,
+            self.top_k or 0,
+            defaults.max_tokens,
+            (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
+        )
+        seed = secrets.randbits(62) if self.seed is None else self.seed
+        seeds = (seed, *(stable_seed("serve", seed, place) for place in range(1, self.n)))
+        return Request("client", tuple(message.plain() for message in self.messages), seeds, sampling)
+
+
+def read(body: bytes) -> Completion:
+    """The request in a body.
+
+    Raises:
+        Refused: it is not JSON, or a field is missing, unknown or of a wrong kind; the message names the first.
+    """
+    try:
+        return Completion.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise Refused(400, f"the field {place:.100} is not served", "unknown_parameter") from None
+        message = f"{place:.100}: {first['msg']}" if place else first["msg"]
+        raise Refused(400, message, "invalid_json" if first["type"] == "json_invalid" else "invalid_value") from None
+
+
+def written(
+    asked: Completion, request: Request, said: Sequence[Utterance], likely: Sequence[list[dict[str, Any]] | None]
+) -> dict[str, Any]:
+    """The reply.
+
+    Args:
+        asked: by the client.
+        request: as the policy got it.
+        said: n utterances.
+        likely: for each of them the log-probabilities of its tokens, None if they are not told.
+    """
+    choices = [
+        {
+            "index": place,
+            "message": {"role": "assistant", "content": utterance.text, "refusal": None},
+            "finish_reason": utterance.finish,
+            "logprobs": None if tokens is None else {"content": tokens, "refusal": None},
+        }
+        for place, (utterance, tokens) in enumerate(zip(said, likely, strict=True))
+    ]
+    read_, wrote = _usage(request, said)
+    return {
+        "id": f"chatcmpl-{secrets.token_hex(12)}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": asked.model,
+        "choices": choices,
+        "usage": {"prompt_tokens": read_, "completion_tokens": wrote, "total_tokens": read_ + wrote},
+    }
+
+
+def _usage(request: Request, said: Sequence[Utterance]) -> tuple[int, int]:
+    """Tokens read once and written in all; estimated for policies that have none."""
+    first = said[0]
+    if first.prompt_ids:
+        return len(first.prompt_ids), sum(len(utterance.token_ids) for utterance in said)
+    return (
+        sum(estimated_tokens(message.content) for message in request.conversation),
+        sum(estimated_tokens(utterance.text) for utterance in said),
+    )

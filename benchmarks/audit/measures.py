@@ -1,0 +1,141 @@
+"""What is measured of a judge. P pairs, C categories, K repeats; a probability is that of the first answer.
+
+A human label is 1, 0 or 1/2 as in `Labelled.label`. A judge's probability above 1/2 is a verdict for the first, below
+1/2 for the second, and 1/2 is a tie. Pairs without a verdict are left out by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+BINS = 10
+SECOND, TIE, FIRST = 0, 1, 2  # categories, in this order
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """One bin of a reliability diagram: how many verdicts, their mean confidence, and the share that was right."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float
+    right: float
+
+
+def category(probability: Array) -> NDArray[np.int64]:
+    """(P,) of 0 for the second, 1 for a tie, 2 for the first."""
+    return np.where(probability > 0.5, FIRST, np.where(probability < 0.5, SECOND, TIE))
+
+
+def rightness(probability: Array, label: Array) -> Array:
+    """(P,) of 1 where judge and human agree, 1/2 where the judge calls a tie what the human decided, else 0."""
+    judge, human = category(probability), category(label)
+    return np.where(judge == human, 1.0, np.where((judge == TIE) & (human != TIE), 0.5, 0.0))
+
+
+def accuracy(probability: Array, label: Array) -> float:
+    """Mean of `rightness` over the pairs that people decided; nan if there are none."""
+    decided = label != 0.5
+    return float(rightness(probability, label)[decided].mean()) if decided.any() else float("nan")
+
+
+def kappa(
+    one: Sequence[int] | NDArray[np.int64], two: Sequence[int] | NDArray[np.int64], quadratic: bool = False
+) -> float:
+    """Agreement of two raters beyond chance: 1 - sum w_ij O_ij / sum w_ij E_ij.
+
+    J. Cohen, A coefficient of agreement for nominal scales (1960), where w_ij is 0 on the diagonal and 1 off it;
+    weighted, with w_ij = (i - j)^2 over the grades themselves, as in J. Cohen, Weighted kappa (1968). O are the shares
+    of the C x C table, E those of two independent raters with the same margins.
+
+    Args:
+        one: (P,) categories, or whole grades.
+        two: (P,) likewise.
+        quadratic: distances count squared; else every disagreement counts the same.
+
+    Returns:
+        At most 1; nan where neither ever varies, so that chance alone would agree, or where there is no pair.
+    """
+    first, second = np.asarray(one), np.asarray(two)
+    if not len(first):
+        return float("nan")
+    values = np.unique(np.concatenate([first, second]))
+    table = np.zeros((len(values), len(values)))
+    np.add.at(table, (np.searchsorted(values, first), np.searchsorted(values, second)), 1 / len(first))
+    apart = np.subtract.outer(values, values).astype(np.float64)
+    weight = apart**2 if quadratic else (apart != 0).astype(np.float64)
+    expected = float((weight * np.outer(table.sum(1), table.sum(0))).sum())
+    return 1 - float((weight * table).sum()) / expected if expected > 0 else float("nan")
+
+
+def reliability(probability: Array, label: Array, bins: int = BINS) -> list[Bin]:
+    """The bins that hold a verdict, over the pairs that people decided.
+
+    The confidence of a verdict is max(p, 1 - p), so with bins of equal width over [0, 1] those above 1/2 are filled. A
+    bin holds its upper end and not its lower one, as in C. Guo et al., On calibration of modern neural networks (2017),
+    section 2.
+    """
+    decided = label != 0.5
+    confidence = np.maximum(probability, 1 - probability)[decided]
+    right = rightness(probability, label)[decided]
+    place = np.clip(np.ceil(np.round(confidence * bins, 9)).astype(int) - 1, 0, bins - 1)
+    found = []
+    for each in np.unique(place):
+        inside = place == each
+        found.append(Bin(float(each / bins), float((each + 1) / bins), int(inside.sum()),
+        float(confidence[inside].mean()),
+                         float(right[inside].mean())))  # fmt: skip
+    return found
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """The expected calibration error, sum_b n_b / n |right_b - confidence_b| (Guo et al. 2017, equation 3)."""
+    n = sum(each.n for each in bins)
+    return sum(each.n * abs(each.right - each.confidence) for each in bins) / n if n else float("nan")
+
+
+def swap_consistency(orders: Array) -> float:
+    """Share of pairs with the same verdict in both orders. `orders` is (P, 2), as in `Preference.orders`."""
+    return float((category(orders[:, 0]) == category(orders[:, 1])).mean()) if len(orders) else float("nan")
+
+
+def first_slot_rate(orders: Array) -> float:
+    """Mean probability given to what was shown first; 1/2 if the place does not matter. `orders` is (P, 2)."""
+    return float((orders[:, 0] + 1 - orders[:, 1]).mean() / 2) if len(orders) else float("nan")
+
+
+def flips(repeats: Array) -> float:
+    """Chance that two repeats of one question have different verdicts. `repeats` is (P, K), a row a question."""
+    if not len(repeats):
+        return float("nan")
+    verdicts = category(repeats)
+    one, two = np.triu_indices(verdicts.shape[1], k=1)
+    return float((verdicts[:, one] != verdicts[:, two]).mean())
+
+
+def spread(repeats: Array) -> float:
+    """Standard deviation (ddof 1) of the probability over repeats, mean over questions. `repeats` is (P, K)."""
+    return float(repeats.std(axis=1, ddof=1).mean()) if len(repeats) else float("nan")
+
+
+def longer_rate(probability: Array, longer: Array) -> float:
+    """Mean probability given to the longer answer, over the pairs that differ in length; nan if none does.
+
+    Args:
+        probability: (P,) of the first.
+        longer: (P,) above 0 where the first is longer, below 0 where the second is.
+    """
+    differ = longer != 0
+    given = np.where(longer > 0, probability, 1 - probability)[differ]
+    return float(given.mean()) if len(given) else float("nan")
+
+
+def as_grades(scores: Array, low: int, high: int) -> NDArray[np.int64]:
+    """Scores of [0, 1] on the human scale: the nearest whole grade of low + score (high - low), halves upwards."""
+    return np.floor(low + np.clip(scores, 0, 1) * (high - low) + 0.5).astype(np.int64)

@@ -1,0 +1,96 @@
+"""What the leaderboard measures: every environment and scenario with four kinds of teams, or the reason why not."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.benchmarks.evaluate import Setting
+from palaver.benchmarks.scenarios import play
+from palaver.benchmarks.scenarios import spec as scenarios
+from palaver.benchmarks.scenarios.spec import Draw
+from palaver.clean import one_line
+from palaver.core import ConfigError, Sampling
+from palaver.registry import spec
+from palaver.trainers.config import EVAL_SEED, load
+from palaver.trainers.section import Section
+
+Kind = Literal["reference", "random", "untrained", "trained"]
+KINDS: tuple[Kind, ...] = ("reference", "random", "untrained", "trained")
+LIST = "board.yaml"
+
+
+class Entry(Section):
+    """One line of the board.
+
+    Attributes:
+        what: an environment's id, or a scenario.
+        recipe: the recipe whose evaluation is taken over: keywords, held-out tasks, samples and sampling; "" for none.
+        keywords: of the environment, where there is no recipe.
+        n: the first n tasks, where there is no recipe; 0 takes all.
+        samples: episodes per task, likewise.
+        sampling: how models draw, likewise.
+        rows: kind of team -> team.
+        missing: kind of team -> why there is none.
+    """
+
+    what: str
+    recipe: str = ""
+    keywords: dict[str, Any] = Field({})
+    n: int = Field(32, ge=0)
+    samples: int = Field(1, ge=1)
+    sampling: Draw = Draw()
+    rows: dict[Kind, str]
+    missing: dict[Kind, str] = Field({})
+
+    @model_validator(mode="after")
+    def _complete(self) -> Entry:
+        if sorted([*self.rows, *self.missing]) != sorted(KINDS):
+            raise ValueError(f"each of {', '.join(KINDS)} is either a row or missing with its reason")
+        return self
+
+    @property
+    def env(self) -> str:
+        """The environment's id."""
+        return scenarios.load(self.what).env if scenarios.is_scenario(self.what) else spec(self.what).id
+
+    def setting(self, kind: Kind) -> Setting:
+        """What is measured of a kind of team.
+
+        Raises:
+            ConfigError: the environment, the scenario or the recipe does not exist.
+        """
+        team = self.rows[kind]
+        if scenarios.is_scenario(self.what):
+            return play.setting(scenarios.load(self.what), team, ModelOptions())
+        if not self.recipe:
+            draws = Sampling(**self.sampling.model_dump())
+            return Setting(self.what, self.keywords, team, self.n, self.samples, EVAL_SEED, draws)
+        config = load(self.recipe)
+        keywords = config.env.keywords(config.eval.tasks)
+        return Setting(
+            self.what, keywords, team, config.eval.n, config.eval.samples, config.eval.seed, config.policy.sampling()
+        )
+
+
+def read_board(path: Path | None = None) -> list[Entry]:
+    """The shipped board, or one in a YAML file: a list of entries.
+
+    Raises:
+        ConfigError: it cannot be read, or something in it does not fit.
+    """
+    name = str(path) if path else LIST
+    try:
+        shipped = resources.files("palaver.benchmarks.leaderboard").joinpath(LIST)
+        values = yaml.safe_load(path.read_text(encoding="utf-8") if path else shipped.read_text(encoding="utf-8"))
+        return [Entry.model_validate(value) for value in values]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
+        raise ConfigError(f"cannot read the board {name!r}: {one_line(error)}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{name}: {'.'.join(map(str, first['loc']))}: {one_line(first['msg'])}") from error

@@ -1,0 +1,64 @@
+"""Measuring the board: row after row into a folder of its own, which is published when all is there.
+
+Rows name the commit that they were measured on, and writing into a tracked folder would make the tree differ from it;
+so rows gather in a working folder first. One that is there already is not measured again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from palaver.benchmarks import rows
+from palaver.benchmarks.evaluate import measure, to_row
+from palaver.benchmarks.leaderboard.board import Entry, Kind
+from palaver.core import ConfigError, nearest
+
+WORK = Path("runs/leaderboard")
+Note = Callable[[str], None]
+
+
+def measure_all(entries: Sequence[Entry], work: Path, note: Note, only: Collection[str] = ()) -> list[Path]:
+    """The rows of the board, or of those of its entries that are named in `only`; each is measured where it is missing.
+
+    Raises:
+        ConfigError: `only` names something that is not on the board.
+        PalaverError: a row cannot be measured.
+    """
+    known = [entry.what for entry in entries]
+    for name in only:
+        if name not in known:
+            raise ConfigError(f"{name!r} is not on the board.{nearest(name, known)}")
+    wanted = [(entry, kind) for entry in entries for kind in entry.rows if not only or entry.what in only]
+    found = []
+    for number, (entry, kind) in enumerate(wanted, start=1):
+        path = work / f"{rows.row_name(entry.what, kind)}{rows.ROW}"
+        if not path.is_file():
+            note(f"{number} of {len(wanted)}: {entry.what}, {kind}")
+            _measure(entry, kind, work, note)
+        found.append(path)
+    return found
+
+
+def _measure(entry: Entry, kind: Kind, work: Path, note: Note) -> None:
+    result, episodes = measure(entry.setting(kind), note)
+    to_row(result, episodes, kind, work)
+
+
+def publish(files: Sequence[Path], folder: Path) -> None:
+    """Copy rows and their episodes into `folder`; what else lies there stays.
+
+    Raises:
+        ConfigError: a file cannot be read or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in files:
+            episodes = path.with_name(rows.load(path).episodes.file)
+            for each in (episodes, path):
+                beside = folder / f".writing-{each.name}"
+                shutil.copyfile(each, beside)
+                beside.replace(folder / each.name)
+    except OSError as error:
+        raise ConfigError(f"cannot publish the rows in {str(folder)!r}: {error}") from error

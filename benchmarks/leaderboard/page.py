@@ -1,0 +1,138 @@
+"""The leaderboard as one static page, and a page of sample episodes for each row.
+
+The board's script is inlined and named by its hash in the page's own content policy, so that no other script runs and
+nothing is loaded from elsewhere; sample pages run none at all. Model text is escaped and cleaned.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from palaver.benchmarks.leaderboard.read import Found, Shown
+from palaver.benchmarks.leaderboard.table import score, tokens
+from palaver.benchmarks.summary import duration
+from palaver.clean import clean, one_line
+from palaver.core import ConfigError, Episode, Turn
+from palaver.trainers.files import replace_text
+
+HERE = Path(__file__).resolve().parent
+PAGE, SAMPLES = "leaderboard.html", "episodes"
+MOST_TURNS, MOST_TOLD, MOST_SAID = 4, 2000, 3000  # of a sample: turns, characters of a prompt and of an answer
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Where a score lies between the floor of its board and the most that can be earned, in per cent."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def write(found: Found, folder: Path) -> Path:
+    """Write the page and the samples into `folder`; returns the page's path.
+
+    Raises:
+        ConfigError: something cannot be written.
+    """
+    try:
+        (folder / SAMPLES).mkdir(parents=True, exist_ok=True)
+        for each in found.rows:
+            replace_text(folder / SAMPLES / f"{each.row.name}.html", sample_page(each))
+        replace_text(folder / PAGE, board_page(found, folder))
+    except OSError as error:
+        raise ConfigError(f"cannot write the page into {str(folder)!r}: {error}") from error
+    return folder / PAGE
+
+
+def board_page(found: Found, folder: Path) -> str:
+    """The board; `folder` is where it will stand."""
+    script = (HERE / "sort.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rows = [
+        {
+            "shown": each, "row": each.row, "score": score(each), "bar": bar(each, found.rows), "tokens": tokens(each),
+            "time": duration(each.row.seconds), "file": os.path.relpath(each.path, folder),
+            "sample": f"{SAMPLES}/{each.row.name}.html",
+        }
+        for each in found.rows
+    ]  # fmt: skip
+    return _render(
+        "leaderboard.html.j2", rows=rows, script=Markup(script), digest=digest,
+        envs=_different(each.row.env for each in found.rows), labels=_different(each.row.label for each in found.rows),
+    )  # fmt: skip
+
+
+def bar(shown: Shown, rows: Sequence[Shown]) -> Bar:
+    """Where the score lies; the floor is 0, or the lowest end of an interval of the same board where that is less."""
+    floor = min([0.0, *(each.low for each in rows if each.what == shown.what)])
+    span = max(shown.most - floor, 1e-9)
+    mean, low, high = (
+        min(max(100 * (value - floor) / span, 0.0), 100.0) for value in (shown.mean, shown.low, shown.high)
+    )
+    return Bar(mean, low, high)
+
+
+def sample_page(shown: Shown) -> str:
+    """Two episodes of a row."""
+    first, middle = shown.samples
+    episodes = [_episode(episode) for episode in ((first,) if first is middle else (first, middle))]
+    return _render("episodes.html.j2", shown=shown, row=shown.row, score=score(shown), episodes=episodes)
+
+
+def _episode(episode: Episode) -> dict[str, Any]:
+    return {
+        "task": one_line(episode.task, 120),
+        "team": {one_line(seat, 40): one_line(name, 120) for seat, name in episode.team.items()},
+        "returns": {
+            one_line(seat, 40): sum(turn.rewards[seat] for turn in episode.turns)
+            for seat in (episode.turns[0].rewards if episode.turns else ())
+        },
+        "turns": [_turn(turn) for turn in episode.turns[:MOST_TURNS]],
+        "more": max(0, len(episode.turns) - MOST_TURNS),
+        "stop": episode.stop,
+    }
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    return {
+        "number": turn.index + 1,
+        "seats": [
+            {
+                "name": one_line(seat, 40),
+                "told": clean(turn.observations.get(seat, ""), MOST_TOLD),
+                "said": clean(said.text, MOST_SAID),
+                "reward": turn.rewards.get(seat, 0.0),
+                "parts": {one_line(name, 40): value for name, value in turn.components.get(seat, {}).items()},
+            }
+            for seat, said in turn.utterances.items()
+        ],
+        "reason": one_line(turn.reason, 400),
+    }
+
+
+def _different(texts: Iterable[str]) -> list[str]:
+    return sorted(set(texts))
+
+
+def _render(template: str, **values: Any) -> str:
+    folders = [HERE, HERE.parent]
+    environment = Environment(
+        loader=FileSystemLoader(folders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["line"] = one_line
+    style = Markup((HERE.parent / "report.css").read_text(encoding="utf-8"))
+    return environment.get_template(template).render(style=style, **values)

@@ -1,0 +1,124 @@
+"""Reading result rows with distrust: what cannot be measured again, or is not what its episodes say, is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks import rows
+from palaver.benchmarks.rows import Row
+from palaver.core import ConfigError, Episode, PalaverError
+from palaver.registry import spec
+from palaver.trainers.evaluation import summarize
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A row that is trusted, where it is, and two of its episodes: the first and the middle one."""
+
+    row: Row
+    path: Path
+    samples: tuple[Episode, ...]
+
+    @property
+    def what(self) -> str:
+        """The scenario, or the environment."""
+        return self.row.scenario or self.row.env
+
+    @property
+    def mean(self) -> float:
+        """What is ranked: the return of the agents in focus where there are any, else the team's."""
+        return self.row.focal.mean if self.row.focal else self.row.mean
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval of `mean`."""
+        low = self.row.focal.low if self.row.focal else self.row.low
+        assert low is not None  # see `complaint`
+        return low
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval of `mean`."""
+        high = self.row.focal.high if self.row.focal else self.row.high
+        assert high is not None
+        return high
+
+    @property
+    def share(self) -> float:
+        """The normalised score: `mean` over the most that can be earned."""
+        return self.mean / self.most
+
+    @property
+    def most(self) -> float:
+        """What can be earned at most."""
+        assert self.row.max_reward is not None
+        return self.row.max_reward
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rows of a folder, in order of name, and one line for each file that was refused."""
+
+    rows: tuple[Shown, ...]
+    refused: tuple[str, ...]
+
+
+def read(folder: Path) -> Found:
+    """The rows in a folder.
+
+    Raises:
+        ConfigError: there is no such folder, or no row in it.
+    """
+    if not folder.is_dir():
+        raise ConfigError(
+            f"there is no folder of rows {str(folder)!r}; make one with: palaver evaluate ENV --row FOLDER"
+        )
+    files = sorted(path for path in folder.glob(f"*{rows.ROW}") if not path.name.startswith("."))
+    if not files:
+        raise ConfigError(f"there is no row in {str(folder)!r}; make one with: palaver evaluate ENV --row {folder}")
+    shown, refused = [], []
+    for path in files:
+        try:
+            shown.append(_trusted(path))
+        except PalaverError as error:
+            refused.append(f"{path.name} is refused: {error}")
+    return Found(tuple(shown), tuple(refused))
+
+
+def complaint(record: Mapping[str, Any]) -> str:
+    """Why a row is not shown, "" where nothing speaks against it: what it must say so that it can be measured again."""
+    seed, commit = record.get("seed"), record.get("commit")
+    focal = record.get("focal")
+    bounds = [record.get("low"), record.get("high")]
+    bounds += [focal.get("low"), focal.get("high")] if isinstance(focal, dict) else []
+    most = record.get("max_reward")
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        return "it names no seed, so that nobody can measure it again"
+    if not all(isinstance(bound, int | float) for bound in bounds):
+        return "it has no interval; evaluate two tasks or more"
+    if not isinstance(commit, str) or not commit:
+        return "it names no commit; measure it in a git checkout"
+    if commit.endswith("+"):
+        return f"its tree differed from commit {commit[:-1]}; commit the changes and measure it again"
+    if not isinstance(most, int | float) or not most > 0:
+        return "it does not say what can be earned at most"
+    return ""
+
+
+def _trusted(path: Path) -> Shown:
+    record = rows.read_record(path)
+    if said := complaint(record):
+        raise ConfigError(said)
+    row = rows.parse(record, "it is no result row")
+    spec(row.env)
+    episodes, sha256 = rows.read_episodes(path.with_name(Path(row.episodes.file).name))
+    if sha256 != row.episodes.sha256 or len(episodes) != row.episodes.n:
+        raise ConfigError(f"{row.episodes.file!r} does not hold the episodes that it was made of")
+    mean = summarize(episodes).mean
+    if not math.isclose(mean, row.mean, rel_tol=1e-9, abs_tol=1e-9):
+        raise ConfigError(f"it says that the mean is {row.mean:.6g}, but its episodes say {mean:.6g}")
+    return Shown(row, path, (episodes[0], episodes[len(episodes) // 2]))

@@ -1,0 +1,111 @@
+"""The leaderboard in Markdown: an overview of kinds of teams, the scenarios, and every row with what it took."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from palaver.benchmarks.leaderboard.board import KINDS, Entry, Kind
+from palaver.benchmarks.leaderboard.read import Found, Shown
+from palaver.benchmarks.summary import duration, interval
+from palaver.clean import one_line
+
+HEAD = """# Leaderboard
+
+Written by `palaver leaderboard` from result rows; do not edit it. How rows are measured, what they must say and how to
+add one: {about}. The same with sorting, filters and sample episodes is the page
+[{page}]({page}), a single file to open in a browser.
+
+A score is the mean undiscounted return with its 95 % bootstrap interval over tasks. *most* is what can be earned at
+most. The teams: `reference` is scripted, `random` knows nothing, `untrained` is the tiny model, warm-started on texts
+of the environment's kind, `trained` is the same after a recipe of a few minutes.
+"""
+FOCUS = """## Scenarios
+
+Members of the team play among frozen strangers; the score is the return of the agents in focus, which sit in each of
+the seats in turn. What a scenario is: {scenarios}.
+"""
+
+
+def markdown(found: Found, entries: Sequence[Entry], page: str, folder: Path) -> str:
+    """The whole page; `page` is the address of the HTML page, `folder` where the table will stand."""
+    alone = [each for each in found.rows if not each.row.scenario]
+    beside = [each for each in found.rows if each.row.scenario]
+    parts = [HEAD.format(page=page, about=_page(folder, "docs/leaderboard.md"))]
+    if alone:
+        parts += ["## Environments\n", _overview(alone, entries)]
+    if beside:
+        told = _page(folder, "docs/evaluation.md", "#scenarios")
+        parts += [FOCUS.format(scenarios=told), _overview(beside, entries)]
+    parts += ["## Every row\n", _every(found.rows, folder)]
+    return "\n".join(parts)
+
+
+def _page(folder: Path, path: str, anchor: str = "") -> str:
+    """A link to a page of the documentation where it lies beside, else the page's name."""
+    return f"[{path}]({path}{anchor})" if (folder / path).is_file() else f"`{path}` of Palaver"
+
+
+def _overview(rows: Sequence[Shown], entries: Sequence[Entry]) -> str:
+    """One line per environment or scenario, one column per kind; reasons for what is missing follow as notes."""
+    notes: list[str] = []
+    lines = [_line(["", "most", *KINDS]), _line(["---", "---:", *["---"] * len(KINDS)])]
+    for what in dict.fromkeys(each.what for each in rows):
+        own = {each.row.label: each for each in rows if each.what == what}
+        missing = next((entry.missing for entry in entries if entry.what == what), {})
+        most = next(iter(own.values())).most
+        cells = [score(own[kind]) if kind in own else _reason(missing, kind, notes) for kind in KINDS]
+        lines.append(_line([f"`{what}`", f"{most:g}", *cells]))
+    listed = [f"{number}. {note}" for number, note in enumerate(notes, start=1)]
+    return "\n".join([*lines, "", *(["Not there:", "", *listed, ""] if notes else [])])
+
+
+def _reason(missing: dict[Kind, str], kind: Kind, notes: list[str]) -> str:
+    if kind not in missing:
+        return "–"
+    if missing[kind] not in notes:
+        notes.append(missing[kind])
+    return f"– ({notes.index(missing[kind]) + 1})"
+
+
+def score(shown: Shown) -> str:
+    """Mean and interval, of their own return where agents are in focus."""
+    return f"{shown.mean:.2f} {interval(shown.low, shown.high, 2)}"
+
+
+def _every(rows: Sequence[Shown], folder: Path) -> str:
+    head = ["", "team", "score", "share of most", "episodes", "tokens", "time", "dollars", "seed", "commit", "config"]
+    lines = [_line(head), _line(["---", "---", "---", "---:", "---:", "---:", "---:", "---:", "---:", "---", "---"])]
+    for each in rows:
+        row = each.row
+        lines.append(
+            _line(
+                [
+                    f"[{row.name}]({os.path.relpath(each.path, folder)})",
+                    f"`{one_line(row.team, 80)}`",
+                    score(each),
+                    f"{each.share:.2f}",
+                    f"{row.n} ({row.tasks} x {row.samples})",
+                    tokens(each),
+                    duration(row.seconds),
+                    f"{row.cost.dollars:.4f}" if row.cost else "–",
+                    str(row.seed),
+                    f"`{row.commit}`",
+                    f"`{row.config}`",
+                ]
+            )
+        )
+    return "\n".join([*lines, ""])
+
+
+def tokens(shown: Shown) -> str:
+    """Mean sampled tokens of an answer over the agents that sample any; a dash where none does, and among strangers."""
+    if shown.row.scenario:
+        return "–"
+    counts = [count for count in shown.row.tokens.values() if count]
+    return f"{sum(counts) / len(counts):.0f}" if counts else "–"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,1 @@
+"""Scenarios: a team's members among strangers, who are frozen and known by name and version."""

@@ -1,0 +1,35 @@
+"""From a scenario to what is evaluated."""
+
+from __future__ import annotations
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.benchmarks.evaluate import Setting
+from palaver.benchmarks.focus import Seating
+from palaver.benchmarks.scenarios.spec import Scenario
+from palaver.registry import spec
+
+
+def setting(scenario: Scenario, team: str, options: ModelOptions) -> Setting:
+    """What is measured of `team` in a scenario, whose tasks, seeds and sampling are fixed.
+
+    Raises:
+        ConfigError: its environment does not exist.
+    """
+    seats = spec(scenario.env).agents
+    seatings = tuple(
+        Seating(own, {seat: scenario.partner.policy for seat in seats if seat not in own}, scenario.partner.weights)
+        for own in scenario.focal
+    )
+    return Setting(
+        env=scenario.env,
+        keywords=scenario.keywords,
+        team=team,
+        n=scenario.n,
+        samples=scenario.samples,
+        seed=scenario.seed,
+        sampling=scenario.draws(),
+        options=options,
+        seatings=seatings,
+        scenario=scenario.name,
+        max_reward=scenario.max_reward,
+    )

@@ -1,0 +1,131 @@
+"""Scenarios as data: an environment, how it is played, who is in focus, and who sits beside.
+
+A shipped scenario is a file `NAME.yaml` here, NAME with its version, as `arxiv-strangers-v1`. What it measures never
+changes: another partner, another split or another keyword is another version.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from palaver.clean import one_line
+from palaver.core import ConfigError, Sampling, nearest
+from palaver.trainers.config import EVAL_SEED
+from palaver.trainers.section import Section
+
+SHIPPED = "palaver.benchmarks.scenarios"
+
+
+class Draw(Section):
+    """How models draw their tokens; see `palaver.core.Sampling`."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_tokens: int = 256
+
+
+class Partner(Section):
+    """Who sits beside.
+
+    Attributes:
+        policy: `scripted:lazy`, `random`, `tiny`, `run:FOLDER`, or `recipe:NAME+key=value`, trained once from this
+            repository alone.
+        weights: seat -> fingerprint of the weights that it must have; a run needs them, for its folder may change.
+    """
+
+    policy: str
+    weights: dict[str, str] = Field({})
+
+    @model_validator(mode="after")
+    def _known(self) -> Partner:
+        if self.policy.startswith("run:") and not self.weights:
+            raise ValueError("a run is named with the fingerprints of its weights, so that it stays what it was")
+        return self
+
+
+class Scenario(Section):
+    """A scenario.
+
+    Attributes:
+        name: of the file.
+        about: one sentence.
+        env: id; its version is part of what is frozen.
+        keywords: of the environment, the tasks among them.
+        n: the first n tasks; 0 takes all.
+        samples: episodes per task and seating.
+        seed: of every draw.
+        focal: the seatings, one after the other: which seats the team fills. The partner fills the others.
+        partner: who that is.
+        max_reward: the most that an episode pays; None asks the environment.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9-]+-v\d+$")
+    about: str
+    env: str
+    keywords: dict[str, Any] = Field({})
+    n: int = Field(32, ge=0)
+    samples: int = Field(1, ge=1)
+    seed: int = EVAL_SEED
+    sampling: Draw = Draw()
+    focal: tuple[tuple[str, ...], ...] = Field(min_length=1)
+    partner: Partner
+    max_reward: float | None = None
+
+    def draws(self) -> Sampling:
+        """How models draw their tokens."""
+        return Sampling(**self.sampling.model_dump())
+
+
+def shipped() -> tuple[str, ...]:
+    """The scenarios that come with Palaver."""
+    found = (entry.name for entry in resources.files(SHIPPED).iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml")))
+
+
+def is_scenario(name: str) -> bool:
+    """Whether it is a shipped scenario, or a file of one."""
+    return name.endswith((".yaml", ".yml")) or name in shipped()
+
+
+def load(name: str) -> Scenario:
+    """A shipped scenario, or one in a YAML file.
+
+    Raises:
+        ConfigError: there is none, or something in it does not fit.
+    """
+    if name in shipped():
+        text = resources.files(SHIPPED).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+        return parse(text, name)
+    path = Path(name)
+    if path.suffix not in {".yaml", ".yml"}:
+        raise ConfigError(f"there is no scenario {name!r}.{nearest(name, shipped())}")
+    try:
+        return parse(path.read_text(encoding="utf-8"), path.stem)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the scenario {name!r}: {one_line(error)}") from error
+
+
+def parse(text: str, name: str) -> Scenario:
+    """A scenario from YAML; its name is that of its file.
+
+    Raises:
+        ConfigError: something in it does not fit; the field is named.
+    """
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"the scenario {name!r} is not YAML: {one_line(error)}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"the scenario {name!r} is not a mapping of fields such as `env: arxiv-v0`")
+    try:
+        return Scenario.model_validate({"name": name, **values})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"the scenario {name!r}: {where}: {one_line(first['msg'])}") from error

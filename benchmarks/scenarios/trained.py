@@ -1,0 +1,70 @@
+"""Teams made by a recipe, `recipe:NAME+key=value`: trained once, kept in the cache, found again by their config."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from palaver.benchmarks.provenance import provenance
+from palaver.benchmarks.runs import read
+from palaver.core import PolicyError, cache_folder
+from palaver.trainers.config import load
+from palaver.trainers.files import CONFIG
+
+MADE = "recipe:"
+Note = Callable[[str], None]
+
+
+def resolved(team: str, note: Note) -> str:
+    """`team`, or where it is made by a recipe `run:FOLDER` of the finished run, which may have to be trained first.
+
+    Raises:
+        PalaverError: see `ensure`.
+    """
+    return f"run:{ensure(team.removeprefix(MADE), note)}" if team.startswith(MADE) else team
+
+
+def home(made_by: str) -> Path:
+    """Where the run of `NAME+key=value+...` is kept: the folder's name has a hash of all that the config sets.
+
+    Options that stand at their default do not count, so that a new one moves no run.
+
+    Raises:
+        ConfigError: no such recipe, or an override that does not fit.
+    """
+    recipe, *overrides = made_by.split("+")
+    chosen = load(recipe, overrides).model_dump(mode="json", exclude_defaults=True)
+    key = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:12]
+    return cache_folder() / "trained" / f"{Path(recipe).stem}-{key}"
+
+
+def ensure(made_by: str, note: Note) -> Path:
+    """The folder of the finished run of `NAME+key=value+...`; trained, or gone on with, where it is not there yet.
+
+    Training takes minutes, so `note` is told before it begins.
+
+    Raises:
+        PolicyError: the training was interrupted.
+        PalaverError: the recipe does not fit, or cannot be trained here.
+    """
+    from palaver.trainers import train as trainer
+
+    folder = home(made_by)
+    if _done(folder):
+        return folder
+    recipe, *overrides = made_by.split("+")
+    note(f"training {' '.join((recipe, *overrides))}, once: {folder}")
+    if (folder / CONFIG).is_file():
+        trainer.resume(folder)
+    else:
+        launch = {"recipe": recipe, "overrides": overrides, **provenance()}
+        trainer.train(load(recipe, overrides), folder, launch=launch)
+    if not _done(folder):
+        raise PolicyError(f"the training in {str(folder)!r} was interrupted; the same command goes on with it")
+    return folder
+
+
+def _done(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() and read(folder).state.get("status") == "done"

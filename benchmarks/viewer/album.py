@@ -1,0 +1,187 @@
+"""Episodes as the plain data that the viewer's page holds: every text once, cleaned and cut; what repeats is a number.
+
+Names and texts come from models and from files that anybody may have written, so nothing is used as a key: lists of
+pairs stand for mappings, and agents go by their place in the episode.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from palaver.benchmarks.viewer import battles
+from palaver.benchmarks.viewer.sources import Source
+from palaver.clean import clean, one_line
+from palaver.core import Episode, Turn
+
+MOST_CHARACTERS = 24_000_000  # of a page's texts and numbers; a browser opens that in about a second
+NAME, REASON, LEGAL = 60, 2_000, 80  # characters of a name and of a reason; legal actions of an agent
+Pair = list[Any]
+
+
+class Album:
+    """Collects episodes for a page until it is full.
+
+    Args:
+        most: episodes.
+        characters: of one text; a longer one is cut, with a mark that says how much is missing.
+
+    Attributes:
+        episodes: as the page has them.
+        texts: every text once; episodes hold their places.
+        left_out: episodes that came when it was full.
+        broken: those that could not be read.
+    """
+
+    def __init__(self, most: int, characters: int) -> None:
+        self.most, self.characters = most, characters
+        self.episodes: list[dict[str, Any]] = []
+        self.records: list[Episode] = []
+        self.texts: list[str] = []
+        self.left_out = self.broken = 0
+        self._size = 0
+        self._places: dict[str, int] = {}
+        self._groups: dict[tuple[object, ...], int] = {}
+        self._nodes: list[tuple[object, ...]] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether no more fit."""
+        return len(self.episodes) >= self.most or self._size >= MOST_CHARACTERS
+
+    def read(self, source: Source) -> None:
+        """All that fits of a source.
+
+        Raises:
+            CheckpointError: it cannot be opened.
+        """
+        for number, unread in enumerate(source.unread()):
+            if self.full:
+                self.left_out += 1
+            elif (episode := unread()) is None:
+                self.broken += 1
+            else:
+                self._add(source, number, episode)
+
+    def finish(self) -> None:
+        """Put the episodes in order of training, and say of every turn in how many episodes it is.
+
+        Leaves of a tree share their first turns: they carry the same node.
+        """
+        shared = Counter(node for node in self._nodes if node[-1])
+        order = sorted(range(len(self.episodes)), key=lambda n: _order(self.episodes[n]))
+        nodes = iter(self._nodes)
+        for episode in self.episodes:
+            for turn in episode["turns"]:
+                turn["shared"] = shared.get(next(nodes), 1)
+        self.episodes = [self.episodes[n] for n in order]
+        self.records = [self.records[n] for n in order]
+
+    def text(self, text: object) -> int:
+        """The place of a text, cleaned."""
+        shown = clean(text, self.characters)
+        if shown not in self._places:
+            self._places[shown] = len(self.texts)
+            self.texts.append(shown)
+            self._size += len(shown) + 4
+        return self._places[shown]
+
+    def _add(self, source: Source, number: int, episode: Episode) -> None:
+        agents = _agents(episode)
+        key = (source.path, episode.task, episode.turns[0].group if episode.turns else "")
+        turns = [self._turn(episode, place, agents) for place in range(len(episode.turns))]
+        made = {
+            "id": f"{source.stem}{number}", "kind": source.kind, "step": source.step, "line": number,
+            "env": one_line(episode.env, NAME), "task": one_line(episode.task, 120), "seed": one_line(episode.seed, 24),
+            "stop": one_line(episode.stop, 24), "group": self._groups.setdefault(key, len(self._groups)),
+            "agents": [one_line(agent, NAME) for agent in agents],
+            "team": [one_line(episode.team.get(agent, ""), NAME) for agent in agents],
+            "total": figure(episode.team_return()),
+            "returns": [figure(sum(turn.rewards.get(agent, 0.0) for turn in episode.turns)) for agent in agents],
+            "turns": turns,
+        }  # fmt: skip
+        self._nodes += [(source.path, turn.node) for turn in episode.turns]
+        self._size += 300 + sum(len(str(turn)) for turn in turns)
+        self.episodes.append(made)
+        self.records.append(episode)
+
+    def _turn(self, episode: Episode, place: int, agents: list[str]) -> dict[str, Any]:
+        turn = episode.turns[place]
+        known = {agent: number for number, agent in enumerate(agents)}
+        made: dict[str, Any] = {
+            "shown": [[known[agent], self.text(text)] for agent, text in turn.observations.items()],
+            "said": [
+                [known[agent], self.text(said.text), len(said.text.split()), said.finish == "length",
+                 _taken_for(turn, agent)]
+                for agent, said in turn.utterances.items()
+            ],
+            "reward": figure(turn.team_reward),
+            "rewards": [figure(turn.rewards.get(agent, 0.0)) for agent in agents],
+            "parts": _parts(turn, known),
+            "metrics": _pairs(turn.metrics),
+            "reason": one_line(turn.reason, REASON),
+        }  # fmt: skip
+        if turn.legal:
+            made["legal"] = [[known[agent], _legal(actions)] for agent, actions in turn.legal.items() if agent in known]
+        tests = turn.metrics.get("tests_total", 0.0)
+        if isfinite(tests) and tests > 0:
+            made["tests"] = [figure(turn.metrics.get("tests_passed", 0.0)), figure(tests)]
+        if episode.env == battles.ENV:
+            made |= self._battle(episode, place, known)
+        return made
+
+    def _battle(self, episode: Episode, place: int, known: Mapping[str, int]) -> dict[str, Any]:
+        """Who stands on the field, and what the turn led to as the sides are told before their next choice."""
+        turn, later = episode.turns[place], episode.turns[place + 1 : place + 2]
+        seen = {agent: battles.field(str(text)) for agent, text in turn.observations.items()}
+        fields = [
+            [known[agent], one_line(found.own, NAME), figure(found.own_points)]
+            for agent, found in seen.items()
+            if found
+        ]
+        told = "\n".join(
+            battles.story({a: str(text) for a, text in each.observations.items()}, list(known)) for each in later
+        )
+        return {"field": fields} | ({"story": self.text(told)} if told else {})
+
+
+def figure(value: float) -> float | str:
+    """A number with six digits, or its name where it is not finite, which JSON cannot hold."""
+    return float(f"{value:.6g}") if isfinite(value) else str(value)
+
+
+def _agents(episode: Episode) -> list[str]:
+    """All agents, in the order of the first turn's rewards."""
+    every = (name for turn in episode.turns for part in (turn.rewards, turn.observations, turn.utterances)
+             for name in part)  # fmt: skip
+    return list(dict.fromkeys(every))
+
+
+def _parts(turn: Turn, known: Mapping[str, int]) -> list[Pair]:
+    """Components by agent; once, under -1, where all agents are paid alike."""
+    paid = [[known[agent], _pairs(parts)] for agent, parts in turn.components.items() if agent in known and parts]
+    if len(paid) > 1 and len(paid) == len(known) and all(parts == paid[0][1] for _, parts in paid):
+        return [[-1, paid[0][1]]]
+    return paid
+
+
+def _pairs(numbers: Mapping[str, float]) -> list[Pair]:
+    return [[one_line(name, NAME), figure(value)] for name, value in numbers.items()]
+
+
+def _taken_for(turn: Turn, agent: str) -> str:
+    executed = turn.executed.get(agent, "")
+    return "" if executed == turn.utterances[agent].text.strip() else one_line(executed, 200)
+
+
+def _legal(actions: object) -> list[str]:
+    names = list(actions) if isinstance(actions, list | tuple) else []
+    more = [f"… and {len(names) - LEGAL} more"] if len(names) > LEGAL else []
+    return [one_line(name, 200) for name in names[:LEGAL]] + more
+
+
+def _order(episode: Mapping[str, Any]) -> tuple[bool, int, bool, int]:
+    step = episode["step"]
+    return step is None, step or 0, episode["kind"] == "train", episode["line"]

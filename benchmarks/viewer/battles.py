@@ -1,0 +1,116 @@
+"""Battles for the viewer: recorded trajectories as episodes, and what a side's observation says of the field. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from palaver.core import Episode, Turn, Utterance
+from palaver.trainers.battles.reader import Reader
+from palaver.trainers.battles.record import Decision, Trajectory
+
+ENV = "pokemon_v0"
+_OWN = re.compile(r"^- (\S+) [^;\n]*; (\d+)/(\d+)[^\n]*; ACTIVE", re.MULTILINE)
+_THEIR = re.compile(r"^- (\S+) [^;\n]*; (\d+)%[^\n]*; ACTIVE", re.MULTILINE)
+_STORY = re.compile(r"^What happened:\n(.*?)(?=^Choose |\Z)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a side sees of who stands on the field: names, and parts of the hit points from 0 to 1."""
+
+    own: str
+    own_points: float
+    their: str
+    their_points: float
+
+
+def field(observation: str) -> Field | None:
+    """Who stands on the field in a side's observation; None where that cannot be told."""
+    own, their = _OWN.search(observation), _THEIR.search(observation)
+    if own is None or their is None:
+        return None
+    return Field(own[1], min(1.0, int(own[2]) / max(1, int(own[3]))), their[1], min(1.0, int(their[2]) / 100))
+
+
+def story(told: Mapping[str, str], sides: Sequence[str]) -> str:
+    """What has happened since the last choice, by the names of the sides; "" where nobody is told.
+
+    Args:
+        told: side -> its observation, of those that have one.
+        sides: both.
+    """
+    for own, observation in told.items():
+        found = _STORY.search(observation)
+        if found and found[1].strip():
+            other = next((side for side in sides if side != own), "the other")
+            return _named(found[1].strip(), {"your": own, "their": other})
+    return ""
+
+
+def _named(told: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\b(your|their)\b", lambda found: names[found[1].lower()], told, flags=re.IGNORECASE)
+
+
+def unread_battles(folder: Path) -> Iterator[Callable[[], Episode]]:
+    """The battles of a folder, both sides of each together, each read when it is called.
+
+    Raises:
+        CheckpointError: it holds no battles, or, from the call, a damaged one.
+    """
+    reader = Reader(folder)
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, entry in enumerate(reader.entries):
+        places[entry.battle].append(place)
+    for found in places.values():
+        yield partial(_read, reader, found)
+
+
+def _read(reader: Reader, places: Sequence[int]) -> Episode:
+    return episode([reader[place] for place in places])
+
+
+def episode(sides: Sequence[Trajectory]) -> Episode:
+    """The trajectories of one battle as an episode; the decisions of one turn of the simulator stand side by side."""
+    moments: dict[tuple[int, int], dict[str, Decision]] = defaultdict(dict)
+    for side in sides:
+        seen: dict[int, int] = defaultdict(int)
+        for decision in side.decisions:
+            moments[decision.turn, seen[decision.turn]][side.side] = decision
+            seen[decision.turn] += 1
+    first = sides[0]
+    team = {first.side: first.player, ("p2" if first.side == "p1" else "p1"): first.opponent}
+    agents = sorted(team)
+    turns = [
+        _turn(number, first.battle, agents, moments[moment], moment[0]) for number, moment in enumerate(sorted(moments))
+    ]
+    return Episode(
+        ENV, f"{first.task} ({first.battle})", first.seed, tuple(turns), "terminated", {a: team[a] for a in agents}
+    )
+
+
+def _turn(index: int, battle: str, agents: Sequence[str], made: Mapping[str, Decision], number: int) -> Turn:
+    return Turn(
+        index=index,
+        node=f"{battle}/{index}",
+        parent=f"{battle}/{index - 1}" if index else "",
+        group=battle,
+        choice=dict.fromkeys(made, 0),
+        observations={side: _seen(decision) for side, decision in made.items()},
+        utterances={side: Utterance(decision.requested or decision.executed) for side, decision in made.items()},
+        rewards={side: made[side].reward if side in made else 0.0 for side in agents},
+        components={},
+        metrics={"turn": float(number)},
+        legal={side: decision.legal for side, decision in made.items()},
+        executed={side: decision.executed for side, decision in made.items()},
+    )
+
+
+def _seen(decision: Decision) -> str:
+    """The text where it was kept, else the words that a net reads."""
+    words = " ".join(word for word in decision.words if word)
+    return decision.text or f"The text was not recorded (--record-text keeps it). The words of its vector: {words}"

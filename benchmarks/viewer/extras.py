@@ -1,0 +1,113 @@
+"""What a record does not hold and its environment can still say: pictures of the turns, verdicts of programs."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from palaver.benchmarks.films import Camera, drawable
+from palaver.benchmarks.runs import Run
+from palaver.benchmarks.viewer.album import Album
+from palaver.benchmarks.viewer.programs import verdicts
+from palaver.clean import one_line
+from palaver.core import PalaverError
+from palaver.envs.base import TextEnv
+from palaver.registry import specs
+from palaver.trainers.rollout import text_env
+
+Stage = Callable[[str, str], TextEnv]  # (kind of the episodes, name of their environment) -> the environment
+MOST_PROGRAMS = 400  # that are run again for a page
+FAILED = 8  # episodes that cannot be played again, after which no more are tried
+
+
+def stage(run: Run | None) -> Stage:
+    """What makes the environment of an episode: as the run's config has it, else as the name says, with defaults.
+
+    The function raises PalaverError where there is no such environment, or its tasks are gone.
+    """
+
+    @functools.cache
+    def made(kind: str, name: str) -> TextEnv:
+        if run is not None and run.config is not None:
+            env = run.config.env
+            return text_env(env.id, env.keywords(run.config.eval.tasks if kind == "eval" else None))
+        return text_env(_id(name), {})
+
+    return made
+
+
+def add_pictures(album: Album, stage: Stage, most: int) -> list[str]:
+    """Pictures of turns, `most` in all, the last and the first step before others; why some are missing."""
+    cameras: dict[tuple[str, str], Camera] = {}
+    notes: list[str] = []
+    for number in _by_turns(album):
+        if most <= 0 or sum(len(camera.notes) for camera in cameras.values()) >= FAILED:
+            break
+        made, episode = album.episodes[number], album.records[number]
+        key = (made["kind"], episode.env)
+        if key not in cameras:
+            cameras[key] = _camera(stage, *key)
+        cameras[key].left = most
+        film = cameras[key].film(episode)
+        most = cameras[key].left
+        for turn, address in film.frames if film else ():
+            made["turns"][turn - 1]["picture"] = address
+    for camera in cameras.values():
+        notes += camera.notes
+    return _few(notes)
+
+
+def add_verdicts(album: Album, stage: Stage) -> list[str]:
+    """Run the programs of the first episodes of every step again; why some were not run."""
+    notes: list[str] = []
+    left, failed = MOST_PROGRAMS, 0
+    for number in _by_turns(album):
+        made, episode = album.episodes[number], album.records[number]
+        if left < len(episode.turns):
+            notes.append(f"tests were run for {MOST_PROGRAMS} programs, not for the others")
+            break
+        try:
+            found = verdicts(stage(made["kind"], episode.env), episode)
+        except PalaverError as error:
+            notes.append(f"tests not run: {one_line(error)}")
+            failed += 1
+            if failed == FAILED:
+                break
+            continue
+        left -= len(found)
+        for turn, told in zip(made["turns"], found, strict=True):
+            turn["program"] = told | {"source": album.text(told["source"])}
+    return _few(notes)
+
+
+def _by_turns(album: Album) -> list[int]:
+    """Evaluations before training, the last step before the first before those between, line by line."""
+    steps = sorted({episode["step"] or 0 for episode in album.episodes})
+    rank = {step: place for place, step in enumerate([steps[-1], steps[0], *steps[1:-1]] if steps else [])}
+
+    def key(number: int) -> tuple[bool, bool, int, int]:
+        episode = album.episodes[number]
+        place = rank[episode["step"] or 0]
+        return episode["kind"] == "train", place > 1, episode["line"], place
+
+    return sorted(range(len(album.episodes)), key=key)
+
+
+def _camera(stage: Stage, kind: str, name: str) -> Camera:
+    try:
+        return Camera(stage(kind, name)) if drawable(_id(name)) else Camera()
+    except PalaverError as error:
+        return Camera(notes=[f"no pictures: {one_line(error)}"])
+
+
+def _id(name: str) -> str:
+    """The id of the environment whose metadata carry this name: `echo-v0` for `echo_v0`."""
+    return next((id for id in specs() if id.replace("-", "_") == name), name)
+
+
+def _few(notes: Iterable[str], most: int = 4) -> list[str]:
+    """The first notes, each once; the others counted."""
+    counted = list(Counter(notes))
+    more = [f"and {len(counted) - most} more notes like these"] if len(counted) > most else []
+    return counted[:most] + more

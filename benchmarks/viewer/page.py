@@ -1,0 +1,154 @@
+"""The viewer's page: one static file with its data inside, that loads nothing and runs no script but its own.
+
+The content policy names script and style by their hashes, so that nothing else can run even where escaping failed. The
+data stand in a block of JSON in which `<`, `>` and `&` are escaped; the script puts texts on the page as text alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from palaver.benchmarks.runs import Run
+from palaver.benchmarks.viewer import extras
+from palaver.benchmarks.viewer.album import Album
+from palaver.benchmarks.viewer.sources import find
+from palaver.clean import one_line
+from palaver.core import ConfigError
+
+HERE = Path(__file__).resolve().parent
+PAGE = "episodes.html"
+SCRIPTS = ("dom", "diff", "data", "filters", "list", "parts", "battle", "siblings", "episode", "compare", "main")
+MOST, CHARACTERS, PICTURES = 2_000, 8_000, 48
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What goes onto the page.
+
+    Attributes:
+        most: episodes.
+        characters: of one text.
+        pictures: of turns, where the environment draws any.
+        tests: run programs again and list their tests.
+    """
+
+    most: int = MOST
+    characters: int = CHARACTERS
+    pictures: int = PICTURES
+    tests: bool = False
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """A page that was written.
+
+    Attributes:
+        path: where.
+        episodes: how many it holds.
+        notes: what a reader should know of it.
+        first: (step, task) -> id of the first evaluation episode; `#id` after the page's address opens it.
+    """
+
+    path: Path
+    episodes: int
+    notes: list[str] = field(default_factory=list)
+    first: dict[tuple[int | None, str], str] = field(default_factory=dict)
+
+
+def write(source: Path | Run, out: Path | None = None, choices: Choices | None = None) -> Viewed:
+    """Write the page of a run folder, a file of episodes or a folder of battles.
+
+    Args:
+        source: its path, or the run where it was read before.
+        out: the page; `episodes.html` in the folder, or beside the file under its name, if None.
+        choices: what goes onto it.
+
+    Raises:
+        CheckpointError: there are no episodes to read.
+        ConfigError: the page cannot be written.
+    """
+    data = collect(source, choices or Choices())
+    target = out or _beside(source.folder if isinstance(source, Run) else source)
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(html(data), encoding="utf-8", errors="replace")
+        os.replace(partial, target)
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(target)!r}: {error.strerror}") from error
+    first: dict[tuple[int | None, str], str] = {}
+    for each in data["episodes"]:
+        if each["kind"] == "eval":
+            first.setdefault((each["step"], each["task"]), each["id"])
+    return Viewed(target, len(data["episodes"]), data["notes"], first)
+
+
+def collect(source: Path | Run, choices: Choices) -> dict[str, Any]:
+    """What the page holds, as plain data.
+
+    Raises:
+        CheckpointError: there are no episodes to read.
+    """
+    known, path = (source, source.folder) if isinstance(source, Run) else (None, source)
+    sources, run = find(path, known)
+    album = Album(choices.most, choices.characters)
+    for each in sources:
+        album.read(each)
+    album.finish()
+    notes = list(run.notes) if run else []
+    if album.broken:
+        notes.append(f"{album.broken:,} unreadable line{'s' * (album.broken > 1)} left out")
+    if album.left_out:
+        notes.append(
+            f"{album.left_out:,} of {album.left_out + len(album.episodes):,} episodes do not fit and are left out"
+        )
+    if choices.pictures > 0:
+        notes += extras.add_pictures(album, extras.stage(run), choices.pictures)
+    if choices.tests:
+        notes += extras.add_verdicts(album, extras.stage(run))
+    name = run.name if run else path.resolve().name
+    return {
+        "title": one_line(name, 80), "source": one_line(path, 300), "notes": [one_line(note, 400) for note in notes],
+        "texts": album.texts, "episodes": album.episodes,
+    }  # fmt: skip
+
+
+def html(data: dict[str, Any]) -> str:
+    """The page with these data."""
+    script = "(() => {\n'use strict';\n" + "".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
+    style = _asset("viewer.css")
+    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
+    return environment.get_template("viewer.html.j2").render(
+        title=data["title"], style=Markup(style), script=Markup(script), data=Markup(island(data)),
+        style_hash=_hash(style), script_hash=_hash(script),
+    )  # fmt: skip
+
+
+def island(data: object) -> str:
+    """JSON that can stand in a `<script>` element: no tag, comment or entity can begin in it."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _asset(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _beside(path: Path) -> Path:
+    if path.is_dir():
+        return path / PAGE
+    stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
+    return path.with_name(f"{stem}.html")

@@ -1,0 +1,50 @@
+"""Running an episode's programs again, to say which tests passed: a record holds only how many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palaver.clean import clean, one_line
+from palaver.core import Episode, PalaverError
+from palaver.envs.base import TextEnv, as_heard
+from palaver.envs.code import answers, scoring
+from palaver.envs.code.base import PairEnv
+from palaver.envs.code.programs import AUX, join
+from palaver.envs.code.prompts import MAIN, SOLO
+
+TESTS = 40  # of a program, those that are listed
+SHOWN = 400  # characters of a test and of what became of it
+
+
+def verdicts(env: TextEnv, episode: Episode) -> list[dict[str, Any]]:
+    """For every turn the program as it ran, the sandbox's verdict, and (test, verdict, message) of its tests.
+
+    Args:
+        env: as it was when the episode was played.
+        episode: as saved.
+
+    Raises:
+        PalaverError: the environment has no programs or no such task, or no sandbox is possible on this machine.
+    """
+    if not isinstance(env, PairEnv) or episode.env != env.metadata["name"]:
+        raise PalaverError(f"{episode.env} has no programs to run; leave --tests out")
+    problem = env.problems.get(episode.task)
+    if problem is None:
+        raise PalaverError(f"the environment has no task {episode.task!r} any more")
+    made = []
+    for turn in episode.turns:
+        heard = {agent: as_heard(said.text, env.max_length)[0] for agent, said in turn.utterances.items()}
+        said = {agent: answers.read(text) for agent, text in heard.items()}
+        silent = answers.read("")
+        aux, main = (said.get(seat) or said.get(SOLO, silent) for seat in (AUX, MAIN))
+        program = join(problem.preamble, aux, main, problem.entry_point)
+        found: dict[str, Any] = {"source": clean(program.source), "verdict": "not run", "tests": []}
+        if program.main is not None and not program.fault:
+            report = scoring.run(problem, program.source, env.limits)
+            listed = [
+                [one_line(each.test, SHOWN), each.verdict, one_line(each.message, SHOWN)]
+                for each in report.results[:TESTS]
+            ]
+            found |= {"verdict": report.verdict, "tests": listed, "more": len(report.results) - len(listed)}
+        made.append(found | {"fault": one_line(program.fault, SHOWN)})
+    return made

@@ -1,0 +1,127 @@
+"""Where episodes are read from: the files of a run, one file of JSON lines, or a folder of recorded battles."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+
+from palaver.benchmarks.runs import Run, episode_of, object_of, read
+from palaver.benchmarks.viewer.battles import unread_battles
+from palaver.core import CheckpointError, Episode
+from palaver.trainers.battles import index
+from palaver.trainers.files import CONFIG, METRICS
+
+LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and never held
+_NAME = re.compile(r"(eval|train)-(\d+)\.jsonl(?:\.gz)?")
+
+Kind = Literal["eval", "train", ""]
+Unread = Callable[[], Episode | None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of episodes, or a folder of battles.
+
+    Attributes:
+        path: of it.
+        kind: what the episodes were played for; "" where the name does not say.
+        step: of training; None where the name does not say.
+    """
+
+    path: Path
+    kind: Kind = ""
+    step: int | None = None
+
+    @property
+    def stem(self) -> str:
+        """What the ids of its episodes begin with."""
+        return f"{self.kind}-{self.step}-" if self.kind else "e"
+
+    def unread(self) -> Iterator[Unread]:
+        """All of it in order, each read only when it is called; it gives None for what cannot be read.
+
+        Raises:
+            CheckpointError: the file cannot be opened, or, from the call, a battle is damaged.
+        """
+        if self.path.is_dir():
+            yield from unread_battles(self.path)
+            return
+        for line in _lines(self.path):
+            yield partial(_parsed, line)
+
+
+def find(path: Path, run: Run | None = None) -> tuple[list[Source], Run | None]:
+    """The sources under `path`, those to be read first at the front, and the run if it is one; `run` where it is known.
+
+    Evaluations come before training, the last step first, then the first, then those between, ever closer: whoever
+    stops early has steps that lie evenly apart.
+
+    Raises:
+        CheckpointError: there is nothing, or nothing that holds episodes.
+    """
+    if path.is_file():
+        return [Source(path)], None
+    if not path.is_dir():
+        raise CheckpointError(f"there is neither a run folder nor a file of episodes {str(path)!r}")
+    if index.shards(path):
+        return [Source(path)], None
+    found = [each for file in sorted((path / "episodes").glob("*")) if (each := _source(file))]
+    is_run = any((path / name).is_file() for name in (CONFIG, METRICS))
+    if not found and not is_run:
+        inside = sorted(folder.parent.name for folder in path.glob("*/episodes"))
+        hint = f"; it holds runs, name one of them: {', '.join(inside[:8])}" if inside else ""
+        raise CheckpointError(f"{str(path)!r} holds neither a run, nor episodes, nor recorded battles{hint}")
+    run = run or (read(path) if is_run else None)
+    evals = sorted((each for each in found if each.kind == "eval"), key=lambda each: each.step or 0)
+    others = sorted((each for each in found if each.kind != "eval"), key=lambda each: each.step or 0)
+    return [*spread(evals), *spread(others)], run
+
+
+def spread(sources: Sequence[Source]) -> list[Source]:
+    """The last, the first, the middle, the middles of the halves, and so on."""
+    if len(sources) < 3:
+        return list(sources[::-1])
+    order, gaps = [len(sources) - 1, 0], [(0, len(sources) - 1)]
+    while gaps:
+        low, high = gaps.pop(0)
+        middle = (low + high) // 2
+        if low < middle:
+            order.append(middle)
+            gaps += [(low, middle), (middle, high)]
+    return [sources[number] for number in order]
+
+
+def _parsed(line: bytes | None) -> Episode | None:
+    record = None if line is None else object_of(line)
+    return None if record is None else episode_of(record)
+
+
+def _source(file: Path) -> Source | None:
+    named = _NAME.fullmatch(file.name)
+    if named:
+        return Source(file, cast("Kind", named[1]), int(named[2]))
+    return None
+
+
+def _lines(path: Path) -> Iterator[bytes | None]:
+    """The lines that are not blank; None for one that is too long, or where a compressed file breaks off."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            stream = cast("BinaryIO", file)
+            while line := stream.readline(LONGEST_LINE):
+                if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+                    while line and not line.endswith(b"\n"):
+                        line = stream.readline(LONGEST_LINE)
+                    yield None
+                elif line.strip():
+                    yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        yield None
+    except OSError as error:
+        raise CheckpointError(f"cannot read {str(path)!r}: {error.strerror}") from error

@@ -1,0 +1,56 @@
+"""`palaver view`: the episodes of a run, a file or recorded battles, as one page to read in a browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palaver.cli.output import count, note, say
+from palaver.core import ConfigError, PolicyError
+
+HELP = """Write one page with the episodes of a run, a file, or a folder of recorded battles, to read in a browser.
+
+[bold]Examples[/bold]
+
+[cyan]palaver view runs/FOLDER --open[/cyan]
+
+[cyan]palaver view episodes.jsonl.gz --out page.html[/cyan]  [dim]# as evaluate --out wrote them[/dim]
+
+[cyan]palaver view battles/typed[/cyan]  [dim]# as arena --record wrote them[/dim]
+
+The page is one file that loads nothing: agents side by side, what was paid for what, where siblings differ.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("view", help=HELP)(view)
+
+
+def view(
+    path: Annotated[Path, typer.Argument(metavar="RUN|EPISODES", help="Run folder, .jsonl, .jsonl.gz, or battles.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The page.", show_default="episodes.html in the folder, or beside the file")
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    most: Annotated[int, typer.Option(min=1, help="Episodes on the page; steps evenly apart are kept.")] = 2000,
+    characters: Annotated[int, typer.Option(min=100, help="Of one text; a longer one is cut, with a mark.")] = 8000,
+    pictures: Annotated[int, typer.Option(min=0, help="Pictures of turns, where there are any to draw.")] = 48,
+    tests: Annotated[bool, typer.Option("--tests", help="Run programs again, list their tests.")] = False,
+) -> None:
+    """Write the page of a run's episodes."""
+    try:
+        from palaver.benchmarks.viewer.page import Choices, write
+    except ImportError as error:
+        raise PolicyError(f"the viewer needs {error.name}; install it with: pip install 'palaver[train]'") from error
+    if out is not None and out.is_dir():
+        raise ConfigError(f"--out {str(out)!r} is a folder; name a file, such as {str(out / 'episodes.html')!r}")
+    done = write(path, out, Choices(most, characters, pictures, tests))
+    for told in done.notes:
+        note(f"note: {told}")
+    say(f"{done.path}  ({count(done.episodes, 'episode')}, {done.path.stat().st_size / 1e6:.1f} MB)")
+    if open_page and not webbrowser.open(done.path.resolve().as_uri()):
+        note(f"note: no browser could be opened; open {done.path} yourself")

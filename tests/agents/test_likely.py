@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from palaver.agents.llm import likely as module
+from palaver.agents.llm.likely import likely
+from palaver.agents.llm.policy import LLMPolicy
+from palaver.core import Message, PolicyError, Request, Sampling, Utterance
+from tests.agents.adapting import stored_base, team_of
+from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
+
+SAMPLING = Sampling(max_tokens=6)
+
+
+@pytest.fixture(scope="module")
+def policy() -> LLMPolicy:
+    return LLMPolicy(tiny_qwen3(), byte_tokenizer(template=True))
+
+
+def said(policy: LLMPolicy, *texts: str) -> list[Utterance]:
+    requests = [Request("a", (Message("user", text),), (1, 2), SAMPLING) for text in texts]
+    return [utterance for row in policy.act(requests) for utterance in row]
+
+
+def full(policy: LLMPolicy, utterance: Utterance) -> torch.Tensor:
+    """log softmax (T, V) before each answered token, of the utterance alone and without leaving out any logits."""
+    ids = torch.tensor([[*utterance.prompt_ids, *utterance.token_ids]])
+    with torch.no_grad():
+        logits = policy.model(input_ids=ids).logits[0]
+    return logits[len(utterance.prompt_ids) - 1 : -1].log_softmax(-1)
+
+
+@pytest.mark.parametrize("make", [tiny_qwen3, tiny_gpt2])
+def test_the_best_are_those_of_the_full_softmax_of_each_utterance_alone(make) -> None:
+    policy = LLMPolicy(make(), byte_tokenizer())
+    utterances = said(policy, "one", "a much longer prompt than the first")
+    found = likely(policy, utterances, 5)
+    assert [len(places) for places in found] == [len(utterance.token_ids) for utterance in utterances]
+    for utterance, places in zip(utterances, found, strict=True):
+        expected = full(policy, utterance)
+        for place, row in zip(places, expected, strict=True):
+            chances = {}
+            for token in row.argsort(descending=True)[:5].tolist():
+                text = policy.tokenizer.decode([token])
+                chances[text] = chances.get(text, 0) + math.exp(row[token])
+            assert place == pytest.approx({text: math.log(chance) for text, chance in chances.items()}, abs=1e-4)
+            assert list(place.values()) == sorted(place.values(), reverse=True)
+
+
+def test_a_sampled_token_has_the_log_probability_that_it_was_drawn_with(policy: LLMPolicy) -> None:
+    utterances = said(policy, "x")
+    for utterance, places in zip(utterances, likely(policy, utterances, 20), strict=True):
+        for token, logprob, place in zip(utterance.token_ids, utterance.logprobs, places, strict=True):
+            text = policy.tokenizer.decode([token])
+            if text in place and "\ufffd" not in text:
+                assert place[text] == pytest.approx(logprob, abs=1e-4)
+
+
+def test_each_adapter_tells_its_own(tmp_path) -> None:
+    """Greedy answers: the token taken is the likeliest one, with the log-probability it was taken with."""
+    firsts = []
+    for policy in team_of(stored_base(tmp_path / "base")).values():
+        request = Request("a", (Message("user", "x"),), (0,), Sampling(temperature=0.0, max_tokens=4))
+        (utterance,) = policy.act([request])[0]
+        (places,) = likely(policy, [utterance], 20)
+        for token, logprob, place in zip(utterance.token_ids, utterance.logprobs, places, strict=True):
+            text = policy.tokenizer.decode([token])
+            assert text == "\ufffd" or place[text] == pytest.approx(logprob, abs=1e-4)
+        firsts.append(places[0])
+    assert firsts[0] != firsts[1] != firsts[2]
+
+
+def test_tokens_spelt_alike_count_as_one() -> None:
+    class Loud:
+        def decode(self, ids: list[int]) -> str:
+            return "x" if ids[0] < 2 else "y"
+
+    spelling = module._Spelling(Loud())
+    found = spelling.together([math.log(0.5), math.log(0.3), math.log(0.1)], [5, 0, 1])
+    assert found == pytest.approx({"y": math.log(0.5), "x": math.log(0.4)})
+
+
+def test_parts_change_nothing(policy: LLMPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    utterances = said(policy, "one", "two three four", "five")
+    together = likely(policy, utterances, 3, first=2)
+    monkeypatch.setattr(module, "_LOGITS", 1)
+    apart = likely(policy, utterances, 3, first=2)
+    assert [len(places) for places in together] == [2] * 6
+    for left, right in zip(together, apart, strict=True):
+        for one, other in zip(left, right, strict=True):
+            assert one == pytest.approx(other, abs=1e-4)
+
+
+def test_the_model_stays_in_its_mode(policy: LLMPolicy) -> None:
+    policy.model.train()
+    likely(policy, said(policy, "x"), 1)
+    assert policy.model.training
+    policy.model.eval()
+
+
+def test_an_empty_answer_and_no_answers(policy: LLMPolicy) -> None:
+    assert likely(policy, [], 3) == []
+    assert likely(policy, [Utterance("", (5, 6))], 3) == [()]
+
+
+@pytest.mark.parametrize(("k", "prompt", "says"), [(0, (1,), "not 0"), (21, (1,), "not 21"), (2, (), "plain text")])
+def test_what_cannot_be_told_is_refused(policy: LLMPolicy, k: int, prompt: tuple[int, ...], says: str) -> None:
+    with pytest.raises(PolicyError, match=says):
+        likely(policy, [Utterance("x", prompt, (5,))], k)

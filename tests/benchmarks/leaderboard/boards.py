@@ -1,0 +1,35 @@
+"""Folders of rows for tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.benchmarks.evaluate import Setting, measure, to_row
+from palaver.benchmarks.scenarios import play
+from palaver.benchmarks.scenarios.spec import parse
+
+COMMIT = "0123456789ab"
+SCENARIO = "about: x\nenv: echo-v0\nn: 3\nfocal: [[a1], [a2]]\npartner: {policy: random}\nkeywords: {shared: false}\n"
+
+
+def fill(folder: Path) -> Path:
+    """Rows of echo-v0, of matrix-v0 and of a scenario, with a commit that the tests' tree need not be at."""
+    for label, team in (("reference", "scripted:reference"), ("random", "random")):
+        for setting in (
+            Setting("echo-v0", team=team, n=4),
+            Setting("matrix-v0", {"game": "climbing"}, "scripted:uniform" if team == "random" else team, 8),
+            play.setting(parse(SCENARIO, "echo-strangers-v1"), team, ModelOptions()),
+        ):
+            result, episodes = measure(setting)
+            row = to_row(result, episodes, label, folder)
+            change(folder / f"{row.name}.json", commit=COMMIT)
+    return folder
+
+
+def change(path: Path, **facts: Any) -> None:
+    """Rewrite fields of a row; None removes one."""
+    record = {**json.loads(path.read_text()), **facts}
+    path.write_text(json.dumps({name: value for name, value in record.items() if value is not None}))

@@ -1,0 +1,149 @@
+"""Scenarios: frozen by name, with the partners that they say."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import resources
+
+import pytest
+
+from palaver.agents.llm.options import ModelOptions
+from palaver.benchmarks.evaluate import measure
+from palaver.benchmarks.scenarios import partners, play, trained
+from palaver.benchmarks.scenarios.spec import is_scenario, load, parse, shipped
+from palaver.core import ConfigError, Message
+from palaver.envs.maths import answers
+from palaver.envs.maths.reference import reference
+from palaver.registry import spec
+from palaver.trainers.rollout import text_env
+
+FROZEN = {
+    "arxiv-random-v1": "edf7a0b46e85ce7f",
+    "arxiv-reference-v1": "d03d0f741d4e7e15",
+    "arxiv-strangers-v1": "84e0d6b54d213b31",
+    "build-mini-reference-v1": "01380191b9be4ac2",
+    "build-mini-strangers-v1": "5b59140b9dfc5c63",
+    "build-mini-twins-v1": "de99f17dd2202bef",
+    "coding-mini-reference-v1": "971cf2ce091df55c",
+    "coding-mini-strangers-v1": "4931fcb9fa802f92",
+    "maths-random-v1": "75ae4b88d4ec6674",
+    "maths-stubborn-v1": "64cc69dab79cc8f4",
+    "pokemon-reference-v1": "27b63f0b819b1638",
+    "pokemon-uniform-v1": "ff2947974ca41e61",
+}  # fmt: skip
+STRANGERS = "arxiv-magrpo-4068be635be9"  # with the hash of what the recipe says
+
+
+def test_what_a_version_measures_never_changes():
+    """A scenario that differs from what its name stood for needs another version, not another line here."""
+    folder = resources.files("palaver.benchmarks.scenarios")
+    found = {name: hashlib.sha256(folder.joinpath(f"{name}.yaml").read_bytes()).hexdigest()[:16] for name in shipped()}
+    assert found == FROZEN
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_shipped_scenarios_fit_their_environment(name):
+    found = load(name)
+    seats = spec(found.env).agents
+    assert {seat for seating in found.focal for seat in seating} <= set(seats)
+    assert all(len(seating) < len(seats) for seating in found.focal), "somebody must be a stranger"
+    if found.partner.policy.startswith("recipe:"):
+        assert trained.home(found.partner.policy.removeprefix("recipe:")).name == STRANGERS
+    assert set(found.keywords) <= set(spec(found.env).keywords())
+    assert is_scenario(name)
+    assert not is_scenario(found.env)
+
+
+def test_the_strangers_were_trained_apart_from_the_team():
+    assert load("arxiv-strangers-v1").partner.policy == "recipe:arxiv-magrpo+seed=1"
+    assert trained.home("arxiv-magrpo+seed=1") != trained.home("arxiv-magrpo") == trained.home("arxiv-magrpo+seed=0")
+
+
+def asked(env, task=0):
+    observations, _ = env.reset(seed=0, options={"task": task})
+    return (Message("user", observations["solver1"]),)
+
+
+def test_the_stubborn_solver_is_wrong_by_one_whatever_it_hears():
+    env = text_env("maths-mini-v0", {})
+    for task in range(20):
+        opening = asked(env, task)
+        right = answers.read(reference(opening, 0)).value
+        said = partners.stubborn(opening, 0)
+        assert answers.read(said).value == right + 1
+        later = (*opening, Message("assistant", said), Message("user", f"Others say #### {right}"))
+        assert partners.stubborn(later, 1) == said
+    assert answers.read(partners.stubborn((), 0)).value == 1
+
+
+def test_a_debate_with_the_stubborn_one_by_hand():
+    # the right solver's and the wrong one's votes tie; each is scored by its own answer: 1 for the right one, 0 for the
+    # other, and both are paid the mean over two turns: (1 + 0) / 2 x 2 = 1, of 2
+    result, episodes = measure(play.setting(load("maths-stubborn-v1"), "scripted:reference", ModelOptions()))
+    assert (result.focal.mean, result.mean, result.max_reward) == (1.0, 1.0, 2.0)
+    assert len(episodes) == 64
+    assert result.scenario == "maths-stubborn-v1"
+    wrong, _ = measure(play.setting(load("maths-stubborn-v1"), "scripted:lazy", ModelOptions()))
+    assert wrong.focal.mean == 0.0
+
+
+def test_conventions_meet_among_programmers():
+    # `reference` always takes the helper for a test: among its like it earns all
+    result, _ = measure(play.setting(load("coding-mini-reference-v1"), "scripted:reference", ModelOptions()))
+    assert (result.focal.mean, result.max_reward) == (2.0, 2.0)
+    strangers, _ = measure(play.setting(load("coding-mini-strangers-v1"), "scripted:reference", ModelOptions()))
+    assert 0.0 < strangers.focal.mean < 2.0
+
+
+WHOLE = "about: x\nenv: echo-v0\nfocal: [[a1]]\npartner: {policy: random}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [", "not YAML"),
+        ("- 1", "not a mapping"),
+        (WHOLE + "wrong: 1", "wrong"),
+        (WHOLE.replace("[[a1]]", "[]"), "focal"),
+        (WHOLE.replace("random", "'run:runs/x'"), "fingerprints of its weights"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(text, says):
+    with pytest.raises(ConfigError, match=says) as found:
+        parse(text, "mine-v1")
+    assert "\n" not in str(found.value)
+
+
+def test_a_scenario_of_ones_own(tmp_path):
+    path = tmp_path / "mine-v1.yaml"
+    path.write_text(WHOLE)
+    result, _ = measure(play.setting(load(str(path)), "scripted:reference", ModelOptions()))
+    assert result.scenario == "mine-v1"
+    with pytest.raises(ConfigError, match="name: String should match pattern"):
+        parse(WHOLE, "Mine")
+    with pytest.raises(ConfigError, match=r"there is no scenario 'arxiv-stranger-v1'. Did you mean 'arxiv-strangers"):
+        load("arxiv-stranger-v1")
+    with pytest.raises(ConfigError, match="cannot read the scenario"):
+        load(str(tmp_path / "none-v1.yaml"))
+
+
+def test_a_recipe_is_trained_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("PALAVER_CACHE", str(tmp_path))
+    begun = []
+
+    def train(config, folder, launch):
+        begun.append((config.seed, launch["overrides"]))
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text("seed: 1\n")
+        (folder / "status.json").write_text('{"status": "done"}')
+
+    monkeypatch.setattr("palaver.trainers.train.train", train)
+    notes = []
+    made = trained.resolved("recipe:arxiv-magrpo+seed=1", notes.append)
+    assert made == trained.resolved("recipe:arxiv-magrpo+seed=1", notes.append)
+    assert made.startswith(f"run:{tmp_path}/trained/arxiv-magrpo-")
+    assert begun == [(1, ["seed=1"])]
+    assert len(notes) == 1
+    assert trained.resolved("tiny", notes.append) == "tiny"
+    with pytest.raises(ConfigError, match="there is no recipe 'arxiv-magrqo'"):
+        trained.resolved("recipe:arxiv-magrqo", notes.append)
