@@ -25,22 +25,23 @@ class Hidden:
     """The last hidden states of a policy's first weights.
 
     A state is read as one message: the mean over its tokens. An action is read after what was heard: the mean over its
-    own tokens, the hidden state of the last token before them, log(1 + number of tokens), which a mean forgets, and the
-    mean and the least log-probability of its tokens under these weights: what surprises a model is wrong more often.
-    Vectors are divided by their root mean square.
+    own tokens, the hidden state of the last token before them, log(1 + number of tokens), which a mean forgets, and where
+    asked for the mean and the least log-probability of its tokens under these weights: what surprises a model is wrong
+    more often. Vectors are divided by their root mean square.
 
     Args:
         body: whose weights are copied, now.
         pass_tokens: most padded tokens computed at once.
+        likelihood: read the log-probabilities too.
     """
 
     one_hot = False
 
-    def __init__(self, body: LLMPolicy, pass_tokens: int) -> None:
-        self.body, self.frozen, self.pass_tokens = body, body.freeze(), pass_tokens
+    def __init__(self, body: LLMPolicy, pass_tokens: int, likelihood: bool = True) -> None:
+        self.body, self.frozen, self.pass_tokens, self.likelihood = body, body.freeze(), pass_tokens, likelihood
         config = body.model.config.get_text_config()
         self.state = int(config.hidden_size)
-        self.action = 2 * self.state + 3
+        self.action = 2 * self.state + (3 if likelihood else 1)
         self.longest = int(getattr(config, "max_position_embeddings", LONGEST))
         self.held = sum(part.numel() for part in self.frozen.state_dict().values())
 
@@ -58,8 +59,10 @@ class Hidden:
             answers.append(answer)
         ids = [[*before, *answer] for before, answer in zip(prompts, answers, strict=True)]
         lengths = torch.tensor([float(len(answer)) for answer in answers]).log1p()
-        hidden = self._read(ids, [len(before) for before in prompts])
-        return torch.cat([hidden, lengths[:, None], self._expected(prompts, answers)], dim=1)
+        parts = [self._read(ids, [len(before) for before in prompts]), lengths[:, None]]
+        if self.likelihood:
+            parts.append(self._expected(prompts, answers))
+        return torch.cat(parts, dim=1)
 
     def state_dict(self) -> dict[str, Any]:
         """The copy of what is trained of the policy."""
@@ -174,7 +177,7 @@ def encoder(config: RunConfig, device: str, body: LLMPolicy | None = None) -> En
         return Words(mixer.features)
     if mixer.reads == "policy":
         assert body is not None  # refused for legal actions, which have no policy
-        return Hidden(body, config.train.pass_tokens(body.device.type))
+        return Hidden(body, config.train.pass_tokens(body.device.type), mixer.likelihood)
     place = torch.device(device)
     return Sentences(mixer.reads.removeprefix("hf:").strip(), device, config.train.pass_tokens(place.type))
 

@@ -89,6 +89,8 @@ def test_how_likely_an_answer_was(hidden):
     found = hidden.actions([(HEARD, said), (HEARD, "")])[:, -2:]
     assert found[0].tolist() == pytest.approx([expected.mean().item(), expected.min().item()], abs=1e-4)
     assert found[1].tolist() == [0.0, 0.0]
+    without = Hidden(body, pass_tokens=64, likelihood=False)
+    assert without.actions([(HEARD, said)]).shape == (1, without.action) == (1, hidden.action - 2)
 
 
 def test_hidden_states_are_those_of_the_start():
