@@ -25,9 +25,9 @@ class Hidden:
     """The last hidden states of a policy's first weights.
 
     A state is read as one message: the mean over its tokens. An action is read after what was heard: the mean over its
-    own tokens, the hidden state of the last token before them, log(1 + number of tokens), which a mean forgets, and where
-    asked for the mean and the least log-probability of its tokens under these weights: what surprises a model is wrong
-    more often. Vectors are divided by their root mean square.
+    own tokens, the hidden state of the last token before them, log(1 + number of tokens), which a mean forgets, and
+    where asked for the mean and the least log-probability of its tokens under these weights: what surprises a model is
+    wrong more often. Vectors are divided by their root mean square.
 
     Args:
         body: whose weights are copied, now.
