@@ -24,6 +24,7 @@ class Row(Section):
 
     name: str = Field(description="what the team is called")
     recipe: str = Field("", description="how it was trained; empty: not at all")
+    after: str = Field("", description="the row that it was before training; empty: none")
     play: dict[str, Any] = Field({}, description="keywords of the environment; empty: those it was trained with")
 
 
@@ -50,8 +51,10 @@ class Plan(Section):
 
     @model_validator(mode="after")
     def _compared(self) -> Self:
-        if self.beside not in [row.name for row in self.rows]:
-            raise ValueError(f"beside names {self.beside!r}, which is no row")
+        names = [row.name for row in self.rows]
+        for where, name in (("beside", self.beside), *(("after", row.after) for row in self.rows if row.after)):
+            if name not in names:
+                raise ValueError(f"{where} names {name!r}, which is no row")
         return self
 
     @property

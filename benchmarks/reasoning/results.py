@@ -47,6 +47,7 @@ class Results:
     Attributes:
         beside: the row that the others are compared with.
         rows: names of all rows in order.
+        after: row -> the row that it was before training.
         tasks: (T,) the problems.
         cells: what there is.
         provenance: of the newest cells.
@@ -54,6 +55,7 @@ class Results:
 
     beside: str
     rows: tuple[str, ...]
+    after: Mapping[str, str]
     tasks: tuple[str, ...]
     cells: tuple[Cell, ...]
     provenance: Mapping[str, Any]
@@ -84,7 +86,10 @@ def load(folder: Path) -> Results:
             Cell(**cell | {key: tuple(cell[key]) for key in ("sampled", "greedy")}) for cell in values["cells"]
         )
         lists: dict[str, Sequence[str]] = {key: values[key] for key in ("rows", "tasks")}
-        found = Results(values["beside"], tuple(lists["rows"]), tuple(lists["tasks"]), cells, values["provenance"])
+        found = Results(
+            values["beside"], tuple(lists["rows"]), dict(values["after"]), tuple(lists["tasks"]), cells,
+            values["provenance"],
+        )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{str(path)!r} holds no table of teams: {one_line(error)}") from error
     if any(len(cell.sampled) != len(found.tasks) or len(cell.greedy) != len(found.tasks) for cell in found.cells):

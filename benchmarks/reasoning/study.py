@@ -126,7 +126,8 @@ def _play(work: Work, failed: Mapping[tuple[str, int], str], provenance: Mapping
     known = load(work.folder).cells if (work.folder / RESULTS).is_file() else ()
     done = {(cell.row, cell.seed, cell.digest): cell for cell in known}
     names = tuple(row.name for row in plan.rows)
-    found = Results(plan.beside, names, tasks, (), provenance)
+    after = {row.name: row.after for row in plan.rows if row.after}
+    found = Results(plan.beside, names, after, tasks, (), provenance)
     for seed in work.seeds:
         for row in plan.rows:
             if (row.recipe, seed) in failed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
@@ -16,7 +16,8 @@ COLUMNS = (
     "team",
     "right, sampled",
     "right, greedy",
-    "sampled, beside",
+    "learnt",
+    "beside",
     "tokens trained on",
     "tokens a problem",
     "CPU s",
@@ -32,8 +33,9 @@ class Line:
         seeds: how many there are of it.
         sampled: share of right answers with its interval.
         greedy: the same with the most likely token each time.
-        gain: `sampled` less that of the row to compare with, problem by problem and seed by seed; None for that row
-            itself, and where it is missing.
+        learnt: `sampled` less that of the same team before training, problem by problem and seed by seed; None where
+            there is none.
+        gain: the same less that of the row to compare with; None for that row itself, and where it is missing.
         training_tokens: mean over seeds.
         tokens: written for a problem, mean over seeds.
         cpu_s: of training, mean over seeds.
@@ -43,6 +45,7 @@ class Line:
     seeds: int
     sampled: Improvement
     greedy: Improvement
+    learnt: Improvement | None
     gain: Improvement | None
     training_tokens: float
     tokens: float
@@ -51,21 +54,25 @@ class Line:
 
 def lines(found: Results) -> list[Line]:
     """A line for every row that has cells."""
-    other = {cell.seed: cell for cell in found.of(found.beside)}
-    return [_line(name, cells, other, found) for name in found.rows if (cells := found.of(name))]
+    return [_line(name, cells, found) for name in found.rows if (cells := found.of(name))]
 
 
-def _line(name: str, cells: Sequence[Cell], other: Mapping[int, Cell], found: Results) -> Line:
-    pairs = [] if name == found.beside else [(cell, other[cell.seed]) for cell in cells if cell.seed in other]
-    gains = [
-        {task: a - b for task, a, b in zip(found.tasks, one.sampled, two.sampled, strict=True)} for one, two in pairs
-    ]
+def _line(name: str, cells: Sequence[Cell], found: Results) -> Line:
     return Line(
         name, len(cells), share(cells, "sampled", found.tasks), share(cells, "greedy", found.tasks),
-        improvement([fmean(gain.values()) for gain in gains], gains) if gains else None,
+        less(cells, found.of(found.after.get(name, "")), found.tasks),
+        less(cells, found.of(found.beside), found.tasks) if name != found.beside else None,
         fmean(cell.training_tokens for cell in cells), fmean(cell.tokens for cell in cells),
         fmean(cell.cpu_s for cell in cells),
     )  # fmt: skip
+
+
+def less(cells: Sequence[Cell], others: Sequence[Cell], tasks: Sequence[str]) -> Improvement | None:
+    """Sampled shares less those of another row with the same seeds and problems; None without a seed in common."""
+    other = {cell.seed: cell for cell in others}
+    pairs = [(cell, other[cell.seed]) for cell in cells if cell.seed in other]
+    gains = [{task: a - b for task, a, b in zip(tasks, one.sampled, two.sampled, strict=True)} for one, two in pairs]
+    return improvement([fmean(gain.values()) for gain in gains], gains) if gains else None
 
 
 def share(cells: Sequence[Cell], how: How, tasks: Sequence[str]) -> Improvement:
@@ -86,12 +93,12 @@ def markdown(found: Results) -> str:
 
 def cells_of(line: Line) -> tuple[str, ...]:
     """A line in words."""
-    gain = line.gain
+    gains = (line.learnt, line.gain)
     return (
         line.name,
         told(line.sampled),
         told(line.greedy),
-        "–" if gain is None else f"{gain.mean:+.3f} {interval(gain.low, gain.high)}",
+        *("–" if gain is None else f"{gain.mean:+.3f} {interval(gain.low, gain.high)}" for gain in gains),
         f"{line.training_tokens:,.0f}",
         f"{line.tokens:.0f}",
         f"{line.cpu_s:.0f}",
@@ -108,6 +115,7 @@ def caption(found: Results) -> str:
     seeds = sorted({cell.seed for cell in found.cells})
     return (
         f"Share of {len(found.tasks)} held-out problems that the team's answer gets right, mean over {len(seeds)} "
-        f"seed{'s' * (len(seeds) > 1)}, with 95 % intervals over seeds and problems; beside: less that of "
-        f"{found.beside}. Tokens a problem are those of all seats and turns, sampled."
+        f"seed{'s' * (len(seeds) > 1)}, with 95 % intervals over seeds and problems. Learnt: sampled, less that of the "
+        f"same team before training; beside: less that of {found.beside}. Tokens a problem are those of all seats and "
+        "turns, sampled."
     )

@@ -33,7 +33,7 @@ def test_a_dry_run_counts_and_writes_nothing(palaver):
 def test_a_table_is_printed_and_drawn(palaver, table):
     ran = palaver("bench", "reasoning", table, "--out", "here", "--seeds", "1", "--markdown")
     assert ran.code == 0, ran.err
-    assert "| alone | 1.000 [1.000, 1.000] | 1.000 [1.000, 1.000] | – | 0 | 0 | 0 |" in ran.out
+    assert "| alone | 1.000 [1.000, 1.000] | 1.000 [1.000, 1.000] | – | – | 0 | 0 | 0 |" in ran.out
     assert "Share of 6 held-out problems" in ran.out
     assert {path.name for path in Path("here").iterdir()} >= {"results.json", "teams.png"}
     assert "debating" in palaver("bench", "reasoning", table, "--out", "here", "--seeds", "1").out

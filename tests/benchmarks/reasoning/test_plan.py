@@ -61,6 +61,7 @@ def test_overrides_hold_for_every_recipe(own):
     [
         ("beside: alone", "beside: nobody", "no row"),
         ("name: taught", "name: alone", "same name"),
+        ("name: taught", "name: taught, after: nobody", "after names 'nobody'"),
         ("{name: alone, play: {workflow: parallel, agents: 1}}", "{name: alone}", "needs a recipe"),
         ("env: maths-mini-v0", "env: maths-mini-v0\nenw: 1", "enw"),
         (OWN, "- a list", "no mapping"),

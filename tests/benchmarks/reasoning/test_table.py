@@ -18,24 +18,25 @@ TEAM = (
     Cell("team", 1, "y", (1.0, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 0.0), 44.0, 1000, 6.0),
     Cell("team", 0, "y", (1.0, 0.0, 1.0, 0.0), (1.0, 1.0, 1.0, 0.0), 40.0, 3000, 8.0),
 )
-FOUND = Results("alone", ("alone", "team", "missing"), TASKS, (*ALONE, *TEAM), {"commit": "c"})
+FOUND = Results("alone", ("alone", "team", "missing"), {"team": "alone"}, TASKS, (*ALONE, *TEAM), {"commit": "c"})
 
 
 def test_shares_and_gains():
     """alone: 1/4 and 2/4, greedy 2/4; team: 2/4 and 4/4, greedy 3/4; so 3/4 - 3/8 = 3/8 better."""
     alone, team = lines(FOUND)
-    assert (alone.sampled.mean, alone.greedy.mean, alone.gain) == (0.375, 0.5, None)
+    assert (alone.sampled.mean, alone.greedy.mean, alone.learnt, alone.gain) == (0.375, 0.5, None, None)
     assert (team.sampled.mean, team.greedy.mean, team.seeds) == (0.75, 0.75, 2)
     assert team.gain.mean == pytest.approx(0.375)
+    assert team.learnt == team.gain
     assert team.gain.low <= 0.375 <= team.gain.high
     assert (team.training_tokens, team.tokens, team.cpu_s) == (2000, 42, 7)
     assert [cell.seed for cell in FOUND.of("team")] == [0, 1]
 
 
 def test_a_seed_that_one_of_both_lacks_is_not_compared():
-    one = Results("alone", FOUND.rows, TASKS, (ALONE[0], *TEAM), {})
+    one = Results("alone", FOUND.rows, {}, TASKS, (ALONE[0], *TEAM), {})
     assert lines(one)[1].gain.mean == pytest.approx(0.25)  # seed 0 alone: 2/4 - 1/4
-    none = Results("alone", FOUND.rows, TASKS, TEAM, {})
+    none = Results("alone", FOUND.rows, {}, TASKS, TEAM, {})
     assert lines(none)[0].gain is None
 
 
@@ -63,7 +64,7 @@ def test_what_is_no_table_is_refused(tmp_path, text):
 
 
 def test_answers_to_other_problems_are_refused(tmp_path):
-    Results("alone", FOUND.rows, ("a",), ALONE, {}).save(tmp_path)
+    Results("alone", FOUND.rows, {}, ("a",), ALONE, {}).save(tmp_path)
     with pytest.raises(CheckpointError, match="more or fewer problems"):
         load(tmp_path)
 
