@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from palaver.cli import folders, lab, recipes
+from palaver.cli import folders, lab, marlhf, recipes
 from palaver.cli.output import console, errors, facts, say
 from palaver.cli.report import need_plots
 from palaver.core import ConfigError
@@ -34,6 +34,10 @@ HELP = """Train a team by a recipe. Without a recipe, list them.
 [cyan]palaver train --resume runs/longer[/cyan]  [dim]# go on with that run[/dim]
 
 [cyan]palaver train lab[/cyan]  [dim]# every algorithm in every matrix game, and the table of returns[/dim]
+
+[cyan]palaver train reward-model pairs.file=pairs.jsonl[/cyan]  [dim]# a reward model, to be named rm:FOLDER[/dim]
+
+[cyan]palaver train arxiv-marlhf[/cyan]  [dim]# a reward model of a team, and the team trained on it[/dim]
 
 [cyan]palaver train runs/longer/config.yaml seed=2[/cyan]  [dim]# a run's config is itself a recipe[/dim]
 
@@ -73,6 +77,9 @@ def train(
         return
     if (laboratory := lab.named(recipe, items or [], resume)) is not None:
         lab.run(laboratory, items or [], resume, out, explain, dry_run)
+        return
+    if (steps := marlhf.named(recipe, items or [], resume)) is not None:
+        marlhf.run(steps, items or [], resume, out, explain, dry_run)
         return
     job = folders.plan(recipe, items or [], resume, out)
     if explain:
