@@ -96,7 +96,7 @@ class Loop:
         table, done = judged.table, time.perf_counter()
         if self.sinks:
             self.sinks.episodes("train", step, everyone)
-        sampled = sum(len(u.token_ids) for u in table.utterances)
+        sampled = self.world.total(sum(len(u.token_ids) for u in table.utterances))[0]
         return {
             **self.clock.read(),
             **describe(everyone),
@@ -105,7 +105,8 @@ class Loop:
             **expected_returns(episodes, table, config.algorithm.discount, judged.pull, self.world.total),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
-            "tokens_per_s": self.world.total(sampled)[0] / (done - began),
+            "sampled_tokens": sampled,
+            "tokens_per_s": sampled / (done - began),
             "time/rollout_s": rolled - began,
             "time/update_s": done - rolled,
         }  # fmt: skip

@@ -14,6 +14,7 @@ from palaver.cli import folders, lab, marlhf, recipes
 from palaver.cli.output import console, errors, facts, say
 from palaver.cli.report import need_plots
 from palaver.core import ConfigError
+from palaver.trainers.config import RunConfig
 from palaver.trainers.seats import SHARING
 
 HELP = """Train a team by a recipe. Without a recipe, list them.
@@ -128,12 +129,25 @@ def announce(job: folders.Job) -> None:
             {
                 "environment": f"{config.env.id}, tasks {config.env.tasks}",
                 "algorithm": f"{algorithm.name}, groups of {algorithm.group_size}, {algorithm.joint}",
-                "team": f"{config.policy.model}, {config.team.kind}: {SHARING[config.team.kind]}",
+                "team": _team(config),
                 "steps": f"{config.train.steps} of {config.train.prompts_per_step} tasks",
                 "run folder": Text(str(job.folder), style="bold"),
             }
         )
     )
+
+
+def _team(config: RunConfig) -> str:
+    """What fills the seats: models, or values of legal actions, which have none."""
+    from palaver.trainers.algorithm import chosen
+    from palaver.trainers.train import values_legal
+
+    kind = config.team.kind
+    if values_legal(config, chosen(config.algorithm)):
+        return (
+            f"values of legal actions, no model, {'one for all agents' if kind == 'shared' else 'one for each agent'}"
+        )
+    return f"{config.policy.model}, {kind}: {SHARING[kind]}"
 
 
 def check(job: folders.Job) -> str:
