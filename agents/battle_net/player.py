@@ -30,7 +30,7 @@ class Turn:
 
     game: Game
     words: Sequence[str]
-    numbers: Sequence[float]
+    numbers: Sequence[float] | np.ndarray
     mask: Sequence[bool]
 
 

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from palaver.agents.llm.options import ModelOptions
 from palaver.core import PolicyError
 from palaver.envs.base import TextEnv
-from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.envs.pokemon.showdown import View
 
 if TYPE_CHECKING:
     from palaver.agents.battle_net.player import Game, NetPlayer
@@ -110,7 +108,6 @@ class _Side:
     game: Game
     env: PokemonEnv
     agent: str
-    seen: vector.Memory
 
 
 class Nets:
@@ -132,23 +129,21 @@ class Nets:
         """
         if not isinstance(env, PokemonEnv):
             raise PolicyError(f"{self.name} plays pokemon-v0 only")
-        return _Side(self.player.begin(seed), env, agent, vector.Memory(env.dex, env.format))
+        return _Side(self.player.begin(seed), env, agent)
 
     def decide(self, asked: Sequence[Asked]) -> list[str]:
         """The labels of the slots that the net chose, one pass for all."""
         from palaver.agents.battle_net.player import Turn
 
-        turns, labels = [], []
-        for each in asked:
-            side: _Side = each.game
-            env = side.env
-            view: View = env.view(side.agent)
-            assert env.battle is not None
-            labels.append(vector.slots(view))
-            words, numbers = side.seen.look(env.battle.turn, view)
-            turns.append(Turn(side.game, words, numbers, [bool(label) for label in labels[-1]]))
-        chosen = self.player.decide(turns)
-        return [own[slot] for own, slot in zip(labels, chosen, strict=True)]
+        sides: list[_Side] = [each.game for each in asked]
+        seen = [side.env.seen(side.agent) for side in sides]
+        chosen = self.player.decide(
+            [
+                Turn(side.game, each.words, each.numbers, [bool(label) for label in each.slots])
+                for side, each in zip(sides, seen, strict=True)
+            ]
+        )
+        return [each.slots[slot] for each, slot in zip(seen, chosen, strict=True)]
 
 
 class Texts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,9 @@ from palaver.benchmarks.arena.plan import Game, Setting
 from palaver.benchmarks.arena.record import Played, describe
 from palaver.core import ConfigError, stable_seed
 from palaver.envs.base import TextEnv
+from palaver.envs.pokemon.advice import Ask, adviser
 from palaver.envs.pokemon.env import PokemonEnv
+from palaver.envs.pokemon.showdown import BattleLostError
 from palaver.trainers.battles import index
 from palaver.trainers.battles.files import Writer
 from palaver.trainers.battles.record import Trajectory
@@ -29,16 +32,33 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
+class Advice:
+    """A coach that is asked what it would do where others decide.
+
+    Attributes:
+        coach: one of `palaver.envs.pokemon.advice.ADVISERS`.
+        labels: of the players at whose decisions it is asked.
+        share: of these decisions, drawn by the battle's seed.
+    """
+
+    coach: str
+    labels: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True)
 class Recording:
     """Where battles are recorded, and whether with the observations as text.
 
     Attributes:
         folder: of the battles; may hold those of other arenas.
         texts: keep the observations too.
+        advice: what a coach says beside it; None: none is asked.
     """
 
     folder: Path
     texts: bool = False
+    advice: Advice | None = None
 
     def check(self, setting: Setting) -> None:
         """Refuse an arena that cannot be recorded.
@@ -107,9 +127,22 @@ def recorder(setting: Setting, recording: Recording | None) -> Iterator[Watch | 
             battle = named.of(game)
             if battle in writer or not isinstance(env, PokemonEnv):
                 return None
-            return _Watcher(writer, battle, match_seed(setting, game), Observer(env, recording.texts), env)
+            seed = match_seed(setting, game)
+            asked = _asked(recording.advice, env, game, seed) if recording.advice else {}
+            draw = random.Random(stable_seed("advice", seed, game.swapped))
+            share = recording.advice.share if recording.advice else 0.0
+            return _Watcher(writer, battle, seed, Observer(env, recording.texts), env, asked, share, draw)
 
         yield watch
+
+
+def _asked(wanted: Advice, env: PokemonEnv, game: Game, seed: int) -> dict[str, Ask]:
+    """Side -> the coach beside it."""
+    return {
+        side: adviser(wanted.coach, env, side, stable_seed("adviser", seed, side, game.swapped))
+        for side, label in zip(env.possible_agents, game.seating, strict=True)
+        if label in wanted.labels
+    }
 
 
 @dataclass(slots=True)
@@ -121,9 +154,16 @@ class _Watcher:
     seed: int
     observer: Observer
     env: PokemonEnv
+    asked: Mapping[str, Ask]
+    share: float
+    draw: random.Random
 
     def before(self, observations: Mapping[str, str]) -> None:
         self.observer.before(observations)
+        with contextlib.suppress(BattleLostError):  # the step that follows says so, and the battle does not count
+            for side in self.observer.asked:
+                if side in self.asked and self.draw.random() < self.share:
+                    self.observer.advise(side, self.asked[side]())
 
     def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
         self.observer.after(rewards, infos)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from palaver.benchmarks.arena.plan import Game
+from palaver.benchmarks.arena.recording import Advice
 from palaver.benchmarks.curriculum.spec import COACH, PUPIL, Ratings, Stage
 from palaver.core import stable_seed
 
@@ -33,17 +34,20 @@ class Order:
         games: in order; their players are labels.
         seed: of matches and draws.
         marks: label -> what tells its player from all others, as the digest of a network, whichever folder it lies in.
+        advice: what a coach is asked beside them; None: none is.
     """
 
     players: Mapping[str, str]
     games: tuple[Game, ...]
     seed: int
     marks: Mapping[str, str]
+    advice: Advice | None = None
 
     @property
     def key(self) -> str:
         """The same for equal orders, and for no others."""
-        text = json.dumps([sorted(self.marks.items()), self.games, self.seed])
+        told = [] if self.advice is None else [[self.advice.coach, self.advice.labels, self.advice.share]]
+        text = json.dumps([sorted(self.marks.items()), self.games, self.seed, *told])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -113,7 +117,14 @@ def order(stage: Stage, players: Mapping[str, Seat], seed: int) -> Order:
         known |= {first: players[one].player, second: players[two].player}
         marks |= {first: players[one].mark, second: players[two].mark}
         games += [Game(teams, first, second, match, swapped) for swapped in (False, True)]
-    return Order(known, tuple(games), seed, marks)
+    return Order(known, tuple(games), seed, marks, _advice(stage, players))
+
+
+def _advice(stage: Stage, players: Mapping[str, Seat]) -> Advice | None:
+    if not stage.advice:
+        return None
+    label = players[PUPIL].label
+    return Advice(players[COACH].player, (label, label + MIRROR), stage.advice)
 
 
 def field(ratings: Ratings, pupils: Mapping[str, str], seed: int) -> Order:
@@ -152,4 +163,5 @@ def teachers(stage: Stage, players: Mapping[str, Seat]) -> tuple[str, ...]:
     if stage.learn == COACH:
         return (players[COACH].label,)
     named = [name for pair, _ in stage.weighted() for name in pair if name != PUPIL]
+    named += [COACH] if stage.advice else []
     return tuple(dict.fromkeys(players[name].label for name in named))

@@ -162,12 +162,12 @@ def _seconds(
     shares = battles.shares([weight for _, weight in pairs], [0.0] * len(pairs))
     known = {COACH: stage.coach, PUPIL: PUPIL_LABEL}
     wanted: dict[tuple[str, str], float] = {}
-    sides = 0.0
+    advice = 0.0
     for ((one, two), _), share in zip(pairs, shares, strict=True):
         names = known.get(one, one), known.get(two, two)
         wanted[names] = wanted.get(names, 0.0) + share * stage.battles
-        taught = sum(name == stage.coach for name in names) if stage.learn == COACH else 2
-        sides += share * stage.battles * (1 if stage.learn == "winners" else taught)
-    decisions = sides * forecast.decisions * stage.epochs
-    spent = forecast.playing(wanted, jobs), decisions / forecast.pace, forecast.playing(rated, jobs)
+        advice += stage.advice * share * stage.battles * names.count(PUPIL_LABEL)
+    asked = advice * forecast.decisions * forecast.ms.get(stage.coach, 0.0) / 1000 / jobs
+    decisions = 2 * stage.battles * forecast.decisions * stage.epochs
+    spent = forecast.playing(wanted, jobs) + asked, decisions / forecast.pace, forecast.playing(rated, jobs)
     return spent, decisions

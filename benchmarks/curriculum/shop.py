@@ -18,7 +18,7 @@ class Source:
     Attributes:
         folder: that holds them.
         weight: share of the decisions that are taken from it.
-        players: whose decisions; None for everybody's.
+        players: whose decisions the policy learns; None for everybody's. The value learns from all.
         winners: only of those who won.
     """
 

@@ -80,7 +80,9 @@ class Stage(Section):
         description="team set -> weight, or {weight, floor}"
     )
     battles: Even = Field(description="battles of an attempt, an even number")
+    temperature: float = Field(0.0, ge=0, le=100, description="at which the pupil draws its actions; 0: the best one")
     learn: Literal["coach", "winners", "all"] = Field("all", description="whose decisions are learnt from")
+    advice: Share = Field(0.0, description="share of the pupil's decisions at which the coach says what it would do")
     mix: Mix | None = Field(None, description="none: the curriculum's")
     epochs: int = Field(3, ge=1)
     loss: Literal["clone", "filter", "weigh"] = Field("clone", description="as `palaver clone` explains them")
@@ -121,8 +123,12 @@ class Stage(Section):
             raise ValueError("all weights of the teams are 0; raise one")
         if self.learn == COACH and not self.coach:
             raise ValueError("learn: coach needs a coach; name one, or write learn: winners")
-        if self.learn == COACH and not any(COACH in pair for pair, _ in self.weighted()):
-            raise ValueError("learn: coach needs the coach in a pair, as `coach v pupil: 1`")
+        if self.advice and not self.coach:
+            raise ValueError("advice needs a coach; name one, or leave it out")
+        if self.advice and not any(PUPIL in pair for pair, _ in self.weighted()):
+            raise ValueError("advice needs the pupil in a pair, as `coach v pupil: 1`")
+        if self.learn == COACH and not self.advice and not any(COACH in pair for pair, _ in self.weighted()):
+            raise ValueError("learn: coach needs the coach in a pair, as `coach v pupil: 1`, or advice")
         return self
 
     def weighted(self) -> Iterator[tuple[tuple[str, str], float]]:

@@ -97,7 +97,7 @@ class State:
         tried = self.attempts(stage.name)
         now = tried[-1] if tried else self.before(stage)
         if now is not None:
-            found[PUPIL] = _seat(now, named)
+            found[PUPIL] = _drawing(_seat(now, named), stage.temperature)
         return found
 
     def lesson(self, stage: Stage, attempt: int, own: Source, played: int) -> Lesson:
@@ -136,6 +136,14 @@ class State:
 
 def _seat(verdict: Verdict, named: Mapping[str, str]) -> Seat:
     return Seat(verdict.pupil, named[verdict.pupil], verdict.digest)
+
+
+def _drawing(seat: Seat, temperature: float) -> Seat:
+    """The same network at a temperature, under a name of its own: without one it may play in the same stage."""
+    if not temperature:
+        return seat
+    heat = f"{temperature:g}"
+    return Seat(f"{seat.label}~{heat}", f"{seat.player}@{heat}", f"{seat.mark}~{heat}")
 
 
 def source(verdict: Verdict, store: Path) -> Source:

@@ -19,6 +19,7 @@ from palaver.benchmarks.curriculum.shop import Learnt, Lesson, Source, Tick
 from palaver.benchmarks.curriculum.size import sized
 from palaver.benchmarks.curriculum.spec import COACH, ENV, PUPIL, Curriculum
 from palaver.core import CheckpointError, ConfigError, Sampling, stable_seed, usable_cores
+from palaver.envs.pokemon import advice
 from palaver.trainers.battles.reader import Reader
 from palaver.trainers.cloning.config import Cloning
 from palaver.trainers.files import METRICS
@@ -45,7 +46,7 @@ class Workshop:
         except OSError as error:
             raise ConfigError(f"cannot write {str(folder)!r}: {error.strerror}") from error
         setting = self.setting(order.players, [game.teamset for game in order.games], order.seed)
-        recording = Recording(folder / RECORD) if recorded else None
+        recording = Recording(folder / RECORD, advice=order.advice) if recorded else None
         for n in range(TRIES):
             waiting = self._missing(setting, order, folder, recording)
             for _ in range(0 if n else len(order.games) - len(waiting)):
@@ -117,6 +118,8 @@ class Workshop:
             for name in stage.names:
                 if name not in pupils | {PUPIL, COACH}:
                     players.check(rated, name)
+            if stage.advice:
+                advice.check(stage.coach)
             mix = spec.mix_of(stage)
             for folder in mix.human if mix.synthetic < 1 else ():
                 read(Source(Path(folder), 1.0))
@@ -147,16 +150,20 @@ def config_of(lesson: Lesson) -> Cloning:
 
 
 def read(source: Source) -> Reader:
-    """What a source stands for, in an order that does not depend on who played faster.
+    """What a source stands for, in an order that does not depend on who played faster. Of those whose decisions are not
+    learnt from the results are, by the value head.
 
     Raises:
         CheckpointError: there are no battles in its folder.
     """
     folder = source.folder / RECORD if (source.folder / RECORD).is_dir() else source.folder
-    found = Reader(folder).select(player=source.players, result=1.0 if source.winners else None)
+    found = Reader(folder).mute(player=source.players, result=1.0 if source.winners else None)
     if not found.entries:
-        whose = "winners" if source.winners else ", ".join(sorted(source.players or {"anybody"}))
-        raise CheckpointError(f"{str(folder)!r} holds no battles of {whose}")
+        raise CheckpointError(f"{str(folder)!r} holds no battles")
+    if source.winners and all(entry.mute for entry in found.entries):
+        raise CheckpointError(
+            f"{str(folder)!r} holds no battles that somebody won, so there are no winners to learn from"
+        )
     found.entries = sorted(
         found.entries,
         key=lambda entry: (entry.teamset, entry.seed, entry.player, entry.opponent, entry.side, entry.battle),

@@ -8,43 +8,72 @@ from typing import Any, cast
 
 from palaver.agents.factory import make_policy
 from palaver.agents.llm.options import ModelOptions
+from palaver.benchmarks.arena.crowds import NET, split
 from palaver.core import ConfigError, Message, PolicyError, Request, Sampling, stable_seed
-from palaver.envs.pokemon import rules
+from palaver.envs.pokemon import rules, vector
 from palaver.envs.pokemon.players import HEURISTICS
 from palaver.envs.pokemon.showdown import Pool, Side, View, dex
 
-Decide = Callable[[str, View, str], str]  # (battle, what the side knows, that as a text) -> an action in any words
+# (battle, what the side knows, that as a text, turn) -> an action in any words
+Decide = Callable[[str, View, str, int], str]
 DEFAULT = "default"  # which the simulator always accepts
+GAMES = 256  # that a net recalls at a time; the oldest is taken for over
 
 
 def decider(
     name: str, format: str, pool: Pool, seed: int, sampling: Sampling | None = None, options: ModelOptions | None = None
 ) -> Decide:
-    """What a player of ours answers: a heuristic, or any policy of `palaver evaluate --team` for one seat.
+    """What a player of ours answers: a heuristic, a battle net (`net:FOLDER`), or any policy of
+    `palaver evaluate --team` for one seat.
 
     Raises:
         PolicyError: there is no such player, or one that a server cannot seat.
+        CheckpointError: there is no sound net.
         ShowdownError: no such format.
     """
     if name in HEURISTICS:
         rule, facts = HEURISTICS[name], dex.load(pool.ask([["format", format]])[0]["gen"])
         drawn: dict[str, random.Random] = {}
 
-        def follow(battle: str, view: View, _: str) -> str:
+        def follow(battle: str, view: View, _: str, __: int) -> str:
             own = drawn.setdefault(battle, random.Random(stable_seed(seed, battle)))
             return rule(view, facts, own)
 
         return follow
     if name in ("oracle@1", "search@1"):
         raise PolicyError(f"{name} tries its actions in copies of the battle, and there are none of one on a server")
+    if name.startswith(NET):
+        return _net(name, format, pool, seed)
     policy, how, asked = make_policy(name, options=options or ModelOptions()), sampling or Sampling(), [0]
 
-    def answer(battle: str, _: View, text: str) -> str:
+    def answer(battle: str, _: View, text: str, __: int) -> str:
         asked[0] += 1
         own = stable_seed(seed, battle, asked[0])
         return policy.act([Request("p1", (Message("user", text),), (own,), how)])[0][0].text
 
     return answer
+
+
+def _net(name: str, format: str, pool: Pool, seed: int) -> Decide:
+    """A battle net; it sees the same words and numbers as in the arena."""
+    from palaver.agents.battle_net.player import Game, NetPlayer, Turn
+
+    _, folder, heat = split(name)
+    player, about = NetPlayer.load(folder, heat), pool.ask([["format", format]])[0]
+    facts = dex.load(about["gen"])
+    games: dict[str, tuple[Game, vector.Memory]] = {}
+
+    def choose(battle: str, view: View, _: str, turn: int) -> str:
+        if battle not in games:
+            games[battle] = player.begin(stable_seed(seed, battle)), vector.Memory(facts, about["id"])
+            while len(games) > GAMES:
+                del games[next(iter(games))]
+        game, seen = games[battle]
+        words, numbers = seen.look(turn, view)
+        slots = vector.slots(view)
+        return slots[player.decide([Turn(game, words, numbers, [bool(label) for label in slots])])[0]]
+
+    return choose
 
 
 class Seat:
@@ -93,7 +122,7 @@ class Seat:
         legal = dict(view["legal"])
         if not legal:
             return DEFAULT
-        found = rules.read(self._decide(room, view, text), tuple(legal))
+        found = rules.read(self._decide(room, view, text, told["turn"]), tuple(legal))
         self.decisions += 1
         self.illegal += not found.legal
         return legal[found.action]

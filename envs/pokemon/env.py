@@ -87,7 +87,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
+
+import numpy as np
 
 from palaver.core import ConfigError, nearest
 from palaver.envs.base import MAX_LENGTH, Each, Outcome, Step, TextEnv, as_heard
@@ -97,6 +99,14 @@ from palaver.envs.pokemon.showdown import SIDES, Battle, Setup, Side, View, dex,
 from palaver.envs.tasks import Task
 
 TURNS = 300
+
+
+class Seen(NamedTuple):
+    """What small networks read of a side: see `palaver.envs.pokemon.vector`. To be read only, many share it."""
+
+    words: tuple[str, ...]
+    numbers: np.ndarray
+    slots: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -174,6 +184,8 @@ class PokemonEnv(TextEnv):
         self.choices: list[dict[str, dict[str, str]]] = []
         self.heard: dict[str, str] = {}
         self._standing: Mapping[Side, Standing] = {}
+        self._seen: dict[str, Seen] = {}
+        self._memory: dict[str, vector.Memory] = {}
         self._planned: dict[Side, _Choice] | None = None  # chosen by step_together, which steps many at once
 
     # --- what others may look at ------------------------------------------------------------------
@@ -188,6 +200,20 @@ class PokemonEnv(TextEnv):
         if self.battle is None or agent not in self.possible_agents:
             raise ConfigError(f"there is no view of {agent!r}: reset first; sides are {', '.join(SIDES)}")
         return self.battle.views[cast("Side", agent)]
+
+    def seen(self, agent: str) -> Seen:
+        """Words, numbers and slots of a side's view now; worked out once, however many ask.
+
+        Raises:
+            ConfigError, BattleLostError: see `view`.
+        """
+        found = self._seen.get(agent)
+        if found is None:
+            view = self.view(agent)
+            assert self.battle is not None
+            memory = self._memory.setdefault(agent, vector.Memory(self.dex, self.format))
+            found = self._seen[agent] = Seen(*memory.look(self.battle.turn, view), vector.slots(view))
+        return found
 
     def log(self, whose: Literal["p1", "p2", "all", "input"] = "all") -> list[str]:
         """The battle in the simulator's protocol, as one side saw it or with all secrets."""
@@ -204,6 +230,7 @@ class PokemonEnv(TextEnv):
         texts = self.turn_limit if self.observation == "text" else None
         [self.battle] = shared_pool().start([Setup(self.format, seed, tuple(pair) if pair else None)], texts)
         self.choices, self._planned = [], None
+        self._seen, self._memory = {}, {}
         self._standing = self._stand()
         return self._told(self.battle)
 
@@ -212,6 +239,7 @@ class PokemonEnv(TextEnv):
         battle = self.battle
         assert battle is not None
         planned, self._planned = self._planned, None
+        self._seen = {}
         if planned is None:
             planned = self._plan(actions)
             shared_pool().choose([(battle, _words(planned))])

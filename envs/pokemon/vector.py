@@ -52,6 +52,9 @@ _AT_CONDITION = {id: n for n, id in enumerate(CONDITIONS)}
 _AT_VOLATILE = {id: n for n, id in enumerate(VOLATILES, start=len(CONDITIONS))}
 _OTHERS = len(CONDITIONS) + len(VOLATILES)
 _AT_BOOST = {stat: n for n, stat in enumerate(BOOSTS, start=_OTHERS + 1)}
+_AT_SEATS = 3 + len(FIELDS)
+_SEAT = _OTHERS + 1 + len(BOOSTS) + TEAM * len(_BLANK)  # numbers of a side
+_AT_ATTACKS = _AT_SEATS + 2 * _SEAT
 
 
 def observation(dex: Dex, format: str, turn: int, view: View) -> str:
@@ -107,8 +110,8 @@ def numbers(dex: Dex, turn: int, view: View) -> list[float]:
 
 
 class Memory:
-    """Words and numbers of one side through one battle, in half the time: a Pokémon that is as it
-    was when it was last looked at is not described again. Views must not be changed after they were looked at.
+    """Words and numbers of one side through one battle, in a third of the time: only what is not as it was when it was
+    last looked at is described again. Views must not be changed after they were looked at.
 
     Args:
         dex: of the format's generation.
@@ -116,30 +119,63 @@ class Memory:
     """
 
     def __init__(self, dex: Dex, format: str) -> None:
-        self._dex, self._format = dex, format
+        self._dex = dex
         self._known: tuple[dict[str, _Known], dict[str, _Known]] = ({}, {})
         self._attack: dict[tuple[str, str, tuple[str, ...]], tuple[float, ...]] = {}
+        self._words = [format, "", "", *_PAD * (2 * TEAM)]
+        self._numbers = np.zeros(_AT_ATTACKS + 4 * MOVES, np.float32)
+        self._held: list[Own | Seen | None] = [None] * (2 * TEAM)  # who was described in each place
+        self._changed = [False] * (2 * TEAM)  # by what it was on the field, so that it is not described as on the bench
+        self._told: list[tuple[object, ...]] = [(), ()]  # what was said of each side beside its Pokémon
+        self._order: list[tuple[tuple[object, ...], list[int]]] = [((), []), ((), [])]
 
-    def look(self, turn: int, view: View) -> tuple[list[str], list[float]]:
-        """What `words` and `numbers` say of this view."""
-        dex = self._dex
-        words = [self._format, view["request"], view["weather"][0] if view["weather"] else "none"]
-        numbers = _field(turn, view)
+    def look(self, turn: int, view: View) -> tuple[tuple[str, ...], np.ndarray]:
+        """What `words` and `numbers` say of this view; the numbers as float32."""
+        words, numbers = self._words, self._numbers
+        words[1:3] = view["request"], view["weather"][0] if view["weather"] else "none"
+        numbers[:_AT_SEATS] = _field(turn, view)
         seats: tuple[Mine | Theirs, Mine | Theirs] = (view["me"], view["foe"])
-        for seat, before in zip(seats, self._known, strict=True):
-            numbers += _seat(seat)
-            on_field = seat["team"][seat["active"]] if seat["active"] >= 0 else None
-            for mon in _ordered(seat):
-                if mon is None:
-                    words += _PAD
-                    numbers += _BLANK
-                    continue
-                found = before.get(mon["name"])
-                if found is None or found[0] != mon:
-                    found = before[mon["name"]] = (mon, _described(dex, mon), _measured(dex, mon))
-                words += _described(dex, mon, seat) if mon is on_field and seat["volatiles"] else found[1]
-                numbers += found[2]
-        return words, numbers + _attacks(dex, view, self._attack)
+        for n, seat in enumerate(seats):
+            at = _AT_SEATS + n * _SEAT
+            told = seat["conditions"], seat["volatiles"], seat["boosts"]
+            if told != self._told[n]:
+                self._told[n] = told
+                numbers[at : at + _SEAT - TEAM * len(_BLANK)] = _seat(seat)
+            team: Sequence[Own | Seen] = seat["team"]
+            for place, at_team in enumerate(self._places(n, seat), start=n * TEAM):
+                mon = team[at_team] if at_team >= 0 else None
+                alters = bool(mon is not None and seat["volatiles"] and at_team == seat["active"])
+                if mon != self._held[place] or alters or self._changed[place]:
+                    self._describe(place, mon, seat if alters else None)
+        numbers[_AT_ATTACKS:] = _attacks(self._dex, view, self._attack)
+        return tuple(words), numbers.copy()
+
+    def _places(self, n: int, seat: Mine | Theirs) -> list[int]:
+        """Which of the team stands in each of six places, -1 where nobody does, as `_ordered` has it."""
+        team: Sequence[Own | Seen] = seat["team"]
+        key = (seat["active"], *[mon["name"] for mon in team])
+        if self._order[n][0] != key:
+            self._order[n] = key, [-1 if mon is None else _index(team, mon) for mon in _ordered(seat)]
+        return self._order[n][1]
+
+    def _describe(self, place: int, mon: Own | Seen | None, seat: Mine | Theirs | None) -> None:
+        """Write one Pokémon into its place; `seat` where what it is on the field changes it."""
+        own, other = 3 + place * len(_PAD), _AT_SEATS + (place // TEAM + 1) * (_SEAT - TEAM * len(_BLANK))
+        other += place * len(_BLANK)
+        self._held[place], self._changed[place] = mon, seat is not None
+        if mon is None:
+            self._words[own : own + len(_PAD)], self._numbers[other : other + len(_BLANK)] = _PAD, _BLANK
+            return
+        before = self._known[place // TEAM]
+        found = before.get(mon["name"])
+        if found is None or found[0] != mon:
+            found = before[mon["name"]] = (mon, _described(self._dex, mon), _measured(self._dex, mon))
+        self._words[own : own + len(_PAD)] = _described(self._dex, mon, seat) if seat else found[1]
+        self._numbers[other : other + len(_BLANK)] = found[2]
+
+
+def _index(team: Sequence[Own | Seen], mon: Own | Seen) -> int:
+    return next(n for n, each in enumerate(team) if each is mon)
 
 
 _Known = tuple[Own | Seen, list[str], list[float]]  # a Pokémon, its words on the bench, its numbers
@@ -230,7 +266,7 @@ def _measured(dex: Dex, mon: Own | Seen) -> list[float]:
     made: list[float] = [
         mon["hp"] / mon["max"], mon["level"] / 100, float(not mon["hp"]), float(bool(mon.get("seen", True))),
         mon.get("slept", 0) / 5, float(bool(mon.get("terastallized"))),
-        *(value / 255 for value in (found["stats"] if found else (0,) * 6)),
+        *([value / 255 for value in found["stats"]] if found else (0.0,) * 6),
     ]  # fmt: skip
     left = [_left(dex, move) for move in sorted(mon["moves"])[:MOVES]]
     return made + left + [0.0] * (MOVES - len(left))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -37,6 +38,7 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A recipe's name, a YA
 Pairs = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As stages.first.battles=60; stages go by name.")
 ]
+WIDE = 160  # columns of a table that goes into a file
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done and how long it takes.")]
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
@@ -150,11 +152,13 @@ def _report(folder: Path) -> None:
 
 
 def _grids(grids: Sequence[Grid]) -> None:
+    room = console if console.is_terminal else Console(file=console.file, highlight=False, width=WIDE)
     for grid in grids:
         made = table(*grid.head, title=grid.title)
         for row in grid.rows:
             made.add_row(*map(Text, row))
-        console.print(made)
+        made.columns[0].no_wrap = True  # a name that is broken in two is no name
+        room.print(made)
         say(Text(grid.note + "\n", style="dim"))
 
 

@@ -34,7 +34,9 @@ def register(app: typer.Typer) -> None:
 
 
 def ladder(
-    player: Annotated[str, typer.Argument(metavar="PLAYER", help="A heuristic (typed@1) or a policy (hf:MODEL).")],
+    player: Annotated[
+        str, typer.Argument(metavar="PLAYER", help="A heuristic (typed@1), a net (net:FOLDER), a policy (hf:MODEL).")
+    ],
     opponent: Annotated[
         str, typer.Option(help="poke-env:CLASS, a player of ours, or anyone.")
     ] = "poke-env:SimpleHeuristicsPlayer",

@@ -8,11 +8,16 @@ from importlib import util
 
 import pytest
 
+from palaver.agents.battle_net import files
+from palaver.agents.battle_net.shape import size
 from palaver.agents.llm.options import ModelOptions
+from palaver.benchmarks.arena import crowds
 from palaver.benchmarks.pokemon.ladder import Match, poke_env_player, run
 from palaver.benchmarks.pokemon.seat import Seat, decider
-from palaver.core import ConfigError, PolicyError, Sampling
+from palaver.core import CheckpointError, ConfigError, PolicyError, Sampling
+from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import SIDES, Setup, ShowdownError
+from palaver.trainers.cloning.world import layout, vocabulary
 
 needs_poke_env = pytest.mark.skipif(not util.find_spec("poke_env"), reason="poke-env is not installed")
 
@@ -42,8 +47,9 @@ def test_a_seat_reads_answers_and_counts_what_is_illegal(pool):
     choice = seat.choose("battle-1", log, request)
     assert choice == battle.views["p1"]["legal"][0][1]
     assert (seat.decisions, seat.illegal) == (1, 1)
-    [(room, view, text)] = seen
+    [(room, view, text, turn)] = seen
     assert (room, view["legal"]) == ("battle-1", battle.views["p1"]["legal"])
+    assert turn == battle.turn
     assert "You are p1" in text
     assert f"1. {view['legal'][0][0]}" in text
     with pytest.raises(ConfigError, match="names no side"):
@@ -76,11 +82,30 @@ def test_heuristics_and_policies_decide(pool):
     view = battle.views["p1"]
     legal = [label for label, _ in view["legal"]]
     rule = decider("random@1", "gen1randombattle", pool, 0)
-    assert {rule(f"battle-{n}", view, "") for n in range(200)} == set(legal)
-    assert decider("typed@1", "gen1randombattle", pool, 0)("battle-1", view, "") in legal
-    assert decider("echo", "gen1randombattle", pool, 0)("battle-1", view, "a text") == "a text"
+    assert {rule(f"battle-{n}", view, "", 1) for n in range(200)} == set(legal)
+    assert decider("typed@1", "gen1randombattle", pool, 0)("battle-1", view, "", 1) in legal
+    assert decider("echo", "gen1randombattle", pool, 0)("battle-1", view, "a text", 1) == "a text"
     with pytest.raises(PolicyError, match="copies of the battle"):
         decider("oracle@1", "gen1ou", pool, 0)
+
+
+def test_a_battle_net_says_on_a_server_what_it_says_in_the_arena(pool, tmp_path):
+    """The same net as a crowd of the arena and as a seat, over a dozen turns of one battle: slot for slot."""
+    made = files.Plan("gen1ou", size("nano"), layout(), vocabulary("gen1ou"))
+    files.save(tmp_path / "net", made, files.fresh(made, 3))
+    env, name = PokemonEnv(), f"net:{tmp_path / 'net'}"
+    env.reset(seed=4)
+    crowd, seat = crowds.load(name, ModelOptions()), decider(name, "gen1ou", pool, 0)
+    game = crowd.begin(env, "p1", 0)
+    for _ in range(12):
+        if legal := env.legal_actions.get("p1"):
+            [wanted] = crowd.decide([crowds.Asked(game, "", {})])
+            assert seat("battle", env.view("p1"), "", env.battle.turn) == wanted
+        env.step({"p1": wanted if legal else None, "p2": (env.legal_actions["p2"] or [None])[0]})
+        if not env.agents:
+            break
+    with pytest.raises(CheckpointError, match="there is no battle net in"):
+        decider("net:nowhere", "gen1ou", pool, 0)
 
 
 @pytest.mark.parametrize(

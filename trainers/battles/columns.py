@@ -34,6 +34,7 @@ class Columns:
         reward: (S,) float64.
         requested: S texts.
         texts: S observations; empty where they were not kept.
+        advice: (S, 14) float32, the coach's; rows of 0 where it was not asked, None where it never was.
     """
 
     turn: np.ndarray
@@ -46,19 +47,21 @@ class Columns:
     reward: np.ndarray
     requested: tuple[str, ...]
     texts: tuple[str, ...]
+    advice: np.ndarray | None = None
 
     def decisions(self, table: Sequence[str]) -> tuple[Decision, ...]:
         """The record again."""
+        advice = [None] * len(self.slot) if self.advice is None else [row if row.any() else None for row in self.advice]
         rows = zip(
             self.turn.tolist(), self.words.tolist(), self.numbers, self.mask, self.slot.tolist(), self.requested,
-            self.executed.tolist(), self.legal.tolist(), self.reward.tolist(), self.texts, strict=True,
+            self.executed.tolist(), self.legal.tolist(), self.reward.tolist(), self.texts, advice, strict=True,
         )  # fmt: skip
         return tuple(
             Decision(
                 turn, tuple(table[id] for id in words), numbers, mask, slot, requested, table[executed],
-                tuple(table[id] for id in legal if id), reward, text,
+                tuple(table[id] for id in legal if id), reward, text, advised,
             )
-            for turn, words, numbers, mask, slot, requested, executed, legal, reward, text in rows
+            for turn, words, numbers, mask, slot, requested, executed, legal, reward, text, advised in rows
         )  # fmt: skip
 
 
@@ -81,6 +84,9 @@ def pack(decisions: Sequence[Decision], ids: Callable[[str], int]) -> bytes:
         "legal": _whole([row + [0] * (width - len(row)) for row in labels]),
         "reward": np.array([each.reward for each in decisions], "<f8"),
     }
+    if any(each.advice is not None for each in decisions):
+        none = np.zeros(len(decisions[0].mask), "<f4")
+        arrays["advice"] = np.stack([none if each.advice is None else each.advice for each in decisions])
     told = {
         "arrays": [[name, each.dtype.str, each.shape] for name, each in arrays.items()],
         "requested": [None if each.requested == each.executed else each.requested for each in decisions],
@@ -115,5 +121,5 @@ def unpack(block: bytes, table: Sequence[str]) -> Columns:
     texts = tuple(told["texts"] or [""] * len(executed))
     return Columns(
         found["turn"], found["words"], found["numbers"], found["mask"], found["slot"], found["executed"],
-        found["legal"], found["reward"], requested, texts,
+        found["legal"], found["reward"], requested, texts, found.get("advice"),
     )  # fmt: skip

@@ -31,6 +31,7 @@ class Entry:
         shard: number of its file.
         at: where its bytes begin.
         size: how many bytes.
+        mute: what it played teaches nothing, see `Reader.mute`; is no part of the index.
     """
 
     battle: str
@@ -46,6 +47,7 @@ class Entry:
     shard: int
     at: int
     size: int
+    mute: bool = False
 
 
 _SHARED = ("battle", "format", "teamset", "task", "seed")

@@ -34,6 +34,7 @@ class Batch:
         reward: (B, S) float32.
         result: (B,) float32: 1 won, 0.5 tied, 0 lost.
         real: (B, S) bool.
+        advice: (B, S, 14) float32, how good a coach held each slot; rows of 0 where none was asked.
     """
 
     words: torch.Tensor
@@ -43,6 +44,7 @@ class Batch:
     reward: torch.Tensor
     result: torch.Tensor
     real: torch.Tensor
+    advice: torch.Tensor
 
 
 def batches(
@@ -125,6 +127,7 @@ def _pad(found: Sequence[Columns], reader: Reader, chosen: Sequence[int], tables
     words, numbers = np.zeros((B, S, W), np.int64), np.zeros((B, S, K), np.float32)
     mask, slot = np.ones((B, S, A), np.bool_), np.full((B, S), MISSING, np.int64)
     reward, real = np.zeros((B, S), np.float32), np.zeros((B, S), np.bool_)
+    advice = np.zeros((B, S, A), np.float32)
     for row, (each, n) in enumerate(zip(found, chosen, strict=True)):
         entry, length = reader.entries[n], len(each.slot)
         if (each.words.shape[1], each.numbers.shape[1], each.mask.shape[1]) != (W, K, A):
@@ -138,5 +141,7 @@ def _pad(found: Sequence[Columns], reader: Reader, chosen: Sequence[int], tables
         slot[row, :length] = each.slot
         reward[row, :length] = each.reward
         real[row, :length] = True
+        if each.advice is not None:
+            advice[row, :length] = each.advice
     result = np.array([reader.entries[n].result for n in chosen], np.float32)
-    return Batch(*map(torch.from_numpy, (words, numbers, mask, slot, reward, result, real)))
+    return Batch(*map(torch.from_numpy, (words, numbers, mask, slot, reward, result, real, advice)))

@@ -168,7 +168,7 @@ def _decisions(
         slot = slots.index(label) if label and label in slots else MISSING
         mask = np.array([bool(each) for each in slots])
         yield Decision(
-            replayed.turn, tuple(words), np.array(numbers, np.float32), mask, slot, label, label,
+            replayed.turn, words, numbers, mask, slot, label, label,
             tuple(each for each, _ in view["legal"]), shaped(states[n], states[n + 1], result, n + 2 == len(states)),
         )  # fmt: skip
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import copy
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from palaver.clean import one_line
 from palaver.core import CheckpointError
 from palaver.trainers.battles import index
 from palaver.trainers.battles.columns import Columns, unpack
 from palaver.trainers.battles.index import BLOCKS, Entry
-from palaver.trainers.battles.record import Trajectory
+from palaver.trainers.battles.record import MISSING, Trajectory
 
 Wanted = str | float | Collection[str] | Collection[float] | None
 
@@ -82,11 +85,12 @@ class Reader:
         try:
             with file.open("rb") as blocks:
                 blocks.seek(entry.at)
-                return unpack(blocks.read(entry.size), self.tables[entry.shard])
+                found = unpack(blocks.read(entry.size), self.tables[entry.shard])
         except (OSError, ValueError, KeyError, TypeError, IndexError, zlib.error) as error:
             raise CheckpointError(
                 f"{entry.battle} cannot be read from {str(file)!r} at byte {entry.at}: {one_line(error)}"
             ) from error
+        return replace(found, slot=np.full_like(found.slot, MISSING)) if entry.mute else found
 
     def select(
         self,
@@ -118,6 +122,20 @@ class Reader:
             entry for entry in self.entries if all(getattr(entry, name) in some for name, some in wanted.items())
         ]
         return chosen
+
+    def mute(self, *, player: Wanted = None, result: Wanted = None) -> Reader:
+        """All trajectories; but in those of which this is not true every slot is `MISSING`.
+
+        So they teach who will win, and what a coach has advised in them, but not what was played.
+
+        Args:
+            player: who chose.
+            result: 1, 0.5 or 0.
+        """
+        heard = {id(entry) for entry in self.select(player=player, result=result).entries}
+        made = copy.copy(self)
+        made.entries = [entry if id(entry) in heard else replace(entry, mute=True) for entry in self.entries]
+        return made
 
 
 def _several(value: str | float | Collection[str] | Collection[float]) -> Collection[str] | Collection[float]:

@@ -24,6 +24,7 @@ class Decision:
         legal: every legal action, in order.
         reward: paid between this decision and the next one of this side, or the end.
         text: the observation as text; empty where it was not kept.
+        advice: (14,) float32 that add up to 1, how good a coach that was asked held each slot; None where none was.
     """
 
     turn: int
@@ -36,6 +37,7 @@ class Decision:
     legal: tuple[str, ...]
     reward: float
     text: str = ""
+    advice: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import SIDES, BattleLostError
 from palaver.trainers.battles.record import MISSING, Decision
@@ -27,13 +26,14 @@ class _Seen:
     requested: str = ""
     executed: str = ""
     paid: float = 0.0
+    advice: np.ndarray | None = None
 
     def decision(self) -> Decision:
         slot = self.slots.index(self.executed) if self.executed in self.slots else MISSING
         mask = np.array([bool(label) for label in self.slots])
         return Decision(
             self.turn, self.words, self.numbers, mask, slot, self.requested, self.executed, self.legal, self.paid,
-            self.text,
+            self.text, self.advice,
         )  # fmt: skip
 
 
@@ -55,7 +55,6 @@ class Observer:
     def __init__(self, env: PokemonEnv, texts: bool = False) -> None:
         self._env, self._texts = env, texts
         self._made: dict[str, list[_Seen]] = {side: [] for side in SIDES}
-        self._memory: dict[str, vector.Memory] = {side: vector.Memory(env.dex, env.format) for side in SIDES}
         self._open: list[str] = []
 
     def before(self, observations: Mapping[str, str]) -> None:
@@ -78,14 +77,26 @@ class Observer:
         view = self._env.view(side)
         if not view["legal"]:
             return False
-        words, numbers = self._memory[side].look(battle.turn, view)
         legal = tuple(label for label, _ in view["legal"])
-        seen = _Seen(
-            battle.turn, tuple(words), np.array(numbers, np.float32), vector.slots(view), legal,
-            text if self._texts else "",
-        )  # fmt: skip
-        self._made[side].append(seen)
+        self._made[side].append(_Seen(battle.turn, *self._env.seen(side), legal, text if self._texts else ""))
         return True
+
+    @property
+    def asked(self) -> Sequence[str]:
+        """The sides that may act now."""
+        return tuple(self._open)
+
+    def advise(self, side: str, shares: Mapping[str, float]) -> None:
+        """Note what a coach holds of a side's legal actions, between `before` and `after`.
+
+        Args:
+            side: that may act.
+            shares: action -> share, which add up to 1; of an action that no slot stands for nothing is kept.
+        """
+        seen = self._made[side][-1]
+        row = np.array([shares.get(label, 0.0) if label else 0.0 for label in seen.slots], np.float32)
+        if row.any():
+            seen.advice = row / row.sum()
 
     def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
         """Take over what the step says of the actions, and what it paid.

@@ -26,6 +26,9 @@ class Cloning(Section):
     clip: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(gt=0)]] = Field(
         (1e-7, 100.0), description="least and largest weight"
     )
+    trace: float = Field(
+        1.0, ge=0, le=1, description="lambda of the advantage: 1 compares with how it ended, 0 with the next decision"
+    )
     value: Literal["result", "return"] = Field(
         "result", description="what the value head says: the chance of winning, or the discounted rewards"
     )

@@ -24,6 +24,15 @@ def taken(logp: Tensor, slot: Tensor) -> Tensor:
     return logp.gather(-1, slot.clamp_min(0)[..., None])[..., 0].masked_fill(slot < 0, 0.0)
 
 
+def advised(logp: Tensor, advice: Tensor) -> Tensor:
+    """sum_a q(a) log pi(a), (...): minus the cross-entropy of logp (..., A) to a coach's q (..., A).
+
+    It is learnt as what the coach played is (Ross, Gordon and Bagnell, A Reduction of Imitation Learning and Structured
+    Prediction to No-Regret Online Learning, 2011), with q for the one action. 0 where q is, for nobody was asked.
+    """
+    return (advice * logp.masked_fill(advice == 0, 0.0)).sum(-1)
+
+
 def weights(
     kind: Literal["clone", "filter", "weigh"],
     advantage: Tensor,
@@ -57,11 +66,28 @@ def entropy(logp: Tensor, mask: Tensor) -> Tensor:
 
 def returns(reward: Tensor, real: Tensor, discount: float) -> Tensor:
     """G_t = r_t + gamma G_{t+1}, (B, S), of rewards (B, S); 0 in padding."""
+    return traced(reward, torch.zeros_like(reward), real, discount, 1.0)
+
+
+def traced(reward: Tensor, value: Tensor, real: Tensor, discount: float, trace: float) -> Tensor:
+    """The lambda-return G_t = r_t + gamma ((1 - lambda) V_{t+1} + lambda G_{t+1}), (B, S); 0 in padding.
+
+    Sutton and Barto, Reinforcement Learning, second edition, equation 12.18 for state values; after the last decision
+    there is nothing. With lambda = 1 it is the return, with 0 the target of one step.
+
+    Args:
+        reward: (B, S) between a decision and the next.
+        value: (B, S) of the states V_t in which the decisions were made.
+        real: (B, S).
+        discount: gamma.
+        trace: lambda.
+    """
     made = torch.zeros_like(reward)
     after = reward.new_zeros(reward.shape[0])
     for step in range(reward.shape[1] - 1, -1, -1):
-        after = torch.where(real[:, step], reward[:, step] + discount * after, 0.0)
-        made[:, step] = after
+        here = real[:, step]
+        made[:, step] = torch.where(here, reward[:, step] + discount * after, 0.0)
+        after = torch.where(here, (1 - trace) * value[:, step] + trace * made[:, step], 0.0)
     return made
 
 

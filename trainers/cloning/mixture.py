@@ -85,7 +85,9 @@ class Mixture(Reader):
 
     def facts(self) -> dict[str, Any]:
         """What two mixtures must agree in to be the same, as plain data."""
-        names = "\n".join(f"{entry.battle} {entry.side} {entry.decisions}" for entry in self.entries)
+        names = "\n".join(
+            f"{entry.battle} {entry.side} {entry.decisions}{' mute' * entry.mute}" for entry in self.entries
+        )
         shares = "" if self.weights is None else f"{self.weights}"
         return {
             "trajectories": len(self.entries),

@@ -31,7 +31,7 @@ class Scored:
     Attributes:
         scores: (B, S, A), with gradients.
         values: (B, S, Q), with gradients; None of a pupil without a value head.
-        mask, slot, reward, result, real: as of `palaver.trainers.battles.loader.Batch`.
+        mask, slot, reward, result, real, advice: as of `palaver.trainers.battles.loader.Batch`.
     """
 
     scores: Tensor
@@ -41,6 +41,7 @@ class Scored:
     reward: Tensor
     result: Tensor
     real: Tensor
+    advice: Tensor
 
 
 class Pupil(Protocol):
@@ -114,7 +115,9 @@ class NetPupil:
         if config.hide and step:
             places = order(words).to(device)
             words = hide(words, config.hide, config.hide_most, stable_seed(config.seed, "hide", step))
-        parts = {name: getattr(batch, name).to(device) for name in ("mask", "slot", "reward", "result", "real")}
+        parts = {
+            name: getattr(batch, name).to(device) for name in ("mask", "slot", "reward", "result", "real", "advice")
+        }
         scores, values = self.module(words.to(device), batch.numbers.to(device), places)
         return Scored(scores, values, **parts)
 

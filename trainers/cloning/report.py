@@ -14,24 +14,29 @@ def judge(found: Scored, config: Cloning, span: float) -> tuple[Tensor, dict[str
     """The loss, policy + value_coef value - entropy_coef entropy, and its parts.
 
     Returns:
-        the loss, and: `nll` and `accuracy` (share of decisions whose best-scored slot was played) of all known
-        decisions, `kept` (share of them that the weights leave above 0), `weight` (their mean), `advantage` (the
-        mean of return less value), `value_loss`, `entropy`, `decisions`; sums are means over decisions.
+        the loss, and: `nll` and `accuracy` (share of decisions whose best-scored slot was played, or where a coach
+        was asked is its best) of all known decisions, `kept` (share of them that the weights leave above 0), `weight`
+        (their mean), `advantage` (the mean of return less value), `value_loss`, `entropy`, `decisions`; sums are means
+        over decisions. What a coach has advised counts instead of what was played, and with weight 1.
     """
     logp = losses.log_policy(found.scores, found.mask)
-    known = (found.slot >= 0) & found.real
-    taken = losses.taken(logp, found.slot)
+    asked = found.advice.sum(-1) > 0
+    known = ((found.slot >= 0) | asked) & found.real
+    best = torch.where(asked, found.advice.argmax(-1), found.slot)
+    taken = torch.where(asked, losses.advised(logp, found.advice), losses.taken(logp, found.slot))
     weight, said = torch.ones_like(taken), {}
     value = taken.new_zeros(())
     if found.values is not None:
-        target = _target(found, config)
-        advantage = target - losses.expected(found.values.detach(), span)
-        weight = losses.weights(config.loss, advantage, config.beta, *config.clip)
+        reward, discount = _paid(found, config)
+        target = losses.returns(reward, found.real, discount)
+        said_before = losses.expected(found.values.detach(), span)
+        advantage = losses.traced(reward, said_before, found.real, discount, config.trace) - said_before
+        weight = losses.weights(config.loss, advantage, config.beta, *config.clip).masked_fill(asked, 1.0)
         value = losses.value_loss(found.values, target, found.real, span)
         said = {"value_loss": value, "advantage": _mean(advantage, known)}
     spread = _mean(losses.entropy(logp, found.mask), known)
     loss = losses.policy_loss(taken, weight, known) + config.value_coef * value - config.entropy * spread
-    right = (logp.detach().argmax(-1) == found.slot).float()
+    right = (logp.detach().argmax(-1) == best).float()
     told = {
         "loss": loss, "nll": -_mean(taken, known), "accuracy": _mean(right, known), "weight": _mean(weight, known),
         "kept": _mean((weight > 0).float(), known), "entropy": spread, "decisions": known.sum(), **said,
@@ -46,10 +51,12 @@ def faulty(found: Scored) -> list[int]:
     return [int(n) for n in bad.nonzero()[:, 0]]
 
 
-def _target(found: Scored, config: Cloning) -> Tensor:
+def _paid(found: Scored, config: Cloning) -> tuple[Tensor, float]:
+    """Rewards (B, S) and discount of what the value head says: the battle's result is a reward of its end."""
     if config.value == "return":
-        return losses.returns(found.reward, found.real, config.discount)
-    return found.result[:, None].expand_as(found.reward)
+        return found.reward, config.discount
+    last = found.real & ~torch.nn.functional.pad(found.real[:, 1:], (0, 1))
+    return last * found.result[:, None], 1.0
 
 
 def _mean(numbers: Tensor, known: Tensor) -> Tensor:

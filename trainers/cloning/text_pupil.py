@@ -75,7 +75,8 @@ class TextPupil:
         result = torch.tensor([each.result for each in batch], device=device)
         slot = torch.tensor(played, device=device)
         real = torch.ones(len(batch), 1, dtype=torch.bool, device=device)
-        return Scored(scores[:, None], None, mask[:, None], slot[:, None], reward[:, None], result, real)
+        nobody = torch.zeros_like(scores[:, None], dtype=torch.float32)
+        return Scored(scores[:, None], None, mask[:, None], slot[:, None], reward[:, None], result, real, nobody)
 
     def save(self, folder: Path) -> None:
         """In the ordinary format of transformers."""

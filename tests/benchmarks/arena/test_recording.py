@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from palaver.benchmarks.arena.contest import contest
 from palaver.benchmarks.arena.plan import Game, Setting
 from palaver.benchmarks.arena.record import GAMES, read_games
-from palaver.benchmarks.arena.recording import Names, Recording
+from palaver.benchmarks.arena.recording import Advice, Names, Recording
 from palaver.core import ConfigError
 from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.env import PokemonEnv
@@ -127,6 +128,25 @@ def test_a_game_is_played_again_where_its_battle_or_its_line_is_missing(recorded
     assert {json.dumps(each) for each in known(folder)} == {json.dumps(each) for each in wanted}
     contest(SETTING, folder, resume=True, report=again.append, recording=Recording(folder / "battles", texts=True))
     assert len(again) == 2
+
+
+def test_a_coach_is_asked_beside_the_players(recorded, tmp_path):
+    """typed@1 says what it would do at about half of random@1's decisions; the battles stay the same."""
+    asked = Advice("typed@1", ("random@1",), 0.5)
+    contest(SETTING, tmp_path, recording=Recording(tmp_path / "battles", advice=asked))
+    assert known(tmp_path) == known(recorded)
+    decisions = {"random@1": [], "power": []}
+    for each in Reader(tmp_path / "battles"):
+        decisions[each.player] += each.decisions
+    assert not any(each.advice is not None for each in decisions["power"])
+    given = [each for each in decisions["random@1"] if each.advice is not None]
+    assert 0.3 < len(given) / len(decisions["random@1"]) < 0.7
+    assert all(each.advice.sum() == 1 and each.mask[each.advice.argmax()] for each in given)
+    assert any(each.advice.argmax() != each.slot for each in given)
+    again = Recording(tmp_path / "again", advice=replace(asked, share=1.0, labels=("power",)))
+    contest(SETTING, tmp_path / "arena", recording=again)
+    own = [each for found in Reader(tmp_path / "again") if found.player == "power" for each in found.decisions]
+    assert all(each.advice is not None or each.slot == MISSING for each in own)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from palaver.benchmarks.arena.recording import Advice
 from palaver.benchmarks.curriculum.battles import MIRROR, Seat, order, portions, shares, shown, teachers
 from palaver.benchmarks.curriculum.read import parse
 from tests.benchmarks.curriculum.fakes import values
@@ -79,6 +80,17 @@ def test_the_key_tells_players_apart_and_not_folders():
     assert order(stage, moved, 5).key == key
     assert order(stage, other, 5).key != key
     assert order(stage, seats(), 6).key != key
+
+
+def test_a_coach_is_asked_at_the_pupils_decisions():
+    stage = parse(values()).stages[1]
+    found = order(stage.model_copy(update={"advice": 0.25}), seats(), 5)
+    assert found.advice == Advice("veteran@1", ("first", "first" + MIRROR), 0.25)
+    assert order(stage, seats(), 5).advice is None
+    keys = {order(stage.model_copy(update={"advice": share}), seats(), 5).key for share in (0.0, 0.25, 0.5)}
+    assert len(keys) == 3
+    third = stage.model_copy(update={"advice": 0.5, "learn": "all"})
+    assert set(teachers(third, seats())) == {"typed@1", "veteran@1"}
 
 
 def test_who_meets_itself_has_a_second_label():

@@ -32,9 +32,9 @@ def test_a_plan_adds_up():
     spec = parse(values() | {"jobs": 1})
     made = plan(spec, Forecast(20, {"typed@1": 5, "random@1": 1, "veteran@1": 10, PUPIL_LABEL: 2}, 100, 1000, 100))
     rows = {row[0]: row for row in made.rows}
-    # winners of 8 battles, 20 decisions each, 3 epochs; of 12 battles the coach's side, then both sides of 8 battles
-    assert [rows[name][5] for name in rows] == ["480", "720", "960"]
-    assert [rows[name][6] for name in rows] == ["5", "7", "10"]
+    # both sides of 8, 12 and 8 battles, 20 decisions each, 3 epochs; who is not learnt from teaches the value
+    assert [rows[name][5] for name in rows] == ["960", "1,440", "960"]
+    assert [rows[name][6] for name in rows] == ["10", "14", "10"]
     assert [rows[name][4] for name in rows] == ["120", "160", "200"], "3 opponents x 20 x 2 sets, and the pupils before"
     # 8 x 0.22 s; 0.48 s; 40 x (0.16 + 0.24 + 0.34) s
     assert rows["first"][7] == "0.0 + 0.0 + 0.5"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 
 import pytest
 
 from palaver.core import PolicyError
 from palaver.envs.matrix.env import MatrixEnv
+from palaver.envs.pokemon.advice import adviser
 from palaver.envs.pokemon.determinise import foresee, worlds
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.envs.pokemon.search import search_1, searched
+from palaver.envs.pokemon.players import HEURISTICS
+from palaver.envs.pokemon.search import RACE, UNSURE, advised, prospects, search_1, searched
 from palaver.envs.pokemon.showdown import Setup, dex
 from tests.envs.pokemon.battles import moves, packed, setup
 
@@ -140,6 +143,43 @@ def test_a_knock_out_that_wins_is_found(pool):
         battle.choose({side: "move 1" if side == "p1" else "move 3" for side, v in battle.views.items() if v["legal"]})
     assert not battle.ended
     assert searched(battle, dex.load(1), "p1", random.Random(0)).startswith("move ")
+
+
+def test_advice_adds_up_and_what_promises_most_has_most_of_it(pool):
+    battle, _ = alike(pool, 3)
+    tables = dex.load(1)
+    found = [advised(battle, tables, "p1", random.Random(9)) for _ in range(2)]
+    assert found[0] == found[1]
+    assert sum(found[0].values()) == pytest.approx(1)
+    assert set(found[0]) <= {label for label, _ in battle.views["p1"]["legal"]}
+    promised = prospects(battle, tables, "p1", random.Random(9), RACE)
+    assert max(found[0], key=found[0].get) == max(promised, key=promised.get)
+    one, two = sorted(promised.values())[-2:]
+    shares = sorted(found[0].values())
+    if len(shares) > 1:  # two that differ by d have shares that differ by exp(d / UNSURE)
+        assert shares[-1] / shares[-2] == pytest.approx(math.exp((two - one) / UNSURE))
+
+
+def test_a_race_drops_what_promises_least(pool):
+    battle, _ = alike(pool, 3)
+    whole = prospects(battle, dex.load(1), "p1", random.Random(2), ((2, 5),))
+    race = prospects(battle, dex.load(1), "p1", random.Random(2), ((2, 5), (2, 1)))
+    assert list(race) == list(whole)
+    assert len(whole) > 1
+    changed = [label for label in whole if race[label] != whole[label]]
+    assert changed == [max(whole, key=whole.get)]
+
+
+def test_a_heuristic_advises_what_it_would_play():
+    env = PokemonEnv()
+    env.reset(seed=6)
+    ask = adviser("damage@1", env, "p2", 3)
+    for _ in range(6):
+        legal = env.legal_actions
+        assert ask() == {HEURISTICS["damage@1"](env.view("p2"), env.dex, random.Random(3)): 1.0} or not legal["p2"]
+        env.step({side: labels[0] if labels else None for side, labels in legal.items()})
+    with pytest.raises(PolicyError, match=r"'oracle@1' gives no advice; a heuristic or search@1 does"):
+        adviser("oracle@1", env, "p2", 3)
 
 
 def test_another_environment_is_refused():

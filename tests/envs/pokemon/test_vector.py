@@ -107,6 +107,6 @@ def test_a_memory_says_the_same_as_looking_anew(format):
             for side in env.agents:
                 view, turn = env.view(side), env.battle.turn
                 words, numbers = memory[side].look(turn, view)
-                assert words == vector.words(env.dex, env.format, view)
-                assert numbers == vector.numbers(env.dex, turn, view)
+                assert list(words) == vector.words(env.dex, env.format, view)
+                assert numbers.tolist() == np.array(vector.numbers(env.dex, turn, view), np.float32).tolist()
             env.step({side: rng.choice(legal) for side, legal in env.legal_actions.items() if legal})

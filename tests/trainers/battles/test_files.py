@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.battles.files import Writer
 from palaver.trainers.battles.reader import Reader
+from palaver.trainers.battles.record import MISSING
 from tests.trainers.battles.made import battle, decision, same, trajectory
 
 
@@ -189,3 +191,32 @@ def test_an_index_of_many_battles_is_read_quickly(tmp_path):
     began = time.process_time()
     assert len(Reader(tmp_path)) == 20_000
     assert time.process_time() - began < 5
+
+
+def test_advice_is_kept_where_there_is_some(tmp_path):
+    plain, advised = trajectory(0), trajectory(1)
+    row = np.zeros(14, np.float32)
+    row[3], row[5] = 0.75, 0.25
+    rows = [replace(each, advice=row if n == 2 else None) for n, each in enumerate(advised.decisions)]
+    with Writer(tmp_path) as writer:
+        writer.add(plain)
+        writer.add(replace(advised, decisions=tuple(rows)))
+    reader = Reader(tmp_path)
+    assert reader.columns(0).advice is None
+    assert [None if each.advice is None else each.advice.tolist() for each in reader[1].decisions] == [
+        None, None, row.tolist(), None,
+    ]  # fmt: skip
+
+
+def test_who_is_muted_is_read_without_slots(tmp_path):
+    with Writer(tmp_path) as writer:
+        for n in range(3):
+            writer.add(*battle(n))
+    reader = Reader(tmp_path)
+    muted = reader.mute(player="p1-player", result=1.0)  # p1 has won the third, of number 2
+    assert [each.mute for each in muted.entries] == [True, True, True, True, False, True]
+    assert len(muted) == len(reader) == 6
+    assert set(muted.columns(0).slot.tolist()) == {MISSING}
+    assert np.array_equal(muted.columns(4).slot, reader.columns(4).slot)
+    assert np.array_equal(muted.columns(0).mask, reader.columns(0).mask)
+    assert not any(each.mute for each in reader.mute().entries)

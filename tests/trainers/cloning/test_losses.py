@@ -9,7 +9,10 @@ import torch
 
 from palaver.core import ConfigError
 from palaver.trainers.cloning import losses
+from palaver.trainers.cloning.config import Cloning
 from palaver.trainers.cloning.hide import hide
+from palaver.trainers.cloning.pupils import Scored
+from palaver.trainers.cloning.report import judge
 
 
 def test_log_policy_of_legal_slots():
@@ -110,3 +113,54 @@ def test_hidden_words():
     assert torch.equal(hide(words, 0.0, 0.5, 3), words)
     with pytest.raises(ConfigError, match="between 0 and 1"):
         hide(words, 1.5, 0.5, 0)
+
+
+def test_lambda_returns():
+    """Rewards 0, 0, 1 and values .2, .4, .9, gamma 1, lambda 1/2: from the end 1; 0 + (.9 + 1) / 2 = .95;
+    (.4 + .95) / 2 = .675. With lambda 0 what the next value says, with gamma 1/2 half of that.
+    """
+    reward, value = torch.tensor([[0.0, 0.0, 1.0, 7.0]]), torch.tensor([[0.2, 0.4, 0.9, 5.0]])
+    real = torch.tensor([[True, True, True, False]])
+    assert losses.traced(reward, value, real, 1.0, 0.5)[0].tolist() == pytest.approx([0.675, 0.95, 1.0, 0.0])
+    assert losses.traced(reward, value, real, 0.5, 0.0)[0].tolist() == pytest.approx([0.2, 0.45, 1.0, 0.0])
+    assert torch.equal(losses.traced(reward, value, real, 0.9, 1.0), losses.returns(reward, real, 0.9))
+
+
+def test_advice_is_a_cross_entropy():
+    """-(3/4 ln 1/2 + 1/4 ln 1/4) = 0.866434 where a coach was asked; an illegal slot adds nothing."""
+    logp = losses.log_policy(torch.log(torch.tensor([2.0, 1.0, 1.0, 1.0])), torch.tensor([True, True, True, False]))
+    advice = torch.tensor([[0.75, 0.25, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    assert losses.advised(logp, advice).tolist() == pytest.approx([-0.8664340, 0.0])
+
+
+def test_advice_stands_for_what_was_played():
+    """Three decisions of a battle that was won, pi = (1/2, 1/2), V = 1/2: the first two were played, the last advised.
+
+    With weigh, beta 2 and lambda 1 the played ones weigh exp(2 (1 - 1/2)) = e, the advised one 1: (2e + 1) ln 2 / 3.
+    With lambda 0 the first is compared with the second, that is with itself: (1 + e' + 1) where the second is followed
+    by V = 1/2 too, so both weigh 1: ln 2. What was played under advice (slot 1) does not count, its best (slot 0) does.
+    """
+    scores = torch.zeros(1, 3, 2)
+    advice = torch.tensor([[[0.0, 0.0], [0.0, 0.0], [0.6, 0.4]]])
+    found = Scored(
+        scores, torch.zeros(1, 3, 1), torch.ones(1, 3, 2, dtype=torch.bool), torch.tensor([[0, 0, 1]]),
+        torch.zeros(1, 3), torch.ones(1), torch.ones(1, 3, dtype=torch.bool), advice,
+    )  # fmt: skip
+    weigh = Cloning(loss="weigh", beta=2.0, value_coef=0.0)
+    loss, said = judge(found, weigh, 1.0)
+    assert loss.item() == pytest.approx((2 * math.e + 1) * math.log(2) / 3)
+    assert said["accuracy"] == 1.0
+    assert said["value_loss"] == pytest.approx(math.log(2))
+    assert judge(found, weigh.model_copy(update={"trace": 0.0}), 1.0)[0].item() == pytest.approx(math.log(2))
+
+
+def test_who_does_not_teach_the_policy_teaches_the_value():
+    """No slot is known and nobody was asked: the policy's loss is 0, the value's half of ln 2."""
+    found = Scored(
+        torch.zeros(1, 2, 2, requires_grad=True), torch.zeros(1, 2, 1), torch.ones(1, 2, 2, dtype=torch.bool),
+        torch.full((1, 2), -1), torch.zeros(1, 2), torch.zeros(1), torch.ones(1, 2, dtype=torch.bool),
+        torch.zeros(1, 2, 2),
+    )  # fmt: skip
+    loss, said = judge(found, Cloning(value_coef=0.5), 1.0)
+    assert loss.item() == pytest.approx(math.log(2) / 2)
+    assert said["decisions"] == 0
