@@ -14,7 +14,7 @@ from palaver.benchmarks.trials import Trial, returns_by_task
 from palaver.core import ConfigError
 from palaver.trainers.files import CONFIG, LAUNCH, METRICS, replace_text
 
-TRAIN = ("kind", "step", "wall_s", "cpu_s", "reward/mean")
+TRAIN = ("kind", "step", "wall_s", "cpu_s", "reward/mean", "sampled_tokens")
 EVAL = ("kind", "step", "wall_s", "cpu_s", "mean", "low", "high", "n", "tasks", "greedy")
 
 
@@ -39,14 +39,23 @@ def keep(groups: Sequence[Group], folder: Path) -> list[Path]:
             raise ConfigError(f"--keep: {str(path)!r} is already there; remove it, or choose another folder")
     try:
         for path, each in wanted.items():
-            path.mkdir(parents=True)
-            replace_text(path / METRICS, "".join(json.dumps(line) + "\n" for line in remains(each)))
-            for name in (CONFIG, LAUNCH):
-                if (each.run.folder / name).is_file():
-                    shutil.copyfile(each.run.folder / name, path / name)
+            keep_one(each, path)
     except OSError as error:
         raise ConfigError(f"--keep: cannot write {str(error.filename)!r}: {error.strerror}") from error
     return list(wanted)
+
+
+def keep_one(trial: Trial, path: Path) -> None:
+    """Copy the remains of one run to a new folder.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.mkdir(parents=True)
+    replace_text(path / METRICS, "".join(json.dumps(line) + "\n" for line in remains(trial)))
+    for name in (CONFIG, LAUNCH):
+        if (trial.run.folder / name).is_file():
+            shutil.copyfile(trial.run.folder / name, path / name)
 
 
 def remains(trial: Trial) -> list[dict[str, Any]]:

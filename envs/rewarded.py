@@ -116,11 +116,7 @@ class Rewarded(TextEnv):
         self.placing: Placing = placing or getattr(reward, "placing", None) or Placing()
         self.component: str = getattr(reward, "component", "judge")
         self.watch = Watch(reward)
-        same = ("metadata", "begins", "competitive", "alike", "possible_agents", "tasks", "source", "render_mode")
-        spaces = ("max_length", "observation_spaces", "action_spaces")
-        self.__dict__.update(
-            {name: getattr(env, name) for name in (*same, *spaces)}, max_return=self._most(turns, most)
-        )
+        self.__dict__.update({name: getattr(env, name) for name in _SAME}, max_return=self._most(turns, most))
         self._lock = threading.RLock()
         self._told: Mapping[str, str] = {}  # all that each agent was told
         self._may: frozenset[str] = frozenset()  # who may act

@@ -34,6 +34,7 @@ class Algorithm:
         needs_group: the baseline compares siblings, so G must be 2 or more.
         mixer: what joins the agents' values of actions to the team's: nothing, their sum, or a function that falls in
             none of them (`value_mixing`).
+        pairs: whether joint actions are compared two by two, in place of returns with a baseline (`preferences`).
     """
 
     name: str
@@ -45,6 +46,7 @@ class Algorithm:
     order: Literal["together", "sequence"] = "together"
     needs_group: bool = True
     mixer: Literal["none", "sum", "monotonic"] = "none"
+    pairs: bool = False
 
 
 ROWS = {
@@ -60,6 +62,7 @@ ROWS = {
     "rae": "palaver.trainers.rae:RAE",
     "atgrpo": "palaver.trainers.atgrpo:ATGRPO",
     "drmas": "palaver.trainers.drmas:DRMAS",
+    "madpo": "palaver.trainers.madpo:MADPO",
     "cory": "palaver.trainers.cory:CORY",
     "vdn": "palaver.trainers.vdn:VDN",
     "qmix": "palaver.trainers.qmix:QMIX",
@@ -88,4 +91,5 @@ def chosen(config: AlgorithmConfig) -> Algorithm:
         ConfigError: there is no such row.
     """
     row = algorithm(config.name)
-    return replace(row, credit=CREDITS.get(config.credit, row.credit), loss=SURROGATES.get(config.surrogate, row.loss))
+    row = replace(row, credit=CREDITS.get(config.credit, row.credit), loss=SURROGATES.get(config.surrogate, row.loss))
+    return replace(row, order="sequence") if row.pairs and config.pairs.others == "joint" else row

@@ -6,9 +6,10 @@ Every section refuses keys it does not know and names the nearest one it does. T
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -17,12 +18,15 @@ from yaml import YAMLError
 
 from palaver.core import ConfigError, Sampling, nearest
 from palaver.registry import spec
+from palaver.trainers.preferences.choice import ComparedConfig
 from palaver.trainers.presets import preset
 from palaver.trainers.pull import KLConfig
 from palaver.trainers.seats import TeamConfig
 from palaver.trainers.section import Section
 from palaver.trainers.value_mixing.settings import MixerConfig
 
+_UNREADABLE = (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError)
+M = TypeVar("M", bound=BaseModel)
 EVAL_SEED = 1_000_003  # far from the small seeds that people give to training
 
 
@@ -123,6 +127,7 @@ class AlgorithmConfig(Section):
     factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor")
     decay: float = Field(0.95, ge=0, lt=1, description="of a moving baseline (RAE)")
     mixer: MixerConfig = MixerConfig()
+    pairs: ComparedConfig = ComparedConfig()
 
     @model_validator(mode="before")
     @classmethod
@@ -243,15 +248,32 @@ def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
     Raises:
         ConfigError: no such recipe, bad YAML, an unknown key or a value of the wrong type.
     """
-    bad = [item for item in overrides or [] if "=" not in item]
+    return parse(layered(recipe, _layers(recipe), overrides or []))
+
+
+def over(base: str, sections: Mapping[str, Any]) -> RunConfig:
+    """A recipe's name or a YAML file, with sections of plain data on top.
+
+    Raises:
+        ConfigError: see `load`.
+    """
+    return parse(layered(base, [*_layers(base), OmegaConf.create(dict(sections))], []))
+
+
+def layered(name: str, layers: Sequence[DictConfig], overrides: Sequence[str]) -> Any:
+    """Plain data of layers, the later on top of the earlier, with `key.sub=value` on top of all.
+
+    Raises:
+        ConfigError: an override is none, or they do not fit together; the message begins with `name`.
+    """
+    bad = [item for item in overrides if "=" not in item]
     if bad:
         raise ConfigError(f"an override is written key=value, got {bad[0]!r}")
     try:
-        merged = OmegaConf.merge(*_layers(recipe), OmegaConf.from_dotlist(list(overrides or [])))
-        values = OmegaConf.to_container(merged, resolve=True)
-    except (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError) as error:
-        raise ConfigError(f"{recipe}: {' '.join(str(error).split())}") from error
-    return parse(values)
+        merged = OmegaConf.merge(*layers, OmegaConf.from_dotlist(list(overrides)))
+        return OmegaConf.to_container(merged, resolve=True)
+    except _UNREADABLE as error:
+        raise ConfigError(f"{name}: {' '.join(str(error).split())}") from error
 
 
 def _layers(recipe: str) -> list[DictConfig]:
@@ -259,7 +281,7 @@ def _layers(recipe: str) -> list[DictConfig]:
     found: list[DictConfig] = []
     name: Any = recipe
     while name is not None:
-        made = OmegaConf.create(_text(str(name), shipped=bool(found)))
+        made = _created(str(name), _text(str(name), shipped=bool(found)))
         if not isinstance(made, DictConfig):
             raise ConfigError(f"{name}: a recipe is a mapping of sections such as `train: {{steps: 10}}`")
         found.insert(0, made)
@@ -267,6 +289,13 @@ def _layers(recipe: str) -> list[DictConfig]:
         if len(found) > len(recipes()):
             raise ConfigError(f"{recipe}: its bases lead back to themselves")
     return found
+
+
+def _created(name: str, text: str) -> Any:
+    try:
+        return OmegaConf.create(text)
+    except _UNREADABLE as error:
+        raise ConfigError(f"{name}: {' '.join(str(error).split())}") from error
 
 
 def _text(recipe: str, *, shipped: bool) -> str:
@@ -290,18 +319,28 @@ def parse(values: Any) -> RunConfig:
     Raises:
         ConfigError: with the dotted key, and the nearest known name where it is unknown.
     """
+    return validated(RunConfig, values)
+
+
+def validated(model: type[M], values: Any) -> M:
+    """A config of some kind from plain data.
+
+    Raises:
+        ConfigError: see `parse`.
+    """
     try:
-        return RunConfig.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ConfigError(_explain(first["loc"], first["type"], first["msg"], first.get("input"))) from error
+        told = _explain(model, first["loc"], first["type"], first["msg"], first.get("input"))
+        raise ConfigError(told) from error
 
 
-def _explain(loc: tuple[int | str, ...], kind: str, message: str, value: Any) -> str:
+def _explain(model: type[BaseModel], loc: tuple[int | str, ...], kind: str, message: str, value: Any) -> str:
     key = ".".join(map(str, loc))
     if kind != "extra_forbidden":
         return f"{key or 'the config'}: {message[0].lower()}{message[1:]}, got {value!r}"
-    section: type[BaseModel] = RunConfig
+    section: type[BaseModel] = model
     for part in loc[:-1]:
         if str(part) not in section.model_fields:
             continue  # a name of the user's, as of a seat

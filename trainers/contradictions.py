@@ -36,6 +36,7 @@ def refuse_contradictions(
     if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
         reasons += [*_sampling(config, row, turns, rows), *_grouping(config, row, apart)]
         reasons += [*_ratios(config, row), *_values(config, row), *_pull(config, rows)]
+    reasons += _pairs(config, row, turns) if row.pairs else []
     for reason in reasons:
         raise ConfigError(reason)
 
@@ -85,6 +86,34 @@ def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[
     return found
 
 
+def _pairs(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
+    """Joint actions compared two by two."""
+    a, kl, found = config.algorithm, config.kl, []
+    if kl.coef == 0:
+        found.append(f"beta of {row.name} is kl.coef, and with 0 the pairs teach nothing: set kl.coef above 0, as 0.1")
+    if kl.place != "loss" or kl.target is not None:
+        found.append(
+            f"{row.name} has the pull to the reference in its own loss: leave kl.place and kl.target at their defaults"
+        )
+    if max(a.epochs, a.minibatches) > 1:
+        found.append(
+            f"{row.name} weighs each pair by the weights as they are, and that once a step: set algorithm.epochs and "
+            "algorithm.minibatches to 1, and train.steps higher"
+        )
+    if a.aggregate != "sum" or a.normalize != "none":
+        found.append(
+            f"{row.name} compares log-probabilities of whole texts: set algorithm.aggregate=sum and "
+            "algorithm.normalize=none"
+        )
+    if row.loss is not reinforce or row.credit is not team:
+        found.append(f"{row.name} has its own loss and compares teams: leave algorithm.surrogate and algorithm.credit")
+    if a.turns == "independent" and turns > 1:
+        found.append(
+            f"{row.name} compares answers to one prompt, and later ones differ in chains: set algorithm.turns=tree"
+        )
+    return found
+
+
 def _grouping(config: RunConfig, row: Algorithm, apart: bool) -> list[str]:
     """Who is compared, where later prompts depend on what was said."""
     a = config.algorithm
@@ -99,7 +128,7 @@ def _grouping(config: RunConfig, row: Algorithm, apart: bool) -> list[str]:
 def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
     """How much likelier something has become."""
     a, found = config.algorithm, []
-    if row.order == "sequence" and a.joint == "cross":
+    if row.order == "sequence" and not row.pairs and a.joint == "cross":
         found.append(
             f"{row.name} weighs each joint action by its own factor, but algorithm.joint=cross makes one row of all "
             f"that an utterance is in: set algorithm.joint=aligned"

@@ -210,7 +210,7 @@ class Learner:
         return (
             bool(work.table.advantage[row] != 0)
             or row in work.extra
-            or (kl.place == "loss" and kl.coef > 0)
+            or (kl.place == "loss" and kl.coef > 0 and bool(work.reference))
             or (a.entropy > 0)
         )
 

@@ -20,6 +20,8 @@ from palaver.trainers.baselines import normalize
 from palaver.trainers.config import AlgorithmConfig, CriticConfig, OptimConfig
 from palaver.trainers.losses import Said, clipped
 from palaver.trainers.moving import moved
+from palaver.trainers.preferences.choice import ComparedConfig, PairsConfig, choose
+from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights
 from palaver.trainers.presets import preset
 from palaver.trainers.pull import KLConfig
 from palaver.trainers.value_mixing.credits import counterfactual
@@ -31,6 +33,8 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "algorithms"
 RETURNS = (0.0, 1.0, 1.0, 2.0)
 VALUES = (0.25, 0.25, 1.5, 1.5)  # of two prompts, two samples each
 CHAIN = ((0.0, 1.0), (0.3, 0.6), 0.9)  # rewards and values of two turns, discount
+MARGINS = (-2.0, 0.0, 2.0, 10.0)
+BETA = 0.5
 RATIOS = (0.5, 0.9, 1.1, 1.5)
 CANDIDATES = ((1.0, 2.0, 6.0), (4.0, 0.0))  # values of the answers of two agents
 WEIGHTS = (((1.0, -1.0), (0.5, 2.0)), (-4.0, 0.0), (1.0, -0.5), 1.0)  # W1, b1, wf and v of QMIX in some state
@@ -66,6 +70,8 @@ def choices(row: Algorithm) -> str:
     if row.mixer != "none":
         function = MIXERS[row.mixer]
         table["mixer"] = f"`mixers.{function.__name__}`: {(function.__doc__ or '').strip().splitlines()[0]}"
+    if row.pairs:
+        table["pairs"] = f"`dpo.dpo_loss`: {(dpo_loss.__doc__ or '').strip().splitlines()[0]}"
     table["smallest group"] = "2" if row.needs_group else "1"
     if own := preset(row.name):
         table["comes with"] = ", ".join(f"`{name}: {_written(value)}`" for name, value in own.items())
@@ -77,6 +83,8 @@ def example(row: Algorithm) -> str:
     tables = {"none": [_siblings], "agent": [_steps]}.get(row.critic, [_errors, _turns])
     if row.mixer != "none":
         tables = [_mixed, _credited]
+    if row.pairs:
+        tables = [_margins, _compared]
     if row.loss is clipped:
         tables = [*tables, _ratios]
     return "\n\n".join(table(row) for table in tables)
@@ -179,6 +187,29 @@ def _ratios(row: Algorithm) -> str:
     return _table(("`clip: [0.2, 0.2]`", *(f"ratio {ratio:.2f}" for ratio in RATIOS)), lines)
 
 
+def _margins(row: Algorithm) -> str:  # noqa: ARG001 - every table has the same argument
+    """What a pair pays, and what it gains from a larger margin, by its margin."""
+    margin = torch.tensor(MARGINS, dtype=torch.float64)
+    return _table((f"`kl.coef: {BETA:g}`", *(f"h = {value:g}" for value in MARGINS)), [
+        ("loss of the pair", *_numbers(dpo_loss(margin, BETA).tolist(), "")),
+        ("gain from a larger h", *_numbers(dpo_slope(margin, BETA).tolist(), "")),
+    ])  # fmt: skip
+
+
+def _compared(row: Algorithm) -> str:  # noqa: ARG001 - see above
+    """The weights of four utterances of an agent at the start of a run, where all margins are 0; by pairs."""
+    lines = [("return", *_numbers(RETURNS, ""))]
+    place = torch.arange(len(RETURNS))
+    for select in ("all", "extremes"):
+        pairs = choose(RETURNS, PairsConfig.model_validate({"select": select}), 0)
+        better, worse = torch.tensor(pairs).T
+        slope = dpo_slope(torch.zeros(len(pairs), dtype=torch.float64), BETA)
+        weight = row_weights(slope, better, worse, place, place, len(RETURNS))
+        scaled = (weight * len(RETURNS) / len(pairs)).tolist()
+        lines.append((f"weight, `pairs.select: {select}`", *_numbers(scaled)))
+    return _table(("", *(f"sample {n}" for n in range(1, len(RETURNS) + 1))), lines)
+
+
 def _numbers(values: Sequence[float], sign: str = "+") -> list[str]:
     return [f"{value + 0.0:{sign}.2f}" for value in values]
 
@@ -192,12 +223,15 @@ def keys(row: Algorithm | None) -> str:
             continue
         found = model.model_validate({"name": row.name} if row and section == "algorithm" else {})
         for name, field in model.model_fields.items():
-            if name not in ("name", "mixer"):
+            if name not in ("name", "mixer", "pairs"):
                 default = _written(getattr(found, name))
                 lines.append((f"`{section}.{name}`", f"`{default}`", field.description or ""))
     for name, field in MixerConfig.model_fields.items() if row and row.mixer != "none" else ():
         default = _written(getattr(MixerConfig(), name))
         lines.append((f"`algorithm.mixer.{name}`", f"`{default}`", field.description or ""))
+    for name, field in ComparedConfig.model_fields.items() if row and row.pairs else ():
+        default = _written(getattr(ComparedConfig(), name))
+        lines.append((f"`algorithm.pairs.{name}`", f"`{default}`", field.description or ""))
     return _table(("key", "default", "meaning"), lines)
 
 

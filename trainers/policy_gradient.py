@@ -25,6 +25,7 @@ from palaver.trainers.config import RunConfig
 from palaver.trainers.evaluation import components, evaluate, metrics, only_scored, summarize, tokens
 from palaver.trainers.faults import NumericalError
 from palaver.trainers.passes import passes
+from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.returns import expected_returns
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.sinks import Sinks
@@ -55,7 +56,8 @@ class Clock:
 class Loop:
     """Everything a run works with.
 
-    `team` is who sits where at the start. `report` is called after each step with the step and its metrics.
+    `team` is who sits where at the start. `report` is called after each step with the step and its metrics. `pairs` are
+    read in the place of rollouts, where there are any.
     """
 
     config: RunConfig
@@ -69,6 +71,7 @@ class Loop:
     clock: Clock
     report: Callable[[int, dict[str, Any]], None]
     interrupted: Callable[[], bool]
+    pairs: PairReader | None = None
 
     def run(self, start: int) -> int:
         """Train from step `start` (updates done) to the end or to an interruption; the updates done then."""
@@ -79,17 +82,9 @@ class Loop:
         config = self.config
         began = time.perf_counter()
         torch.manual_seed(stable_seed(config.seed, "torch", step))
-        tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
         team = self.seated(step)
         self.study.seat(team)
-        a = config.algorithm
-        plan = Plan(a.group_size, a.joint, a.turns, a.stop_above)
-        mine = self.world.deal(list(enumerate(tasks)))
-        episodes = rollout(
-            self.env, team, [task for _, task in mine], plan,
-            sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step), workers=config.train.workers,
-            places=[place for place, _ in mine],
-        )  # fmt: skip
+        episodes = self.pairs.episodes(step, team) if self.pairs else self.rolled(step, team)
         rolled = time.perf_counter()
         everyone = self.world.gather(episodes)
         episodes = only_scored(episodes, f"in step {step}")
@@ -101,19 +96,31 @@ class Loop:
         table, done = judged.table, time.perf_counter()
         if self.sinks:
             self.sinks.episodes("train", step, everyone)
-        sampled = sum(len(u.token_ids) for u in table.utterances)
+        sampled = self.world.total(sum(len(u.token_ids) for u in table.utterances))[0]
         return {
             **self.clock.read(),
             **describe(everyone),
             **self.describe_table(table),
             **self.describe_scoring(),
-            **expected_returns(episodes, table, a.discount, judged.pull, self.world.total),
+            **expected_returns(episodes, table, config.algorithm.discount, judged.pull, self.world.total),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
-            "tokens_per_s": self.world.total(sampled)[0] / (done - began),
+            "sampled_tokens": sampled,
+            "tokens_per_s": sampled / (done - began),
             "time/rollout_s": rolled - began,
             "time/update_s": done - rolled,
         }  # fmt: skip
+
+    def rolled(self, step: int, team: Mapping[str, Policy]) -> list[Episode]:
+        """This process's share of the episodes of a step."""
+        config, a = self.config, self.config.algorithm
+        tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
+        mine = self.world.deal(list(enumerate(tasks)))
+        return rollout(
+            self.env, team, [task for _, task in mine], Plan(a.group_size, a.joint, a.turns, a.stop_above),
+            sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step), workers=config.train.workers,
+            places=[place for place, _ in mine],
+        )  # fmt: skip
 
     def keep(self, error: NumericalError, table: Table, episodes: Sequence[Episode], step: int) -> NumericalError:
         """Save the rows at fault; the error that says where."""

@@ -7,7 +7,7 @@ and knows no algorithm by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
@@ -21,6 +21,7 @@ from palaver.trainers.config import RunConfig
 from palaver.trainers.critic import Critic, CriticStats, Ids, Samples, critic_stats, joint_ids
 from palaver.trainers.learner import Learner, Stats, Work
 from palaver.trainers.moving import Moving
+from palaver.trainers.preferences.compared import Pairs, compare, describe, weighed
 from palaver.trainers.table import Table, by_step, fill, joint_returns
 from palaver.trainers.value_mixing.sentences import Mixing
 from palaver.trainers.world import World
@@ -40,6 +41,7 @@ class Judged:
         k: row -> (T,) log pi - log pi_ref; empty without a reference.
         pull: (R,) what the pull to the reference takes from what an utterance earns; None without a reference.
         cost: (R,) the same where it was taken from the rewards, before the returns; None elsewhere.
+        pairs: of joint steps, where they are compared two by two; None elsewhere.
     """
 
     table: Table
@@ -49,6 +51,7 @@ class Judged:
     k: Mapping[int, Tensor] = field(default_factory=dict)
     pull: Tensor | None = None
     cost: Tensor | None = None
+    pairs: Pairs | None = None
 
 
 class Study:
@@ -111,7 +114,8 @@ class Study:
         filled = fill(table, self.algorithm, config.algorithm, value, cost, self.world.total)
         if self.mixing is not None:
             filled = self.mixing.judge(filled, cost)
-        return Judged(filled, value, joint, reference, k, pull, cost)
+        pairs = compare(filled, k, config, self.world.total) if self.algorithm.pairs else None
+        return self._weigh(Judged(filled, value, joint, reference, k, pull, cost, pairs))
 
     def learn(self, judged: Judged, step: int) -> dict[str, Any]:
         """Update every policy, then every critic; what they did, by name.
@@ -125,7 +129,7 @@ class Study:
         shown: dict[str, Any] = {}
 
         def teach(learner: Learner) -> dict[str, Any]:
-            return self._teach(learner, judged, step, extra, self._factor(table, ahead))
+            return self._teach(learner, self._weigh(judged, ahead), step, extra, self._factor(table, ahead))
 
         if self.algorithm.order == "together":
             for found in self._at_once(teach):
@@ -141,7 +145,22 @@ class Study:
                 shown |= _named(f"critic/{name}", critic.update(self._samples(name, judged), step))
         if self.moving is not None:
             self.moving.update(table, self.world)
+        if judged.pairs is not None:
+            shown |= describe(judged.pairs, self.config.kl.coef, self.world.total)
         return shown | (self.mixing.shown() if self.mixing is not None else {})
+
+    def _weigh(self, judged: Judged, ahead: Tensor | None = None) -> Judged:
+        """With what the pairs gain from each row for its advantage, where there are pairs.
+
+        `ahead` (J,) is the log of how much likelier joint steps have become since they were compared.
+        """
+        if judged.pairs is None:
+            return judged
+        parts = [judged.table.rows_of(learner.agents) for learner in self.learners]
+        counts = self.world.total(*map(float, map(len, parts)))
+        moved = torch.zeros(len(judged.table.steps), dtype=torch.float64) if ahead is None else ahead
+        table = weighed(judged.table, judged.pairs, parts, moved, self.config.kl.coef, counts)
+        return replace(judged, table=table)
 
     def _teach(
         self, learner: Learner, judged: Judged, step: int, extra: Mapping[int, Tensor], factor: Tensor | None
@@ -154,7 +173,8 @@ class Study:
             shared.take_in(self._own(judged, rows))
         steps: list[tuple[float, float]] = []
         work = Work(
-            judged.table, rows, self.algorithm.loss, step, factor=factor, extra=extra, reference=judged.reference,
+            judged.table, rows, self.algorithm.loss, step, factor=factor, extra=extra,
+            reference={} if judged.pairs else judged.reference,
             also=None if shared is None else self._beside(shared, judged, steps),
         )  # fmt: skip
         shown = self._shown(learner, learner.update(work), judged, rows)
@@ -266,7 +286,7 @@ class Study:
 
     def _factor(self, table: Table, ahead: Tensor) -> Tensor | None:
         """(R,) M of each utterance: the mean over its joint steps of how much likelier those have become."""
-        if self.algorithm.order == "together":
+        if self.algorithm.order == "together" or self.algorithm.pairs:
             return None
         clamp = self.config.algorithm.factor_clamp
         rho = ahead.clamp(-clamp, clamp).exp()
@@ -276,12 +296,13 @@ class Study:
     def _moved(self, learner: Learner, table: Table, rows: Sequence[int]) -> Tensor:
         """(J,) log of how much likelier this policy has become to play its part in each joint step."""
         before = sampled(table, rows)
+        summed = self.algorithm.pairs or self.config.algorithm.factor == "sum"
         with learner.policy.active() as model:
             after = learner.log_probs(model, table, rows)
         by_row = torch.zeros(len(table), dtype=torch.float64)
         for row in rows:
             apart = after[row].double().cpu() - before[row].double()
-            by_row[row] = apart.mean() if self.config.algorithm.factor == "mean" else apart.sum()
+            by_row[row] = apart.sum() if summed else apart.mean()
         return torch.zeros(len(table.steps), dtype=torch.float64).index_add_(
             0, table.member_step, by_row[table.member_row]
         )

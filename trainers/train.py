@@ -30,6 +30,7 @@ from palaver.trainers.files import CONFIG, METRICS
 from palaver.trainers.learner import Learner
 from palaver.trainers.memory import most_rows
 from palaver.trainers.policy_gradient import Loop
+from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.reference import refuse_own
 from palaver.trainers.rollout import text_env
 from palaver.trainers.seats import refuse_seats
@@ -159,6 +160,7 @@ def _start(
     partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
     team = {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
     longest = longest_prompt(config, env, eval_env, team)
+    pairs = PairReader(config, trained, world) if row.pairs and config.algorithm.pairs.file else None
     reference = reference_model(config, trained.values(), world.device)
     learners = _learners(config, trained, world, start, reference)
     study = Study(row, config, learners, world)
@@ -174,8 +176,9 @@ def _start(
 
     def opened(given: Opened) -> Loop:
         return Loop(
-            config, env, eval_env, team, study, world, given.sinks, folder, given.clock, given.report, given.interrupted
-        )
+            config, env, eval_env, team, study, world, given.sinks, folder, given.clock, given.report,
+            given.interrupted, pairs,
+        )  # fmt: skip
 
     return keep_house(config, world, folder, start, console, launch, opened)
 

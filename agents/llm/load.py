@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,27 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def load_pretrained(source: str, device: torch.device, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, Any]:
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is read from a folder or the hub.
+
+    Attributes:
+        auto: the class of transformers that reads it.
+        fresh: weights that may be missing, and are then drawn at random.
+        settings: further keywords of its config.
+    """
+
+    auto: Any = AutoModelForCausalLM
+    fresh: Collection[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+LANGUAGE_MODEL = Kind()
+
+
+def load_pretrained(
+    source: str, device: torch.device, dtype: torch.dtype = torch.float32, kind: Kind = LANGUAGE_MODEL
+) -> tuple[nn.Module, Any]:
     """The model (evaluation mode, on `device`) and the tokenizer saved under a folder or a hub name.
 
     Raises:
@@ -51,12 +72,12 @@ def load_pretrained(source: str, device: torch.device, dtype: torch.dtype = torc
     """
     folder = _folder(source)
     if folder is not None:
-        model, tokenizer = _read(source, str(folder), dtype, local=True)
+        model, tokenizer = _read(source, str(folder), dtype, kind, local=True)
     elif not _begun(source):
         _need_hub(source)
-        model, tokenizer = _read(source, source, dtype, local=False)
+        model, tokenizer = _read(source, source, dtype, kind, local=False)
     else:
-        model, tokenizer = _read_begun(source, dtype)
+        model, tokenizer = _read_begun(source, dtype, kind)
     model.to(device).eval()
     return model, tokenizer
 
@@ -73,10 +94,10 @@ def is_adapter(source: str) -> bool:
     return Path(os.path.expanduser(source), ADAPTER).is_file()
 
 
-def _read_begun(source: str, dtype: torch.dtype) -> tuple[Any, Any]:
+def _read_begun(source: str, dtype: torch.dtype, kind: Kind) -> tuple[Any, Any]:
     """A model whose download was begun: from this machine if it was also ended, so that no network is needed."""
     try:
-        return _read(source, source, dtype, local=True)
+        return _read(source, source, dtype, kind, local=True)
     except PolicyError as error:
         try:
             _need_hub(source)
@@ -84,23 +105,22 @@ def _read_begun(source: str, dtype: torch.dtype) -> tuple[Any, Any]:
             raise PolicyError(
                 f"{error}; if its download was cut short, repeat it where the hub can be reached"
             ) from closed
-    return _read(source, source, dtype, local=False)
+    return _read(source, source, dtype, kind, local=False)
 
 
-def _read(source: str, place: str, dtype: torch.dtype, *, local: bool) -> tuple[Any, Any]:
+def _read(source: str, place: str, dtype: torch.dtype, kind: Kind, *, local: bool) -> tuple[Any, Any]:
     keywords: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
     try:
         with quiet():  # what the library warns of (weights it had to invent) is an error below
-            model, report = AutoModelForCausalLM.from_pretrained(
-                place, dtype=dtype, output_loading_info=True, **keywords
+            model, report = kind.auto.from_pretrained(
+                place, dtype=dtype, output_loading_info=True, **kind.settings, **keywords
             )
             tokenizer = AutoTokenizer.from_pretrained(place, **keywords)
     except _FAILURES as error:
         raise PolicyError(f"cannot load the model {source!r}: {_reason(error)}") from error
     if getattr(model, "_hf_peft_config_loaded", False):
         raise PolicyError(f"{source!r} is an adapter on the hub; fetch it (hf download {source}) and name its folder")
-    if report["missing_keys"]:
-        missing = sorted(report["missing_keys"])
+    if missing := sorted(set(report["missing_keys"]) - set(kind.fresh)):
         raise PolicyError(f"the model {source!r} lacks {len(missing)} of its weights, among them {missing[0]!r}")
     if not _reads_letters(tokenizer):
         raise PolicyError(f"the model {source!r} comes without a tokenizer that can read ordinary text")

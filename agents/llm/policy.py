@@ -96,6 +96,10 @@ class LLMPolicy:
         """
         return self._renderer.ids(conversation)
 
+    def written(self, text: str) -> list[int]:
+        """Token ids of an answer that somebody else has written, its end token included."""
+        return self._renderer.answer(text)
+
     def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
         """One list per request, one utterance per seed; all of them in one batch.
 

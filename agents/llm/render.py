@@ -17,7 +17,7 @@ from typing import Any
 from jinja2.exceptions import TemplateError
 
 from palaver.clean import one_line
-from palaver.core import Conversation, PolicyError
+from palaver.core import Conversation, Message, PolicyError
 
 MARK = "\ue000"  # a private-use character brackets the stand-ins; it is removed from messages first
 _STAND_IN = re.compile(f"{MARK}([0-9]+){MARK}")
@@ -44,15 +44,38 @@ class Renderer:
         """
         if not conversation:
             raise PolicyError("an empty conversation cannot be answered")
-        stand_ins: list[str] = []
-        messages = [
-            {"role": message.role, "content": self._neutralise(message.content, message.role, stand_ins)}
-            for message in conversation
-        ]
+        messages, stand_ins = self._messages(conversation)
         ids = self._encode(self._template(messages) if self.template else self._plain(messages), stand_ins)
         if not ids:
             raise PolicyError("this conversation cannot be answered: the chat template makes no tokens of it")
         return ids
+
+    def closed(self, conversation: Conversation) -> list[int]:
+        """Ids of a conversation that ends with an answer, to be read and not to be answered.
+
+        With a chat template all that it puts behind the answer belongs to them; without one the tokenizer's end token.
+
+        Raises:
+            PolicyError: it is empty, or the chat template refuses it.
+        """
+        if not conversation:
+            raise PolicyError("an empty conversation cannot be read")
+        messages, stand_ins = self._messages(conversation)
+        if self.template:
+            return self._encode(self._template(messages, answering=False), stand_ins)
+        end = self.tokenizer.eos_token_id
+        return [*self._encode(self._plain(messages), stand_ins), *([] if end is None else [end])]
+
+    def answer(self, text: str) -> list[int]:
+        """Ids of an answer that somebody else has written, as this model would have said it, its end token included."""
+        messages, stand_ins = self._messages((Message("assistant", text),))
+        ids: list[int] = []
+        for place, piece in enumerate(_STAND_IN.split(messages[0]["content"])):
+            if piece:
+                ids += self._letters(stand_ins[int(piece)]) if place % 2 else self._tokens(piece, False)
+        ends = self.end_tokens()
+        own = self.tokenizer.eos_token_id
+        return [*ids, *([own] if own in ends else sorted(ends)[:1])]
 
     def text(self, token_ids: Sequence[int]) -> str:
         """The text of sampled ids, without control tokens."""
@@ -69,6 +92,14 @@ class Renderer:
             if first:
                 found.add(self.tokenizer.convert_tokens_to_ids(first.group()))
         return found
+
+    def _messages(self, conversation: Conversation) -> tuple[list[dict[str, str]], list[str]]:
+        """Messages with stand-ins for what spells a token, and what each stands for."""
+        stand_ins: list[str] = []
+        return [
+            {"role": message.role, "content": self._neutralise(message.content, message.role, stand_ins)}
+            for message in conversation
+        ], stand_ins
 
     def _neutralise(self, content: str, role: str, stand_ins: list[str]) -> str:
         """Put a stand-in where the text spells a token, so that neither template nor tokenizer sees one.

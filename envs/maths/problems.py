@@ -1,8 +1,9 @@
 """Small problems made from a seed: some numbers are added, taken away, multiplied, in a story or bare. Pure.
 
 `easy` has one step and `medium` two, with results from 0 to 12; `hard` has three, one of which multiplies, with results
-from 0 to 40. A quarter are bare (`What is 3 + 4 - 2?`). One problem of five, by its words and numbers, is held out: the
-sample and what `generated:` makes are held-out problems, and the texts that the tiny model imitates have none of them.
+from 0 to 40; of `mixed` tasks three in four are `medium`, the others `hard`. A quarter are bare (`What is 3 + 4 - 2?`).
+One problem of five, by its words and numbers, is held out: the sample and what `generated:` makes are held-out
+problems, and the texts that the tiny model imitates have none of them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from typing import Literal, NamedTuple, get_args
 
 from palaver.core import stable_seed
 
-Difficulty = Literal["easy", "medium", "hard"]
+Level = Literal["easy", "medium", "hard"]
+Difficulty = Literal["easy", "medium", "hard", "mixed"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
+HARD_SHARE = 0.25  # of mixed tasks
 NAMES = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gil", "Hana")
 THINGS = ("apples", "books", "cards", "coins", "nuts", "pens", "shells", "stamps")
 START = "{name} has {n} {things}."
@@ -118,7 +122,7 @@ def held_out(problem: Problem) -> bool:
     return stable_seed("maths held out", problem.question) % HELD_OUT == 0
 
 
-def draw(rng: random.Random, difficulty: Difficulty, tasks: bool) -> Problem:
+def draw(rng: random.Random, difficulty: Level, tasks: bool) -> Problem:
     """A problem, held out if it is for tasks, else not."""
     while True:
         found = _any(rng, difficulty)
@@ -132,13 +136,19 @@ def rows(count: int, seed: int, difficulty: Difficulty = "medium") -> list[dict[
     found: dict[str, str] = {}
     misses = 0
     while len(found) < count and misses < ENOUGH_MISSES:
-        problem = draw(rng, difficulty, tasks=True)
+        problem = draw(rng, _level(rng, difficulty), tasks=True)
         misses = misses + 1 if problem.question in found else 0
         found.setdefault(problem.question, problem.rationale)
     return [
         {"id": f"{difficulty}-{seed}-{number:04}", "question": question, "answer": answer}
         for number, (question, answer) in enumerate(found.items())
     ]
+
+
+def _level(rng: random.Random, difficulty: Difficulty) -> Level:
+    if difficulty != "mixed":
+        return difficulty
+    return "hard" if rng.random() < HARD_SHARE else "medium"
 
 
 def solve(question: str) -> Plain | None:
@@ -166,7 +176,7 @@ def solve(question: str) -> Plain | None:
     return Plain(int(story[1]), steps, story[2])
 
 
-def _any(rng: random.Random, difficulty: Difficulty) -> Problem:
+def _any(rng: random.Random, difficulty: Level) -> Problem:
     count, most = {"easy": (1, 12), "medium": (2, 12), "hard": (3, 40)}[difficulty]  # 9 + 5 + 5 can still be doubled
     times = rng.randrange(count) if difficulty == "hard" else -1
     total = start = rng.randint(1, 9)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
-from palaver.envs.maths.problems import DIFFICULTIES, draw
+from palaver.envs.maths.problems import LEVELS, draw
 from palaver.envs.maths.reference import muddler
 from palaver.envs.maths_mini.env import MathsMiniEnv
 from palaver.envs.tasks import Task
@@ -28,7 +28,7 @@ WORKFLOWS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("verify", {}),
     ("solver_judge", {}),
 )
-SHARES = (0.4, 0.5, 0.1)  # of the difficulties
+SHARES = (0.4, 0.5, 0.1)  # of the levels
 TINY = {"steps": 600, "batch": 16, "texts": 19200, "adam_lr": 0.005}
 
 
@@ -44,7 +44,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 def _asked(rng: random.Random) -> Conversation:
     """What a seat has heard and said when its turn comes, in a workflow of muddlers."""
-    problem = draw(rng, rng.choices(DIFFICULTIES, SHARES)[0], tasks=False)
+    problem = draw(rng, rng.choices(LEVELS, SHARES)[0], tasks=False)
     alone = rng.random() < ALONE
     env = _made(0 if alone else rng.randrange(len(WORKFLOWS)))
     env.tasks = (Task("demonstration", {"question": problem.question, "answer": problem.rationale}),)

@@ -27,9 +27,10 @@ As in [gsm8k-v0](gsm8k-v0.md#termination).
 ## Data
 
 `tasks="sample"` are 64 problems, `tasks="generated:SEED:COUNT"` as many others. `difficulty="easy"` has one step,
-`medium` two, with numbers from 0 to 12; `hard` three, one of which multiplies, with numbers from 0 to 40. Tasks are
-drawn from one in five of all problems, by a digest of their words; the texts that the tiny model imitates have none of
-these. A file needs `question` and `answer` as in [gsm8k-v0](gsm8k-v0.md#data).
+`medium` two, with numbers from 0 to 12; `hard` three, one of which multiplies, with numbers from 0 to 40; of `mixed`
+tasks three in four are `medium`, the others `hard`. Tasks are drawn from one in five of all problems, by a digest of
+their words; the texts that the tiny model imitates have none of these. A
+file needs `question` and `answer` as in [gsm8k-v0](gsm8k-v0.md#data).
 
 `scripted:reference` is right in every seat. `scripted:muddler` gets one step in five wrong, takes over another's answer
 every other time that it sees any, and approves and chooses by chance; the tiny model imitates it. `scripted:lazy` is
@@ -59,7 +60,7 @@ class MathsMiniEnv(MathsEnv):
 
     Args:
         tasks: `sample`, `generated:SEED:COUNT`, or a path; a slice may follow.
-        difficulty: `easy`, `medium` or `hard`, of problems that are made here; None is `medium`.
+        difficulty: `easy`, `medium`, `hard` or `mixed`, of problems that are made here; None is `medium`.
 
     Raises:
         ConfigError: a value that does not fit.

@@ -1,4 +1,4 @@
-"""The workflows that are known by name. Each is data made by a short function; `docs/workflows.md` shows them all."""
+"""The workflows that are known by name. Each is data made by a short function; `docs/workflows` has a page of each."""
 
 from __future__ import annotations
 
@@ -30,12 +30,26 @@ def solvers(agents: int, least: int = 1) -> tuple[str, ...]:
 
 
 def parallel(agents: int = 2) -> Workflow:
-    """Everyone answers once, alone; the team's answer is that of the majority, and nobody hears of it."""
+    """Everyone answers once, alone; the team's answer is that of the majority, and nobody hears of it.
+
+    Args:
+        agents: how many answer.
+
+    Raises:
+        ConfigError: a value that does not fit.
+    """
     return Workflow(name="parallel", stages=(Stage(speakers=solvers(agents)),), final="vote")
 
 
 def vote(agents: int = 3) -> Workflow:
-    """The same with three: majority vote (self-consistency), and with `labels: majority` TTRL."""
+    """Everyone answers once, alone, and the majority's answer is the team's (self-consistency).
+
+    Args:
+        agents: how many vote.
+
+    Raises:
+        ConfigError: a value that does not fit.
+    """
     return Workflow(name="vote", stages=(Stage(speakers=solvers(agents)),), final="vote")
 
 
@@ -78,6 +92,11 @@ def debate(
 def summary(agents: int = 3, shuffle: bool = False, mask: bool = False) -> Workflow:
     """All but one propose, then `aggregator` sees all proposals and answers for the team.
 
+    Args:
+        agents: how many there are, the aggregator included.
+        shuffle: proposals in an order drawn anew, without names.
+        mask: the answers in the proposals are hidden.
+
     Raises:
         ConfigError: a value that does not fit.
     """
@@ -89,6 +108,10 @@ def summary(agents: int = 3, shuffle: bool = False, mask: bool = False) -> Workf
 
 def chain(agents: int = 2, rounds: int = 1) -> Workflow:
     """One after the other, each shown all that was said since its last word, at first the full transcript.
+
+    Args:
+        agents: how many take turns.
+        rounds: how often each answers.
 
     Raises:
         ConfigError: a value that does not fit.
@@ -112,6 +135,9 @@ def pioneer() -> Workflow:
 def verify(rounds: int = 1) -> Workflow:
     """`generator` answers, `verifier` approves, which ends it, or rejects, and `refiner` answers anew; `rounds` times.
 
+    Args:
+        rounds: how often the verifier looks at most.
+
     Raises:
         ConfigError: a value that does not fit.
     """
@@ -127,6 +153,10 @@ def verify(rounds: int = 1) -> Workflow:
 def solver_judge(agents: int = 3, shuffle: bool = False) -> Workflow:
     """All but one answer, then `judge` names the best answer by its number.
 
+    Args:
+        agents: how many there are, the judge included.
+        shuffle: answers in an order drawn anew, so that no place is the better one.
+
     Raises:
         ConfigError: a value that does not fit.
     """
@@ -138,6 +168,10 @@ def solver_judge(agents: int = 3, shuffle: bool = False) -> Workflow:
 
 def discussion(seats: tuple[str, ...] | list[str] = ("background", "method"), rounds: int = 1) -> Workflow:
     """Everyone says a plan, hears the others' for `rounds` rounds, and then all do the task together.
+
+    Args:
+        seats: who takes part.
+        rounds: of plans.
 
     Raises:
         ConfigError: a value that does not fit.
@@ -153,6 +187,9 @@ def discussion(seats: tuple[str, ...] | list[str] = ("background", "method"), ro
 
 def review(rounds: int = 1) -> Workflow:
     """`coder` writes, `reviewer` says what is wrong, `coder` writes again; `rounds` times.
+
+    Args:
+        rounds: of reviews.
 
     Raises:
         ConfigError: a value that does not fit.

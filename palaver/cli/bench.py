@@ -1,4 +1,4 @@
-"""`palaver bench`: how fast a training step is, what teams of each kind take, how fast programs and battles run."""
+"""`palaver bench`: how fast steps, teams, programs and battles are, and what teams that reason are worth."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from palaver.cli import reasoning
 from palaver.cli.output import errors
 
-HELP = """Measure speed and memory.
+HELP = """Measure speed, memory, and what a team is worth.
 
 [cyan]palaver bench step --setting C --prompts 8[/cyan]
 
@@ -19,6 +20,8 @@ HELP = """Measure speed and memory.
 [cyan]palaver bench sandbox[/cyan]
 
 [cyan]palaver bench pokemon[/cyan]
+
+[cyan]palaver bench reasoning[/cyan]
 """
 POKEMON = """Turns per second of random players through pokemon-v0, and beside it through poke-env if it is installed.
 
@@ -83,6 +86,7 @@ def register(app: typer.Typer) -> None:
     group.command("sandbox", help=SANDBOX)(sandbox)
     group.command("teams", help=TEAMS)(teams)
     group.command("pokemon", help=POKEMON)(pokemon)
+    group.command("reasoning", help=reasoning.HELP)(reasoning.reasoning)
     group.callback()(_group)
     app.add_typer(group, name="bench")
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from rich.text import Text
 
 from palaver.benchmarks.lab.recipe import NAME, shipped
+from palaver.benchmarks.marlhf.recipe import recipes as reward_models
 from palaver.cli.output import console, say, table
 from palaver.trainers.config import recipes
 
@@ -16,7 +17,7 @@ from palaver.trainers.config import recipes
 def list_recipes() -> None:
     """Every shipped recipe with its first line."""
     made = table("recipe", "what it does")
-    for name, summary in sorted((recipes() | {NAME: shipped().splitlines()[0].lstrip("# ")}).items()):
+    for name, summary in sorted((recipes() | reward_models() | {NAME: shipped().splitlines()[0].lstrip("# ")}).items()):
         made.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
     console.print(made)
     say(

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from palaver.cli import folders, lab, recipes
+from palaver.cli import folders, lab, marlhf, recipes
 from palaver.cli.output import console, errors, facts, say
 from palaver.cli.report import need_plots
 from palaver.core import ConfigError
+from palaver.trainers.config import RunConfig
 from palaver.trainers.seats import SHARING
 
 HELP = """Train a team by a recipe. Without a recipe, list them.
@@ -33,6 +34,10 @@ HELP = """Train a team by a recipe. Without a recipe, list them.
 [cyan]palaver train --resume runs/longer[/cyan]  [dim]# go on with that run[/dim]
 
 [cyan]palaver train lab[/cyan]  [dim]# every algorithm in every matrix game, and the table of returns[/dim]
+
+[cyan]palaver train reward-model pairs.file=pairs.jsonl[/cyan]  [dim]# a reward model, to be named rm:FOLDER[/dim]
+
+[cyan]palaver train arxiv-marlhf[/cyan]  [dim]# a reward model of a team, and the team trained on it[/dim]
 
 [cyan]palaver train runs/longer/config.yaml seed=2[/cyan]  [dim]# a run's config is itself a recipe[/dim]
 
@@ -72,6 +77,9 @@ def train(
         return
     if (laboratory := lab.named(recipe, items or [], resume)) is not None:
         lab.run(laboratory, items or [], resume, out, explain, dry_run)
+        return
+    if (steps := marlhf.named(recipe, items or [], resume)) is not None:
+        marlhf.run(steps, items or [], resume, out, explain, dry_run)
         return
     job = folders.plan(recipe, items or [], resume, out)
     if explain:
@@ -121,12 +129,25 @@ def announce(job: folders.Job) -> None:
             {
                 "environment": f"{config.env.id}, tasks {config.env.tasks}",
                 "algorithm": f"{algorithm.name}, groups of {algorithm.group_size}, {algorithm.joint}",
-                "team": f"{config.policy.model}, {config.team.kind}: {SHARING[config.team.kind]}",
+                "team": _team(config),
                 "steps": f"{config.train.steps} of {config.train.prompts_per_step} tasks",
                 "run folder": Text(str(job.folder), style="bold"),
             }
         )
     )
+
+
+def _team(config: RunConfig) -> str:
+    """What fills the seats: models, or values of legal actions, which have none."""
+    from palaver.trainers.algorithm import chosen
+    from palaver.trainers.train import values_legal
+
+    kind = config.team.kind
+    if values_legal(config, chosen(config.algorithm)):
+        return (
+            f"values of legal actions, no model, {'one for all agents' if kind == 'shared' else 'one for each agent'}"
+        )
+    return f"{config.policy.model}, {kind}: {SHARING[kind]}"
 
 
 def check(job: folders.Job) -> str:

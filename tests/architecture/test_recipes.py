@@ -102,3 +102,12 @@ def test_the_published_building_settings(name, feedback, shift, lr):
     assert (row.normalize, row.std, row.aggregate, config.kl.coef) == ("std", "population", "sum", 0.0)
     assert (config.optim.lr, config.optim.weight_decay, config.optim.max_grad_norm) == (lr, 0.01, 0.0)
     assert config.train.steps * config.train.prompts_per_step == 20 * 8
+
+
+def test_no_question_of_the_maths_recipes_is_trained_on_and_held_out():
+    config = load("maths-single")
+    trained, held_out = (
+        {task["question"] for task in palaver.make(config.env.id, **config.env.keywords(tasks)).tasks}
+        for tasks in (None, config.eval.tasks)
+    )
+    assert (len(trained), len(held_out), len(trained & held_out)) == (1024, 256, 0)

@@ -36,7 +36,7 @@ def test_the_shipped_laboratory_has_every_algorithm_and_every_game(monkeypatch):
     assert set(found.columns) == {*BUILT_IN, "xor-equal", "xor-roles", "dilemma-own"}
     kinds = {(cell.algorithm, cell.game, cell.seed) for cell in found.cells}
     rows = [algorithm(name) for name in ROWS]
-    joint = sum(row.critic == "joint" or row.mixer != "none" for row in rows)  # these know the team's pay alone
+    joint = sum(row.critic == "joint" or row.mixer != "none" or row.pairs for row in rows)  # know the team's pay alone
     assert len(kinds) == len(found.cells) == 2 * (len(ROWS) * (len(BUILT_IN) + 3) - joint)
     for game, optimum in OPTIMA.items():
         assert found.columns[game].optimum == optimum

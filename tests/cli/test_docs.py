@@ -14,6 +14,8 @@ import typer
 from palaver.benchmarks.lab import plan
 from palaver.benchmarks.lab.recipe import is_lab
 from palaver.benchmarks.leaderboard.board import read_board
+from palaver.benchmarks.marlhf import recipe as marlhf
+from palaver.benchmarks.marlhf.recipe import is_marlhf
 from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.cli.app import app
 from palaver.cli.values import keywords
@@ -83,6 +85,9 @@ def understood(arguments: list[str]) -> None:
         if is_lab(recipe):
             plan.load(recipe, found["items"] or [])
             return
+        if is_marlhf(recipe):
+            marlhf.load(recipe, found["items"] or [])
+            return
         env = load(recipe, found["items"] or []).env
         assert set(env.keywords()) <= COMMON | set(spec(env.id).keywords()), env
     if set(found.get("only") or ()) - {entry.what for entry in read_board()}:
@@ -108,6 +113,7 @@ def test_every_command_that_is_shown_is_understood(page, arguments):
     [
         "train arxiv-magrqo",
         "train arxiv-magrpo trian.steps=3",
+        "train reward-model fit.bach=3",
         "train arxiv-magrpo env.lenght=[1,2]",
         "train arxiv-magrpo --explian",
         "play arxive-v0",

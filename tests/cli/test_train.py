@@ -34,6 +34,14 @@ def test_explain_shows_every_key_and_what_was_changed(palaver):
     assert not Path("runs").exists()
 
 
+@pytest.mark.parametrize(("kind", "says"), [("separate", "one for each agent"), ("shared", "one for all agents")])
+def test_a_dry_run_of_legal_actions_names_no_model(palaver, kind, says):
+    ran = palaver("train", "matrix-vdn", "--dry-run", f"team.kind={kind}")
+    assert ran.code == 0
+    assert f"values of legal actions, no model, {says}" in ran.out
+    assert "tiny" not in ran.out
+
+
 def test_a_dry_run_checks_and_writes_nothing(palaver):
     ran = palaver(
         "train", "arxiv-magrpo", "--dry-run", "env.tasks=sample[:3]", "eval.tasks=sample[3:5]", "--out", "here"

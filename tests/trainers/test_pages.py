@@ -121,6 +121,20 @@ def test_worked_examples_of_mixers():
     assert tables["qmix"][1][0] == "4.87 -2.75 +2.16"
 
 
+def test_worked_example_of_pairs():
+    """Beta 0.5, h = -2, 0, 2, 10: log(1 + e) = 1.31, log 2, 0.31, 0.0067; gains 0.5 / (1 + e^(h / 2)): 0.37, 0.25, ...
+
+    Returns 0, 1, 1, 2: five pairs, each with a gain of 1/4. The first loses three, the last wins three, the others win
+    and lose one: -3, 0, 0, 3 quarters, times 4 rows over 5 pairs. The extremes are one pair: -1/4 and 1/4, times 4.
+    """
+    margins, weights = pages.example(algorithm("madpo")).split("\n\n")
+    assert [" ".join(line) for line in _cells(margins)] == ["1.31 0.69 0.31 0.01", "0.37 0.25 0.13 0.00"]
+    assert [" ".join(line) for line in _cells(weights)] == [
+        "0.00 1.00 1.00 2.00", "-0.60 +0.00 +0.00 +0.60", "-1.00 +0.00 +0.00 +1.00",
+    ]  # fmt: skip
+    assert {name for name in ROWS if "`algorithm.pairs.most`" in pages.keys(algorithm(name))} == {"madpo"}
+
+
 def test_keys_of_mixers_stand_where_there_is_one():
     assert {name for name in ROWS if "`algorithm.mixer.tau`" in pages.keys(algorithm(name))} == {"vdn", "qmix"}
     assert "`algorithm.mixer`" not in pages.keys(None)
@@ -140,6 +154,7 @@ LOGGED = [
     {"algorithm": {"name": "ippo"}, "kl": {"coef": 0.1}},
     {"algorithm": {"name": "mappo"}, "team": {"kind": "shared"}},
     {"algorithm": {"name": "vdn", "group_size": 2, "mixer": {"batch": 1, "start": 0}}},
+    {"algorithm": {"name": "madpo"}, "kl": {"coef": 0.1}},
     {"algorithm": {"name": "iac"}, "team": {"swap_every": 1}, "critic": {"model": "shared"}},
 ]
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from palaver.agents.llm.logprob import response_logprobs
 from palaver.agents.llm.mode import evaluating
 from palaver.agents.llm.packing import padded
 from palaver.agents.llm.policy import LLMPolicy
@@ -17,27 +18,30 @@ from palaver.trainers.config import RunConfig
 from palaver.trainers.value_mixing.encoders import Encoder, Pair, Table, Words, told
 
 LONGEST = 4096  # tokens read of a text where the model says nothing: the newest ones
+LEAST = -20.0  # nats; below it one token is as surprising as another
 
 
 class Hidden:
     """The last hidden states of a policy's first weights.
 
     A state is read as one message: the mean over its tokens. An action is read after what was heard: the mean over its
-    own tokens, the hidden state of the last token before them, and log(1 + number of tokens), which a mean forgets.
-    Vectors are divided by their root mean square.
+    own tokens, the hidden state of the last token before them, log(1 + number of tokens), which a mean forgets, and
+    where asked for the mean and the least log-probability of its tokens under these weights: what surprises a model is
+    wrong more often. Vectors are divided by their root mean square.
 
     Args:
         body: whose weights are copied, now.
         pass_tokens: most padded tokens computed at once.
+        likelihood: read the log-probabilities too.
     """
 
     one_hot = False
 
-    def __init__(self, body: LLMPolicy, pass_tokens: int) -> None:
-        self.body, self.frozen, self.pass_tokens = body, body.freeze(), pass_tokens
+    def __init__(self, body: LLMPolicy, pass_tokens: int, likelihood: bool = True) -> None:
+        self.body, self.frozen, self.pass_tokens, self.likelihood = body, body.freeze(), pass_tokens, likelihood
         config = body.model.config.get_text_config()
         self.state = int(config.hidden_size)
-        self.action = 2 * self.state + 1
+        self.action = 2 * self.state + (3 if likelihood else 1)
         self.longest = int(getattr(config, "max_position_embeddings", LONGEST))
         self.held = sum(part.numel() for part in self.frozen.state_dict().values())
 
@@ -48,14 +52,17 @@ class Hidden:
 
     def actions(self, pairs: Sequence[Pair]) -> Tensor:
         """(n, F)."""
-        ids, starts = [], []
+        prompts, answers = [], []
         for heard, said in pairs:
             answer = list(self.body.tokenizer(said, add_special_tokens=False)["input_ids"])[: self.longest - 1]
-            before = self.body.render(heard)[-(self.longest - len(answer)) :]
-            ids.append([*before, *answer])
-            starts.append(len(before))
-        lengths = torch.tensor([len(each) - start for each, start in zip(ids, starts, strict=True)])
-        return torch.cat([self._read(ids, starts), lengths.float().log1p()[:, None]], dim=1)
+            prompts.append(list(self.body.render(heard)[-(self.longest - len(answer)) :]))
+            answers.append(answer)
+        ids = [[*before, *answer] for before, answer in zip(prompts, answers, strict=True)]
+        lengths = torch.tensor([float(len(answer)) for answer in answers]).log1p()
+        parts = [self._read(ids, [len(before) for before in prompts]), lengths[:, None]]
+        if self.likelihood:
+            parts.append(self._expected(prompts, answers))
+        return torch.cat(parts, dim=1)
 
     def state_dict(self) -> dict[str, Any]:
         """The copy of what is trained of the policy."""
@@ -64,6 +71,19 @@ class Hidden:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self.frozen.load_state_dict({name: part.to(self.body.device) for name, part in state.items()})
+
+    def _expected(self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Tensor:
+        """(n, 2): the mean and the least log-probability of an answer's tokens, 0 for one that has none."""
+        found = torch.zeros(len(answers), 2)
+        said = [row for row, answer in enumerate(answers) if answer]
+        with self.frozen.active() as model, evaluating(model), torch.no_grad():
+            for batch in _batches([[*prompts[row], *answers[row]] for row in said], self.pass_tokens):
+                rows = [said[place] for place in batch]
+                logprobs, mask = response_logprobs(model, [prompts[r] for r in rows], [answers[r] for r in rows])
+                logprobs = logprobs.float().clamp(min=LEAST)
+                mean = logprobs.sum(dim=1) / mask.sum(dim=1)
+                found[rows] = torch.stack([mean, logprobs.min(dim=1).values], dim=1).cpu()
+        return found
 
     def _read(self, ids: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
         """(n, 2 S): the mean over the tokens from `starts` on (of none: the last), and the last token before them."""
@@ -157,7 +177,7 @@ def encoder(config: RunConfig, device: str, body: LLMPolicy | None = None) -> En
         return Words(mixer.features)
     if mixer.reads == "policy":
         assert body is not None  # refused for legal actions, which have no policy
-        return Hidden(body, config.train.pass_tokens(body.device.type))
+        return Hidden(body, config.train.pass_tokens(body.device.type), mixer.likelihood)
     place = torch.device(device)
     return Sentences(mixer.reads.removeprefix("hf:").strip(), device, config.train.pass_tokens(place.type))
 

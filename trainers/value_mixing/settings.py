@@ -24,6 +24,9 @@ class MixerConfig(Section):
         "states of the policy at its start) or `hf:NAME` (a sentence-embedding model); auto: table for legal actions, "
         "else policy",
     )
+    likelihood: bool = Field(
+        True, description="encoder policy: read the mean and the least log-probability of an answer's tokens too"
+    )
     features: int = Field(256, ge=1, description="texts that a table holds; width of hashed words")
     hidden: int = Field(64, ge=1, description="width of the two hidden layers of Q_i; a table has none")
     embed: int = Field(32, ge=1, description="e: width of the mixer")

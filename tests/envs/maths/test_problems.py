@@ -11,7 +11,7 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message, TaskError, stable_seed
 from palaver.envs.maths import answers, reference
-from palaver.envs.maths.problems import DIFFICULTIES, Problem, Step, draw, held_out, rows, solve
+from palaver.envs.maths.problems import DIFFICULTIES, LEVELS, Problem, Step, draw, held_out, rows, solve
 from palaver.envs.maths_mini import corpus
 
 
@@ -22,7 +22,7 @@ def test_by_hand():
     assert Problem(2, (Step("+", 3, 0), Step("*", 2, 0), Step("-", 4, 0))).question == "What is (2 + 3) * 2 - 4?"
 
 
-@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+@pytest.mark.parametrize("difficulty", LEVELS)
 def test_every_answer_is_right(difficulty):
     """A bare sum is worked out by Python, a story by reading its sentences with other patterns than the generator's."""
     steps = {"easy": 1, "medium": 2, "hard": 3}[difficulty]
@@ -50,6 +50,12 @@ def test_rows():
     assert rows(5, 1) != rows(5, 2)
     made = rows(300, 0, "easy")
     assert len({row["question"] for row in made}) == len({row["id"] for row in made}) == 300
+
+
+def test_one_in_four_of_mixed_tasks_is_hard_and_the_others_are_medium():
+    steps = [len(solve(row["question"]).steps) for row in rows(800, 2, "mixed")]
+    assert set(steps) == {2, 3}
+    assert steps.count(3) / 800 == pytest.approx(0.25, abs=0.05)  # three standard errors: 3 sqrt(.25 * .75 / 800)
 
 
 def test_one_in_five_is_held_out_and_none_of_these_is_imitated():

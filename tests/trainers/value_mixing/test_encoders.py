@@ -75,8 +75,22 @@ def test_hidden_states_do_not_depend_on_the_batch(hidden):
     assert whole.shape == (3, hidden.action)
     for row, pair in enumerate(pairs):
         assert torch.allclose(hidden.actions([pair])[0], whole[row], atol=1e-5)
-    assert whole[:, -1].tolist() == pytest.approx([1.609438, 3.688879, 0.0], abs=1e-5)  # log 5, log 40, log 1
+    assert whole[:, -3].tolist() == pytest.approx([1.609438, 3.688879, 0.0], abs=1e-5)  # log 5, log 40, log 1
     assert torch.allclose(hidden.states(["a", "bb"])[1], hidden.states(["bb"])[0], atol=1e-5)
+
+
+def test_how_likely_an_answer_was(hidden):
+    """The mean and the least of what the library's own logits make of its tokens."""
+    said, body = "a much longer answer than the other one", hidden.body
+    before, tokens = list(body.render(HEARD)), body.tokenizer(said, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        logits = body.model(torch.tensor([[*before, *tokens]])).logits[0, len(before) - 1 : -1]
+    expected = logits.log_softmax(-1).gather(-1, torch.tensor(tokens)[:, None]).clamp(min=-20.0)
+    found = hidden.actions([(HEARD, said), (HEARD, "")])[:, -2:]
+    assert found[0].tolist() == pytest.approx([expected.mean().item(), expected.min().item()], abs=1e-4)
+    assert found[1].tolist() == [0.0, 0.0]
+    without = Hidden(body, pass_tokens=64, likelihood=False)
+    assert without.actions([(HEARD, said)]).shape == (1, without.action) == (1, hidden.action - 2)
 
 
 def test_hidden_states_are_those_of_the_start():

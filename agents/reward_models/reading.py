@@ -1,0 +1,44 @@
+"""What a reward model reads of a joint action: one conversation for the team, each agent's part under its label.
+
+The same function makes the texts that a model is trained on and those that it scores. Free of torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from palaver.core import Conversation, Message
+from palaver.verdict import Case
+
+
+def conversation(case: Case) -> Conversation:
+    """What the agents were told, and what they said to it.
+
+    One agent's words stand as they are, as models of single conversations were trained to read them. Those of a team
+    stand under labels, in order of the agents' names:
+
+        user:       [a reads] ...  [b reads] ...
+        assistant:  [a says] ...   [b says] ...
+
+    Words are untrusted: a line that spells a label loses its brackets, so that no agent can speak for another.
+    """
+    agents = sorted({*case.told, *case.said})
+    if len(agents) <= 1:
+        told, said = ("".join(part.values()) for part in (case.told, case.said))
+        return Message("user", told), Message("assistant", said)
+    spelt = _labels(agents)
+    return Message("user", _joined(case.told, "reads", spelt)), Message("assistant", _joined(case.said, "says", spelt))
+
+
+def _joined(parts: Mapping[str, str], verb: str, spelt: re.Pattern[str]) -> str:
+    return "\n\n".join(f"[{agent} {verb}]\n{spelt.sub(_unmarked, parts[agent])}" for agent in sorted(parts))
+
+
+def _unmarked(label: re.Match[str]) -> str:
+    return f"({label.group(1)})"
+
+
+def _labels(agents: Iterable[str]) -> re.Pattern[str]:
+    """Matches what looks like any agent's label, whatever its case."""
+    return re.compile(rf"\[\s*((?:{'|'.join(map(re.escape, agents))})\s+(?:reads|says))\s*\]", re.IGNORECASE)

@@ -1,0 +1,192 @@
+"""The workflows' pages, written from the workflows themselves and from an episode of each.
+
+`python -m palaver.envs.workflows.pages` rewrites `docs/workflows/*.md`; with `--check` it names the pages that are out
+of date instead and exits with code 1.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.maths.reference import muddler, reference
+from palaver.envs.maths_mini.env import MathsMiniEnv
+from palaver.envs.pages import renew
+from palaver.envs.workflows.builtin import BUILT_IN
+from palaver.envs.workflows.graph import Shows, Stage, Workflow
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "workflows"
+NAMES = tuple(name for name, make in BUILT_IN.items() if name == make.__name__)  # the others are second names
+PLAYED = 16  # episodes, one for each of the first problems of the sample
+KINDS = {
+    "answer": "answers the task; scored",
+    "talk": "says something; not scored",
+    "verdict": "approves or rejects the last answer; scored",
+    "choice": "names one of the answers shown by its number; scored by it",
+}
+UNTIL = {"consensus": "the answers agree", "approved": "the verdict approves"}
+FINALS = {"vote": "the majority of the seats' last answers", "last": "the last answer"}
+_OPTION = re.compile(r"^    (\w+): (.+?)(?=^    \w+: |\Z)", re.MULTILINE | re.DOTALL)
+Script = Callable[[Conversation, int], str]
+Turn = tuple[int, str, Conversation, str]  # its number, who speaks, what it has heard and said, what it says
+
+
+def page(name: str) -> str:
+    """The whole page of a built-in workflow, as Markdown."""
+    made = BUILT_IN[name]
+    doc = inspect.getdoc(made) or ""
+    flow = made()
+    parts = [
+        f"# {name}",
+        "<!-- written by `python -m palaver.envs.workflows.pages`; do not edit -->",
+        doc.splitlines()[0],
+        _facts(flow),
+        "## Turns",
+        _turns(flow),
+        "## Options",
+        _options(made, doc),
+        "## What a task costs",
+        _costs(name),
+        "## An episode",
+        _episode(name),
+        "See [workflows](../workflows.md) for rewards, who is compared with whom, and how to declare your own.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _facts(flow: Workflow) -> str:
+    alike = ", ".join(str(turn + 1) for turn in sorted(flow.alike())) or "none"
+    return _table(
+        ("", ""),
+        [
+            ("Seats", ", ".join(f"`{seat}`" for seat in flow.seats)),
+            ("Turns", f"{len(flow.stages)}"),
+            ("The team's answer", FINALS.get(flow.final, f"that of `{flow.final}`")),
+            ("Turns in which every episode of a task puts the same prompt to a seat", alike),
+        ],
+    )
+
+
+def _turns(flow: Workflow) -> str:
+    rows = [
+        (
+            str(number), ", ".join(f"`{seat}`" for seat in stage.speakers), f"{stage.kind}: {KINDS[stage.kind]}",
+            _shown(stage.shows), stage.ask or "–", _ends(stage),
+        )
+        for number, stage in enumerate(flow.stages, start=1)
+    ]  # fmt: skip
+    return _table(("turn", "speaks", "and", "is shown", "is asked", "the episode ends here if"), rows)
+
+
+def _shown(shows: Shows | None) -> str:
+    if shows is None:
+        return "the task"
+    whose = {"others": "the others'", "all": "all", "": ""}.get(str(shows.whose), " and ".join(shows.whose) + "'s")
+    return f"{whose} {'last texts' if shows.what == 'last' else 'texts since it last spoke'}"
+
+
+def _ends(stage: Stage) -> str:
+    return UNTIL[stage.until] if stage.until else "–"
+
+
+def _options(made: Callable[..., Workflow], doc: str) -> str:
+    known = inspect.signature(made).parameters
+    if not known:
+        return "None."
+    section = doc.partition("Args:\n")[2].partition("\nRaises:")[0]
+    told = {name: " ".join(text.split()) for name, text in _OPTION.findall(section)}
+    return _table(
+        ("option", "default", "meaning"), [(f"`{name}`", f"`{p.default!r}`", told[name]) for name, p in known.items()]
+    )
+
+
+def _costs(name: str) -> str:
+    """Counted over the sample of `maths-mini-v0`."""
+    rows = []
+    for script in (reference, muddler):
+        played = [list(episode(name, number, script)) for number in range(PLAYED)]
+        written = [sum(len(said.split()) for *_, said in turns) for turns in played]
+        read = [sum(_words(heard) for _, _, heard, _ in turns) for turns in played]
+        texts = fmean(len(turns) for turns in played)
+        rows.append((f"`scripted:{script.__name__}`", f"{texts:.1f}", f"{fmean(written):.0f}", f"{fmean(read):.0f}"))
+    told = (
+        f"Means over the first {PLAYED} sample problems of [maths-mini-v0](../envs/maths-mini-v0.md), of all seats "
+        "together; words read count a conversation anew each time that a seat speaks, as a model reads it."
+    )
+    return f"{_table(('team', 'texts', 'words written', 'words read'), rows)}\n\n{told}"
+
+
+def _words(heard: Conversation) -> int:
+    return sum(len(message.content.split()) for message in heard)
+
+
+def _episode(name: str) -> str:
+    """A transcript of muddlers over a problem on which they do not agree."""
+    told, flow = [], BUILT_IN[name]()
+    turns = list(episode(name, _worth_showing(name), muddler))
+    for number, seat, heard, said in turns:
+        kind = flow.stages[number].kind
+        told += [f"turn {number + 1}, {seat} is told", _indented(heard[-1].content)]
+        told += [f"turn {number + 1}, {seat} says ({kind})", _indented(said)]
+    played = f"palaver play maths-mini-v0 workflow={name} --team scripted:muddler"
+    return (
+        "Muddlers, who get one step in five wrong and follow others without looking, on a sample problem of "
+        f"maths-mini-v0:\n\n```text\n{chr(10).join(told)}\n```\n\nAnother one, with what is paid: `{played}`."
+    )
+
+
+def _worth_showing(name: str) -> int:
+    """The number of the first problem over which the muddlers do not all agree, so that there is something to see."""
+    for number in range(PLAYED):
+        answers = {said.rpartition("####")[2].strip() for *_, said in episode(name, number, muddler) if "####" in said}
+        if len(answers) > 1:
+            return number
+    return 0
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in text.splitlines())
+
+
+def episode(name: str, number: int, script: Script) -> Iterator[Turn]:
+    """One episode of `maths-mini-v0` in a workflow with its defaults, text by text.
+
+    Args:
+        name: of the workflow.
+        number: of the problem, in the sample.
+        script: says what every seat says, from its conversation and a seed.
+    """
+    env = MathsMiniEnv(workflow=name)
+    told, infos = env.reset(seed=number, options={"task": number})
+    heard: dict[str, Conversation] = dict.fromkeys(env.agents, ())
+    while env.agents:
+        said: dict[str, str] = {}
+        for seat in (seat for seat in env.agents if infos[seat]["can_act"]):
+            heard[seat] = (*heard[seat], Message("user", told[seat]))
+            said[seat] = script(heard[seat], stable_seed("workflow pages", name, number, env.turn, seat))
+            yield env.turn, seat, heard[seat], said[seat]
+            heard[seat] = (*heard[seat], Message("assistant", said[seat]))
+        told, *_, infos = env.step(said)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
+
+
+def wanted() -> Mapping[Path, str]:
+    """Every page and its path."""
+    return {FOLDER / f"{name}.md": page(name) for name in NAMES}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with `--check` compare them; returns the exit code."""
+    return renew(wanted(), "--check" in arguments, "python -m palaver.envs.workflows.pages")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,27 @@
+"""The page's table is that of the kept results; run `python -m palaver.benchmarks.reasoning.page` to rewrite it."""
+
+from __future__ import annotations
+
+import pytest
+
+from palaver.benchmarks.reasoning import page
+from palaver.benchmarks.reasoning.plan import read
+from palaver.benchmarks.reasoning.results import load
+
+
+def test_the_table_is_up_to_date():
+    assert page.main(["--check"]) == 0
+
+
+def test_the_kept_runs_are_the_shipped_tables():
+    found, plan = load(page.KEPT), read("maths")
+    assert found.rows == tuple(row.name for row in plan.rows)
+    assert {len(found.of(row)) for row in found.rows} == {3}
+    assert len(found.tasks) == 256
+    runs = {path.name for path in (page.KEPT / "runs").iterdir()}
+    assert runs == {f"{recipe}-{seed}" for recipe in plan.recipes for seed in range(3)}
+
+
+def test_every_trained_row_learnt_from_as_many_tokens():
+    spent = {cell.training_tokens for cell in load(page.KEPT).cells} - {0}
+    assert max(spent) / min(spent) == pytest.approx(1.0, abs=0.05)

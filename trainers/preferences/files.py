@@ -1,0 +1,90 @@
+"""Preferences in files: one JSON object a line, or any file or data set with `chosen` and `rejected`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from palaver.core import TaskError, stable_seed
+from palaver.envs.tasks import is_sample, load_tasks
+from palaver.trainers.files import replace_text
+from palaver.trainers.preferences.record import ALONE, Preferred
+
+
+def write(path: Path, pairs: Sequence[Preferred]) -> None:
+    """One JSON object a line; the file is there whole or as before."""
+    replace_text(path, "".join(json.dumps(pair.to_dict(), ensure_ascii=False) + "\n" for pair in pairs))
+
+
+def read(source: str) -> list[Preferred]:
+    """Preferences from a `.jsonl`, `.json`, `.csv` or `.parquet` file, or from `hf:NAME:SPLIT`; a slice may follow.
+
+    A row has `agents` (agent -> `prompt`, `chosen`, `rejected`), as `write` makes them, or else `chosen` and `rejected`
+    as texts or as lists of messages, with or without a `prompt`. `task`, `margin` and `source` may be there; without a
+    task, pairs with one prompt are of one task. Rows whose two answers are equal say nothing and are left out.
+
+    Raises:
+        TaskError: the file cannot be read, or a row is no pair; the message names the row.
+    """
+    if is_sample(source):
+        raise TaskError("there are no sample pairs; name a file with `chosen` and `rejected`, or sample a team's")
+    rows = load_tasks(source, sample=Path(), fields={}, id_field="")
+    pairs = [_pair(f"{source}, {row.id}", row.data) for row in rows]
+    found = [pair for pair in pairs if pair.chosen != pair.rejected]
+    if not found:
+        raise TaskError(f"{source!r} holds no pair of answers that differ")
+    return found
+
+
+def _pair(place: str, row: Mapping[str, Any]) -> Preferred:
+    margin = row.get("margin")
+    if margin is not None and not (isinstance(margin, int | float) and math.isfinite(margin)):
+        raise TaskError(f"{place}: the margin is {margin!r}; give a finite number, or leave it out")
+    told, chosen, rejected = _joint(place, row) if row.get("agents") else _plain(place, row)
+    task = row.get("task")
+    name = str(task) if task not in (None, "") else f"prompt-{stable_seed(*told.values()):x}"
+    kept = None if margin is None else float(margin)
+    return Preferred(name, told, chosen, rejected, kept, str(row.get("source") or "file"))
+
+
+def _joint(place: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What each agent was told, and said in the better and the worse joint action."""
+    agents = row["agents"]
+    parts = ("prompt", "chosen", "rejected")
+    if not isinstance(agents, Mapping) or not all(
+        isinstance(own, Mapping) and all(isinstance(own.get(part), str) for part in parts) for own in agents.values()
+    ):
+        raise TaskError(f"{place}: `agents` must map each agent to the texts prompt, chosen and rejected")
+    return [{str(agent): own[part] for agent, own in agents.items()} for part in parts]
+
+
+def _plain(place: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
+    answers, openings = [], []
+    for name in ("chosen", "rejected"):
+        before, answer = _ended(place, name, row.get(name))
+        answers.append(answer)
+        openings.append(before)
+    given = row.get("prompt")
+    if given is None and openings[0] != openings[1]:
+        raise TaskError(f"{place}: chosen and rejected must begin with the same messages")
+    prompt = openings[0] if given is None else _said(place, "prompt", given)
+    return [{ALONE: text} for text in (prompt, *answers)]
+
+
+def _ended(place: str, name: str, value: Any) -> tuple[str, str]:
+    """What stands before the last message, and the last message; a text is its own last message."""
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value):
+        return _said(place, name, list(value)[:-1]), _said(place, name, list(value)[-1:])
+    return "", _said(place, name, value)
+
+
+def _said(place: str, name: str, value: Any) -> str:
+    """A text, or the contents of messages, one below the other."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Sequence) and all(isinstance(m, Mapping) and isinstance(m.get("content"), str) for m in value):
+        return "\n\n".join(message["content"] for message in value)
+    raise TaskError(f"{place}: {name} is {type(value).__name__}; give a text, or messages with `role` and `content`")

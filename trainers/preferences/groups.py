@@ -1,0 +1,119 @@
+"""From episodes to groups of joint actions on one prompt, and from groups to preferences. Free of torch."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from palaver.core import Episode, ScoringError, Turn, stable_seed
+from palaver.trainers.preferences.choice import PairsConfig, choose
+from palaver.trainers.preferences.record import Preferred
+from palaver.verdict import Comparer, Pair
+
+MOST_FAILURES, FEWEST = 0.2, 20  # a judge that fails more often, of so many questions at least, ends the work
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Joint actions of one task whose agents had been told the same, each once.
+
+    Attributes:
+        task: its id.
+        told: agent -> all it had been told when it spoke.
+        said: (G) agent -> what it said.
+        values: (G,) team return from this turn on, over all continuations that were played; undiscounted.
+        env: what was played.
+    """
+
+    task: str
+    told: Mapping[str, str]
+    said: Sequence[Mapping[str, str]]
+    values: Sequence[float]
+    env: str = ""
+
+
+def groups(episodes: Sequence[Episode]) -> list[Group]:
+    """Every group in these episodes, at every turn; episodes without a score are left out.
+
+    Joint actions are compared where the task, the group and all that the agents were told are equal.
+    """
+    scored = [episode for episode in episodes if episode.scored]
+    worth = _values(scored)
+    found: dict[tuple[object, ...], dict[tuple[tuple[str, str], ...], float]] = defaultdict(dict)
+    for episode in scored:
+        told: dict[str, list[str]] = defaultdict(list)
+        for turn in episode.turns:
+            for agent, text in turn.observations.items():
+                told[agent] += [text] if text else []
+            said = tuple((agent, utterance.text) for agent, utterance in turn.utterances.items())
+            heard = tuple((agent, "\n\n".join(told[agent])) for agent, _ in said)
+            found[episode.env, episode.task, turn.group, heard].setdefault(said, worth[turn.node])
+    return [
+        Group(str(task), dict(heard), [dict(said) for said in actions], list(actions.values()), str(env))  # type: ignore[call-overload]
+        for (env, task, _, heard), actions in found.items()
+    ]
+
+
+def by_reward(found: Sequence[Group], config: PairsConfig, seed: int) -> list[Preferred]:
+    """Preferences by what the environment paid; ties are dropped."""
+    made = []
+    for number, group in enumerate(found):
+        for better, worse in choose(group.values, config, stable_seed(seed, "pairs", number)):
+            margin = group.values[better] - group.values[worse]
+            said = group.said[better], group.said[worse]
+            made.append(Preferred(group.task, group.told, *said, margin=margin, source=f"env:{group.env}"))
+    return made
+
+
+def by_judge(found: Sequence[Group], judge: Comparer, config: PairsConfig, seed: int) -> list[Preferred]:
+    """Preferences by a judge, who is asked once for all pairs; `margin` is 2 P(better) - 1, and ties are dropped.
+
+    Of each group at most `config.most` pairs are asked about, drawn at random; `config.select` has no meaning here, for
+    who is best is what is asked.
+
+    Raises:
+        ScoringError: the judge failed too often.
+    """
+    asked = [(group, pair) for number, group in enumerate(found) for pair in _drawn(group, config, seed, number)]
+    if not asked:
+        return []
+    pairs = []
+    for group, (first, second) in asked:
+        one = Preferred(group.task, group.told, group.said[first], group.said[second]).to_dict()
+        pairs.append(Pair(one["prompt"], one["chosen"], one["rejected"]))
+    made, failures = [], []
+    for (group, (first, second)), found_by in zip(asked, judge.compare(pairs), strict=True):
+        if found_by.first is None:
+            failures.append(found_by.failure)
+            continue
+        margin = 2 * found_by.first - 1
+        if margin and abs(margin) >= config.gap:
+            better, worse = (first, second) if margin > 0 else (second, first)
+            said = group.said[better], group.said[worse]
+            made.append(Preferred(group.task, group.told, *said, margin=abs(margin), source=judge.name))
+    if len(failures) == len(asked) or (len(asked) >= FEWEST and len(failures) > MOST_FAILURES * len(asked)):
+        raise ScoringError(f"{judge.name} failed on {len(failures)} of {len(asked)} pairs: {failures[0]}")
+    return made
+
+
+def _drawn(group: Group, config: PairsConfig, seed: int, number: int) -> list[tuple[int, int]]:
+    pairs = list(itertools.combinations(range(len(group.said)), 2))
+    if config.most and len(pairs) > config.most:
+        pairs = sorted(random.Random(stable_seed(seed, "asked", number)).sample(pairs, config.most))
+    return pairs
+
+
+def _values(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Node -> its team reward and the mean over its continuations of theirs."""
+    turns: dict[str, Turn] = {turn.node: turn for episode in episodes for turn in episode.turns}
+    children: dict[str, list[float]] = defaultdict(list)
+    worth: dict[str, float] = {}
+    for turn in sorted(turns.values(), key=lambda turn: -turn.index):
+        worth[turn.node] = turn.team_reward + (fmean(children[turn.node]) if children[turn.node] else 0.0)
+        if turn.parent:
+            children[turn.parent].append(worth[turn.node])
+    return worth

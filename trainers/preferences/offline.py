@@ -1,0 +1,146 @@
+"""Pairs from a file in the place of rollouts: each is a group of two joint actions that the team did not say itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from palaver.agents.llm.logprob import response_logprobs
+from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.policy import Policy
+from palaver.core import Episode, Message, PolicyError, TaskError, Turn, Utterance, stable_seed
+from palaver.trainers.config import RunConfig
+from palaver.trainers.preferences.files import read
+from palaver.trainers.preferences.record import ALONE, Preferred
+from palaver.trainers.world import World
+
+SIDES = (("chosen", 1.0), ("rejected", 0.0))
+
+
+class PairReader:
+    """The pairs of `algorithm.pairs.file`, as episodes whose better one is paid 1.
+
+    Args:
+        config: of the run; `train.prompts_per_step` is the number of pairs in a step.
+        team: the policies that are trained.
+        world: device and processes.
+
+    Raises:
+        TaskError: the file cannot be read, or its agents are not those that are trained.
+        PolicyError: a text does not fit the context of a model.
+    """
+
+    def __init__(self, config: RunConfig, team: Mapping[str, LLMPolicy], world: World) -> None:
+        self.config, self.world = config, world
+        source = config.algorithm.pairs.file
+        self.pairs = [_seated(source, pair, list(team)) for pair in read(source)]
+        for pair in self.pairs:
+            for agent, policy in team.items():
+                for said in (pair.chosen[agent], pair.rejected[agent]):
+                    _fits(policy, _written(policy, pair.told[agent], said), pair.task, agent)
+
+    def episodes(self, step: int, team: Mapping[str, Policy]) -> list[Episode]:
+        """This process's share of the pairs of a step, two episodes each, with log-probs under the weights of now."""
+        size = self.config.train.prompts_per_step
+        places = [_walk(len(self.pairs), place, self.config.seed) for place in range((step - 1) * size, step * size)]
+        mine = self.world.deal(list(enumerate(places)))
+        names = {agent: policy.name for agent, policy in team.items()}
+        turns = [_turn(place, self.pairs[number], side, team) for place, number in mine for side in range(len(SIDES))]
+        tasks = [self.pairs[number].task for _, number in mine for _ in SIDES]
+        return [
+            Episode("pairs", task, 0, (turn,), "terminated", names)
+            for task, turn in zip(tasks, self._scored(turns, team), strict=True)
+        ]
+
+    def _scored(self, turns: Sequence[Turn], team: Mapping[str, Policy]) -> list[Turn]:
+        """With the log-probs of what was said."""
+        known: list[dict[str, Utterance]] = [dict(turn.utterances) for turn in turns]
+        by_policy: dict[int, list[tuple[int, str]]] = {}
+        for place, turn in enumerate(turns):
+            for agent, said in turn.utterances.items():
+                if said.token_ids:
+                    by_policy.setdefault(id(team[agent]), []).append((place, agent))
+        for spoken in by_policy.values():
+            policy = team[spoken[0][1]]
+            assert isinstance(policy, LLMPolicy)  # no other has tokens
+            for part in self._batches([(known[place][agent], place, agent) for place, agent in spoken]):
+                prompts, tokens = [said.prompt_ids for said, *_ in part], [said.token_ids for said, *_ in part]
+                with torch.no_grad(), self.world.autocast(), policy.active() as model:
+                    logp, _ = response_logprobs(model, prompts, tokens)
+                for row, (said, place, agent) in zip(logp.double().tolist(), part, strict=True):
+                    known[place][agent] = replace(said, logprobs=tuple(row[: len(said.token_ids)]))
+        return [replace(turn, utterances=said) for turn, said in zip(turns, known, strict=True)]
+
+    def _batches(self, spoken: Sequence[tuple[Utterance, int, str]]) -> Iterator[list[tuple[Utterance, int, str]]]:
+        """In order, as many as one pass may have tokens, or one."""
+        most, batch, longest = self.config.train.pass_tokens(self.world.device), list[tuple[Utterance, int, str]](), 0
+        for each in spoken:
+            length = len(each[0].prompt_ids) + len(each[0].token_ids)
+            longest = max(longest, length)
+            if batch and longest * (len(batch) + 1) > most:
+                yield batch
+                batch, longest = [], length
+            batch.append(each)
+        if batch:
+            yield batch
+
+
+def _turn(place: int, pair: Preferred, side: int, team: Mapping[str, Policy]) -> Turn:
+    """One side of a pair as a joint step; of policies that are no language models the text alone."""
+    name, paid = SIDES[side]
+    said: dict[str, Utterance] = {}
+    texts = pair.chosen if name == "chosen" else pair.rejected
+    for agent, policy in team.items():
+        if agent not in texts:
+            continue  # a partner who is not trained, and of whom the file knows nothing
+        text = texts[agent]
+        said[agent] = _written(policy, pair.told[agent], text) if isinstance(policy, LLMPolicy) else Utterance(text)
+    return Turn(
+        index=0, node=f"{place}/{side}", parent="", group=str(place), choice=dict.fromkeys(said, side),
+        observations={agent: pair.told[agent] for agent in said}, utterances=said, rewards=dict.fromkeys(said, paid),
+        components={agent: {"preferred": paid} for agent in said},
+    )  # fmt: skip
+
+
+def _written(policy: LLMPolicy, told: str, said: str) -> Utterance:
+    """What somebody said, in this model's tokens; its log-probs are not known yet."""
+    prompt = tuple(policy.render((Message("user", told),)))
+    tokens = tuple(policy.written(said))
+    return Utterance(said, prompt, tokens, version=policy.version)
+
+
+def _fits(policy: LLMPolicy, said: Utterance, task: str, agent: str) -> None:
+    context = getattr(policy.model.config.get_text_config(), "max_position_embeddings", math.inf)
+    length = len(said.prompt_ids) + len(said.token_ids)
+    if length > context:
+        raise PolicyError(
+            f"a pair of task {task!r} has {length} tokens for {agent!r}, more than the {context} of {policy.name!r}: "
+            "shorten the pairs, or leave it out"
+        )
+
+
+def _seated(source: str, pair: Preferred, agents: Sequence[str]) -> Preferred:
+    """The pair with its one agent in the one seat there is.
+
+    Raises:
+        TaskError: its agents are not those of the team.
+    """
+    if set(pair.told) == {ALONE} and len(agents) == 1:
+        told, chosen, rejected = ({agents[0]: part[ALONE]} for part in (pair.told, pair.chosen, pair.rejected))
+        return replace(pair, told=told, chosen=chosen, rejected=rejected)
+    if missing := [agent for agent in agents if agent not in pair.told]:
+        raise TaskError(
+            f"{source!r}: a pair of task {pair.task!r} is of {', '.join(pair.told)}, and says nothing for "
+            f"{missing[0]!r}, who is trained"
+        )
+    return pair
+
+
+def _walk(count: int, place: int, seed: int) -> int:
+    """The pair at a place of a walk through shuffled passes over all pairs."""
+    epoch, index = divmod(place, count)
+    return int(np.random.default_rng(stable_seed(seed, "order of pairs", epoch)).permutation(count)[index])

@@ -1,0 +1,49 @@
+"""One preference: two joint actions on one task, and which of them is better. Free of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from palaver.agents.reward_models.reading import conversation
+from palaver.verdict import Case
+
+ALONE = "agent"  # the one agent of pairs that name none
+
+
+@dataclass(frozen=True, slots=True)
+class Preferred:
+    """The better and the worse of two joint actions on one task.
+
+    Attributes:
+        task: whose answers they are; pairs of one task are never on both sides of a split.
+        told: agent -> all it had been told when it spoke; equal for both, or nothing could be compared.
+        chosen: agent -> what it said in the better one. Untrusted text, as all below.
+        rejected: agent -> what it said in the worse one.
+        margin: by how much the better one is better, in the source's units; None where the source does not say.
+        source: `file`, `env:ID`, or the name of the judge.
+    """
+
+    task: str
+    told: Mapping[str, str]
+    chosen: Mapping[str, str]
+    rejected: Mapping[str, str]
+    margin: float | None = None
+    source: str = "file"
+
+    def cases(self) -> tuple[Case, Case]:
+        """The better and the worse joint action, as a reward model reads them."""
+        return Case(self.task, self.told, self.chosen), Case(self.task, self.told, self.rejected)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a JSON line: the joint texts, which any trainer reads, and each agent's own."""
+        (prompt, chosen), (_, rejected) = (conversation(case) for case in self.cases())
+        agents = {
+            agent: {"prompt": self.told[agent], "chosen": self.chosen[agent], "rejected": self.rejected[agent]}
+            for agent in self.told
+        }
+        return {
+            "task": self.task, "source": self.source, "margin": self.margin, "prompt": prompt.content,
+            "chosen": chosen.content, "rejected": rejected.content, "agents": agents,
+        }  # fmt: skip

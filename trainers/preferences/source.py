@@ -1,0 +1,98 @@
+"""Pairs as a config asks for them: from a file, or from joint actions of a team that somebody compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import palaver
+from palaver.agents.llm.options import ModelOptions
+from palaver.agents.rewards import make_reward
+from palaver.core import ConfigError, Episode, Sampling, TaskError, stable_seed
+from palaver.trainers.evaluation import only_scored
+from palaver.trainers.preferences.files import read
+from palaver.trainers.preferences.groups import by_judge, by_reward, groups
+from palaver.trainers.preferences.record import Preferred
+from palaver.trainers.reward_model.config import SourceConfig
+from palaver.trainers.rollout import Plan, rollout, text_env
+from palaver.trainers.team import parse_team
+from palaver.verdict import Comparer
+
+Note = Callable[[str], None]
+
+
+def check(config: SourceConfig) -> str:
+    """Look for what `gather` would fail on before it loads a model; what there is to do, in words.
+
+    Raises:
+        ConfigError: an unknown environment, or a judge who cannot compare.
+        TaskError: the tasks or the file cannot be read.
+    """
+    if config.file:
+        return f"{len(read(config.file)):,} pairs in {config.file}"
+    env = text_env(config.env.id, config.env.keywords())
+    who = _judge(config.judge).name if config.judge else "the environment's reward"
+    n = len(env.tasks) * config.rounds
+    return f"{n:,} groups of {config.group_size} joint actions of {config.env.id}, compared by {who}"
+
+
+def gather(config: SourceConfig, seed: int, device: str, note: Note = lambda _: None) -> list[Preferred]:
+    """The pairs.
+
+    Args:
+        config: where they come from.
+        seed: of the draws.
+        device: of the team's models.
+        note: is told what the user should know.
+
+    Raises:
+        TaskError: the file or the tasks cannot be read, or there is no pair of unequal worth.
+        PolicyError: the team cannot be loaded.
+        ScoringError: nothing could be scored, or the judge failed too often.
+    """
+    if config.file:
+        return read(config.file)
+    found = groups(play(config, seed, device, note))
+    judge = _judge(config.judge) if config.judge else None
+    pairs = by_reward(found, config, seed) if judge is None else by_judge(found, judge, config, seed)
+    if not pairs:
+        raise TaskError(
+            f"none of {len(found)} groups holds two joint actions of different worth; raise pairs.group_size, or lower "
+            "pairs.gap"
+        )
+    return pairs
+
+
+def play(config: SourceConfig, seed: int, device: str, note: Note = lambda _: None) -> list[Episode]:
+    """The episodes that are compared: `rounds` groups of every task."""
+    env = text_env(config.env.id, config.env.keywords())
+    options = ModelOptions(device=device)
+    team = parse_team(config.team, palaver.spec(config.env.id), env.possible_agents, options, env.source, note=note)
+    how = Sampling(config.temperature, config.top_p, config.top_k, config.max_tokens)
+    episodes = []
+    for number in range(config.rounds):
+        part = rollout(
+            env, team, [task.id for task in env.tasks], Plan(config.group_size),
+            sampling=dict.fromkeys(env.possible_agents, how), seed=stable_seed(seed, "pairs", number),
+        )  # fmt: skip
+        episodes += [_apart(episode, number) for episode in part]
+    return only_scored(episodes, "that were to be compared")
+
+
+def _apart(episode: Episode, number: int) -> Episode:
+    """The episode with names of nodes and groups that no other round has."""
+    turns = [
+        replace(
+            turn, node=f"{number}:{turn.node}", parent=turn.parent and f"{number}:{turn.parent}",
+            group=f"{number}:{turn.group}",
+        )
+        for turn in episode.turns
+    ]  # fmt: skip
+    return replace(episode, turns=tuple(turns))
+
+
+def _judge(name: str) -> Comparer:
+    judge = make_reward(name)
+    if not isinstance(judge, Comparer):
+        raise ConfigError(f"{name!r} scores single answers and compares none; name a judge as judge:SPEC")
+    return judge

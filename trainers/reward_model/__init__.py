@@ -1,0 +1,1 @@
+"""Training reward models on preferences, and saying how good they are."""

@@ -1,0 +1,88 @@
+"""How good a reward model is on pairs: how often it prefers the better one, with the interval. Pure functions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import expit
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What a set of pairs shows of a reward model.
+
+    Attributes:
+        accuracy: share of the pairs whose better answer has the higher score; equal scores are wrong.
+        low: lower end of the 95 % bootstrap interval over tasks, since the pairs of one are no independent evidence;
+            None for one task.
+        high: upper end, likewise.
+        pairs: how many.
+        tasks: of how many tasks.
+        margin: mean of score of the better less score of the worse.
+        loss: mean of -log sigmoid of that difference.
+        longer: share of the pairs whose better answer is the longer one; what length alone would reach.
+    """
+
+    accuracy: float
+    low: float | None
+    high: float | None
+    pairs: int
+    tasks: int
+    margin: float
+    loss: float
+    longer: float
+
+
+def quality(tasks: Sequence[str], apart: Sequence[float], longer: Sequence[bool]) -> Quality:
+    """Of pairs of these tasks, by the difference of their scores.
+
+    Args:
+        tasks: (P) task of each pair.
+        apart: (P) score of the better less score of the worse.
+        longer: (P) whether the better one is the longer.
+
+    Raises:
+        ValueError: there are no pairs.
+    """
+    if not len(apart):
+        raise ValueError("there are no pairs to judge a reward model by")
+    difference = np.asarray(apart, dtype=np.float64)
+    right: dict[str, list[float]] = defaultdict(list)
+    for task, value in zip(tasks, difference, strict=True):
+        right[task].append(float(value > 0))
+    low, high = _interval([sum(own) for own in right.values()], [len(own) for own in right.values()])
+    return Quality(
+        accuracy=float((difference > 0).mean()),
+        low=low,
+        high=high,
+        pairs=len(difference),
+        tasks=len(right),
+        margin=float(difference.mean()),
+        loss=float(-np.log(np.maximum(expit(difference), np.finfo(np.float64).tiny)).mean()),
+        longer=float(np.mean(longer)),
+    )
+
+
+def _interval(right: Sequence[float], count: Sequence[int]) -> tuple[float, float] | tuple[None, None]:
+    """Of sum(right) / sum(count), tasks resampled."""
+    if len(count) < 2:
+        return None, None
+    if len({own / n for own, n in zip(right, count, strict=True)}) == 1:
+        share = sum(right) / sum(count)
+        return share, share
+
+    def share_of(own: Any, n: Any, axis: int) -> Any:
+        return own.sum(axis=axis) / n.sum(axis=axis)
+
+    found = stats.bootstrap(
+        (np.asarray(right, dtype=np.float64), np.asarray(count, dtype=np.float64)), share_of, paired=True,
+        n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0), vectorized=True,
+    ).confidence_interval  # fmt: skip
+    return float(found.low), float(found.high)
