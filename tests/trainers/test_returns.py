@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from palaver.core import Episode
-from palaver.trainers.algorithm import ROWS
+from palaver.trainers.algorithm import ROWS, algorithm
 from palaver.trainers.config import parse
 from palaver.trainers.returns import expected_returns
 from palaver.trainers.sinks import read_metrics
@@ -77,7 +77,8 @@ NAMES = ("return/raw", "return/raw_discounted", "return/shaped", "return/shaped_
 
 def test_every_algorithm_logs_one_definition(models, tmp_path):
     """Before anything is learned all algorithms play the same episodes: they must call them equally good."""
-    lines = {name: first_step(models, tmp_path / name, "reward", name) for name in ROWS}
+    able = [name for name in ROWS if not algorithm(name).pairs]  # its pull stands in its own loss, not in the reward
+    lines = {name: first_step(models, tmp_path / name, "reward", name) for name in able}
     first, played = lines["magrpo"]
     assert first["return/raw"] == pytest.approx(sum(e.team_return() for e in played) / len(played))
     assert first["return/raw"] == pytest.approx(first["reward/mean"])
