@@ -8,17 +8,16 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from palaver.agents.chat import Chat, Question
+from palaver.agents.serving.protocol import Completion, Refused, read
 from palaver.benchmarks.audit.brains import BRAINS, Key
 from palaver.benchmarks.audit.data import Labelled
 from palaver.benchmarks.audit.scripted import ScriptedChat
-from palaver.core import Message, nearest
+from palaver.core import nearest
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse
-
-ROLES = ("system", "user", "assistant")
 
 
 def application(chats: Mapping[str, Chat]) -> Starlette:
@@ -32,33 +31,22 @@ def application(chats: Mapping[str, Chat]) -> Starlette:
 
     async def complete(request: Request) -> JSONResponse:
         try:
-            body = await request.json()
-            asked, name = question(body), str(body.get("model"))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
-            return JSONResponse(_error(f"not a question that this server reads: {type(wrong).__name__}"), 400)
-        if name not in chats:
-            return JSONResponse(_error(f"there is no model {name[:40]!r}.{nearest(name[:40], chats)}"), 404)
-        return JSONResponse(await asyncio.to_thread(_completion, chats[name], asked))
+            asked = read(await request.body())
+            if asked.model not in chats:
+                name = asked.model[:40]
+                raise Refused(404, f"there is no model {name!r}.{nearest(name, chats)}", "model_not_found")
+        except Refused as refused:
+            return JSONResponse(refused.body(), refused.status)
+        return JSONResponse(await asyncio.to_thread(_completion, chats[asked.model], question(asked)))
 
     return Starlette(routes=[Route("/v1/models", models), Route("/v1/chat/completions", complete, methods=["POST"])])
 
 
-def _error(message: str) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "invalid_request_error"}}
-
-
-def question(body: Mapping[str, Any]) -> Question:
-    """What is asked in a body of the protocol.
-
-    Raises:
-        ValueError, KeyError, TypeError, AttributeError: it has another form.
-    """
-    said = body["messages"]
-    if not said or any(message["role"] not in ROLES or not isinstance(message["content"], str) for message in said):
-        raise ValueError("messages")
-    form = (body.get("response_format") or {}).get("json_schema") or {}
-    conversation = tuple(Message(message["role"], message["content"]) for message in said)
-    return Question(conversation, seed=int(body.get("seed") or 0), schema=form.get("schema") or {})
+def question(asked: Completion) -> Question:
+    """What is asked in a request of the protocol."""
+    form = asked.response_format and asked.response_format.json_schema
+    conversation = tuple(message.plain() for message in asked.messages)
+    return Question(conversation, seed=asked.seed or 0, schema=form.schema_ if form else {})
 
 
 def _completion(chat: Chat, asked: Question) -> dict[str, Any]:
