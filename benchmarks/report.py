@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from palaver.benchmarks import charts, theme
+from palaver.benchmarks import charts, pages, theme
 from palaver.benchmarks.films import camera
 from palaver.benchmarks.runs import Run, read
 from palaver.benchmarks.summary import (
@@ -104,13 +103,7 @@ def _title(run: Run) -> str:
 
 
 def _save(path: Path, template: str, values: dict[str, Any]) -> Path:
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["interval"] = lambda point: interval(point.low, point.high, 2)
-    environment.filters["line"] = one_line
-    style = Markup((HERE / "report.css").read_text(encoding="utf-8"))
-    text = environment.get_template(template).render(style=style, **values)
+    text = pages.render(HERE, template, values, {"interval": lambda point: interval(point.low, point.high, 2)})
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8", errors="replace")
     os.replace(partial, path)

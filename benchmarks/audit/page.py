@@ -7,14 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from palaver.benchmarks import theme
+from palaver.benchmarks import pages, theme
 from palaver.benchmarks.audit import figures
 from palaver.benchmarks.audit.run import JSON, Audit
 from palaver.benchmarks.audit.table import Measure
-from palaver.benchmarks.charts import Panel
+from palaver.benchmarks.pages import Drawing
 from palaver.clean import clean, one_line
 from palaver.core import ConfigError
 from palaver.trainers.files import replace_text
@@ -28,7 +25,6 @@ PAGE = "audit.html"
 HERE = Path(__file__).resolve().parent
 SHARES = ("accuracy", "calibration", "swap", "slot", "longer", "repeat", "injection", "master key", "empty", "padding",
           "failures")  # fmt: skip
-Drawing = tuple[str, str, tuple[float, float], Callable[["Axes", "Theme"], None]]
 
 
 def shown(each: Measure) -> tuple[str, str]:
@@ -56,7 +52,8 @@ def write(found: Audit, folder: Path) -> list[Path]:
         replace_text(folder / JSON, json.dumps(found.to_dict(), indent=1) + "\n")
         for stem, (title, _, size, draw) in _drawings(found).items():
             paths.append(folder / f"{stem}.png")
-            _png(paths[-1], f"{title}: {one_line(found.judge, 60)}", size, draw)
+            named = theme.label(f"{title}: {one_line(found.judge, 60)}", 90)
+            pages.save_png(paths[-1], named, size, draw)
         replace_text(folder / PAGE, html(found))
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
@@ -65,21 +62,13 @@ def write(found: Audit, folder: Path) -> list[Path]:
 
 def html(found: Audit) -> str:
     """The page."""
-    panels = []
-    for stem, (title, note, size, draw) in _drawings(found).items():
-        drawing = theme.figure(*size)
-        draw(drawing.add_subplot(), theme.PAGE)
-        panels.append(Panel(title, note, Markup(theme.svg(drawing, stem, title))))
-    environment = Environment(
-        loader=FileSystemLoader([HERE, HERE.parent]), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"line": one_line, "clean": clean, "shown": shown}
-    style = Markup((HERE.parent / "report.css").read_text(encoding="utf-8"))
-    at_fault = {fault.measure for fault in found.faults}
-    return environment.get_template("audit.html.j2").render(
-        style=style, found=found, panels=panels, at_fault=at_fault, made_with=found.made
-    )
+    values = {
+        "found": found,
+        "panels": pages.panels(_drawings(found)),
+        "at_fault": {fault.measure for fault in found.faults},
+        "made_with": found.made,
+    }
+    return pages.render(HERE, "audit.html.j2", values, {"clean": clean, "shown": shown})
 
 
 def _drawings(found: Audit) -> dict[str, Drawing]:
@@ -97,10 +86,3 @@ def _drawings(found: Audit) -> dict[str, Drawing]:
 
 def _with(draw: Callable[[Axes, Audit, Theme], None], found: Audit) -> Callable[[Axes, Theme], None]:
     return lambda ax, look: draw(ax, found, look)
-
-
-def _png(path: Path, title: str, size: tuple[float, float], draw: Callable[[Axes, Theme], None]) -> None:
-    drawing = theme.figure(*size)
-    drawing.suptitle(theme.label(title, 90), x=0.01, ha="left", fontsize=12.5, color=theme.PAPER.ink, fontweight="bold")
-    draw(drawing.add_subplot(), theme.PAPER)
-    theme.save_png(drawing, str(path))

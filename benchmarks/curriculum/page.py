@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from palaver.benchmarks import theme
+from palaver.benchmarks import pages
 from palaver.benchmarks.arena import picture
-from palaver.benchmarks.charts import Panel
 from palaver.benchmarks.curriculum import figures
 from palaver.benchmarks.curriculum.story import Story
 from palaver.benchmarks.curriculum.tables import grids, markdown
+from palaver.benchmarks.pages import Drawing
 from palaver.clean import one_line
 from palaver.core import ConfigError
 from palaver.trainers.files import replace_text
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
 
 PAGE, TABLES = "report.html", "report.md"
 HERE = Path(__file__).resolve().parent
-Draw = Callable[["Axes", "Theme"], None]
 
 
 def write(story: Story, folder: Path) -> list[Path]:
@@ -41,7 +36,7 @@ def write(story: Story, folder: Path) -> list[Path]:
         paths = [story.save(folder), folder / PAGE, folder / TABLES]
         for stem, (title, _, size, draw) in drawings.items():
             paths.append(folder / f"{stem}.png")
-            _png(paths[-1], title, size, draw)
+            pages.save_png(paths[-1], title, size, draw)
         if story.found is not None:
             paths.append(folder / "matrix.png")
             picture.draw(story.found, paths[-1])
@@ -54,9 +49,9 @@ def write(story: Story, folder: Path) -> list[Path]:
     return paths
 
 
-def _drawings(story: Story) -> dict[str, tuple[str, str, tuple[float, float], Draw]]:
+def _drawings(story: Story) -> dict[str, Drawing]:
     """File stem -> title, how to read it, size in inches, and what draws it."""
-    found: dict[str, tuple[str, str, tuple[float, float], Draw]] = {}
+    found: dict[str, Drawing] = {}
     for key, name in figures.curves(story).items():
         note = "Over the steps of all stages on one axis, a moving mean."
         found[f"curve-{key}"] = (
@@ -78,28 +73,15 @@ def _curve(story: Story, key: str, ax: Axes, look: Theme) -> None:
     figures.draw_curve(ax, story, key, look)
 
 
-def _png(path: Path, title: str, size: tuple[float, float], draw: Draw) -> None:
-    drawing = theme.figure(*size)
-    drawing.suptitle(title, x=0.01, ha="left", fontsize=12.5, color=theme.PAPER.ink, fontweight="bold")
-    draw(drawing.add_subplot(), theme.PAPER)
-    theme.save_png(drawing, str(path))
-
-
-def _page(story: Story, drawings: dict[str, tuple[str, str, tuple[float, float], Draw]]) -> str:
-    panels = []
-    for stem, (title, note, size, draw) in drawings.items():
-        drawing = theme.figure(*size)
-        draw(drawing.add_subplot(), theme.PAGE)
-        panels.append(Panel(title, note, Markup(theme.svg(drawing, stem, title))))
-    environment = Environment(
-        loader=FileSystemLoader([HERE, HERE.parent]), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters["line"] = one_line
-    style = Markup((HERE.parent / "report.css").read_text(encoding="utf-8"))
-    return environment.get_template("curriculum.html.j2").render(
-        style=style, story=story, panels=panels, grids=grids(story), made_with=story.made, where=_where(story)
-    )
+def _page(story: Story, drawings: dict[str, Drawing]) -> str:
+    values = {
+        "story": story,
+        "panels": pages.panels(drawings),
+        "grids": grids(story),
+        "made_with": story.made,
+        "where": _where(story),
+    }
+    return pages.render(HERE, "curriculum.html.j2", values)
 
 
 def _where(story: Story) -> str:

@@ -7,13 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from palaver.benchmarks import theme
+from palaver.benchmarks import pages, theme
 from palaver.benchmarks.lab.plan import Column
 from palaver.benchmarks.lab.results import Lab, Score
-from palaver.clean import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,17 +128,11 @@ def _caption(lab: Lab) -> str:
 
 
 def _page(lab: Lab, path: Path) -> Path:
-    environment = Environment(
-        loader=FileSystemLoader([HERE, HERE.parent]), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters["line"] = one_line
-    environment.filters["shown"] = shown
-    style = Markup((HERE.parent / "report.css").read_text(encoding="utf-8"))
-    text = environment.get_template("lab.html.j2").render(
-        style=style, lab=lab, rows=_rows(lab), read=READ, caption=_caption(lab), failed=lab.failed,
-        seconds=_seconds(lab), made_with=lab.provenance,
-    )  # fmt: skip
+    values = {
+        "lab": lab, "rows": _rows(lab), "read": READ, "caption": _caption(lab), "failed": lab.failed,
+        "seconds": _seconds(lab), "made_with": lab.provenance,
+    }  # fmt: skip
+    text = pages.render(HERE, "lab.html.j2", values, {"shown": shown})
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8", errors="replace")
     os.replace(partial, path)

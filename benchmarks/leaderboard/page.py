@@ -6,17 +6,15 @@ nothing is loaded from elsewhere; sample pages run none at all. Model text is es
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from palaver.benchmarks import pages
 from palaver.benchmarks.leaderboard.read import Found, Shown
 from palaver.benchmarks.leaderboard.table import score, tokens
 from palaver.benchmarks.summary import duration
@@ -57,7 +55,6 @@ def write(found: Found, folder: Path) -> Path:
 def board_page(found: Found, folder: Path) -> str:
     """The board; `folder` is where it will stand."""
     script = (HERE / "sort.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rows = [
         {
             "shown": each, "row": each.row, "score": score(each), "bar": bar(each, found.rows), "tokens": tokens(each),
@@ -66,10 +63,12 @@ def board_page(found: Found, folder: Path) -> str:
         }
         for each in found.rows
     ]  # fmt: skip
-    return _render(
-        "leaderboard.html.j2", rows=rows, script=Markup(script), digest=digest,
-        envs=_different(each.row.env for each in found.rows), labels=_different(each.row.label for each in found.rows),
-    )  # fmt: skip
+    values = {
+        "rows": rows, "script": Markup(script), "script_hash": pages.content_hash(script),
+        "envs": _different(each.row.env for each in found.rows),
+        "labels": _different(each.row.label for each in found.rows),
+    }  # fmt: skip
+    return pages.render(HERE, "leaderboard.html.j2", values)
 
 
 def bar(shown: Shown, rows: Sequence[Shown]) -> Bar:
@@ -86,7 +85,8 @@ def sample_page(shown: Shown) -> str:
     """Two episodes of a row."""
     first, middle = shown.samples
     episodes = [_episode(episode) for episode in ((first,) if first is middle else (first, middle))]
-    return _render("episodes.html.j2", shown=shown, row=shown.row, score=score(shown), episodes=episodes)
+    values = {"shown": shown, "row": shown.row, "score": score(shown), "episodes": episodes}
+    return pages.render(HERE, "episodes.html.j2", values)
 
 
 def _episode(episode: Episode) -> dict[str, Any]:
@@ -122,17 +122,3 @@ def _turn(turn: Turn) -> dict[str, Any]:
 
 def _different(texts: Iterable[str]) -> list[str]:
     return sorted(set(texts))
-
-
-def _render(template: str, **values: Any) -> str:
-    folders = [HERE, HERE.parent]
-    environment = Environment(
-        loader=FileSystemLoader(folders),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["line"] = one_line
-    style = Markup((HERE.parent / "report.css").read_text(encoding="utf-8"))
-    return environment.get_template(template).render(style=style, **values)

@@ -6,8 +6,6 @@ data stand in a block of JSON in which `<`, `>` and `&` are escaped; the script 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from palaver.benchmarks.pages import content_hash
 from palaver.benchmarks.runs import Run
 from palaver.benchmarks.viewer import extras
 from palaver.benchmarks.viewer.album import Album
@@ -129,7 +128,7 @@ def html(data: dict[str, Any]) -> str:
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("viewer.html.j2").render(
         title=data["title"], style=Markup(style), script=Markup(script), data=Markup(island(data)),
-        style_hash=_hash(style), script_hash=_hash(script),
+        style_hash=content_hash(style), script_hash=content_hash(script),
     )  # fmt: skip
 
 
@@ -141,10 +140,6 @@ def island(data: object) -> str:
 
 def _asset(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
 def _beside(path: Path) -> Path:
