@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 from palaver.benchmarks.arena.plan import Game
 from palaver.benchmarks.arena.record import Played
+from palaver.benchmarks.arena.recording import Advice
 from palaver.benchmarks.curriculum import battles
 from palaver.benchmarks.curriculum.battles import MIRROR, Order
 from palaver.benchmarks.curriculum.shop import Lesson, Shop, Source
@@ -19,6 +20,7 @@ from palaver.benchmarks.curriculum.tables import Grid
 from palaver.core import TaskError, usable_cores
 
 PUPIL_LABEL = "a-pupil"
+MATCHES = 3  # of every player; of its first games a process spends most on starting
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Forecast:
         decisions: of one side of a battle, mean.
         ms: player -> milliseconds of a decision; of pupils under `PUPIL_LABEL`.
         rest: milliseconds of a battle that no player spends.
+        asking: coach -> milliseconds of advice on a decision.
         pace: decisions a second that a training sees.
         batch: decisions of a step.
     """
@@ -36,6 +39,7 @@ class Forecast:
     decisions: float
     ms: Mapping[str, float]
     rest: float
+    asking: Mapping[str, float]
     pace: float
     batch: float
 
@@ -49,7 +53,8 @@ class Forecast:
 
 
 def rehearse(spec: Curriculum, shop: Shop) -> Forecast:
-    """Let every player play a match against the anchor, a pupil learn from these one epoch, and play one too.
+    """Let every player play matches against the anchor, a pupil learn from these one epoch, and play some too, also
+    with each coach that gives advice beside it.
 
     Raises:
         PalaverError: what playing and learning raise.
@@ -70,9 +75,13 @@ def rehearse(spec: Curriculum, shop: Shop) -> Forecast:
         began = time.perf_counter()
         learnt = shop.learn(lesson, folder / "pupil", _quiet)
         pace = learnt.decisions / max(learnt.seconds or time.perf_counter() - began, 1e-9)
-        pupil = {PUPIL_LABEL: shop.player(learnt.net)}
-        played += shop.play(_matches(spec, pupil, teams), folder / "more", False, _quiet)
-    return measured(played, pace, learnt.decisions / learnt.steps)
+        alone = _matches(spec, {PUPIL_LABEL: shop.player(learnt.net)}, teams)
+        played += shop.play(alone, folder / "more", False, _quiet)
+        advised: dict[str, Sequence[Played]] = {}
+        for n, coach in enumerate(dict.fromkeys(stage.coach for stage in spec.stages if stage.advice)):
+            asked = replace(alone, advice=Advice(coach, (PUPIL_LABEL,), 1.0))
+            advised[coach] = shop.play(asked, folder / f"advice-{n}", True, _quiet)
+    return measured(played, advised, pace, learnt.decisions / learnt.steps)
 
 
 def _quiet(_text: str, _total: int) -> None:
@@ -81,16 +90,22 @@ def _quiet(_text: str, _total: int) -> None:
 
 def _matches(spec: Curriculum, players: Mapping[str, str], teams: str) -> Order:
     anchor = spec.ratings.anchor
-    games = tuple(Game(teams, name, anchor, n, swapped) for n, name in enumerate(players) for swapped in (False, True))
+    games = tuple(
+        Game(teams, name, anchor, match, swapped)
+        for match in range(MATCHES)
+        for name in players
+        for swapped in (False, True)
+    )
     known = {**players, anchor: anchor}
     return Order(known, games, spec.seed, known)
 
 
-def measured(played: list[Played], pace: float, batch: float) -> Forecast:
-    """The means of what was played.
+def measured(played: Sequence[Played], advised: Mapping[str, Sequence[Played]], pace: float, batch: float) -> Forecast:
+    """Of what was played the medians over games: a process that starts is slow in a few.
 
     Args:
         played: games that count, one or more.
+        advised: coach -> such games of a pupil at all of whose decisions it was asked.
         pace: decisions a second that a training sees.
         batch: decisions of a step.
     """
@@ -100,12 +115,21 @@ def measured(played: list[Played], pace: float, batch: float) -> Forecast:
         for label, share in zip((each.game.first, each.game.second), each.did, strict=True)
     ]
     ms = {
-        name: sum(share.ms for label, share in shares if label == name)
-        / max(1, sum(share.decisions for label, share in shares if label == name))
+        name: median(share.ms / max(1, share.decisions) for label, share in shares if label == name)
         for name in {label for label, _ in shares}
     }
-    rest = fmean(max(0.0, 1000 * each.seconds - sum(share.ms for share in each.did)) for each in played)
-    return Forecast(fmean(share.decisions for _, share in shares), ms, rest, pace, batch)
+    rest = median(map(_rest, played))
+    asking = {
+        coach: median(max(0.0, _rest(each) - rest) / max(1, each.did[0].decisions) for each in games)
+        for coach, games in advised.items()
+        if games
+    }
+    return Forecast(fmean(share.decisions for _, share in shares), ms, rest, asking, pace, batch)
+
+
+def _rest(played: Played) -> float:
+    """Milliseconds of a game that no player spent."""
+    return max(0.0, 1000 * played.seconds - sum(share.ms for share in played.did))
 
 
 def plan(spec: Curriculum, forecast: Forecast | None) -> Grid:
@@ -167,7 +191,7 @@ def _seconds(
         names = known.get(one, one), known.get(two, two)
         wanted[names] = wanted.get(names, 0.0) + share * stage.battles
         advice += stage.advice * share * stage.battles * names.count(PUPIL_LABEL)
-    asked = advice * forecast.decisions * forecast.ms.get(stage.coach, 0.0) / 1000 / jobs
+    asked = advice * forecast.decisions * forecast.asking.get(stage.coach, 0.0) / 1000 / jobs
     decisions = 2 * stage.battles * forecast.decisions * stage.epochs
     spent = forecast.playing(wanted, jobs) + asked, decisions / forecast.pace, forecast.playing(rated, jobs)
     return spent, decisions

@@ -83,9 +83,10 @@ class Workshop:
         from palaver.trainers.cloning.train import clone
 
         config = config_of(lesson)
-        size = sum(entry.decisions for source in lesson.own for entry in read(source).entries)
+        own = [entry for source in lesson.own for entry in read(source).entries]
+        taught, size = sum(entry.taught for entry in own), sum(entry.decisions for entry in own)
         chosen = [
-            sized(read(source), source.weight * size, stable_seed(lesson.seed, "sized", n))
+            sized(read(source), source.weight * taught, source.weight * size, stable_seed(lesson.seed, "sized", n))
             for n, source in enumerate(lesson.sources)
         ]
         sources = [

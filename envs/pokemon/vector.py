@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -272,13 +273,12 @@ def _measured(dex: Dex, mon: Own | Seen) -> list[float]:
     return made + left + [0.0] * (MOVES - len(left))
 
 
-def _left(dex: Dex, move: Sequence[object]) -> float:
+def _left(dex: Dex, move: Sequence[Any]) -> float:
     """The part of a move's PP that is left; of the opponent's moves by how often they were used."""
-    count = int(str(move[1]))
     if len(move) > 2:
-        return count / max(1, int(str(move[2])))
-    found = dex.moves.get(known(dex, str(move[0])))
-    return max(0.0, 1 - count / max(1, found["pp"])) if found else 1.0
+        return float(move[1] / max(1, move[2]))
+    found = dex.moves.get(known(dex, move[0]))
+    return float(max(0.0, 1 - move[1] / max(1, found["pp"]))) if found else 1.0
 
 
 def _attacks(dex: Dex, view: View, done: dict[tuple[str, str, tuple[str, ...]], tuple[float, ...]]) -> list[float]:

@@ -109,10 +109,10 @@ def arena(
 
 
 def _newest(env: str) -> Path:
-    found = [path for path in folders.RUNS.glob(f"arena-{env}-*") if (path / "settings.json").is_file()]
-    if not found:
+    found = folders.latest(f"arena-{env}", "settings.json")
+    if found is None:
         raise CheckpointError(f"there is no arena of {env} in {str(folders.RUNS)!r}; name its folder with --out")
-    return max(found, key=lambda path: (path / "settings.json").stat().st_mtime)
+    return found
 
 
 def _estimate(setting: Setting, folder: Path, resume: bool, jobs: int) -> None:

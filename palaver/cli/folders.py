@@ -110,11 +110,17 @@ def newest(recipe: str, runs: Path = RUNS) -> Path:
         raise ConfigError(
             f"there is neither a run folder nor a recipe {recipe!r} to resume.{nearest(recipe, recipes())}"
         )
-    pattern = re.compile(rf"{re.escape(_stem(recipe))}-\d{{8}}-\d{{6}}(-\d+)?")
-    found = [path for path in runs.glob("*") if pattern.fullmatch(path.name) and (path / CONFIG).is_file()]
-    if not found:
+    found = latest(_stem(recipe), CONFIG, runs)
+    if found is None:
         raise CheckpointError(f"there is no run of {recipe!r} in {str(runs)!r}; name its folder after --resume")
-    return max(found, key=lambda path: ((path / CONFIG).stat().st_mtime, path.name))
+    return found
+
+
+def latest(stem: str, file: str, runs: Path = RUNS) -> Path | None:
+    """The folder of those that `fresh` has named for a stem in which a file was written last; None: none holds it."""
+    pattern = re.compile(rf"{re.escape(stem)}-\d{{8}}-\d{{6}}(-\d+)?")
+    found = [path for path in runs.glob("*") if pattern.fullmatch(path.name) and (path / file).is_file()]
+    return max(found, key=lambda path: ((path / file).stat().st_mtime, path.name), default=None)
 
 
 def _stem(recipe: str) -> str:

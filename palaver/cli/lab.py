@@ -80,10 +80,10 @@ def _train(work: Work) -> Lab:
 
 def _newest(recipe: str) -> Path:
     stem = Path(recipe).stem
-    found = [path.parent for path in folders.RUNS.glob(f"{stem}-*/{FILE}")]
-    if not found:
+    found = folders.latest(stem, FILE)
+    if found is None:
         raise CheckpointError(f"there is no laboratory {stem!r} in {str(folders.RUNS)!r}; name its folder")
-    return max(found, key=lambda path: ((path / FILE).stat().st_mtime, path.name))
+    return found
 
 
 def _explain(plan: Plan) -> None:

@@ -89,10 +89,10 @@ def _run(config: MARLHFConfig, folder: Path) -> None:
 
 def _newest(recipe: str) -> Path:
     stem = Path(recipe).stem
-    found = [path.parent for path in folders.RUNS.glob(f"{stem}-*/{FILE}")]
-    if not found:
+    found = folders.latest(stem, FILE)
+    if found is None:
         raise CheckpointError(f"there is no run of {stem!r} in {str(folders.RUNS)!r}; name its folder after --resume")
-    return max(found, key=lambda path: ((path / FILE).stat().st_mtime, path.name))
+    return found
 
 
 def _explain(config: MARLHFConfig) -> None:

@@ -11,7 +11,7 @@ from palaver.core import ConfigError
 from palaver.trainers.battles import index
 from palaver.trainers.battles.columns import pack
 from palaver.trainers.battles.index import BLOCKS, FIRST, INDEX, Entry
-from palaver.trainers.battles.record import Trajectory
+from palaver.trainers.battles.record import MISSING, Trajectory
 
 
 class Writer:
@@ -70,7 +70,7 @@ class Writer:
             raise ValueError("a trajectory has at least one decision")
         if sides[0].battle in self._known:
             return False
-        blocks = [pack(each.decisions, self._table.__getitem__) for each in sides]
+        blocks = [pack(each.decisions, self._table.ids) for each in sides]
         entries, at = [], self._end
         for each, block in zip(sides, blocks, strict=True):
             entries.append(_entry(each, self.shard, at, len(block)))
@@ -96,17 +96,24 @@ class Writer:
         file.flush()
 
 
-class _Table(dict[str, int]):
+class _Table:
     """Word -> id; a word that it does not know gets the next, and is one of the fresh ones."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        super().__init__((word, id) for id, word in enumerate(words))
+        self._known = {word: id for id, word in enumerate(words)}
         self.fresh: list[str] = []
 
-    def __missing__(self, word: str) -> int:
-        self[word] = len(self)
-        self.fresh.append(word)
-        return self[word]
+    def ids(self, words: list[str]) -> list[int]:
+        """Of each word."""
+        known = self._known
+        try:
+            return [known[word] for word in words]
+        except KeyError:  # not many battles bring a new one
+            for word in words:
+                if word not in known:
+                    known[word] = len(known)
+                    self.fresh.append(word)
+            return [known[word] for word in words]
 
 
 def _take(folder: Path) -> tuple[int, BinaryIO]:
@@ -124,7 +131,9 @@ def _take(folder: Path) -> tuple[int, BinaryIO]:
 
 
 def _entry(side: Trajectory, shard: int, at: int, size: int) -> Entry:
+    asked = [each.advice is not None for each in side.decisions]
+    known = sum(each.slot != MISSING or told for each, told in zip(side.decisions, asked, strict=True))
     return Entry(
         side.battle, side.format, side.side, side.player, side.opponent, side.teamset, side.task, side.seed,
-        side.result, len(side.decisions), shard, at, size,
+        side.result, len(side.decisions), known, sum(asked), shard, at, size,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from palaver.clean import one_line
 from palaver.core import CheckpointError
 
 BLOCKS, INDEX = ".blocks", ".jsonl"
-VERSION = 1
+VERSION = 2  # 1 did not tell what teaches
 FIRST = json.dumps({"battles": VERSION}) + "\n"
 
 
@@ -28,6 +28,8 @@ class Entry:
     Attributes:
         battle, format, side, player, opponent, teamset, task, seed, result: see `Trajectory`.
         decisions: how many.
+        known: of how many the action is known or a coach was asked.
+        advised: of how many a coach was asked.
         shard: number of its file.
         at: where its bytes begin.
         size: how many bytes.
@@ -44,14 +46,21 @@ class Entry:
     seed: int
     result: float
     decisions: int
+    known: int
+    advised: int
     shard: int
     at: int
     size: int
     mute: bool = False
 
+    @property
+    def taught(self) -> int:
+        """Decisions that teach a policy; the others teach the value alone."""
+        return self.advised if self.mute else self.known
+
 
 _SHARED = ("battle", "format", "teamset", "task", "seed")
-_OWN = ("side", "player", "opponent", "result", "decisions", "at", "size")
+_OWN = ("side", "player", "opponent", "result", "decisions", "known", "advised", "at", "size")
 
 
 @dataclass

@@ -42,15 +42,18 @@ REAL = {
 class _Entry:
     name: int
     decisions: int
+    taught: int
 
 
 class _Reader:
     def __init__(self, *lengths):
-        self.entries = [_Entry(n, length) for n, length in enumerate(lengths)]
+        pairs = [each if isinstance(each, tuple) else (each, each) for each in lengths]
+        self.entries = [_Entry(n, *pair) for n, pair in enumerate(pairs)]
 
 
-def _taken(reader, decisions, seed=0):
-    return [entry.name for entry in sized(reader, decisions, seed).entries]
+def _taken(reader, decisions, seed=0, taught=None):
+    wanted = decisions if taught is None else taught
+    return [entry.name for entry in sized(reader, wanted, decisions, seed).entries]
 
 
 def test_a_source_gives_as_many_decisions_as_are_wanted():
@@ -63,6 +66,18 @@ def test_a_source_gives_as_many_decisions_as_are_wanted():
     assert len(twice) == 7
     assert {twice.count(n) for n in range(3)} == {2, 3}
     assert {tuple(_taken(_Reader(*[10] * 8), 40, seed)) for seed in range(5)} != {tuple(_taken(_Reader(*[10] * 8), 40))}
+
+
+def test_what_teaches_the_value_alone_is_counted_by_itself():
+    half = _Reader((10, 10), (10, 0), (10, 10), (10, 0))  # two battles of which the winners' decisions are learnt from
+    assert _taken(half, 40, taught=20) == [0, 1, 2, 3], "what is wanted whole is whole"
+    assert _taken(half, 20, taught=20) == [0, 2], "as much as is wanted of what teaches the policy, and nothing beside"
+    assert _taken(half, 20, taught=0) == [1, 3]
+    assert _taken(half, 60, taught=40) == [0, 0, 1, 2, 2, 3]
+    advised = _Reader((10, 6), (10, 6), (10, 0))
+    assert _taken(advised, 30, taught=12) == [0, 1, 2]
+    assert _taken(advised, 10, taught=12) == [0, 1], "it costs 20, and nothing is added"
+    assert _taken(_Reader((10, 10)), 30, taught=10) == [0], "there is nothing that teaches the value alone"
 
 
 def test_the_settings_of_a_training():

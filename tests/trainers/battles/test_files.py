@@ -156,7 +156,7 @@ def test_what_is_no_folder_of_battles_is_told(tmp_path):
     (tmp_path / "000.jsonl").write_text('{"episodes": 1}\n', encoding="utf-8")
     with pytest.raises(CheckpointError, match="line 1, is no index of battles"):
         Reader(tmp_path)
-    (tmp_path / "000.jsonl").write_text('{"battles": 1}\n{"battle": "x"}\n', encoding="utf-8")
+    (tmp_path / "000.jsonl").write_text('{"battles": 2}\n{"battle": "x"}\n', encoding="utf-8")
     with pytest.raises(CheckpointError, match="line 2, is no index"):
         Writer(tmp_path)
     (tmp_path / "file").write_text("", encoding="utf-8")
@@ -178,7 +178,7 @@ def test_only_the_sides_of_one_battle_are_added_together(tmp_path):
 def test_the_index_is_plain(tmp_path):
     fill(tmp_path, [0])
     first, second = (tmp_path / "000.jsonl").read_text(encoding="utf-8").splitlines()
-    assert json.loads(first) == {"battles": 1}
+    assert json.loads(first) == {"battles": 2}
     told = json.loads(second)
     assert told["battle"] == "b0"
     assert [side["decisions"] for side in told["sides"]] == [4, 5]
@@ -206,6 +206,21 @@ def test_advice_is_kept_where_there_is_some(tmp_path):
     assert [None if each.advice is None else each.advice.tolist() for each in reader[1].decisions] == [
         None, None, row.tolist(), None,
     ]  # fmt: skip
+
+
+def test_the_index_tells_what_teaches_a_policy(tmp_path):
+    row = np.zeros(14, np.float32)
+    row[3] = 1
+    unknown = [decision(0, step, slot=MISSING) for step in range(5)]
+    unknown[1], unknown[2] = decision(0, 1), replace(unknown[2], advice=row)
+    with Writer(tmp_path) as writer:
+        writer.add(trajectory(0))
+        writer.add(trajectory(1, decisions=unknown))
+    plain, some = Reader(tmp_path).entries
+    assert [(each.decisions, each.known, each.advised, each.taught) for each in (plain, some)] == [
+        (4, 4, 0, 4), (5, 2, 1, 2),
+    ]  # fmt: skip
+    assert [each.taught for each in Reader(tmp_path).mute(player="nobody").entries] == [0, 1]
 
 
 def test_who_is_muted_is_read_without_slots(tmp_path):
