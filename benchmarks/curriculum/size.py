@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from palaver.trainers.battles.index import Entry
 from palaver.trainers.battles.reader import Reader
 
 
@@ -17,9 +19,9 @@ def sized(reader: Reader, taught: float, decisions: float, seed: int) -> Reader:
     together what that costs.
 
     Whole trajectories are taken, in an order that the seed decides: those that teach the policy until these are as
-    wanted, then those that do not until all are. It ends with the one that comes nearest. Where there are too few they
-    are taken again from the beginning, so that none stands there twice more often than another of its kind. What is
-    wanted whole is whole.
+    wanted, then others until all are, that is those that teach the value alone and after them the first kind muted. It
+    ends with the one that comes nearest. Where there are too few they are taken again from the beginning, so that none
+    stands there twice more often than another of its kind. What is wanted whole is whole.
 
     Args:
         reader: of a source, with one trajectory or more.
@@ -27,24 +29,27 @@ def sized(reader: Reader, taught: float, decisions: float, seed: int) -> Reader:
         decisions: wanted in all.
         seed: of the choice.
     """
-    made = copy.copy(reader)
     order = np.random.default_rng(seed).permutation(len(reader.entries)).tolist()
-    lengths = [entry.decisions for entry in reader.entries]
-    teach = [entry.taught for entry in reader.entries]
-    chosen = _taken([n for n in order if teach[n]], teach, taught)
-    left = decisions - sum(lengths[n] for n in chosen)
-    chosen += _taken([n for n in order if not teach[n]], lengths, left)
-    made.entries = [reader.entries[n] for n in sorted(chosen)]
+    teach = [n for n in order if reader.entries[n].taught]
+    rest = [(n, reader.entries[n]) for n in order if not reader.entries[n].taught]
+    rest += [(n, replace(reader.entries[n], mute=True)) for n in teach if not reader.entries[n].advised]
+    chosen = _taken([(n, reader.entries[n]) for n in teach], lambda entry: entry.taught, taught)
+    left = decisions - sum(entry.decisions for _, entry in chosen)
+    chosen += _taken(rest, lambda entry: entry.decisions, left)
+    made = copy.copy(reader)
+    made.entries = [entry for _, entry in sorted(chosen, key=lambda pair: pair[0])]
     return made
 
 
-def _taken(order: Iterable[int], amounts: list[int], wanted: float) -> list[int]:
+def _taken(
+    order: Sequence[tuple[int, Entry]], amount: Callable[[Entry], int], wanted: float
+) -> list[tuple[int, Entry]]:
     """As many of the order, over and over, as come nearest to what is wanted in sum."""
-    chosen: list[int] = []
+    chosen: list[tuple[int, Entry]] = []
     total = 0
-    for n in itertools.cycle(order):
-        if wanted - total <= amounts[n] / 2:
+    for place, entry in itertools.cycle(order):
+        if wanted - total <= amount(entry) / 2:
             break
-        chosen.append(n)
-        total += amounts[n]
+        chosen.append((place, entry))
+        total += amount(entry)
     return chosen

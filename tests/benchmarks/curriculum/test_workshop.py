@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from palaver.benchmarks.curriculum.shop import Lesson
 from palaver.benchmarks.curriculum.size import sized
 from palaver.benchmarks.curriculum.workshop import Workshop, config_of
 from palaver.core import ConfigError, PalaverError
+from palaver.trainers.battles.index import Entry
 from palaver.trainers.files import METRICS
 from palaver.trainers.sinks import read_metrics
 
@@ -38,22 +38,21 @@ REAL = {
 }  # fmt: skip
 
 
-@dataclass
-class _Entry:
-    name: int
-    decisions: int
-    taught: int
-
-
 class _Reader:
+    """Of trajectories of so many decisions, or (decisions, known, advised)."""
+
     def __init__(self, *lengths):
-        pairs = [each if isinstance(each, tuple) else (each, each) for each in lengths]
-        self.entries = [_Entry(n, *pair) for n, pair in enumerate(pairs)]
+        counts = [each if isinstance(each, tuple) else (each, each, 0) for each in lengths]
+        self.entries = [
+            Entry(f"{n}", "gen1ou", "p1", "a", "b", "sample", "t", 1, 1.0, *each, shard=0, at=0, size=1)
+            for n, each in enumerate(counts)
+        ]
 
 
 def _taken(reader, decisions, seed=0, taught=None):
     wanted = decisions if taught is None else taught
-    return [entry.name for entry in sized(reader, wanted, decisions, seed).entries]
+    found = sized(reader, wanted, decisions, seed).entries
+    return [f"{entry.battle} mute" if entry.mute else int(entry.battle) for entry in found]
 
 
 def test_a_source_gives_as_many_decisions_as_are_wanted():
@@ -69,15 +68,18 @@ def test_a_source_gives_as_many_decisions_as_are_wanted():
 
 
 def test_what_teaches_the_value_alone_is_counted_by_itself():
-    half = _Reader((10, 10), (10, 0), (10, 10), (10, 0))  # two battles of which the winners' decisions are learnt from
+    half = _Reader((10, 10, 0), (10, 0, 0), (10, 10, 0), (10, 0, 0))  # of two battles the winners' decisions teach
     assert _taken(half, 40, taught=20) == [0, 1, 2, 3], "what is wanted whole is whole"
     assert _taken(half, 20, taught=20) == [0, 2], "as much as is wanted of what teaches the policy, and nothing beside"
     assert _taken(half, 20, taught=0) == [1, 3]
     assert _taken(half, 60, taught=40) == [0, 0, 1, 2, 2, 3]
-    advised = _Reader((10, 6), (10, 6), (10, 0))
+    advised = _Reader((10, 6, 6), (10, 6, 6), (10, 0, 0))
     assert _taken(advised, 30, taught=12) == [0, 1, 2]
     assert _taken(advised, 10, taught=12) == [0, 1], "it costs 20, and nothing is added"
-    assert _taken(_Reader((10, 10)), 30, taught=10) == [0], "there is nothing that teaches the value alone"
+    assert _taken(advised, 50, taught=12) == [0, 1, 2, 2, 2], "advice would teach, muted or not"
+    whole = _Reader((10, 10, 0), (10, 10, 0))
+    assert sorted(_taken(whole, 30, taught=10), key=str) in ([0, "0 mute", "1 mute"], ["0 mute", 1, "1 mute"])
+    assert _taken(_Reader((10, 10, 10)), 30, taught=10) == [0], "there is nothing that would not teach"
 
 
 def test_the_settings_of_a_training():
