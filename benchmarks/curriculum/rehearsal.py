@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -20,7 +20,8 @@ from palaver.benchmarks.curriculum.tables import Grid
 from palaver.core import TaskError, usable_cores
 
 PUPIL_LABEL = "a-pupil"
-MATCHES = 3  # of every player; of its first games a process spends most on starting
+MATCHES = 3  # of every player
+WARM = 30  # before them, and of a pupil: a simulator's first thirty battles are several times slower than all others
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,11 @@ def rehearse(spec: Curriculum, shop: Shop) -> Forecast:
     teams = next(iter(first.teams))
     with tempfile.TemporaryDirectory(prefix="palaver-rehearsal-") as place:
         folder = Path(place)
-        others = {name: name for name in players} or {spec.ratings.anchor + MIRROR: spec.ratings.anchor}
-        played = list(shop.play(_matches(spec, others, teams), folder / "games", True, _quiet))
+        mirror = {spec.ratings.anchor + MIRROR: spec.ratings.anchor}
+        others = {name: name for name in players}
+        games = _matches(spec, mirror, teams, WARM) + _matches(spec, others, teams, MATCHES)
+        done = shop.play(_order(spec, mirror | others, games), folder / "games", True, _quiet)
+        played = [each for each in done if each.game.first in (others or mirror)]
         if not played:
             raise TaskError("no battle of the rehearsal could be played to its end")
         own = (Source(folder / "games", 1.0),)
@@ -75,7 +79,8 @@ def rehearse(spec: Curriculum, shop: Shop) -> Forecast:
         began = time.perf_counter()
         learnt = shop.learn(lesson, folder / "pupil", _quiet)
         pace = learnt.decisions / max(learnt.seconds or time.perf_counter() - began, 1e-9)
-        alone = _matches(spec, {PUPIL_LABEL: shop.player(learnt.net)}, teams)
+        pupil = {PUPIL_LABEL: shop.player(learnt.net)}
+        alone = _order(spec, pupil, _matches(spec, pupil, teams, WARM))
         played += shop.play(alone, folder / "more", False, _quiet)
         advised: dict[str, Sequence[Played]] = {}
         for n, coach in enumerate(dict.fromkeys(stage.coach for stage in spec.stages if stage.advice)):
@@ -88,20 +93,22 @@ def _quiet(_text: str, _total: int) -> None:
     return
 
 
-def _matches(spec: Curriculum, players: Mapping[str, str], teams: str) -> Order:
-    anchor = spec.ratings.anchor
-    games = tuple(
-        Game(teams, name, anchor, match, swapped)
-        for match in range(MATCHES)
+def _matches(spec: Curriculum, players: Iterable[str], teams: str, count: int) -> tuple[Game, ...]:
+    return tuple(
+        Game(teams, name, spec.ratings.anchor, match, swapped)
+        for match in range(count)
         for name in players
         for swapped in (False, True)
     )
-    known = {**players, anchor: anchor}
+
+
+def _order(spec: Curriculum, players: Mapping[str, str], games: tuple[Game, ...]) -> Order:
+    known = {**players, spec.ratings.anchor: spec.ratings.anchor}
     return Order(known, games, spec.seed, known)
 
 
 def measured(played: Sequence[Played], advised: Mapping[str, Sequence[Played]], pace: float, batch: float) -> Forecast:
-    """Of what was played the medians over games: a process that starts is slow in a few.
+    """Of what was played the medians over games; in its first ones a process is slow.
 
     Args:
         played: games that count, one or more.
