@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ def served():
     """The reference of echo-v0 in a process of its own, as a user starts it; its base URL and the process."""
     command = [sys.executable, "-m", "palaver", "serve", "scripted:reference", "--env", "echo-v0", "--port", "0"]
     env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a background job starts ignores Ctrl-C
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True, env=env, preexec_fn=heeds) as process:
         line = process.stdout.readline()
         yield line.partition(" at ")[2].partition(";")[0], process
         process.kill()
