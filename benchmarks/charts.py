@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palaver.benchmarks.runs import Run, number
 from palaver.benchmarks.summary import point
-from palaver.benchmarks.theme import PAGE, PAPER, Theme, dress, figure, label, legend, save_png, svg
+from palaver.benchmarks.theme import PAGE, PAPER, Theme, dress, entitle, figure, label, legend, save_png, svg
 from palaver.core import ConfigError
 from palaver.registry import spec
 
@@ -238,9 +238,7 @@ def write_png(run: Run, path: str, max_reward: float | None, title: str) -> None
     """The reward curve as a picture, and beside it the shares that the environment asks for, or else the components."""
     asked, components = _shares(run), _names(run, "component/")
     drawing = figure(11 if components or asked else 8, 4.2)
-    drawing.suptitle(
-        label(title, 100 if components else 70), x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold"
-    )
+    entitle(drawing, label(title, 100 if components else 70))
     wide = components or asked
     axes = drawing.subplots(1, 2, width_ratios=(3, 2)) if wide else [drawing.add_subplot()]
     draw_reward(axes[0], run, PAPER, max_reward)

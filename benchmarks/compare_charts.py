@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaver.benchmarks.compare import Comparison, Curve
-from palaver.benchmarks.theme import PAPER, Theme, dress, figure, label, save_png
+from palaver.benchmarks.theme import PAPER, Theme, dress, entitle, figure, label, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ Line = tuple[NDArray[np.float64], Curve]
 def write_png(found: Comparison, path: str, time: str = "wall_s") -> None:
     """Both panels as a picture; `time` is `wall_s` or `cpu_s`."""
     drawing = figure(12.4, max(4.8, 2.0 + 0.36 * len(found.groups)))
-    drawing.suptitle(label(found.title, 100), x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold")
+    entitle(drawing, label(found.title, 100))
     left, right = drawing.subplots(1, 2, sharey=True, width_ratios=(1, 1.12))
     curves = [group.curve(found.window, found.shares) for group in found.groups]
     names = [label(group.name, 24) for group in found.groups]

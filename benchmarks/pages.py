@@ -55,7 +55,7 @@ def save_png(path: Path, title: str, size: tuple[float, float], draw: Draw) -> N
         OSError: it cannot be written.
     """
     drawing = theme.figure(*size)
-    drawing.suptitle(title, x=0.01, ha="left", fontsize=12.5, color=theme.PAPER.ink, fontweight="bold")
+    theme.entitle(drawing, title)
     draw(drawing.add_subplot(), theme.PAPER)
     theme.save_png(drawing, str(path))
 

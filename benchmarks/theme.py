@@ -54,6 +54,11 @@ def figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def entitle(drawing: Figure, text: str) -> None:
+    """Write the title of a picture that stands alone."""
+    drawing.suptitle(text, x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold")
+
+
 def label(text: object, limit: int = 40) -> str:
     """A name for a legend or a title: one line, cut at `limit`, and with no meaning to matplotlib's formula reader."""
     return one_line(text, limit).replace("$", r"\$").lstrip("_")

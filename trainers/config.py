@@ -281,9 +281,7 @@ def _layers(recipe: str) -> list[DictConfig]:
     found: list[DictConfig] = []
     name: Any = recipe
     while name is not None:
-        made = _created(str(name), _text(str(name), shipped=bool(found)))
-        if not isinstance(made, DictConfig):
-            raise ConfigError(f"{name}: a recipe is a mapping of sections such as `train: {{steps: 10}}`")
+        made = sections(str(name), _text(str(name), shipped=bool(found)), "train: {steps: 10}")
         found.insert(0, made)
         name = made.pop("base", None)
         if len(found) > len(recipes()):
@@ -291,11 +289,19 @@ def _layers(recipe: str) -> list[DictConfig]:
     return found
 
 
-def _created(name: str, text: str) -> Any:
+def sections(name: str, text: str, example: str) -> DictConfig:
+    """The sections of a recipe, as they stand in its text.
+
+    Raises:
+        ConfigError: it is not YAML, or no mapping as the example; the message begins with `name`.
+    """
     try:
-        return OmegaConf.create(text)
+        made = OmegaConf.create(text)
     except _UNREADABLE as error:
         raise ConfigError(f"{name}: {' '.join(str(error).split())}") from error
+    if not isinstance(made, DictConfig):
+        raise ConfigError(f"{name}: a recipe is a mapping of sections such as `{example}`")
+    return made
 
 
 def _text(recipe: str, *, shipped: bool) -> str:

@@ -1,7 +1,8 @@
-"""The files of a run folder: their names, and how small ones are written so that they are whole or as before."""
+"""The files of a run folder: their names, how small ones are written so that they are whole or as before, its end."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,6 +10,14 @@ CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
 STATUS = "status.json"
 LAUNCH = "launch.json"
+
+
+def ended(folder: Path) -> bool:
+    """Whether the run in a folder has come to its end; not where it does not say."""
+    try:
+        return bool(json.loads((folder / STATUS).read_text(encoding="utf-8"))["status"] == "done")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def replace_text(path: Path, text: str) -> None:

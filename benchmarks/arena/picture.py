@@ -24,7 +24,7 @@ def draw(found: Standings, path: Path) -> None:
     rows = -(-len(found.tables) // columns)
     drawing = theme.figure(max(6.6, wide * columns), high * rows + 0.5)
     title = f"{found.made.get('env', 'Arena')}: score of the row against the column, in percent"
-    drawing.suptitle(theme.label(title, 90), x=0.01, ha="left", fontsize=12.5, color=theme.PAPER.ink, fontweight="bold")
+    theme.entitle(drawing, theme.label(title, 90))
     places = drawing.subplots(rows, columns, squeeze=False).ravel()
     for ax, table in zip(places, found.tables, strict=False):
         _panel(ax, table, found)

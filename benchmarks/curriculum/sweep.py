@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaver.benchmarks import theme
+from palaver.benchmarks import pages, theme
 from palaver.benchmarks.curriculum.ablation import Ablation
 from palaver.benchmarks.curriculum.tables import Grid, markdown, matrix, rating
 from palaver.core import ConfigError
@@ -45,11 +45,8 @@ def write(made: Ablation, folder: Path) -> list[Path]:
     paths = [folder / TABLES, folder / PICTURE]
     try:
         replace_text(paths[0], markdown(grids(made)))
-        drawing = theme.figure(8, 4)
         title = theme.label(f"Strength by {made.key}, all else and the compute equal", 90)
-        drawing.suptitle(title, x=0.01, ha="left", fontsize=12.5, color=theme.PAPER.ink, fontweight="bold")
-        draw(drawing.add_subplot(), made)
-        theme.save_png(drawing, str(paths[1]))
+        pages.save_png(paths[1], title, (8, 4), lambda ax, _: draw(ax, made))
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return paths

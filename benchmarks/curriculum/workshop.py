@@ -83,10 +83,11 @@ class Workshop:
         from palaver.trainers.cloning.train import clone
 
         config = config_of(lesson)
-        own = [entry for source in lesson.own for entry in read(source).entries]
+        readers = {source: read(source) for source in dict.fromkeys((*lesson.own, *lesson.sources))}
+        own = [entry for source in lesson.own for entry in readers[source].entries]
         taught, size = sum(entry.taught for entry in own), sum(entry.decisions for entry in own)
         chosen = [
-            sized(read(source), source.weight * taught, source.weight * size, stable_seed(lesson.seed, "sized", n))
+            sized(readers[source], source.weight * taught, source.weight * size, stable_seed(lesson.seed, "sized", n))
             for n, source in enumerate(lesson.sources)
         ]
         sources = [

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib import resources
-from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from palaver.benchmarks.recipes import is_kind
 from palaver.core import ConfigError
 
 NAME = "lab"
@@ -18,15 +18,7 @@ FILE = "lab.yaml"
 
 def is_lab(recipe: str) -> bool:
     """Whether this names a laboratory: the shipped one, a YAML file with a section `lab`, or a laboratory's folder."""
-    path = Path(recipe)
-    if recipe == NAME or (path / FILE).is_file():
-        return True
-    if path.suffix not in {".yaml", ".yml"} or not path.is_file():
-        return False
-    try:
-        return NAME in read(path.read_text(encoding="utf-8"), recipe)
-    except (ConfigError, OSError, UnicodeDecodeError):
-        return False  # whoever loads it as a recipe says what is wrong with it
+    return is_kind(recipe, (NAME,), FILE, NAME, read)
 
 
 def shipped() -> str:

@@ -14,7 +14,7 @@ from palaver.benchmarks.runs import number
 from palaver.clean import one_line
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.config import dump
-from palaver.trainers.files import CONFIG, METRICS, STATUS, replace_text
+from palaver.trainers.files import CONFIG, METRICS, ended, replace_text
 from palaver.trainers.sinks import read_metrics
 
 OUTCOME = "outcome.json"
@@ -165,7 +165,7 @@ def read(cell: Cell, folder: Path) -> Result:
     wall, cpu = (number(told, key) or 0.0 for key in ("wall_s", "cpu_s"))
     if error:
         return Result(cell.algorithm, cell.game, cell.seed, "failed", None, None, wall, cpu, error)
-    if not told or _json(here / STATUS).get("status") != "done":
+    if not told or not ended(here):
         return Result(cell.algorithm, cell.game, cell.seed, "missing")
     means = [number(line, "mean") for line in read_metrics(here / METRICS) if line.get("kind") == "eval"] or [None]
     return Result(cell.algorithm, cell.game, cell.seed, "done", means[0], means[-1], wall, cpu)

@@ -70,10 +70,7 @@ def draw(lab: Lab, path: Path) -> None:
     rows, columns = len(lab.algorithms), len(lab.columns)
     drawing = theme.figure(max(7.0, 1.7 + 0.92 * columns), 1.75 + 0.44 * (rows + 2))
     ax = drawing.add_subplot()
-    drawing.suptitle(
-        "Returns of the laboratory, shaded by share of the optimum", x=0.01, ha="left", fontsize=12.5,
-        color=theme.PAPER.ink, fontweight="bold",
-    )  # fmt: skip
+    theme.entitle(drawing, "Returns of the laboratory, shaded by share of the optimum")
     for x, (game, column) in enumerate(lab.columns.items()):
         _facts(ax, x, column)
         for y, name in enumerate(lab.algorithms, start=2):

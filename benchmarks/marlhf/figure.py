@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from palaver.benchmarks.charts import moving_mean, window_of
 from palaver.benchmarks.marlhf.truth import Truth
-from palaver.benchmarks.theme import PAPER, dress, figure, label, legend, save_png
+from palaver.benchmarks.theme import PAPER, dress, entitle, figure, label, legend, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ TRUE, SCORE, GAP = PAPER.color(0), PAPER.color(1), PAPER.color(4)
 def draw(result: Truth, title: str, path: Path) -> None:
     """Write the picture as PNG."""
     drawn = figure(8, 6)
-    drawn.suptitle(label(title, 100), x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold")
+    entitle(drawn, label(title, 100))
     top, bottom = drawn.subplots(2, 1, sharex=True, height_ratios=(5, 2))
     _rewards(top, result)
     _gap(bottom, result)

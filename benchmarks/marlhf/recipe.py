@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 from pydantic import Field
-from yaml import YAMLError
 
-from palaver.core import ConfigError
-from palaver.trainers.config import RunConfig, layered, over, validated
+from palaver.benchmarks.recipes import is_kind
+from palaver.trainers.config import RunConfig, layered, over, sections, validated
 from palaver.trainers.reward_model.config import FitConfig, SourceConfig
 from palaver.trainers.section import Section
 
@@ -65,15 +63,7 @@ def recipes() -> dict[str, str]:
 
 def is_marlhf(recipe: str) -> bool:
     """Whether this names such a recipe: a shipped one, a YAML file with a section `pairs`, or the folder of a run."""
-    path = Path(recipe)
-    if recipe in recipes() or (path / FILE).is_file():
-        return True
-    if path.suffix not in {".yaml", ".yml"} or not path.is_file():
-        return False
-    try:
-        return MARK in _layer(path.read_text(encoding="utf-8"), recipe)
-    except (ConfigError, OSError, UnicodeDecodeError):
-        return False  # whoever loads it as a recipe says what is wrong with it
+    return is_kind(recipe, recipes(), FILE, MARK, _layer)
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> MARLHFConfig:
@@ -100,10 +90,4 @@ def dump(config: MARLHFConfig) -> str:
 
 
 def _layer(text: str, recipe: str) -> DictConfig:
-    try:
-        made = OmegaConf.create(text)
-    except (OmegaConfBaseException, YAMLError, ValueError) as error:
-        raise ConfigError(f"{recipe}: {' '.join(str(error).split())}") from error
-    if not isinstance(made, DictConfig):
-        raise ConfigError(f"{recipe}: a recipe is a mapping of sections such as `pairs: {{group_size: 12}}`")
-    return made
+    return sections(recipe, text, "pairs: {group_size: 12}")

@@ -25,7 +25,7 @@ from palaver.benchmarks.marlhf.figure import draw
 from palaver.benchmarks.marlhf.recipe import FILE, MARLHFConfig, dump, load
 from palaver.benchmarks.marlhf.truth import Truth, truth
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.files import CONFIG, STATUS, replace_text
+from palaver.trainers.files import CONFIG, ended, replace_text
 from palaver.trainers.preferences import files, source
 from palaver.trainers.reward_model.fit import Fitted, Report, fit, need_trl
 from palaver.trainers.train import prepare, resume, train
@@ -77,11 +77,11 @@ def run(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
     found: dict[str, Any] = {"reward_model": report}
     team = config.run(str(folder / MODEL))
     if team is not None:
-        if _status(folder) != "done":
+        if not ended(folder / TEAM):
             resume(folder / TEAM, console=told.console) if _begun(folder) else train(
                 team, folder / TEAM, console=told.console
             )
-        if _status(folder) != "done":
+        if not ended(folder / TEAM):
             return found
         result = truth(folder / TEAM)
         found |= asdict(result)
@@ -129,11 +129,6 @@ def _report(fitted: Fitted) -> dict[str, Any]:
 
 def _begun(folder: Path) -> bool:
     return (folder / TEAM / CONFIG).is_file()
-
-
-def _status(folder: Path) -> str:
-    path = folder / TEAM / STATUS
-    return str(json.loads(path.read_text(encoding="utf-8"))["status"]) if path.is_file() else ""
 
 
 def _picture(result: Truth, report: Mapping[str, Any], folder: Path) -> None:

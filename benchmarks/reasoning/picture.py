@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from palaver.benchmarks.improvement import Improvement
 from palaver.benchmarks.reasoning.results import Results
 from palaver.benchmarks.reasoning.table import Line, lines
-from palaver.benchmarks.theme import PAPER, dress, figure, label, legend, save_png
+from palaver.benchmarks.theme import PAPER, dress, entitle, figure, label, legend, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,10 +25,7 @@ def write(found: Results, folder: Path) -> Path:
     shown = lines(found)
     drawing = figure(9.2, 1.6 + 0.42 * len(shown))
     ax = drawing.add_subplot()
-    drawing.suptitle(
-        f"Right answers to {len(found.tasks)} held-out problems", x=0.01, ha="left", fontsize=12.5, color=PAPER.ink,
-        fontweight="bold",
-    )  # fmt: skip
+    entitle(drawing, f"Right answers to {len(found.tasks)} held-out problems")
     for number, (how, sign) in enumerate((("sampled", -1), ("greedy", 1))):
         _series(ax, [getattr(line, how) for line in shown], sign * APART, PAPER.color(number), how)
     dress(ax, PAPER, "share right, with its 95 % interval over seeds and problems")

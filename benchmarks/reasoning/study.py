@@ -26,7 +26,7 @@ from palaver.core import ConfigError, Episode, Sampling
 from palaver.envs.base import TextEnv
 from palaver.registry import make
 from palaver.trainers.config import EVAL_SEED, dump
-from palaver.trainers.files import CONFIG, METRICS, STATUS
+from palaver.trainers.files import CONFIG, METRICS, ended
 from palaver.trainers.sinks import read_metrics
 
 RIGHT = "correct"  # the measurement of a workflow that says what the team's answer is worth
@@ -200,10 +200,7 @@ def _settled(training: Training, folder: Path) -> bool:
         ConfigError: it is, with another config.
     """
     here = folder / training.place
-    try:
-        done = bool(json.loads((here / STATUS).read_text(encoding="utf-8")).get("status") == "done")
-    except (OSError, ValueError, AttributeError):
-        return False
+    done = ended(here)
     if done and (here / CONFIG).read_text(encoding="utf-8") != dump(training.config):
         raise ConfigError(f"{str(here)!r} holds a run with other settings; choose another folder, or remove it")
     return done

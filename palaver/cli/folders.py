@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,6 +121,12 @@ def latest(stem: str, file: str, runs: Path = RUNS) -> Path | None:
     pattern = re.compile(rf"{re.escape(stem)}-\d{{8}}-\d{{6}}(-\d+)?")
     found = [path for path in runs.glob("*") if pattern.fullmatch(path.name) and (path / file).is_file()]
     return max(found, key=lambda path: ((path / file).stat().st_mtime, path.name), default=None)
+
+
+def named(recipe: str, items: Sequence[str], resume: bool, is_kind: Callable[[str], bool]) -> str | None:
+    """What of a kind the arguments of `palaver train` name: the recipe, or a folder after --resume; None: nothing."""
+    given = [recipe, *(item for item in items if resume and "=" not in item)]
+    return next((name for name in given[::-1] if is_kind(name)), None)
 
 
 def _stem(recipe: str) -> str:

@@ -29,8 +29,7 @@ GOOD, HALF = 0.95, 0.5  # shares of the optimum from which a return is shown in 
 
 def named(recipe: str, items: Sequence[str], resume: bool) -> str | None:
     """The laboratory that the arguments of `palaver train` name; None where they name a run."""
-    given = [recipe, *(item for item in items if resume and "=" not in item)]
-    return next((name for name in given[::-1] if is_lab(name)), None)
+    return folders.named(recipe, items, resume, is_lab)
 
 
 def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, explain: bool, dry_run: bool) -> None:

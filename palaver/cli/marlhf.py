@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 def named(recipe: str, items: Sequence[str], resume: bool) -> str | None:
     """The recipe that the arguments of `palaver train` name, if it trains a reward model; else None."""
-    given = [recipe, *(item for item in items if resume and "=" not in item)]
-    return next((name for name in given[::-1] if is_marlhf(name)), None)
+    return folders.named(recipe, items, resume, is_marlhf)
 
 
 def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, explain: bool, dry_run: bool) -> None:

@@ -30,7 +30,8 @@ def judge(found: Scored, config: Cloning, span: float) -> tuple[Tensor, dict[str
         reward, discount = _paid(found, config)
         target = losses.returns(reward, found.real, discount)
         said_before = losses.expected(found.values.detach(), span)
-        advantage = losses.traced(reward, said_before, found.real, discount, config.trace) - said_before
+        led = target if config.trace == 1 else losses.traced(reward, said_before, found.real, discount, config.trace)
+        advantage = led - said_before
         weight = losses.weights(config.loss, advantage, config.beta, *config.clip).masked_fill(asked, 1.0)
         value = losses.value_loss(found.values, target, found.real, span)
         said = {"value_loss": value, "advantage": _mean(advantage, known)}

@@ -50,6 +50,9 @@ def choose(values: Sequence[float], config: PairsConfig, seed: int) -> list[tupl
     if config.select == "extremes" and pairs:
         best, worst = (max(places, key=lambda n: sign * values[n]) for sign in (1, -1))
         pairs = [pair for pair in pairs if pair == (best, worst)]
-    if config.most and len(pairs) > config.most:
-        pairs = sorted(random.Random(seed).sample(pairs, config.most))
-    return pairs
+    return some(pairs, config.most, seed)
+
+
+def some(pairs: list[tuple[int, int]], most: int, seed: int) -> list[tuple[int, int]]:
+    """So many of the pairs at most, drawn at random, in order; all with 0."""
+    return sorted(random.Random(seed).sample(pairs, most)) if most and len(pairs) > most else pairs

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from palaver.core import Episode, ScoringError, Turn, stable_seed
-from palaver.trainers.preferences.choice import PairsConfig, choose
+from palaver.trainers.preferences.choice import PairsConfig, choose, some
 from palaver.trainers.preferences.record import Preferred
 from palaver.verdict import Comparer, Pair
 
@@ -102,9 +101,7 @@ def by_judge(found: Sequence[Group], judge: Comparer, config: PairsConfig, seed:
 
 def _drawn(group: Group, config: PairsConfig, seed: int, number: int) -> list[tuple[int, int]]:
     pairs = list(itertools.combinations(range(len(group.said)), 2))
-    if config.most and len(pairs) > config.most:
-        pairs = sorted(random.Random(stable_seed(seed, "asked", number)).sample(pairs, config.most))
-    return pairs
+    return some(pairs, config.most, stable_seed(seed, "asked", number))
 
 
 def _values(episodes: Sequence[Episode]) -> dict[str, float]:
