@@ -19,6 +19,7 @@ from palaver.agents.llm.options import LoraOptions, ModelOptions
 from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import PolicyError
 from tests.agents.adapting import LORA, asks, same, shaken, stored_base, team_of, weights_of
+from tests.closeness import assert_values_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 
 IDS = torch.tensor([[5, 6, 7, 8, 9]])
@@ -45,7 +46,7 @@ def test_peft_reads_what_is_saved(make, tmp_path: Path) -> None:
     assert (config["r"], config["lora_alpha"], config["task_type"]) == (4, 6, "CAUSAL_LM")
     model = peft.PeftModel.from_pretrained(load_pretrained(folder, torch.device("cpu"))[0], tmp_path / "b")
     with policy.active() as own, torch.no_grad():
-        assert torch.allclose(model(IDS).logits, own(IDS).logits, atol=1e-5)
+        assert_values_close(model(IDS).logits, own(IDS).logits)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "b")
     assert tokenizer.encode("hello") == byte_tokenizer().encode("hello")
 
@@ -66,7 +67,7 @@ def test_what_peft_saves_is_loaded(base, tmp_path: Path) -> None:
     assert isinstance(policy, AdapterPolicy)
     assert len(policy.parameters()) == 4
     with policy.active() as own, torch.no_grad():
-        assert torch.allclose(model.eval()(IDS).logits, own(IDS).logits, atol=1e-5)
+        assert_values_close(model.eval()(IDS).logits, own(IDS).logits)
     said, [again] = policy.act(asks(["a"]))[0], policy.act(asks(["a"], ["hello"]))
     assert [u.token_ids for u in said] == [u.token_ids for u in again]
     merged = LLMPolicy(model.merge_and_unload(), byte_tokenizer(), CPU)

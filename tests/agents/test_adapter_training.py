@@ -14,6 +14,7 @@ from palaver.agents.policy import speak
 from palaver.core import PolicyError
 from palaver.trainers.learner import _checkpoint_gradients
 from tests.agents.adapting import NAMES, asks, base_weights, merged, same, shaken, stored_base, team_of, weights_of
+from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_gpt2, tiny_qwen3
 
 PROMPTS = [[5, 6, 7, 8], [5, 6, 7, 8], [9, 10], [5, 6, 7, 8]]
@@ -66,8 +67,7 @@ def test_the_gradient_is_that_of_the_product_b_a(base) -> None:
         for name in ("model.layers.0.self_attn.q_proj", "model.layers.1.mlp.down_proj"):
             layer, g = model.get_submodule(name), whole.get_submodule(name).weight.grad
             down, up = layer.lora_A[policy.key].weight, layer.lora_B[policy.key].weight
-            assert torch.allclose(down.grad, scale * up.T @ g, atol=1e-4)
-            assert torch.allclose(up.grad, scale * g @ down.T, atol=1e-4)
+            assert_gradients_close([down.grad, up.grad], [scale * up.T @ g, scale * g @ down.T])
 
 
 @pytest.mark.parametrize("make", [tiny_qwen3, tiny_gpt2])
@@ -84,7 +84,7 @@ def test_gradient_checkpointing_changes_no_gradient(make, tmp_path) -> None:
             for p in team[name].parameters():
                 p.grad = None
     for one, other in ((found[0], found[2]), (found[1], found[3])):
-        assert all(torch.allclose(a, b, atol=1e-6, rtol=1e-5) for a, b in zip(one, other, strict=True))
+        assert_gradients_close(other, one)
         assert any(float(a.abs().max()) > 1e-3 for a in one)
     requests = asks(NAMES, ["hello"])
     said = speak([(team[r.agent], r) for r in requests])
@@ -127,7 +127,7 @@ def test_the_base_is_what_it_was_before_there_were_adapters(make, tmp_path) -> N
         assert not any(module.training for module in model.modules())
         with torch.no_grad():
             here, _ = response_logprobs(model, PROMPTS, ANSWERS)
-        assert torch.allclose(here, response_logprobs(plain, PROMPTS, ANSWERS)[0], atol=2e-6)
+        assert_values_close(here, response_logprobs(plain, PROMPTS, ANSWERS)[0])
     assert [module.training for module in team["a"].model.modules()] == modes
     assert all(same(weights_of(policy), old) for policy, old in zip(team.values(), before, strict=True))
     assert torch.equal(torch.get_rng_state(), state)
@@ -144,7 +144,7 @@ def test_a_still_copy_is_one_more_adapter_that_nobody_sees(base, tmp_path) -> No
     first = response_logprobs(merged(policy, tiny_qwen3()), PROMPTS, ANSWERS)[0]
     shaken(policy, 7)
     with team["a"].active() as now, still.active() as model:
-        assert torch.allclose(response_logprobs(model, PROMPTS, ANSWERS)[0], first, atol=1e-5)
+        assert_values_close(response_logprobs(model, PROMPTS, ANSWERS)[0], first)
         assert not response_logprobs(model, PROMPTS, ANSWERS)[0].requires_grad
     kept = copy.deepcopy(still.state_dict())
     still.take()
@@ -155,7 +155,7 @@ def test_a_still_copy_is_one_more_adapter_that_nobody_sees(base, tmp_path) -> No
     other = team["a"].freeze()
     other.load_state_dict(kept)
     with other.active() as model:
-        assert torch.allclose(response_logprobs(model, PROMPTS, ANSWERS)[0], first, atol=1e-5)
+        assert_values_close(response_logprobs(model, PROMPTS, ANSWERS)[0], first)
     assert len(policy.parameters()) == count == len(kept)
     policy.restore(str(tmp_path / "before"))
     assert speak([(team[r.agent], r) for r in requests])[1][0].token_ids == said[1][0].token_ids
@@ -171,7 +171,7 @@ def test_a_stored_adapter_may_be_the_reference(base, tmp_path) -> None:
     expected = response_logprobs(merged(other, tiny_qwen3()), PROMPTS, ANSWERS)[0]
     before = weights_of(one)
     with one.stored(str(tmp_path / "b")).active() as model:
-        assert torch.allclose(response_logprobs(model, PROMPTS, ANSWERS)[0], expected, atol=1e-5)
+        assert_values_close(response_logprobs(model, PROMPTS, ANSWERS)[0], expected)
     assert same(weights_of(one), before)
     foreign = team_of(stored_base(tmp_path / "gpt2", tiny_gpt2), ["g"])["g"]
     with pytest.raises(PolicyError, match=r"is for '.*qwen3', and not for '.*gpt2'"):

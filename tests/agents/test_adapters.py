@@ -27,6 +27,7 @@ from palaver.agents.policy import speak
 from palaver.core import ConfigError, PolicyError
 from tests.agents.adapting import LORA, NAMES, asks, merged, same, shaken, stored_base, team_of, weights_of
 from tests.agents.test_engine import tiny_qwen2, varied_norms, windowed
+from tests.closeness import assert_values_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_llama, tiny_qwen3
 
 MAKES = {
@@ -138,9 +139,9 @@ def test_the_own_forward_computes_as_the_librarys(bases) -> None:
                 store.keep(torch.tensor([3, 1]))
                 found.append([logits, stepped, forward.step(torch.tensor([9, 9]), store)])
         for one, other in zip(*found, strict=True):
-            assert torch.allclose(one, other, atol=2e-5), name
+            assert_values_close(one, other)
         plain_logits, _ = DenseDecoder(plain(bases(name)), torch.float32).prefill(ids[2:3], [3])
-        assert torch.allclose(found[0][0][2:3], plain_logits, atol=2e-5), "-1 is the base"
+        assert_values_close(found[0][0][2:3], plain_logits)  # -1 is the base
 
 
 def test_adapters_of_different_shapes_share_a_base(bases, tmp_path: Path) -> None:

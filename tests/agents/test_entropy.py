@@ -11,6 +11,7 @@ from palaver.agents.llm import entropy, linear
 from palaver.agents.llm.entropy import linear_entropy
 from palaver.agents.llm.logprob import response_logprobs, response_scores
 from tests.agents.test_logprob import tiny_gemma2
+from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_llama, tiny_qwen3
 
 PROMPTS = [[5, 6, 7, 8, 9, 10, 11, 12], [5, 6, 7, 8, 9, 10, 11, 12], [20, 21]]
@@ -44,9 +45,8 @@ def test_values_and_gradients_equal_the_plain_form(
     gradients = torch.autograd.grad((found * weights).sum(), leaves)
     logits = (h.double() @ w.double().T + (0 if b is None else b.double())) / temperature
     expected = plain(logits)
-    torch.testing.assert_close(found.double(), expected, atol=2e-6, rtol=1e-6)
-    for one, other in zip(gradients, torch.autograd.grad((expected * weights).sum(), leaves), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+    assert_values_close(found, expected)
+    assert_gradients_close(gradients, torch.autograd.grad((expected * weights).sum(), leaves))
 
 
 def test_gradcheck(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,10 +110,10 @@ def test_of_a_model_along_its_answers(make) -> None:
     for row, (prompt, answer) in enumerate(zip(PROMPTS, ANSWERS, strict=True)):
         logits = model(input_ids=torch.tensor([prompt + answer])).logits[0, len(prompt) - 1 : -1].float() / 0.9
         expected[row, : len(answer)] = plain(logits)
-    torch.testing.assert_close(scores.entropy, expected, atol=1e-4, rtol=1e-4)
+    assert_values_close(scores.entropy, expected)
     weight = next(model.parameters())
     found = torch.autograd.grad(scores.entropy.sum(), weight)[0]
-    torch.testing.assert_close(found, torch.autograd.grad(expected.sum(), weight)[0], atol=1e-3, rtol=1e-3)
+    assert_gradients_close([found], torch.autograd.grad(expected.sum(), weight))
 
 
 def test_asking_for_it_leaves_the_log_probabilities_alone() -> None:

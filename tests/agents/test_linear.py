@@ -8,6 +8,7 @@ from trl.trainer.utils import selective_log_softmax
 
 from palaver.agents.llm import linear
 from palaver.agents.llm.linear import linear_logprobs
+from tests.closeness import assert_gradients_close, assert_values_close
 
 KEEP = [0, 1 << 30]  # computed again in the backward pass, or kept
 
@@ -37,10 +38,9 @@ def test_values_and_gradients_equal_the_plain_form(
     logits = (h.double() @ w.double().T + (0 if b is None else b.double())) / temperature
     expected = logits.log_softmax(-1).gather(1, targets[:, None])[:, 0]
     expected_gradients = torch.autograd.grad((expected * weights).sum(), leaves)
-    torch.testing.assert_close(found.double(), expected, atol=2e-6, rtol=1e-6)
-    for one, other in zip(found_gradients, expected_gradients, strict=True):
-        torch.testing.assert_close(one, other, atol=5e-6, rtol=1e-5)
-    torch.testing.assert_close(found, selective_log_softmax(logits.float(), targets), atol=5e-6, rtol=1e-6)
+    assert_values_close(found, expected)
+    assert_gradients_close(found_gradients, expected_gradients)
+    assert_values_close(found, selective_log_softmax(logits.float(), targets))
 
 
 @pytest.mark.parametrize("keep", KEEP)
@@ -54,8 +54,7 @@ def test_a_second_backward_gives_the_same() -> None:
     total = linear_logprobs(h, w, targets).sum()
     first = torch.autograd.grad(total, (h, w), retain_graph=True)
     second = torch.autograd.grad(total, (h, w))
-    for one, other in zip(first, second, strict=True):
-        torch.testing.assert_close(one, other)
+    assert_gradients_close(second, first)
 
 
 def test_frozen_inputs_get_no_gradient() -> None:

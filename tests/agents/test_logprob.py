@@ -10,6 +10,7 @@ from trl.trainer.utils import selective_log_softmax
 from palaver.agents.llm.logprob import response_logprobs
 from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import Message, Request, Sampling
+from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_llama, tiny_qwen3
 
 PROMPTS = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14], [15]]
@@ -58,7 +59,7 @@ def test_values_equal_full_logits_of_each_row_alone(make: Callable, temperature:
     assert mask.sum(1).tolist() == [4, 2, 5]
     assert logprobs.shape == mask.shape == (3, 5)
     for row, expected in enumerate(one_by_one(model, temperature)):
-        torch.testing.assert_close(logprobs[row, : len(expected)], expected, atol=5e-6, rtol=1e-6)
+        assert_values_close(logprobs[row, : len(expected)], expected)
         assert not logprobs[row, len(expected) :].any()
 
 
@@ -68,9 +69,7 @@ def test_gradients_equal_full_logits_of_each_row_alone(make: Callable) -> None:
     weights = torch.tensor([1.0, -2.0, 0.5])
     (response_logprobs(ours, PROMPTS, ANSWERS)[0].sum(1) * weights).sum().backward()
     (torch.stack([row.sum() for row in one_by_one(plain, 1.0)]) * weights).sum().backward()
-    for (name, one), other in zip(ours.named_parameters(), plain.parameters(), strict=True):
-        scale = other.grad.abs().max()
-        assert (one.grad - other.grad).abs().max() < 2e-5 * scale, name
+    assert_gradients_close(*({name: p.grad for name, p in model.named_parameters()} for model in (ours, plain)))
 
 
 def test_the_prompt_and_padding_get_no_gradient() -> None:
@@ -83,7 +82,7 @@ def test_the_prompt_and_padding_get_no_gradient() -> None:
     padded = torch.autograd.grad(
         response_logprobs(model, [[5, 6], [9] * 20], [[7, 1], []])[0].sum(), model.lm_head.weight
     )[0]
-    torch.testing.assert_close(alone, padded, atol=1e-6, rtol=1e-5)
+    assert_gradients_close([padded], [alone])
 
 
 @pytest.mark.parametrize("make", [tiny_qwen3, tiny_llama, tiny_gpt2])
@@ -101,8 +100,7 @@ def test_equal_to_what_the_engine_recorded(make: Callable) -> None:
     logprobs, mask = response_logprobs(model, [a.prompt_ids for a in answers], [a.token_ids for a in answers])
     for row, answer in enumerate(answers):
         assert mask[row].sum() == len(answer.token_ids) == len(answer.logprobs) == len(answer.sample_logprobs)
-        difference = logprobs[row, : len(answer.logprobs)].detach() - torch.tensor(answer.logprobs)
-        assert difference.abs().max() < 1e-5
+        assert_values_close(logprobs[row, : len(answer.logprobs)], answer.logprobs)
 
 
 def test_no_answers() -> None:

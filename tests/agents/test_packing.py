@@ -12,6 +12,7 @@ from transformers import BloomConfig, BloomForCausalLM, MistralConfig, MistralFo
 from palaver.agents.llm import logprob, packing, split
 from palaver.agents.llm.logprob import response_logprobs
 from palaver.agents.llm.split import holds, split_head
+from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_gpt2, tiny_llama, tiny_qwen3
 
 PROMPTS = [[5, 6, 7, 8, 9, 10, 11, 12]] * 3 + [[20, 21, 22, 23, 24, 25]] * 2
@@ -77,9 +78,8 @@ def test_values_and_gradients_are_those_of_separate_sequences(build, temperature
     padded, same = response_logprobs(alone, PROMPTS, ANSWERS, temperature)
     (padded * weights).sum().backward()
     assert torch.equal(mask, same)
-    assert torch.allclose(packed, padded, atol=2e-5)
-    for (name, one), two in zip(together.named_parameters(), alone.parameters(), strict=True):
-        assert torch.allclose(one.grad, two.grad, atol=1e-4, rtol=1e-3), name
+    assert_values_close(packed, padded)
+    assert_gradients_close(*({name: p.grad for name, p in model.named_parameters()} for model in (together, alone)))
 
 
 def test_a_window_is_kept(monkeypatch):
@@ -95,7 +95,7 @@ def test_a_window_is_kept(monkeypatch):
     for row, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
         logits = model(input_ids=torch.tensor([prompt + answer])).logits[0, 7:-1]
         expected = logits.log_softmax(-1).gather(1, torch.tensor(answer)[:, None])[:, 0]
-        assert torch.allclose(found[row], expected, atol=2e-5)
+        assert_values_close(found[row], expected)
 
 
 def test_a_model_that_packing_fails_on_is_not_packed():
@@ -105,7 +105,7 @@ def test_a_model_that_packing_fails_on_is_not_packed():
     together, _ = response_logprobs(model.eval(), PROMPTS, ANSWERS)
     alone = [response_logprobs(model, [p], [a])[0][0] for p, a in zip(PROMPTS, ANSWERS, strict=True)]
     for found, expected in zip(together, alone, strict=True):
-        assert torch.allclose(found[: len(expected)], expected, atol=2e-5)
+        assert_values_close(found[: len(expected)], expected)
 
 
 def test_a_want_of_memory_is_no_verdict():

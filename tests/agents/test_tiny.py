@@ -30,6 +30,7 @@ from palaver.agents.tiny.training import encode, new_model, train
 from palaver.core import Message, PolicyError, Request, Sampling
 from palaver.envs.arxiv import corpus
 from tests.agents import texts
+from tests.closeness import assert_values_close
 
 TEXTS = "tests.agents.texts:demonstrations"
 SMALL = Recipe(hidden=64, inner=128, pieces=16, vocabulary=400, texts=400, batch=4, steps=160, warmup=5)
@@ -151,7 +152,7 @@ def test_rates(step, rate):
 def test_orthogonal():
     """A diagonal matrix stays diagonal, its entries come near 1; a wide one has nearly orthonormal rows."""
     found = orthogonal(torch.diag(torch.tensor([3.0, 2.0, 1.0])))
-    assert torch.allclose(found, torch.diag(found.diagonal()), atol=1e-6)
+    assert_values_close(found, torch.diag(found.diagonal()))
     assert (found.diagonal() > 0.6).all()
     assert (found.diagonal() < 1.3).all()
     for shape in ((4, 9), (9, 4)):
@@ -168,8 +169,8 @@ def test_muon_first_step():
         weight.grad = scale * torch.arange(16.0).view(8, 2)
         Muon([weight], lr=0.1).step()
         moved.append(weight.detach())
-    assert torch.allclose(moved[0], moved[1], atol=1e-5)
-    assert torch.allclose(moved[0], -0.1 * 2.0 * orthogonal(torch.arange(16.0).view(8, 2)), atol=1e-5)
+    assert_values_close(moved[0], moved[1])
+    assert_values_close(moved[0], -0.1 * 2.0 * orthogonal(torch.arange(16.0).view(8, 2)))
 
 
 # --- gate ---

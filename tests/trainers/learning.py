@@ -135,12 +135,6 @@ def gradients(model: Any, loss: torch.Tensor) -> dict[str, torch.Tensor]:
     return {name: torch.zeros_like(p) if g is None else g for (name, p), g in named}
 
 
-def close(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor], atol: float = 1e-6) -> None:
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        assert torch.allclose(value, other[name], atol=atol, rtol=1e-4), name
-
-
 def untimed(run: Path) -> list[dict[str, Any]]:
     """The metrics of a run, without what the clock says."""
     timed = ("wall_s", "cpu_s", "tokens_per_s", "time/")

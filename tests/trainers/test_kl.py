@@ -17,9 +17,9 @@ from palaver.trainers.pull import KLConfig
 from palaver.trainers.study import Study
 from palaver.trainers.table import fill, tabulate
 from palaver.trainers.world import World
+from tests.closeness import assert_gradients_close, assert_values_close
 from tests.trainers.learning import (
     anchor,
-    close,
     config,
     episode,
     gradients,
@@ -218,8 +218,8 @@ def test_at_the_start_it_is_zero_in_every_place(place, source):
     bare = spied(without.learners[0])
     without.learners[0].config = without.config
     without.learn(replace(found, reference={}, k={}, cost=None), 1)
-    close(spy.steps[0], bare.steps[0], atol=1e-5)
-    assert torch.allclose(plain.table.returns, found.table.returns, atol=1e-4)
+    assert_gradients_close(spy.steps[0], bare.steps[0])
+    assert_values_close(plain.table.returns, found.table.returns)
 
 
 def test_the_whole_gradient_in_each_place():
@@ -246,7 +246,7 @@ def test_the_whole_gradient_in_each_place():
             else:
                 d = (torch.tensor(table.utterances[row].logprobs).double() - apart[row]) - logp
                 loss = loss + (-table.advantage[row] * logp + 0.3 * (d.exp() - d - 1)).sum()
-        close(spy.steps[0], gradients(model, loss / len(rows)), atol=2e-5)
+        assert_gradients_close(spy.steps[0], gradients(model, loss / len(rows)))
 
 
 @pytest.mark.parametrize("centre", ["agent_batch", "sequence", "leave_one_out"])
@@ -264,7 +264,7 @@ def test_neither_micro_batches_nor_packing_nor_minibatches_decide_what_is_punish
     plain[0].learn(judged(*plain), 1)
     assert max(float((found[0][name] - bare.steps[0][name]).abs().max()) for name in found[0]) > 1e-3, "it does act"
     for other in found[1:]:
-        close(found[0], other, atol=1e-5)
+        assert_gradients_close(other, found[0])
 
 
 def test_in_the_reward_each_utterance_pays_the_sum_of_its_tokens():
@@ -279,4 +279,4 @@ def test_in_the_reward_each_utterance_pays_the_sum_of_its_tokens():
         assert float(found.cost[row]) == pytest.approx(0.3 * expected, abs=1e-4)
     last = (found.table.turn == 1).nonzero()[:, 0]
     paid = torch.tensor([found.table.steps[s].team_reward for s in found.table.member_step[last].tolist()])
-    assert torch.allclose(found.table.returns[last], paid.double() - found.cost[last], atol=1e-6)
+    assert_values_close(found.table.returns[last], paid.double() - found.cost[last])

@@ -17,10 +17,10 @@ from palaver.trainers.learner import Learner
 from palaver.trainers.study import Study
 from palaver.trainers.table import tabulate
 from palaver.trainers.world import World
+from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
     Softmax,
     anchor,
-    close,
     config,
     episode,
     learners,
@@ -138,7 +138,7 @@ def test_the_present_weight_holds_in_every_place(place):
         spy = spied(study.learners[0])
         study.learn(judged, 1)
         found.append(spy.steps[0])
-    close(*found)
+    assert_gradients_close(*found)
     team = fresh_team()
     study, settings = study_of(team, place, 0.3)
     spy = spied(study.learners[0])

@@ -22,6 +22,7 @@ from palaver.trainers.pull import KLConfig
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.table import Table, fill, tabulate
 from palaver.trainers.world import World
+from tests.closeness import assert_gradients_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 from tests.trainers.toys import SEATS, Lengths
 
@@ -96,8 +97,7 @@ def test_the_gradient_is_that_of_the_sampled_tokens_alone(aggregate):
     assert {len(table.utterances[r].token_ids) for r in rows} != {12}, (
         "rows of different length, some with an end token"
     )
-    for name, value in expected.items():
-        assert torch.allclose(got[name], value, atol=1e-6, rtol=1e-4), name
+    assert_gradients_close(got, expected)
 
 
 @pytest.mark.parametrize("loss", [clipped, clipped_weight])
@@ -113,7 +113,7 @@ def test_one_pass_over_fresh_samples_is_reinforce_whatever_the_loss(loss, ratio)
     for each in (loss, reinforce):
         learner.update(Work(table, table.rows_of(["a"]), each, 1))
         found.append(learner.optimizer.seen)
-    assert all(torch.allclose(one, other, atol=1e-5, rtol=1e-4) for one, other in zip(*found, strict=True))
+    assert_gradients_close(*found)
 
 
 def test_a_factor_weighs_rows():
@@ -126,8 +126,7 @@ def test_a_factor_weighs_rows():
     learner.update(Work(table, rows, clipped, 1, factor=factor))
     weighed = replace(table, advantage=table.advantage * factor)
     expected = plain_gradient(team["a"].model, weighed, rows, lambda u: 1 / len(rows))
-    for value, got in zip(expected.values(), learner.optimizer.seen, strict=True):
-        assert torch.allclose(got, value, atol=1e-6, rtol=1e-4)
+    assert_gradients_close(learner.optimizer.seen, expected.values())
 
 
 def test_passes_times_minibatches_are_steps_and_each_pass_holds_every_row_once():
@@ -161,8 +160,7 @@ def test_shared_weights_count_the_rows_of_all_agents_and_step_once():
     rows = table.rows_of(SEATS)
     got = update_with_spy(Learner(shared, SEATS, CONFIG, World("cpu", "fp32")), table)
     expected = plain_gradient(shared.model, table, rows, lambda u: 1 / len(rows))
-    for name, value in expected.items():
-        assert torch.allclose(got[name], value, atol=1e-6, rtol=1e-4), name
+    assert_gradients_close(got, expected)
     assert shared.version == 1
 
 
@@ -173,8 +171,7 @@ def test_micro_batches_change_nothing():
         config = CONFIG.model_copy(update={"train": TrainConfig(steps=10, micro_tokens=micro)})
         gradients.append(update_with_spy(Learner(team["a"], ["a"], config, World("cpu", "fp32")), sampled(team)))
     for other in gradients[1:]:
-        for name, value in gradients[0].items():
-            assert torch.allclose(value, other[name], atol=1e-6), name
+        assert_gradients_close(other, gradients[0])
 
 
 def test_micro_batches_hold_every_row_once_and_keep_prompts_together():
@@ -214,8 +211,7 @@ def test_rows_that_pay_nothing_are_skipped_but_counted():
     learner = Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32"))
     got = update_with_spy(learner, table)
     expected = plain_gradient(team["a"].model, table, rows[:1], lambda u: 1 / len(rows))
-    for name, value in expected.items():
-        assert torch.allclose(got[name], value, atol=1e-6, rtol=1e-4), name
+    assert_gradients_close(got, expected)
     stats = learn(learner, replace(table, advantage=torch.zeros_like(silent)), 2)
     assert stats.rows == 0
     assert team["a"].version == 1, "nothing to learn, no step"
@@ -289,7 +285,7 @@ def test_gradient_checkpointing_changes_no_gradient():
         found.append(update_with_spy(learner, table))
         on = [name for name, module in own.model.named_modules() if module.training]
         assert bool(on) == switched, "whatever was tried on the model in between"
-    assert all(torch.allclose(found[0][name], found[1][name], atol=1e-6) for name in found[0])
+    assert_gradients_close(found[1], found[0])
 
 
 def test_a_fault_on_another_process_stops_this_one_before_its_step(monkeypatch):

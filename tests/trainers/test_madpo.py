@@ -23,8 +23,8 @@ from palaver.trainers.study import Study
 from palaver.trainers.table import Table, tabulate
 from palaver.trainers.train import resume, train
 from palaver.trainers.world import World
+from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
-    close,
     config,
     episode,
     gradients,
@@ -123,12 +123,12 @@ def test_the_gradient_is_that_of_the_formula(joint, shared):
         live = {k: v for other in made for k, v in _terms(table, other, True).items()}
         expected[learner.policy.name] = gradients(learner.policy.model, _formula(table, live))
         alone = {k: v for other in made for k, v in _terms(table, other, other is learner).items()}
-        close(gradients(learner.policy.model, _formula(table, alone)), expected[learner.policy.name])
+        assert_gradients_close(gradients(learner.policy.model, _formula(table, alone)), expected[learner.policy.name])
     spies = {learner.policy.name: spied(learner) for learner in made}
     shown = study.learn(study.judge(table), 1)
     for name, spy in spies.items():
         (found,) = spy.steps
-        close(found, expected[name], atol=2e-6)
+        assert_gradients_close(found, expected[name])
     with torch.no_grad():
         terms = {k: v for other in made for k, v in _terms(table, other, False).items()}
         assert shown["pairs/loss"] == pytest.approx(float(_formula(table, terms)), abs=1e-5)
@@ -142,7 +142,7 @@ def test_one_after_the_other_knows_how_the_former_has_moved():
     spy = spied(made[1])
     study.learn(study.judge(table), 1)
     terms = _terms(table, made[0], False) | _terms(table, made[1], True)
-    close(spy.steps[0], gradients(made[1].policy.model, _formula(table, terms)), atol=2e-6)
+    assert_gradients_close(spy.steps[0], gradients(made[1].policy.model, _formula(table, terms)))
 
 
 def test_weights_are_scaled_to_the_mean_over_pairs():

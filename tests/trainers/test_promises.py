@@ -18,6 +18,7 @@ from palaver.trainers.losses import reinforce
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import resume, train
 from palaver.trainers.world import World
+from tests.closeness import assert_values_close
 from tests.models import byte_tokenizer
 from tests.trainers.learning import config, learners, played, policy, scattered, spied
 from tests.trainers.toys import SEATS, register_toy, save_model
@@ -67,12 +68,12 @@ def test_what_is_scored_is_the_full_softmax_at_temperature_1_whatever_was_sample
             logits = who.model(ids[None]).logits[0, len(said.prompt_ids) - 1 : -1].double()
         token = torch.tensor(said.token_ids)[:, None]
         full = torch.log_softmax(logits, -1).gather(-1, token)[:, 0]
-        assert torch.allclose(torch.tensor(said.logprobs).double(), full, atol=1e-5)
+        assert_values_close(said.logprobs, full)
         best, order = (logits / HOT.temperature).topk(HOT.top_k, -1)
         weight = best.softmax(-1)
         weight[weight.cumsum(-1) - weight >= HOT.top_p] = 0.0
         drawn = torch.zeros_like(logits).scatter(-1, order, weight / weight.sum(-1, keepdim=True)).gather(-1, token)
-        assert torch.allclose(torch.tensor(said.sample_logprobs).double(), drawn[:, 0].log(), atol=1e-4)
+        assert_values_close(said.sample_logprobs, drawn[:, 0].log())
         apart = max(apart, float((drawn[:, 0].log() - full).max()))
     assert apart > 0.3, "the two are different distributions"
 

@@ -14,6 +14,7 @@ from palaver.trainers.config import parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.team import reference_model
 from palaver.trainers.train import resume, train
+from tests.closeness import assert_values_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 from tests.trainers.learning import config, learners, played, policy
 from tests.trainers.toys import register_toy, save_model
@@ -69,7 +70,7 @@ def test_a_learner_scores_with_the_reference_it_is_given():
     for row in rows:
         said = table.utterances[row]
         expected = response_logprobs(other, [said.prompt_ids], [said.token_ids])[0][0].detach()
-        torch.testing.assert_close(found[row], expected, atol=1e-5, rtol=1e-5)
+        assert_values_close(found[row], expected)
 
 
 def test_a_run_is_pulled_to_another_model_and_resumes(tmp_path):

@@ -20,6 +20,7 @@ from palaver.trainers.study import Study
 from palaver.trainers.train import resume, train
 from palaver.trainers.world import World
 from tests.agents.adapting import LORA, merged, same, shaken, stored_base, team_of, weights_of
+from tests.closeness import assert_values_close
 from tests.models import tiny_qwen3
 from tests.trainers.learning import config, played, row_log_probs, untimed
 from tests.trainers.toys import register_toy, save_model
@@ -73,7 +74,7 @@ def test_what_each_kind_scores_with(kind, base, stored):
     for row in rows:
         with torch.no_grad():
             wanted = row_log_probs(expected, table.utterances[row])
-        torch.testing.assert_close(found[row].double(), wanted, atol=1e-5, rtol=1e-5)
+        assert_values_close(found[row], wanted)
         assert (found[row] - torch.tensor(table.utterances[row].logprobs)).abs().max() > 1e-3
 
 

@@ -17,9 +17,9 @@ from palaver.trainers.sinks import read_metrics
 from palaver.trainers.study import Study
 from palaver.trainers.train import resume, train
 from palaver.trainers.world import World
+from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_gpt2, tiny_qwen3
 from tests.trainers.learning import (
-    close,
     config,
     learners,
     played,
@@ -130,7 +130,7 @@ def test_scoring_leaves_no_trace(given):
         assert torch.equal(first[row], second[row])
         assert not first[row].requires_grad
         expected = row_log_probs(still, table.utterances[row]).detach()
-        torch.testing.assert_close(first[row].double(), expected, atol=1e-4, rtol=1e-5)
+        assert_values_close(first[row], expected)
 
 
 def test_what_the_reference_draws_is_given_back():
@@ -167,7 +167,7 @@ def test_neither_packing_nor_padding_nor_micro_batches_change_the_pull(reference
         study.learn(judged, 3)
         found.append(spy.steps[0])
     for other in found[1:]:
-        close(found[0], other, atol=1e-5)
+        assert_gradients_close(other, found[0])
 
 
 def run_of(tmp_path, kl, **changes):

@@ -18,9 +18,9 @@ from palaver.trainers.learner import Work
 from palaver.trainers.losses import clipped, clipped_weight
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.table import Table, fill, tabulate
+from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
     anchor,
-    close,
     config,
     gradients,
     learners,
@@ -130,4 +130,4 @@ def test_one_agent_with_the_mean_as_baseline_is_grpo(table, name, coef):
     assert ratios.min() < 1 - LOW
     assert ratios.max() > 1 + HIGH
     assert stats.loss == pytest.approx(expected.item(), abs=1e-6)
-    close(spy.steps[0], gradients(model, expected))
+    assert_gradients_close(spy.steps[0], gradients(model, expected))

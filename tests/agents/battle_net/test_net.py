@@ -10,6 +10,7 @@ from palaver.agents.battle_net.net import BattleNet, order
 from palaver.agents.battle_net.shape import ABOUT, HEADING, MOVES, Layout, Size, Vocabulary, size
 from palaver.core import ConfigError
 from tests.agents.battle_net.nets import HIT, MON, PLAN, SMALL, WORDS, layout, net, turns
+from tests.closeness import assert_values_close
 
 CARD = ABOUT + MOVES
 
@@ -57,8 +58,8 @@ def test_turn_by_turn_equals_whole_battles():
         for going in ([0], [0, 1], [0, 2], [1, 2], *[[0, 1, 2]] * 8, [1, 2]):
             now = torch.tensor([at[n] for n in going])
             one, other = made.follow(words[going, now], numbers[going, now], [recalls[n] for n in going])
-            torch.testing.assert_close(one, scores[going, now], atol=1e-5, rtol=1e-4)
-            torch.testing.assert_close(other, values[going, now], atol=1e-5, rtol=1e-4)
+            assert_values_close(one, scores[going, now])
+            assert_values_close(other, values[going, now])
             for n in going:
                 at[n] += 1
         assert at == [11, 11, 11]

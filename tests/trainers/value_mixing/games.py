@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from statistics import fmean
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from palaver.envs.matrix import games
 from palaver.envs.matrix.table import Game
 from palaver.trainers.value_mixing.factored import Factored, Shape
 from palaver.trainers.value_mixing.replay import Batch, Scene, Transition, scene_of, together
 from palaver.trainers.value_mixing.settings import MixerConfig
+
+TOLERANCE = 1e-4  # of the loss, absolute
+PERIODS = 100
 
 
 def scenes(game: Game) -> list[Scene]:
@@ -46,15 +51,26 @@ def transitions(game: Game, discount: float) -> list[Transition]:
     return found
 
 
-def fitted(name: str, kind: str, seed: int, steps: int, discount: float = 0.99, **changes: object) -> Factored:
-    """Values that have learnt from every joint action of a game, all of them in every update."""
+def fitted(name: str, kind: str, seed: int, discount: float = 0.99, **changes: object) -> Factored:
+    """Values that have learnt from every joint action of a game, all of them in every update, until they converge.
+
+    The loss of a period is its mean between two copies of the target. The fit has converged where the losses of three
+    periods in sequence differ by less than `TOLERANCE` (absolute). A constant rate may circle the minimum for ever, so
+    it is halved where a period is no better than the best before.
+    """
     game = games.load(name)
     config = MixerConfig.model_validate({"optimizer": "adam", "lr": 2e-2, "target_every": 40} | changes)
     shape = Shape(len(game.agents), len(game.states) * max(game.sizes), len(game.states), linear=True, shared=False)
     found = Factored(config, kind, shape, seed)
     batch: Batch = together(transitions(game, discount))
-    for _ in range(steps):
-        found.update(batch)
+    schedule = ReduceLROnPlateau(
+        found.optimizer, factor=0.5, patience=0, threshold=TOLERANCE, threshold_mode="abs", eps=0.0
+    )
+    losses: list[float] = []
+    while len(losses) < 3 or max(losses[-3:]) - min(losses[-3:]) >= TOLERANCE:
+        assert len(losses) < PERIODS, f"not converged after {found.updates} updates: {losses[-3:]}"
+        losses.append(fmean(found.update(batch)[0] for _ in range(config.target_every)))
+        schedule.step(losses[-1])
     return found
 
 

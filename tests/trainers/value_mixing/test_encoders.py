@@ -13,6 +13,7 @@ from palaver.core import ConfigError, Message, PolicyError
 from palaver.trainers.config import parse
 from palaver.trainers.value_mixing.encoders import Table, Words, hashed
 from palaver.trainers.value_mixing.hidden import Hidden, Sentences, encoder
+from tests.closeness import assert_values_close
 from tests.trainers.learning import policy
 from tests.trainers.toys import save_model
 
@@ -74,9 +75,9 @@ def test_hidden_states_do_not_depend_on_the_batch(hidden):
     whole = hidden.actions(pairs)
     assert whole.shape == (3, hidden.action)
     for row, pair in enumerate(pairs):
-        assert torch.allclose(hidden.actions([pair])[0], whole[row], atol=1e-5)
+        assert_values_close(hidden.actions([pair])[0], whole[row])
     assert whole[:, -3].tolist() == pytest.approx([1.609438, 3.688879, 0.0], abs=1e-5)  # log 5, log 40, log 1
-    assert torch.allclose(hidden.states(["a", "bb"])[1], hidden.states(["bb"])[0], atol=1e-5)
+    assert_values_close(hidden.states(["a", "bb"])[1], hidden.states(["bb"])[0])
 
 
 def test_how_likely_an_answer_was(hidden):
@@ -119,7 +120,7 @@ def test_a_model_by_name(tmp_path):
     pairs = [(HEARD, "left"), (HEARD, "an answer"), (HEARD, "")]
     whole = reader.actions(pairs)
     assert whole.shape == (3, reader.action)
-    assert torch.allclose(whole[0], reader.actions(pairs[:1])[0], atol=1e-5)
+    assert_values_close(whole[0], reader.actions(pairs[:1])[0])
     assert reader.states(["some text"]).norm() == pytest.approx(1.0, abs=1e-5)
 
 

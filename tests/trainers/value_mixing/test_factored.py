@@ -11,6 +11,7 @@ from palaver.trainers.faults import NumericalError
 from palaver.trainers.value_mixing.factored import Factored, Shape
 from palaver.trainers.value_mixing.replay import Replay, Scene, Transition, together
 from palaver.trainers.value_mixing.settings import MixerConfig
+from tests.closeness import assert_values_close
 
 SHAPE = Shape(agents=2, features=4, state=2, linear=True, shared=False)
 
@@ -73,7 +74,7 @@ def test_soft_targets_move_by_tau(kind):
     before = [p.clone() for p in values.target.parameters()]
     values.update(together([Transition(scene(0), torch.tensor([0, 1]), 5.0, 0.0, scene(0))]))
     for old, new, live in zip(before, values.target.parameters(), values.live.parameters(), strict=True):
-        assert torch.allclose(new, 0.75 * old + 0.25 * live, atol=1e-6)
+        assert_values_close(new, 0.75 * old + 0.25 * live)
 
 
 def test_targets_begin_as_the_live_networks():

@@ -18,7 +18,7 @@ TWO_STEP = {
 
 @pytest.mark.parametrize("kind", TWO_STEP)
 def test_two_step(kind):
-    found = fitted("two-step", kind, seed=0, steps=600)
+    found = fitted("two-step", kind, seed=0)
     returned, start, risky = TWO_STEP[kind]
     assert played(found, "two-step") == returned
     assert table(found, "two-step") == pytest.approx(np.array([start, [[7.0, 7.0], [7.0, 7.0]], risky]), abs=0.05)
@@ -31,7 +31,7 @@ def test_two_step_in_nine_of_ten_seeds(kind):
     expected = np.array([start, [[7.0, 7.0], [7.0, 7.0]], risky])
     right = 0
     for seed in range(10):
-        found = fitted("two-step", kind, seed, steps=600)
+        found = fitted("two-step", kind, seed)
         close = np.abs(table(found, "two-step") - expected).max() < 0.05
         right += played(found, "two-step") == returned and bool(close)
     assert right >= 9
@@ -50,7 +50,7 @@ PAYS = np.array([[8.0, -12, -12], [-12, 0, 0], [-12, 0, 0]])
 
 @pytest.mark.parametrize("kind", QTRAN)
 def test_the_best_of_a_game_that_is_not_monotonic_is_out_of_reach(kind):
-    found = fitted("qtran", kind, seed=0, steps=1200)
+    found = fitted("qtran", kind, seed=0)
     fit = table(found, "qtran")[0]
     assert fit == pytest.approx(np.array(QTRAN[kind]), abs=0.05)
     assert played(found, "qtran") == 0.0
@@ -61,5 +61,5 @@ def test_the_best_of_a_game_that_is_not_monotonic_is_out_of_reach(kind):
 @pytest.mark.parametrize("kind", QTRAN)
 def test_xor_is_fitted_by_its_mean(kind):
     """[[0, 1], [1, 0]]: whatever one agent prefers turns with the other, so 0.5 everywhere, with error 0.25."""
-    fit = table(fitted("xor", kind, seed=0, steps=300, lr=1e-2), "xor")[0]
+    fit = table(fitted("xor", kind, seed=0, lr=1e-2), "xor")[0]
     assert fit == pytest.approx(np.full((2, 2), 0.5), abs=0.05)

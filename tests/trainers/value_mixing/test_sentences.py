@@ -17,6 +17,7 @@ from palaver.trainers.sinks import read_metrics
 from palaver.trainers.table import Table, fill, tabulate
 from palaver.trainers.train import prepare, resume, train
 from palaver.trainers.value_mixing.sentences import Mixing
+from tests.closeness import assert_values_close
 from tests.trainers.learning import episode, policy
 from tests.trainers.toys import register_toy, save_model
 from tests.trainers.value_mixing.test_scenes import said
@@ -71,7 +72,7 @@ def test_each_answer_is_paid_for_its_own_part(kind, credit):
 
 def test_for_a_sum_both_credits_are_one():
     first, second = (judged("sum", credit=credit)[2].advantage for credit in ("counterfactual", "value"))
-    assert torch.allclose(first, second, atol=1e-5)
+    assert_values_close(first, second)
 
 
 @pytest.mark.parametrize("settings", [{"start": 1}, {"batch": 5}])
