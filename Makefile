@@ -11,12 +11,14 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# one thread per test process, so that processes do not fight for cores; nothing is fetched from a hub
-TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest
+# nothing is fetched from a hub
+OFFLINE := HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
+# one thread per test process, so that processes do not fight for cores
+TEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(OFFLINE) $(BIN)/python -m pytest
 PARALLEL := -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo leaderboard test test-all lint install sandbox showdown clean
+.PHONY: help demo leaderboard test test-all test-cpus lint install sandbox showdown clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +31,9 @@ test: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, under 10 minut
 
 test-all: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, the slow ones too
 	@$(TEST) $(PARALLEL) $(ARGS)
+
+test-cpus: $(VENV)/.installed-dev  ## run the numeric and learning tests as each instruction set, 1 and 2 threads, and a busy machine
+	@$(OFFLINE) $(BIN)/python -m tests.cpus $(ARGS)
 
 leaderboard: $(VENV)/.installed-demo $(VENV)/.showdown  ## measure what is missing on the leaderboard and write it
 	@$(BIN)/palaver leaderboard --measure $(ARGS)
