@@ -18,7 +18,7 @@ def _toys_are_forgotten() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _threads_are_kept() -> Iterator[None]:
-    """A recipe's `threads`, in a test or a fixture of its module, holds for the whole process and the tests after it."""
+    """A recipe sets `threads` for the whole process, so for the tests after it too."""
     torch.set_num_threads(THREADS)
     yield
     torch.set_num_threads(THREADS)
