@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 
 import pytest
@@ -63,8 +64,14 @@ def advise(_request):
     return '{"aux": "def aux(): return 1"}'
 
 
-@pytest.mark.parametrize("check", checks.CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize(("id", "kwargs"), CASES, ids=str)
+def contract_cases():
+    """Every check of every case; other processes are slow to start, so of variants they are compared in `test-all`."""
+    for (id, kwargs), check in itertools.product(CASES, checks.CHECKS):
+        marks = [pytest.mark.slow] if check is checks.check_processes and kwargs else []
+        yield pytest.param(id, kwargs, check, id=f"{id}-{kwargs}-{check.__name__}", marks=marks)
+
+
+@pytest.mark.parametrize(("id", "kwargs", "check"), contract_cases())
 def test_contract(id, kwargs, check):
     check(functools.partial(palaver.make, id, **kwargs))
 

@@ -63,14 +63,16 @@ def _weights(folder: Path) -> list[dict[str, torch.Tensor]]:
 
 
 @pytest.mark.parametrize("kind", list(SHARING))
-@pytest.mark.parametrize("turns", [1, 2])
+@pytest.mark.parametrize("turns", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("name", list(ROWS))
 def test_matrix(models, tmp_path, kind, turns, name):
     group = {"group_size": 4} if name == "madpo" else {}  # two are often paid the same, and then there is no pair
     iterate(models, tmp_path / "run", {"id": "lengths-v0", "turns": turns}, kind, steps=3, name=name, **group)
 
 
-@pytest.mark.parametrize("kind", ["separate", "shared", "lora"])
+@pytest.mark.parametrize(
+    "kind", ["separate", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("shared", "lora"))]
+)
 @pytest.mark.parametrize("name", ["magrpo", "mappo", "happo", "iac"])
 def test_three_agents(models, tmp_path, kind, name):
     env = {"id": "echo-v0", "agents": 3, "tasks": "sample[:4]"}
