@@ -10,7 +10,7 @@ import torch
 from palaver.trainers.critic import Critic, Samples
 from palaver.trainers.world import World
 from tests.agents.adapting import base_weights, merged, same, stored_base, team_of, weights_of
-from tests.closeness import assert_gradients_close
+from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_qwen3
 from tests.trainers.learning import config
 
@@ -35,11 +35,13 @@ def test_it_starts_as_its_policy_and_learns_beside_it(base):
     made = critic(team["b"])
     whole = merged(team["b"], tiny_qwen3()).model
     expected = [made.head(whole(input_ids=torch.tensor([each]))[0][0, -1]).item() for each in IDS]
-    assert made.values(IDS).tolist() == pytest.approx(expected, abs=1e-5)
+    assert_values_close(made.values(IDS), expected)
     before, below = [weights_of(policy) for policy in team.values()], base_weights(team["b"])
-    for step in range(1, 60):
-        last = made.update(Samples(IDS, SAMPLES.target, made.values(IDS)), step)
-    assert last.loss < 0.6  # two equal conversations are worth -2 and 0.9, so that no less than 0.53 is left
+    losses = [made.update(Samples(IDS, SAMPLES.target, made.values(IDS)), 1).loss]
+    while losses[-1] >= 0.6 and len(losses) < 300:
+        losses.append(made.update(Samples(IDS, SAMPLES.target, made.values(IDS)), len(losses) + 1).loss)
+    assert losses[-1] < 0.6  # two equal conversations are worth -2 and 0.9, so that no less than 0.53 is left
+    assert losses[0] > 0.7
     assert all(same(weights_of(policy), old) for policy, old in zip(team.values(), before, strict=True))
     assert same(base_weights(team["b"]), below)
     other = critic(team_of(base)["b"])

@@ -129,5 +129,5 @@ def test_one_agent_with_the_mean_as_baseline_is_grpo(table, name, coef):
     assert len(set(lengths)) == 8
     assert ratios.min() < 1 - LOW
     assert ratios.max() > 1 + HIGH
-    assert stats.loss == pytest.approx(expected.item(), abs=1e-6)
+    assert stats.loss == pytest.approx(expected.item(), rel=1e-4, abs=1e-5)
     assert_gradients_close(spy.steps[0], gradients(model, expected))

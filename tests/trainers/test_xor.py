@@ -108,8 +108,8 @@ def test_the_theorem():
 
 def test_one_policy_with_equal_prompts_stays_at_a_half(model, tmp_path):
     before, after = trained(model, tmp_path / "run", "shared", role_prompts=False)
-    assert 0.3 < before <= 0.5
-    assert 0.45 < after <= 0.5
+    assert 0.3 < before <= 0.5 + 1e-9
+    assert 0.45 < after <= 0.5 + 1e-9
 
 
 @pytest.mark.parametrize("role_prompts", [True, False])

@@ -61,7 +61,7 @@ def test_each_answer_is_paid_for_its_own_part(kind, credit):
 
     Q_i under a mixer has a scale of its own, so of its values the signs alone are held.
     """
-    _, filled, found = judged(kind, times=3, credit=credit)
+    _, filled, found = judged(kind, times=6 if kind == "monotonic" else 3, credit=credit, lr=0.01)
     assert by_text(filled)["good"] == [1.0, 0.0]  # returns 2, 1, 1, 0 less their mean
     for text, sign in (("good", 1), ("fine", 1), ("bad", -1), ("dull", -1)):
         given = by_text(found)[text]
