@@ -26,7 +26,7 @@ def _job(small, folder, *more):
 
 def test_done(small, tmp_path):
     run = Beside(_job(small, tmp_path / "run", "train.steps=1"), tmp_path / "log")
-    assert run.wait() == "done"
+    assert run.finish() == "done"
     assert json.loads((tmp_path / "run" / "status.json").read_text())["step"] == 1
 
 
@@ -34,7 +34,7 @@ def test_failed(small, tmp_path):
     job = _job(small, tmp_path / "run")
     run = Beside(folders.Job(job.recipe, ("nonsense=1",), job.config, job.folder, resume=False), tmp_path / "log")
     with pytest.raises(PalaverError, match="log' says why"):
-        run.wait()
+        run.finish()
     assert "unknown key 'nonsense'" in (tmp_path / "log").read_text()
 
 
