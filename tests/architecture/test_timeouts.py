@@ -20,7 +20,7 @@ NEEDED = {"communicate": 2, "wait": 1, "join": 1, "result": 1, "connection.wait"
 LAST = {name.rpartition(".")[2] for name in (*RUNS, *NEVER, *NEEDED, "subprocess.Popen")}
 # what every such call looks like: nine files of ten need not be parsed
 SUSPECT = re.compile(
-    r"subprocess|Pool\(|spawn\(|\.join\((?:\)|None|timeout)"
+    r"subprocess|ProcessPool|multiprocessing\.Pool|spawn\(|\.join\((?:\)|None|timeout)"
     r"|\.(?:communicate|wait|result|waitpid|wait3|wait4|waitid|popen|system)\("
 )
 WITHOUT = {
