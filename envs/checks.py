@@ -11,6 +11,7 @@ that names the fault.
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import json
 import math
@@ -18,6 +19,8 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -28,16 +31,24 @@ from numpy.typing import NDArray
 from palaver.envs.playing import HOSTILE, Env, as_json, babble, follow, hostile, play, steps
 
 Make = Callable[[], Env]
-_CHILD = "from palaver.envs import checks; checks.answer()"
+PARENT = "PALAVER_CHECK_PARENT"  # set in the process that a check starts, and in all below it: the id of its parent
+CHILD_S = 120.0  # for an episode in another process, beyond ten times what it takes in this one
+_CHILD = "from palaver.envs import checks; checks.answer({seconds})"
 _UNSHIPPABLE = 3
+_ONE_CHILD = threading.Lock()
 
 
 def check(make: Make) -> None:
     """Run every check.
 
+    It does nothing in the process that `check_processes` starts: a module that checks its own environment where it is
+    imported is imported there too, and would check without end.
+
     Raises:
         AssertionError: the first broken rule, in one sentence.
     """
+    if PARENT in os.environ:
+        return
     for single in CHECKS:
         with _harmless(f"the environment, in {single.__name__},"):
             single(make)
@@ -132,29 +143,60 @@ def check_processes(make: Make) -> None:
 
     `make` travels by pickle: a function of an importable module, or `functools.partial(palaver.make, "name-v0")`. One
     that cannot travel, such as a lambda or a function of a script, is checked within this process only.
+
+    One other process runs at a time, and it cannot start another by a check. It is ended after `CHILD_S` seconds and
+    ten times those that the episode took in this process, which breaks the rule too, and it ends with this process.
     """
+    if PARENT in os.environ:
+        return
     try:
         parcel = pickle.dumps(make)
     except (pickle.PicklingError, AttributeError, TypeError):
         return
+    began = time.monotonic()
     here = play(make(), 5)
+    seconds = CHILD_S + 10 * (time.monotonic() - began)
     for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        child = subprocess.run([sys.executable, "-c", _CHILD], input=parcel, capture_output=True, env=environment)
+        child = _elsewhere(parcel, hash_seed, seconds)
         if child.returncode == _UNSHIPPABLE:
             return
         assert child.returncode == 0, f"another process failed: {child.stderr.decode(errors='replace')[-300:]}"
+        assert child.stdout, "another process ended before the episode did"
         _same(here, json.loads(child.stdout), f"this process and one with PYTHONHASHSEED={hash_seed}")
 
 
-def answer() -> None:
-    """What the other process runs: build the environment pickled on stdin, play, print the transcript."""
-    try:
-        make: Make = pickle.load(sys.stdin.buffer)
-    except (ImportError, AttributeError):
-        sys.exit(_UNSHIPPABLE)
-    lines = play(make(), 5)
-    sys.stdout.write(json.dumps(lines))
+def _elsewhere(parcel: bytes, hash_seed: str, seconds: float) -> subprocess.CompletedProcess[bytes]:
+    """Run `answer` in another process, the only one at this time."""
+    path = os.pathsep.join(filter(None, sys.path))
+    variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path, PARENT: str(os.getpid())}
+    command = [sys.executable, "-c", _CHILD.format(seconds=seconds + 5)]
+    with _ONE_CHILD:
+        try:
+            return subprocess.run(command, input=parcel, capture_output=True, env=variables, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"another process did not play one episode within {seconds:.0f} seconds") from None
+
+
+def answer(seconds: float) -> None:
+    """Play in the other process: build the environment pickled on stdin, print the transcript.
+
+    It ends with its parent, and after `seconds` even if the parent is gone while C code holds the interpreter.
+    """
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    threading.Thread(target=_end_with, args=(int(os.environ[PARENT]),), daemon=True).start()
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
+        os.dup2(2, 1)  # a module may print when it is imported, which is no part of the transcript
+        try:
+            make: Make = pickle.load(sys.stdin.buffer)
+        except (ImportError, AttributeError):
+            sys.exit(_UNSHIPPABLE)
+        out.write(json.dumps(play(make(), 5)))
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)
 
 
 def check_rewards(make: Make) -> None:

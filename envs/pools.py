@@ -1,14 +1,54 @@
-"""What pools of worker processes share: they are closed with their block, and one serves a whole process."""
+"""What pools of worker processes share: they are closed with their block, and one serves a whole process.
+
+No wait for a process is without a limit: `end` and `collect` wait a while, kill, and wait `KILLED_S` once more.
+"""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import subprocess
 import threading
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import Generic, ParamSpec, Self, TypeVar
+from typing import Any, Generic, ParamSpec, Self, TypeVar
+
+from palaver.core import PalaverWarning
+
+KILLED_S = 10.0  # for a killed process to be gone; the kernel keeps one that waits for a device
+
+
+def end(process: subprocess.Popen[Any], patience: float = 0.0) -> int | None:
+    """Give a process `patience` seconds to end by itself, then kill it; the exit code.
+
+    One that the kernel keeps for `KILLED_S` seconds more is left to it with a warning, and has no code.
+    """
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(patience)
+    process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(KILLED_S)
+    _warn(process.pid)
+    return None
+
+
+def collect(process: BaseProcess, patience: float = 0.0) -> int | None:
+    """Do the same for a process of the module `multiprocessing`."""
+    process.join(patience)
+    if process.exitcode is None:
+        process.kill()
+        process.join(KILLED_S)
+    if process.exitcode is None:
+        _warn(process.pid)
+    return process.exitcode
+
+
+def _warn(pid: int | None) -> None:
+    warnings.warn(f"the process {pid} was killed {KILLED_S:g} seconds ago and is still there", PalaverWarning, 3)
 
 
 class Closing(ABC):

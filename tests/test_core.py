@@ -169,7 +169,8 @@ def test_stable_seed_is_the_same_in_every_process():
     seen = set()
     for hash_seed in ("0", "1", "random"):
         env = os.environ | {"PYTHONHASHSEED": hash_seed}
-        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
         seen.add(int(done.stdout))
     assert seen == {stable_seed(7, "arxiv-v0", ("é", 1.5))}
 

@@ -50,7 +50,7 @@ def serving(app: Starlette, host: str = "127.0.0.1", port: int = 0) -> Iterator[
         yield url(listening)
     finally:
         server.should_exit = True
-        thread.join()
+        thread.join(4 * GRACE)  # a daemon: what still hangs then ends with this process
         listening.close()
 
 

@@ -22,7 +22,10 @@ from palaver.benchmarks.arena.players import cast
 from palaver.benchmarks.arena.record import Log, Played
 from palaver.benchmarks.arena.recording import Recording, recorder
 from palaver.core import PalaverError, PolicyError
+from palaver.envs.pools import collect
 
+WATCH_S = 1.0  # how often the workers are looked at
+END_S = 10.0  # for a worker that has closed its pipe to end by itself
 Pipe = connection.Connection
 
 
@@ -98,14 +101,14 @@ def _there(
             here, process = _start(setting, share, recording)
             busy[here] = (process, len(share))
         while busy:
-            for pipe in connection.wait(list(busy)):
+            for pipe in connection.wait(list(busy), WATCH_S):
                 assert isinstance(pipe, Pipe)
                 process, left = busy[pipe]
                 try:
                     told = pipe.recv()
                 except (EOFError, ConnectionResetError):
-                    process.join()
-                    dead = process.exitcode if left else dead
+                    code = collect(process, END_S)
+                    dead = code if left else dead
                     del busy[pipe]
                     continue
                 if isinstance(told, PalaverError):
@@ -114,8 +117,7 @@ def _there(
                 yield told
     finally:
         for process, _ in busy.values():
-            process.kill()
-            process.join()
+            collect(process)
     if dead is not None:
         raise PolicyError(f"a process of the arena ended with {dead} before its games did; play the rest with --resume")
 

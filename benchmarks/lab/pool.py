@@ -20,10 +20,15 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
+from palaver.benchmarks.silence import STALLED_S, Silence
 from palaver.core import PalaverError
+from palaver.envs.pools import collect
 from palaver.trainers.config import RunConfig
+from palaver.trainers.files import METRICS
 
 LOG = "log.txt"
+WATCH_S = 1.0  # how often the workers are looked at
+END_S = 10.0  # for a worker that has closed its pipe to end by itself
 Pipe = connection.Connection
 
 
@@ -56,6 +61,7 @@ class Outcome:
 def work(orders: Sequence[Order], workers: int) -> Iterator[tuple[int, Outcome]]:
     """Train all; yields the number of each order as it ends.
 
+    A run that writes nothing for `STALLED_S` seconds, neither to its log nor to its metrics, is ended as failed.
     Leaving the iterator early, by Ctrl-C too, ends the workers at once.
     """
     waiting = list(enumerate(orders))[::-1]
@@ -68,7 +74,9 @@ def work(orders: Sequence[Order], workers: int) -> Iterator[tuple[int, Outcome]]
                 worker = idle.pop()
                 busy[worker.pipe] = (worker, number)
                 worker.begin(order)
-            ready = connection.wait(list(busy))
+            ready = connection.wait(list(busy), WATCH_S)
+            for worker, _ in busy.values():
+                worker.watch()
             for pipe in [each for each in busy if each in ready]:
                 worker, number = busy.pop(pipe)
                 outcome = worker.outcome()
@@ -91,29 +99,36 @@ class _Worker:
         self.process = context.Process(target=_serve, args=(there,), daemon=True)
         self.process.start()
         there.close()
-        self.folder, self.began = Path(), 0.0
+        self.folder, self.began, self.stalled = Path(), 0.0, ""
+        self.silence = Silence()
 
     def begin(self, order: Order) -> None:
         self.folder, self.began = order.folder, time.perf_counter()
+        self.silence = Silence(order.folder / LOG, order.folder / METRICS)
         with contextlib.suppress(BrokenPipeError):  # it has died; `outcome` says so
             self.pipe.send(order)
+
+    def watch(self) -> None:
+        """Kill it if its run hangs, so that there is an outcome."""
+        if self.silence.seconds() > STALLED_S:
+            self.stalled = f"it wrote nothing for {STALLED_S:g} seconds and was ended"
+            self.process.kill()
 
     def outcome(self) -> Outcome:
         """The answer, or where the process died what its log says."""
         try:
             found: Outcome = self.pipe.recv()
         except (EOFError, ConnectionResetError):
-            self.process.join()
+            code = collect(self.process, END_S)
             self.pipe.close()
             said = last_line(self.folder / LOG)
-            died = f"its process ended with {self.process.exitcode}"
+            died = self.stalled or f"its process ended with {code}"
             return Outcome(time.perf_counter() - self.began, 0.0, f"{said} ({died})" if said else died)
         return found
 
     def end(self) -> None:
         """Kill it and wait."""
-        self.process.kill()
-        self.process.join()
+        collect(self.process)
         self.pipe.close()
 
 

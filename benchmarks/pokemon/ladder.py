@@ -115,7 +115,7 @@ def _play(playing: Any, *players: Any) -> None:
             done.cancel()
             raise ShowdownError("the connection with the server ended before the battles did")
         time.sleep(0.05)
-    done.result()
+    done.result(0.0)
     for player in players:
         asyncio.run_coroutine_threadsafe(player.ps_client.stop_listening(), player.ps_client.loop).result(10.0)
 

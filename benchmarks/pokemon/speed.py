@@ -24,6 +24,7 @@ from palaver.benchmarks.provenance import provenance, version
 from palaver.clean import one_line
 from palaver.core import ConfigError, PalaverError, usable_cores
 from palaver.envs.pokemon.showdown.server import Server
+from palaver.envs.pools import end
 
 OURS = "palaver"
 MISSING = "poke-env is not installed, so that nothing is beside ours; run: pip install 'palaver[poke-env]'"
@@ -108,8 +109,7 @@ class _Process:
     def close(self) -> None:
         """End it and its children."""
         started = psutil.Process(self._process.pid).children(recursive=True) if self._process.poll() is None else []
-        self._process.kill()
-        self._process.wait()
+        end(self._process)
         for child in started:
             if child.is_running():
                 child.kill()

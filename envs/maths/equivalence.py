@@ -17,7 +17,7 @@ import threading
 from queue import Empty, SimpleQueue
 
 from palaver.core import ConfigError
-from palaver.envs.pools import Closing, OfThisProcess
+from palaver.envs.pools import Closing, OfThisProcess, end
 
 SECONDS = 5.0  # for one question
 START_SECONDS = 60.0  # loading the library, on a busy machine
@@ -97,8 +97,7 @@ class Checker(Closing):
 
     def _end(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            end(self._process)
             self._process = None
 
 

@@ -6,12 +6,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from palaver.benchmarks.silence import STALLED_S, Silence
 from palaver.cli.folders import Job
 from palaver.core import PalaverError
+from palaver.envs.pools import end
+from palaver.trainers.files import METRICS
 
+WATCH_S = 1.0  # how often the run is looked at
 PATIENCE_S = 120.0  # for a run that was asked to stop: it saves what it has and writes its report
 
 
@@ -25,26 +29,35 @@ class Beside:
         with log.open("w", encoding="utf-8") as stream:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
 
-    def wait(self) -> str:
-        """`done` or `interrupted`, once it is.
+    def finish(self) -> str:
+        """`done` or `interrupted`, once it is; Ctrl-C ends the wait.
 
         Raises:
-            PalaverError: it failed.
+            PalaverError: it failed, or it wrote nothing for `STALLED_S` seconds, neither to its log nor to its metrics,
+                and was stopped.
         """
-        code = self.process.wait()
+        silence = Silence(self.log, self.job.folder / METRICS)
+        while (code := self._ended()) is None:
+            if silence.seconds() > STALLED_S:
+                self.stop()
+                raise PalaverError(
+                    f"the run {str(self.job.folder)!r} wrote nothing for {STALLED_S:g} seconds and was stopped; "
+                    f"go on with: palaver train --resume {self.job.folder}"
+                )
         if code not in (0, 130):
             raise PalaverError(f"the run {str(self.job.folder)!r} failed with {code}; {str(self.log)!r} says why")
         return "interrupted" if code else "done"
 
+    def _ended(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            return self.process.wait(WATCH_S)
+        return None
+
     def stop(self) -> None:
-        """Have it save and end, if it still runs."""
+        """Have it save and end, if it still runs; it is killed after `PATIENCE_S` seconds."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-            try:
-                self.process.wait(PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+            end(self.process, PATIENCE_S)
 
 
 @contextmanager

@@ -76,7 +76,7 @@ def _second(jobs: Sequence[Job], meanwhile: Beside | None, folder: Path) -> None
     """The second act; other seeds until one ends otherwise than the first."""
     _head("Second act: two strangers agree on one helper")
     for number, job in enumerate(jobs):
-        status = meanwhile.wait() if number == 1 and meanwhile else train.run(job, _written if number else _shown)
+        status = meanwhile.finish() if number == 1 and meanwhile else train.run(job, _written if number else _shown)
         _stop_unless_done(status, job)
         if number and _agreement(job) != _agreement(jobs[0]):
             break

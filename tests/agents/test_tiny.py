@@ -276,7 +276,7 @@ publish(Path({str(target)!r}), build)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=Path.cwd())
     assert process.stdout.readline() == "writing\n"
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.wait(60)
     process.stdout.close()
     assert not target.exists()
     assert list(tmp_path.glob(".model-1-building-*"))
@@ -303,7 +303,7 @@ publish(target, build)
 assert is_whole(target)
 """
     processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
-    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert (tmp_path / "count").read_text() == "x"
 
 

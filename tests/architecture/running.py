@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.architecture.source import ROOT
 
@@ -18,3 +21,17 @@ def run(*arguments: str, cwd: Path = ROOT, path: Path | None = None) -> str:
     done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@contextmanager
+def started(command: Sequence[str], **settings: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that is killed at the end of the block if it still runs."""
+    process = subprocess.Popen(command, text=True, **settings)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(60)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                pipe.close()

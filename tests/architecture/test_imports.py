@@ -52,7 +52,7 @@ def test_nothing_imports_a_wing_by_its_bare_name():
 def test_the_linter_refuses_bare_wings(line):
     done = subprocess.run(
         [sys.executable, "-m", "ruff", "check", "--no-cache", "--select=TID251", "--stdin-filename=envs/x.py", "-"],
-        input=f"{line}\n", cwd=ROOT, capture_output=True, text=True,
+        input=f"{line}\n", cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 1
     assert "TID251" in done.stdout

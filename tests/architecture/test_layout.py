@@ -109,8 +109,9 @@ def test_make_refuses_an_old_python(tmp_path, goal):
     old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.9.1 && exit 0\nexit 1\n')
     old.chmod(0o755)
     done = subprocess.run(
-        ["make", "-C", str(ROOT), goal, f"VENV={tmp_path / 'venv'}", f"PYTHON={old}"], capture_output=True, text=True
-    )
+        ["make", "-C", str(ROOT), goal, f"VENV={tmp_path / 'venv'}", f"PYTHON={old}"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
     assert done.returncode != 0
     assert "needs Python 3.11 or newer" in done.stderr
     assert "Python 3.9.1" in done.stderr

@@ -11,7 +11,7 @@ from tests.architecture.source import ROOT
 
 
 def _runs(*command: str) -> None:
-    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, timeout=290)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -27,7 +27,7 @@ def wheel(tmp_path_factory):
         else:
             shutil.copy(ROOT / name, copy / name)
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", out, copy]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     (built,) = out.glob("palaver-*.whl")
     return built

@@ -166,6 +166,18 @@ def test_a_worker_that_dies_takes_its_cell_alone(small, tmp_path):
     assert [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())] == []
 
 
+class Hangs:
+    def __reduce__(self):
+        return time.sleep, (600,)
+
+
+def test_a_run_that_writes_nothing_is_ended(monkeypatch, tmp_path):
+    monkeypatch.setattr(pool, "STALLED_S", 1.5)
+    ((number, outcome),) = pool.work([pool.Order(Hangs(), tmp_path / "0", {})], 1)
+    assert (number, outcome.error) == (0, "it wrote nothing for 1.5 seconds and was ended")
+    assert outcome.wall_s < 60
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("blow", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_stopped_in_the_middle_and_gone_on(small, tmp_path, blow, code):

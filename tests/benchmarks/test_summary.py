@@ -106,7 +106,7 @@ def test_status_as_the_trainer_noted_it(fabricate, said, text):
 
 def test_a_run_whose_process_is_gone_was_killed(fabricate):
     gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
+    gone.wait(60)
     folder = fabricate(steps=12, evals=(0,))
     (folder / "status.json").write_text(json.dumps({"status": "running", "pid": gone.pid}), encoding="utf-8")
     assert status(read(folder)).text == "killed after step 12 of 30"

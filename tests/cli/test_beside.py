@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 
 import pytest
@@ -26,7 +27,7 @@ def _job(small, folder, *more):
 
 def test_done(small, tmp_path):
     run = Beside(_job(small, tmp_path / "run", "train.steps=1"), tmp_path / "log")
-    assert run.wait() == "done"
+    assert run.finish() == "done"
     assert json.loads((tmp_path / "run" / "status.json").read_text())["step"] == 1
 
 
@@ -34,8 +35,35 @@ def test_failed(small, tmp_path):
     job = _job(small, tmp_path / "run")
     run = Beside(folders.Job(job.recipe, ("nonsense=1",), job.config, job.folder, resume=False), tmp_path / "log")
     with pytest.raises(PalaverError, match="log' says why"):
-        run.wait()
+        run.finish()
     assert "unknown key 'nonsense'" in (tmp_path / "log").read_text()
+
+
+@pytest.fixture
+def hangs(tmp_path, monkeypatch):
+    """What stands in for Python writes one line; Ctrl-C ends it."""
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\necho up\nexec sleep 600\n")
+    script.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(script))
+    monkeypatch.setattr("palaver.cli.beside.WATCH_S", 0.1)
+
+
+def test_one_that_writes_nothing_is_stopped(hangs, small, tmp_path, monkeypatch):
+    monkeypatch.setattr("palaver.cli.beside.STALLED_S", 1.0)
+    run = Beside(_job(small, tmp_path / "run"), tmp_path / "log")
+    with pytest.raises(PalaverError, match=r"wrote nothing for 1 seconds and was stopped; go on with: palaver train"):
+        run.finish()
+    assert run.process.returncode == -signal.SIGINT
+
+
+def test_one_that_heeds_no_ctrl_c_is_killed(hangs, small, tmp_path, monkeypatch):
+    monkeypatch.setattr("palaver.cli.beside.PATIENCE_S", 0.5)
+    (tmp_path / "python").write_text("#!/bin/sh\ntrap '' INT\necho up\nexec sleep 600\n")
+    with beside(_job(small, tmp_path / "run"), tmp_path / "log") as run:
+        while not (tmp_path / "log").read_text():
+            time.sleep(0.01)
+    assert run.process.returncode == -signal.SIGKILL
 
 
 def test_it_does_not_outlive_its_block(small, tmp_path):

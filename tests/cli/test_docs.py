@@ -4,7 +4,6 @@ also run.
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
@@ -21,20 +20,13 @@ from palaver.cli.app import app
 from palaver.cli.values import keywords
 from palaver.registry import COMMON, spec
 from palaver.trainers.config import load
-
-ROOT = Path(__file__).parents[2]
-PAGES = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs" / "algorithms").glob("*.md")),
-]
+from tests.architecture.source import ROOT
+from tests.docs.blocks import PAGES, fences
 
 
 def shown(page: Path) -> list[list[str]]:
     """The arguments of every `palaver` command in the page's blocks."""
-    blocks = re.findall(
-        r"^ *```(?:bash|console)?\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
+    blocks = [block.code for block in fences(page) if block.info in ("", "bash", "console")]
     lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("palaver ")]
 

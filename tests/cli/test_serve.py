@@ -14,6 +14,7 @@ from palaver.agents.llm.options import ModelOptions
 from palaver.agents.serving.app import make_app
 from palaver.agents.serving.server import serving
 from palaver.cli import serve
+from tests.architecture.running import started
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,10 +26,9 @@ def served():
     env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a background job starts ignores Ctrl-C
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes, text=True, env=env, preexec_fn=heeds) as process:
+    with started(command, **pipes, env=env, preexec_fn=heeds) as process:
         line = process.stdout.readline()
         yield line.partition(" at ")[2].partition(";")[0], process
-        process.kill()
 
 
 @pytest.fixture(autouse=True)

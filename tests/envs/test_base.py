@@ -231,7 +231,7 @@ def test_threads_take_turns():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert (env.most, env.turn, len(env.history)) == (1, 40, 40)
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import palaver
 from palaver.core import Message
 from palaver.envs.checks import check
+from tests.architecture.source import ROOT
+from tests.docs.blocks import module
 
-PAGE = Path(__file__).parents[2] / "docs" / "own-environment.md"
+PAGE = ROOT / "docs" / "own-environment.md"
 
 
 @pytest.fixture(scope="module")
 def code() -> str:
-    return re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
+    return module(PAGE)
 
 
 @pytest.fixture(scope="module")

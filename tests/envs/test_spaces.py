@@ -51,7 +51,8 @@ def test_samples_are_printable_and_repeat_in_every_process():
         "from palaver.envs.spaces import UnicodeText as U; s = U(200, seed=42); print([s.sample() for _ in range(50)])"
     )
     for hash_seed in ("0", "7"):
-        printed = subprocess.check_output([sys.executable, "-c", code], env={"PYTHONHASHSEED": hash_seed}, text=True)
+        command, env = [sys.executable, "-c", code], {"PYTHONHASHSEED": hash_seed}
+        printed = subprocess.check_output(command, env=env, text=True, timeout=120)
         assert printed == f"{samples}\n"
 
 

@@ -173,17 +173,17 @@ def episode(
 def together(jobs: Sequence[Callable[[Callable[..., list[float]]], Any]]) -> list[Any]:
     """What each job returns, run as a process each; a job is given the function that sums over processes."""
     numbers: list[tuple[float, ...]] = [()] * len(jobs)
-    barrier = threading.Barrier(len(jobs), timeout=20)
+    barrier = threading.Barrier(len(jobs))
 
     def total_of(rank: int) -> Callable[..., list[float]]:
         def total(*mine: float) -> list[float]:
             numbers[rank] = mine
-            barrier.wait()
+            barrier.wait(20)
             summed = [sum(each) for each in zip(*numbers, strict=True)]
-            barrier.wait()
+            barrier.wait(20)
             return summed
 
         return total
 
     with ThreadPoolExecutor(len(jobs)) as pool:
-        return [each.result() for each in [pool.submit(job, total_of(rank)) for rank, job in enumerate(jobs)]]
+        return [each.result(240) for each in [pool.submit(job, total_of(rank)) for rank, job in enumerate(jobs)]]

@@ -119,7 +119,7 @@ def test_a_killed_run_resumes_number_for_number(model, finished, tmp_path, after
         assert (time.monotonic() < deadline and process.poll() is None) or process.poll() == 0
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.wait(60)
     subprocess.run([*command, "resume"], env=environment, check=True, stderr=subprocess.DEVNULL, timeout=400)
     assert numbers(folder) == numbers(finished)
 

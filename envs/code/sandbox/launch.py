@@ -19,6 +19,7 @@ from typing import IO, Any, TypedDict
 
 START_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
+KILLED_SECONDS = 10.0
 
 # -s -S: no site packages; -P: nothing from the current folder; -B: no caches written
 FLAGS = ("-s", "-S", "-P", "-B", "-c")
@@ -167,5 +168,6 @@ class Worker:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel keeps it: it is left to it
+                self._process.wait(KILLED_SECONDS)
         self._errors.close()

@@ -17,6 +17,7 @@ from palaver.clean import one_line
 from palaver.envs.code.sandbox import view
 from palaver.envs.code.sandbox.launch import BOOT, ENVIRONMENT, FLAGS, Plan
 from palaver.envs.code.sandbox.report import SandboxError
+from palaver.envs.pools import end
 
 ATTEMPTS = 3
 _HEADER = 4
@@ -104,8 +105,7 @@ class Slot:
     def close(self) -> None:
         """End the examiner; its worker ends with it."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            end(self._process)
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
                     pipe.close()

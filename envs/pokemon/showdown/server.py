@@ -26,11 +26,12 @@ from palaver.clean import one_line
 from palaver.core import ConfigError
 from palaver.envs.pokemon.showdown import install, node
 from palaver.envs.pokemon.showdown.errors import ShowdownError
-from palaver.envs.pools import Closing
+from palaver.envs.pools import Closing, end
 
 HOST = "127.0.0.1"
 PORT = 8000  # where other programs look for a server unless told otherwise
 START_SECONDS = 90.0  # ten processes load the simulator, on a busy machine
+WATCH_SECONDS = 0.2
 _SCRIPT = Path(__file__).with_name("server.js")
 _OWN = ("config", "databases", "logs", "node_modules")
 
@@ -96,12 +97,13 @@ class Server(Closing):
         return f"ws://{HOST}:{self.port}/showdown/websocket"
 
     def wait(self) -> None:
-        """Until the server ends by itself.
+        """Until the server ends by itself, however long that takes: it is looked at every `WATCH_SECONDS`.
 
         Raises:
             ShowdownError: always, with its last words; Ctrl-C ends the wait instead.
         """
-        code = self._process.wait()
+        while (code := self._process.poll()) is None:
+            time.sleep(WATCH_SECONDS)
         last = one_line(self._said[-1], 300) if self._said else "it said nothing"
         raise ShowdownError(f"Showdown's server ended with code {code}: {last}")
 
@@ -113,7 +115,7 @@ class Server(Closing):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(2.0)
         _end_session(self.pid)
-        self._process.wait()
+        end(self._process)
         self._folder.cleanup()
 
     def _read(self) -> None:

@@ -15,8 +15,10 @@ from typing import IO, Any
 
 from palaver.clean import one_line
 from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
+from palaver.envs.pools import end
 
 START_SECONDS = 60.0  # loading the simulator, on a busy machine
+CLOSE_SECONDS = 2.0  # for a process whose input or output is closed to end by itself
 BUFFER = 1 << 18  # a line of many battles in few system calls
 HOST = Path(__file__).with_name("host.js")
 Operation = Sequence[Any]
@@ -98,8 +100,7 @@ class Worker:
     def kill(self, reason: str) -> None:
         """End the process; whoever waits for it is told why."""
         self.lost = self.lost or reason
-        self.process.kill()
-        self.process.wait()
+        end(self.process)
 
     def close(self) -> None:
         """Let the process end by itself."""
@@ -107,11 +108,7 @@ class Worker:
         with contextlib.suppress(OSError), self._writing:
             assert self.process.stdin is not None
             self.process.stdin.close()
-        try:
-            self.process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process, CLOSE_SECONDS)
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
@@ -120,7 +117,7 @@ class Worker:
                 number = int(line[5 : line.index(b",")])  # {"n":7,"out":[...
                 self._answered = True
                 self._tickets.pop(number).put(line)
-        code = self.process.wait()
+        code = end(self.process, CLOSE_SECONDS)  # its output is closed, so nothing can come of it any more
         self.lost = self.lost or f"the simulator's process ended with {_exit(code)}{self._said()}"
         self._errors.close()
         while self._tickets:
@@ -133,5 +130,7 @@ class Worker:
         return f": {one_line(told, 300)}" if told else ""
 
 
-def _exit(code: int) -> str:
+def _exit(code: int | None) -> str:
+    if code is None:
+        return "no exit code"
     return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -148,7 +148,7 @@ def test_threads_and_processes_share_the_file(tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert child.wait(60) == 0
     found = AnswerCache(path).get([*names, *(f"p{n}" for n in range(20)), "none"])
     assert len(found) == 60

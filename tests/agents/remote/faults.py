@@ -118,4 +118,4 @@ def faults(*steps: Step) -> Iterator[FaultServer]:
         server.over.set()
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(60)

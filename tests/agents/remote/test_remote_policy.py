@@ -126,7 +126,7 @@ def test_callers_in_threads() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(60)
     assert said == {seed: f"seed {seed}" for seed in range(8)}
 
 
@@ -140,7 +140,8 @@ def test_a_forked_child_asks_for_itself() -> None:
         child.start()
         assert receiver.poll(60)
         assert receiver.recv() == (child.pid, "fine")
-        child.join()
+        child.join(60)
+        assert child.exitcode == 0
         assert chat.ask([Question(ASKED)])[0].text == "fine"
         chat.close()
         assert chat.ask([Question(ASKED)])[0].text == "fine"
@@ -161,7 +162,7 @@ def test_it_needs_no_torch_and_the_factory_no_client() -> None:
         "import sys; import palaver.agents.factory; assert 'openai' not in sys.modules; "
         "import palaver.agents.remote.policy; assert 'torch' not in sys.modules"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,7 +285,7 @@ def test_requests_that_wait_together_are_answered_together() -> None:
         until(lambda: len(app.state.batcher.waiting) == 6)
         held.go_on.set()
         for thread in (*first, *others):
-            thread.join()
+            thread.join(60)
     assert held.batches == [1, 6]
     assert {text: answer.text for text, answer in answers.items()} == {text: text for text in "abcdef"}
 
@@ -305,7 +305,7 @@ def test_one_that_cannot_be_answered_costs_the_others_nothing() -> None:
         until(lambda: len(app.state.batcher.waiting) == 3)
         held.go_on.set()
         for thread in (*first, *others):
-            thread.join()
+            thread.join(60)
     assert (answers["good"].text, answers["fine"].text) == ("good", "fine")
     assert answers["bad"].failure == "transport: HTTP 400: not this one"
 
@@ -320,7 +320,7 @@ def test_a_full_house_asks_to_come_again() -> None:
         assert "room for 2" in reply["error"]["message"]
         held.go_on.set()
         for thread in threads:
-            thread.join()
+            thread.join(60)
         assert post(url, HELLO | {"n": 2})[0] == 200
     assert answers["first"].text == "first"
 

@@ -132,7 +132,7 @@ def _dies(recipe, folder, when):
         assert process.poll() is None, "it ended before it could be killed"
     finally:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.wait(60)
 
 
 def _lines(pattern, folder, least):

@@ -15,6 +15,7 @@ import pytest
 from palaver.core import ConfigError
 from palaver.envs.pokemon.showdown import ShowdownError
 from palaver.envs.pokemon.showdown.server import HOST, Server, settings
+from tests.architecture.running import started
 
 
 def _gone(processes):
@@ -43,16 +44,11 @@ def test_it_serves_on_the_loopback_address_and_leaves_nothing():
 def test_control_c_ends_the_command_and_all_its_processes():
     command = [sys.executable, "-m", "palaver", "showdown", "serve", "--port", "0"]
     heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # what a background job starts ignores Ctrl-C
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeds
-    ) as process:
-        try:
-            assert process.stdout.readline().startswith("listening at ws://127.0.0.1:")
-            below = psutil.Process(process.pid).children(recursive=True)
-            process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=30)
-        finally:
-            process.kill()
+    with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeds) as process:
+        assert process.stdout.readline().startswith("listening at ws://127.0.0.1:")
+        below = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
     assert process.returncode == 130
     assert said.splitlines()[-1] == "error: interrupted"
     assert len(below) >= 4

@@ -87,7 +87,7 @@ def test_a_killed_process_takes_its_workers_along():
     pids = [int(word) for word in process.stdout.readline().split()]
     assert len(pids) >= 3
     process.kill()
-    process.wait()
+    process.wait(60)
     _gone(pids)
     process.stdin.close()
     process.stdout.close()
@@ -107,7 +107,8 @@ def test_a_forked_copy_gets_workers_of_its_own():
         child = context.Process(target=work)
         child.start()
         verdict, theirs = queue.get()
-        child.join()
+        child.join(60)
+        assert child.exitcode == 0
         assert verdict == "pass"
         assert theirs != ours
         assert one.score(*GOOD).verdict == "pass"

@@ -198,7 +198,7 @@ def test_frames(channel):
         writer = threading.Thread(target=wire.send, args=(ours, value))
         writer.start()
         assert wire.receive(theirs) == value
-        writer.join()
+        writer.join(60)
 
 
 @pytest.mark.parametrize("sent", [b"\0\0\0\2[]x", b"\0\0\0\2xx", b"\0\0\1\0", b"\xff\xff\xff\xff"])

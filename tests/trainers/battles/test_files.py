@@ -17,6 +17,7 @@ from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.battles.files import Writer
 from palaver.trainers.battles.reader import Reader
 from palaver.trainers.battles.record import MISSING
+from tests.architecture.running import started
 from tests.trainers.battles.made import battle, decision, same, trajectory
 
 
@@ -109,9 +110,7 @@ def test_killed_while_it_writes_it_leaves_what_it_said_was_written(tmp_path):
     )
     before = -1
     for _ in range(2):
-        with subprocess.Popen(
-            [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        ) as process:
+        with started([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as process:
             said = [process.stdout.readline() for _ in range(5)]
             os.kill(process.pid, signal.SIGKILL)
             said += process.stdout.read().splitlines()

@@ -223,6 +223,6 @@ def test_killed_by_the_system(battles, tmp_path):
     )
     for name, at in (("whole", 0), ("killed", 4), ("killed", 7), ("killed", 0)):
         command = [sys.executable, "-c", code, str(battles), str(tmp_path / name), str(at)]
-        ran = subprocess.run(command, check=False, env={**os.environ, "PYTHONPATH": os.getcwd()})
+        ran = subprocess.run(command, check=False, env={**os.environ, "PYTHONPATH": os.getcwd()}, timeout=120)
         assert ran.returncode == (-signal.SIGKILL if at else 0)
     assert lines(tmp_path / "killed") == lines(tmp_path / "whole")
