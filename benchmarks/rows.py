@@ -21,8 +21,8 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from palaver.core import ConfigError, Episode
-from palaver.trainers.files import replace_text
 from palaver.trainers.section import Section
+from palaver.utils.run_folder import replace_text
 from palaver.verdict import Cost
 
 ROW, EPISODES = ".json", ".jsonl.gz"

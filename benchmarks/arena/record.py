@@ -11,7 +11,7 @@ from palaver.benchmarks.arena.plan import Game, Setting
 from palaver.benchmarks.arena.players import identity
 from palaver.clean import one_line
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 SETTINGS, GAMES = "settings.json", "games.jsonl"
 

@@ -18,7 +18,7 @@ from palaver.benchmarks.audit.measures import Bin
 from palaver.benchmarks.audit.probes import Probe, probes
 from palaver.benchmarks.audit.table import Measure
 from palaver.core import ConfigError, ScoringError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 from palaver.verdict import Cost, Preference, Reward, Verdict
 
 JSON, VERDICTS = "audit.json", "verdicts.jsonl"

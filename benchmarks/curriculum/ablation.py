@@ -24,7 +24,7 @@ from palaver.benchmarks.curriculum.spec import Curriculum
 from palaver.benchmarks.curriculum.state import State
 from palaver.clean import one_line
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 RESULTS = "ablation.json"
 EQUAL = {"repeats": 0, "otherwise": "continue", "gate": {}, "guard": None}  # a gate would give some more than others

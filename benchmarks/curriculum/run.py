@@ -26,7 +26,7 @@ from palaver.benchmarks.curriculum.shop import Learnt, Shop, Source, Tick
 from palaver.benchmarks.curriculum.spec import PREVIOUS, Curriculum, Stage
 from palaver.benchmarks.curriculum.state import State
 from palaver.core import ConfigError, TaskError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 PLAYED = "played.txt"  # battles of an attempt, once all have been tried
 FREE = ("jobs", "parallel", "wandb", "project")  # keys that change no result

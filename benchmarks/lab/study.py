@@ -16,7 +16,7 @@ from palaver.benchmarks.lab.plan import Cell, Plan
 from palaver.benchmarks.lab.recipe import FILE
 from palaver.benchmarks.lab.results import OUTCOME, Lab, Result
 from palaver.core import ConfigError, PalaverError, usable_cores
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 Report = Callable[[Result], None]
 

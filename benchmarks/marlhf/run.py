@@ -25,10 +25,11 @@ from palaver.benchmarks.marlhf.figure import draw
 from palaver.benchmarks.marlhf.recipe import FILE, MARLHFConfig, dump, load
 from palaver.benchmarks.marlhf.truth import Truth, truth
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.files import CONFIG, ended, replace_text
+from palaver.trainers.files import CONFIG, ended
 from palaver.trainers.preferences import files, source
 from palaver.trainers.reward_model.fit import Fitted, Report, fit, need_trl
 from palaver.trainers.train import prepare, resume, train
+from palaver.utils.run_folder import replace_text
 
 PAIRS, MODEL, REPORT, TEAM = "pairs.jsonl", "reward-model", "report.json", "team"
 RESULT, PICTURE = "marlhf.json", "marlhf.png"

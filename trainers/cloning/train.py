@@ -31,8 +31,8 @@ from palaver.trainers.cloning.mixture import Mixture, Source
 from palaver.trainers.cloning.pupils import NetPupil, Pupil
 from palaver.trainers.cloning.report import faulty, judge
 from palaver.trainers.faults import NumericalError
-from palaver.trainers.files import replace_text
 from palaver.trainers.sinks import Sinks
+from palaver.utils.run_folder import replace_text
 
 SETTINGS, NET, PUPIL = "cloning.yaml", "net", "pupil"
 FLOOR = 0.1  # of the learning rate, at the end of the cosine
