@@ -88,28 +88,23 @@ def keep_house(
     with begun.hold(world), DiskFaultsNamed(f"go on with: palaver train --resume {folder}"):
         if world.is_main and not begun.locked and (folder / METRICS).is_file():  # it came while the models were loaded
             raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")
-        if world.is_main:
-            if not begun.checkpoint:
-                begin(folder, config)
-            if begun.launch is not None:
-                replace_text(folder / LAUNCH, json.dumps(begun.launch) + "\n")
         _run(config, world, begun, console, opened)
     return folder
 
 
 def _run(config: RunConfig, world: World, begun: RunStart, console: Console, opened: Callable[[Opened], Runs]) -> None:
     """Open the sinks, run the loop and note how it ended."""
-    folder = begun.folder
     done = checkpoint.step_of(begun.checkpoint) if begun.checkpoint else 0
-    sinks = Sinks(folder, config, done) if world.is_main else None
+    sinks = None
     status = "failed"
     try:
         with _patient() as signals:
             try:
+                if world.is_main:
+                    _status(begun.folder, "running", done)
+                    sinks = _open(config, begun, done)
                 with bar(config, done, console, shown=world.is_main) as report:
-                    loop = opened(Opened(sinks, _clock(folder), report, signals.wished))
-                    if sinks:
-                        _status(folder, "running", done)
+                    loop = opened(Opened(sinks, _clock(begun.folder), report, signals.wished))
                     done = loop.run(done)
                     status = "done" if done == config.train.steps else "interrupted"
             except KeyboardInterrupt:
@@ -117,11 +112,20 @@ def _run(config: RunConfig, world: World, begun: RunStart, console: Console, ope
                 raise
             finally:
                 signals.raises = False  # a third Ctrl-C must not end the note of the second
-                if sinks:
-                    _last_status(folder, status, max(done, sinks.step))
+                if world.is_main:
+                    _last_status(begun.folder, status, max(done, sinks.step if sinks else 0))
     finally:
         if sinks:
             sinks.close()
+
+
+def _open(config: RunConfig, begun: RunStart, done: int) -> Sinks:
+    """Write what the run begins with, where it begins, and open its sinks."""
+    if not begun.checkpoint:
+        begin(begun.folder, config)
+    if begun.launch is not None:
+        replace_text(begun.folder / LAUNCH, json.dumps(begun.launch) + "\n")
+    return Sinks(begun.folder, config, done)
 
 
 def _clock(folder: Path) -> Clock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -18,7 +17,7 @@ from palaver.benchmarks.audit.measures import Bin
 from palaver.benchmarks.audit.probes import Probe, probes
 from palaver.benchmarks.audit.table import Measure
 from palaver.core import ConfigError, ScoringError
-from palaver.utils.run_folder import replace_text
+from palaver.utils.run_folder import append_lines, replace_text
 from palaver.verdict import Cost, Preference, Reward, Verdict
 
 JSON, VERDICTS = "audit.json", "verdicts.jsonl"
@@ -185,8 +184,7 @@ class _Kept:
 
     def _write(self, rows: Iterable[Mapping[str, Any]]) -> None:
         if self._path:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(row, default=dict) + "\n" for row in rows)
+            append_lines(self._path, rows, default=dict)
 
 
 def _plain(record: Item | Preference | Verdict) -> dict[str, Any]:

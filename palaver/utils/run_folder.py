@@ -174,7 +174,7 @@ def replace_bytes(path: Path, data: bytes) -> None:
         beside.unlink(missing_ok=True)
 
 
-def publish_folder(target: Path, fill: Callable[[Path], None]) -> None:
+def publish_folder(target: Path, fill: Callable[[Path], object]) -> None:
     """Let `fill` write into a folder of another name, and rename it to `target`, replacing one that is there.
 
     Raises:

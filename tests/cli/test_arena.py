@@ -17,7 +17,7 @@ def test_a_table_and_its_files(palaver):
     assert ran.code == 0, ran.err
     assert re.search(r"last +1\d\d\d .*\n.*legal +1000 +anchor", ran.out)
     folder = next(Path("runs").glob("arena-matrix-v0-*"))
-    files = {"arena.md", "arena.csv", "pairs.csv", "arena.json", "arena.png", "games.jsonl", "settings.json"}
+    files = {"arena.md", "arena.csv", "pairs.csv", "arena.json", "arena.png", "games.jsonl", "settings.json", ".lock"}
     assert {path.name for path in folder.iterdir()} == files
     assert all(str(folder / name) in ran.out for name in ("arena.md", "arena.png"))
     again = palaver("arena", *DILEMMA, "--players", "legal,first,last", "-n", "4", "--resume")
