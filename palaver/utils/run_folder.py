@@ -170,6 +170,9 @@ def replace_bytes(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         beside.replace(path)
         sync(path.parent)
+    except OSError as error:
+        error.filename = str(path)  # of a failed write the system names none
+        raise
     finally:
         beside.unlink(missing_ok=True)
 
@@ -216,6 +219,9 @@ def append_bytes(file: BinaryIO, data: bytes) -> None:
     try:
         while rest:
             rest = rest[file.write(rest) :]
+    except OSError as error:
+        error.filename = file.name  # of a failed write the system names none
+        raise
     finally:
         if rest:
             os.ftruncate(file.fileno(), before)
@@ -263,8 +269,8 @@ class DiskFaultsNamed(contextlib.AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        found = error if isinstance(error, OSError) else _os_error(str(error)) if error else None
-        if found is None or found.errno not in DISK or isinstance(error, PalaverError):
+        found = _disk_fault(error)
+        if found is None or isinstance(error, PalaverError):
             return
         where = f" {str(found.filename)!r}" if found.filename else ""
         raise DiskError(
@@ -272,10 +278,16 @@ class DiskFaultsNamed(contextlib.AbstractContextManager[None]):
         ) from error
 
 
-def _os_error(text: str) -> OSError | None:
-    """The error of the system that a library's message `... (os error 28)` is about."""
-    found = _OS_ERROR.search(text)
-    return OSError(int(found.group(1)), os.strerror(int(found.group(1)))) if found else None
+def _disk_fault(error: BaseException | None) -> OSError | None:
+    """The fault of the disk that an error is, tells of as `... (os error 28)`, or was raised in the handling of."""
+    while error is not None:
+        found = error if isinstance(error, OSError) else None
+        if told := _OS_ERROR.search(str(error)):
+            found = OSError(int(told.group(1)), os.strerror(int(told.group(1))))
+        if found is not None and found.errno in DISK:
+            return found
+        error = error.__cause__ or error.__context__
+    return None
 
 
 # --- reading -------------------------------------------------------------------------------------
