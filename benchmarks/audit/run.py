@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from palaver.benchmarks.audit.measures import Bin
 from palaver.benchmarks.audit.probes import Probe, probes
 from palaver.benchmarks.audit.table import Measure
 from palaver.core import ConfigError, ScoringError
-from palaver.utils.run_folder import append_lines, replace_text
+from palaver.utils.run_folder import append_lines, locked, replace_text
 from palaver.verdict import Cost, Preference, Reward, Verdict
 
 JSON, VERDICTS = "audit.json", "verdicts.jsonl"
@@ -116,12 +117,14 @@ def audit(
 
     Raises:
         ScoringError: no verdict was reached at all.
-        ConfigError: the folder cannot be written.
+        ConfigError: the folder cannot be written, or another process is at work in it.
     """
-    limits, kept = limits or Thresholds(), _Kept(folder)
-    asked = ask.ask(work.make, work.items, work.plan, report=report, keep=kept.asked)
-    verdicts = ask.grade(work.reward, work.data.graded, work.plan, report) if work.reward else []
-    kept.graded(verdicts)
+    limits = limits or Thresholds()
+    with locked(folder) if folder else nullcontext():
+        kept = _Kept(folder)
+        asked = ask.ask(work.make, work.items, work.plan, report=report, keep=kept.asked)
+        verdicts = ask.grade(work.reward, work.data.graded, work.plan, report) if work.reward else []
+        kept.graded(verdicts)
     _some(name, asked, verdicts)
     found = table.measure(work.data, asked, verdicts)
     done = table.Compared.of(work.data, asked)
@@ -167,7 +170,6 @@ class _Kept:
         if not folder:
             return
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             replace_text(folder / VERDICTS, "")
         except OSError as error:
             raise ConfigError(

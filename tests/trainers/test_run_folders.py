@@ -66,9 +66,10 @@ def finished(model, tmp_path_factory) -> Path:
 
 
 def cut(finished: Path, folder: Path) -> Path:
-    """A copy that was stopped after step 3 of 4, with its newest checkpoint at step 2."""
+    """A copy that was stopped after step 3, with its newest checkpoint at step 2."""
     shutil.copytree(finished, folder)
-    shutil.rmtree(folder / "checkpoints" / "step-000004")
+    for step in ("step-000004", "step-000006"):
+        shutil.rmtree(folder / "checkpoints" / step, ignore_errors=True)
     lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
     (folder / "metrics.jsonl").write_text("".join(line for line in lines if json.loads(line)["step"] < 4))
     return folder
