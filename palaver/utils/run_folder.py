@@ -273,8 +273,9 @@ class DiskFaultsNamed(contextlib.AbstractContextManager[None]):
         if found is None or isinstance(error, PalaverError):
             return
         where = f" {str(found.filename)!r}" if found.filename else ""
+        mend = "see to the disk" if found.errno in (errno.EIO, errno.EROFS) else "make room"
         raise DiskError(
-            f"cannot write{where}: {found.strerror}; what was complete is kept; make room, then {self.hint}"
+            f"cannot write{where}: {found.strerror}; what was complete is kept; {mend}, then {self.hint}"
         ) from error
 
 

@@ -154,9 +154,9 @@ def test_overwriting_needs_no_more_room(tmp_path):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_fault_of_the_disk_is_named_whichever_library_met_it(number):
-    reason = os.strerror(number)
+    reason, mend = os.strerror(number), "see to the disk" if number == errno.EIO else "make room"
     for error in (OSError(number, reason, "/runs/x"), ValueError(f"serializing: {reason} (os error {number})")):
-        refusal = pytest.raises(DiskError, match=f"cannot write.*{reason}; what was complete is kept; make room, then")
+        refusal = pytest.raises(DiskError, match=f"cannot write.*{reason}; what was complete is kept; {mend}, then")
         with refusal, DiskFaultsNamed("go on"):
             raise error
     after = RuntimeError("unexpected pos 39104 vs 39056")  # as torch raises when its archive could not be ended

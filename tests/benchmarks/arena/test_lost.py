@@ -18,6 +18,8 @@ from palaver.benchmarks.arena.plan import Setting, read_players
 from palaver.benchmarks.arena.record import GAMES, read_games
 from palaver.core import EpisodeLostError, PolicyError
 from palaver.envs.matrix.env import MatrixEnv
+from palaver.envs.pokemon.env import PokemonEnv
+from palaver.envs.pokemon.showdown import shared_pool
 
 KEYWORDS = {"game": "prisoners-dilemma", "repeats": 3}
 
@@ -108,6 +110,33 @@ def test_a_game_that_is_always_lost_fails_by_name_and_the_others_go_on(undisturb
     assert tries[bad] == 6 * pool.TRIES
     sound = [each for each in told if not each.failed]
     assert outcomes(sound) == [each for each in undisturbed if match.match_seed(setting(), each[0]) != bad]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("pool")
+def test_a_simulator_that_does_not_answer_ends_no_battle_of_the_arena(monkeypatch):
+    """The simulator's process is stopped in the third turn of all battles, which are then played again."""
+    players = {"random@1": "random@1", "typed@1": "typed@1"}
+    given = Setting("pokemon-v0", players, {"turn_limit": 20}, battles=4)
+    alone = outcomes(pool.run(given, given.games(), None))
+    together, turns = PokemonEnv.step_together, []
+
+    def stopped(envs, actions):
+        turns.append(len(envs))
+        if len(turns) == 3:
+            monkeypatch.setattr(shared_pool(), "_patience", 1.0)
+            for worker in shared_pool()._workers:
+                os.kill(worker.process.pid, signal.SIGSTOP)
+        if len(turns) == 4:
+            monkeypatch.setattr(shared_pool(), "_patience", 60.0)
+        return together(envs, actions)
+
+    monkeypatch.setattr(PokemonEnv, "step_together", stopped)
+    told = []
+    pool.run(given, given.games(), None, report=told.append)
+    assert turns[:4] == [4, 4, 4, 1]
+    assert outcomes(told) == alone
+    assert len(alone) == 4
 
 
 # --- processes -----------------------------------------------------------------------------------
