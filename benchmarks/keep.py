@@ -12,7 +12,8 @@ from typing import Any
 from palaver.benchmarks.compare import Group
 from palaver.benchmarks.trials import Trial, returns_by_task
 from palaver.core import ConfigError
-from palaver.trainers.files import CONFIG, LAUNCH, METRICS, replace_text
+from palaver.trainers.files import CONFIG, LAUNCH, METRICS
+from palaver.utils.run_folder import replace_text
 
 TRAIN = ("kind", "step", "wall_s", "cpu_s", "reward/mean", "sampled_tokens")
 EVAL = ("kind", "step", "wall_s", "cpu_s", "mean", "low", "high", "n", "tasks", "greedy")

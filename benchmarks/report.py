@@ -31,6 +31,7 @@ from palaver.benchmarks.summary import (
 from palaver.benchmarks.viewer import page as viewer
 from palaver.benchmarks.views import samples
 from palaver.clean import clean, one_line
+from palaver.utils.run_folder import replace_text
 
 HERE = Path(__file__).resolve().parent
 REPORT, CURVE = "report.html", "curve.png"
@@ -104,7 +105,5 @@ def _title(run: Run) -> str:
 
 def _save(path: Path, template: str, values: dict[str, Any]) -> Path:
     text = pages.render(HERE, template, values, {"interval": lambda point: interval(point.low, point.high, 2)})
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8", errors="replace")
-    os.replace(partial, path)
+    replace_text(path, text)
     return path

@@ -21,8 +21,8 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from palaver.core import ConfigError, Episode
-from palaver.trainers.files import replace_text
 from palaver.trainers.section import Section
+from palaver.utils.run_folder import replace_bytes, replace_text
 from palaver.verdict import Cost
 
 ROW, EPISODES = ".json", ".jsonl.gz"
@@ -152,11 +152,9 @@ def store(folder: Path, name: str, episodes: Sequence[Episode]) -> Stored:
     """
     text = "".join(json.dumps(episode.to_dict()) + "\n" for episode in episodes).encode("utf-8")
     path = folder / f"{name}{EPISODES}"
-    beside = path.with_name(f".writing-{path.name}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(gzip.compress(text, mtime=0))
-        beside.replace(path)
+        replace_bytes(path, gzip.compress(text, mtime=0))
     except OSError as error:
         raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
     return Stored(file=path.name, sha256=hashlib.sha256(text).hexdigest(), n=len(episodes))

@@ -44,6 +44,10 @@ class ScoringError(PalaverError):
     """What should have judged the teams' actions failed for all of them, so there is nothing to learn or report."""
 
 
+class EpisodeLostError(PalaverError):
+    """An episode that cannot go on through no fault of its policies: a process that hosts it is gone or silent."""
+
+
 class CheckpointError(PalaverError):
     """A run folder or checkpoint that cannot be read."""
 

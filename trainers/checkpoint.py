@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 
 from palaver.core import CheckpointError
+from palaver.utils.run_folder import files_in, publish_folder
 
 MANIFEST = "manifest.json"
 STUDY = "study.pt"
@@ -49,22 +49,19 @@ def save(
         seats: seat -> where the policy that fills it began.
     """
     target = folder_of(run, step)
-    temporary = target.with_name(f".writing-{target.name}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    (temporary / "optimizers").mkdir(parents=True)
-    for name, policy in policies.items():
-        policy.save(temporary / "policies" / name)
-        torch.save(optimizers[name].state_dict(), temporary / "optimizers" / f"{name}.pt")
-    torch.save(dict(study), temporary / STUDY)
-    files = {str(path.relative_to(temporary)): _sum(path) for path in _files(temporary)}
-    versions = {name: policy.version for name, policy in policies.items()}
-    manifest = {"step": step, "files": files, "versions": versions, "seats": dict(seats)}
-    (temporary / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    for path in _files(temporary):
-        _sync(path)
-    shutil.rmtree(target, ignore_errors=True)
-    temporary.rename(target)
-    _sync(target.parent)
+
+    def fill(folder: Path) -> None:
+        (folder / "optimizers").mkdir()
+        for name, policy in policies.items():
+            policy.save(folder / "policies" / name)
+            _save(optimizers[name].state_dict(), folder / "optimizers" / f"{name}.pt")
+        _save(dict(study), folder / STUDY)
+        files = {str(path.relative_to(folder)): _sum(path) for path in files_in(folder)}
+        versions = {name: policy.version for name, policy in policies.items()}
+        manifest = {"step": step, "files": files, "versions": versions, "seats": dict(seats)}
+        (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+
+    publish_folder(target, fill)
     for old in sorted(target.parent.glob(f"{PREFIX}*"))[:-keep]:
         shutil.rmtree(old)
     return target
@@ -116,16 +113,9 @@ def load_study(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _save(values: Any, path: Path) -> None:
+    with path.open("wb") as file:  # given a path, torch tells no reason where the disk is full
+        torch.save(values, file)
 
 
 def _sum(path: Path) -> str:

@@ -33,6 +33,7 @@ from palaver.trainers.study import Study
 from palaver.trainers.table import Table, tabulate
 from palaver.trainers.walk import walk
 from palaver.trainers.world import World
+from palaver.utils.run_folder import replace_text
 
 
 @dataclass(slots=True)
@@ -133,7 +134,7 @@ class Loop:
              "token_ids": table.utterances[row].token_ids, "logprobs": table.utterances[row].logprobs}
             for row in error.rows
         ]  # fmt: skip
-        path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        replace_text(path, json.dumps(rows, indent=1))
         return NumericalError(f"{error} at step {step}; its rows are in {str(path)!r}", error.rows)
 
     def evaluate(self, step: int) -> None:

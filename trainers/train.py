@@ -6,7 +6,10 @@ resume(folder)
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from palaver.trainers.announce import announce
 from palaver.trainers.config import RunConfig, parse_file
 from palaver.trainers.contradictions import refuse_contradictions
 from palaver.trainers.critic import refuse_long_joint
-from palaver.trainers.files import CONFIG, METRICS
+from palaver.trainers.files import CONFIG, METRICS, refuse_edited
 from palaver.trainers.learner import Learner
 from palaver.trainers.memory import most_rows
 from palaver.trainers.policy_gradient import Loop
@@ -34,12 +37,13 @@ from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.reference import refuse_own
 from palaver.trainers.rollout import text_env
 from palaver.trainers.seats import refuse_seats
-from palaver.trainers.session import Opened, keep_house
+from palaver.trainers.session import Opened, RunStart, keep_house
 from palaver.trainers.sinks import check_sinks
 from palaver.trainers.study import Study
 from palaver.trainers.team import frozen_team, model_options, reference_model, refuse_tiny, trainable_team
 from palaver.trainers.value_mixing.run import refuse_legal, train_values
 from palaver.trainers.world import World
+from palaver.utils.run_folder import locked, refuse_in_use
 
 
 def train(
@@ -57,14 +61,16 @@ def train(
         The folder. Its `status.json` says `done` or `interrupted`.
 
     Raises:
-        ConfigError: choices that contradict each other, or a folder that holds another run.
+        ConfigError: choices that contradict each other, or a folder that holds another run or is in use.
+        DiskError: the disk is full.
         TaskError: the data cannot be read.
         PolicyError: the model cannot be loaded, or a prompt is too long for it.
         NumericalError: a loss was not finite.
     """
     if (folder / METRICS).is_file():
+        refuse_in_use(folder)
         raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")
-    return _start(config, folder, None, console or Console(stderr=True), launch)
+    return _start(config, RunStart(folder, launch=launch), console or Console(stderr=True))
 
 
 def resume(folder: Path, *, console: Console | None = None) -> Path:
@@ -75,20 +81,24 @@ def resume(folder: Path, *, console: Console | None = None) -> Path:
 
     Raises:
         CheckpointError: there is no run, or none of its checkpoints is sound.
-        ConfigError: its config cannot be read.
+        ConfigError: its config cannot be read or was edited, or another process is at work in the folder.
+        DiskError: the disk is full.
         TaskError, PolicyError, NumericalError: as `train`.
     """
     console = console or Console(stderr=True)
     if not (folder / CONFIG).is_file():
         raise CheckpointError(f"there is no run in {str(folder)!r}: it has no {CONFIG}")
-    config = parse_file(folder / CONFIG)
-    if not list((folder / "checkpoints").glob(f"{checkpoint.PREFIX}*")):
-        console.print("the run was stopped before its first checkpoint: starting it from the beginning")
-        return _start(config, folder, None, console, None)
-    start, complaints = checkpoint.newest(folder)
-    for complaint in complaints:
-        console.print(Text(complaint, style="yellow"))
-    return _start(config, folder, start, console, None)
+    with locked(folder) if os.environ.get("RANK", "0") == "0" else nullcontext():  # the main process's, for all
+        config = parse_file(folder / CONFIG)
+        refuse_edited(folder, config)
+        begun = RunStart(folder, locked=True)
+        if not list((folder / "checkpoints").glob(f"{checkpoint.PREFIX}*")):
+            console.print("the run was stopped before its first checkpoint: starting it from the beginning")
+            return _start(config, begun, console)
+        start, complaints = checkpoint.newest(folder)
+        for complaint in complaints:
+            console.print(Text(complaint, style="yellow"))
+        return _start(config, replace(begun, checkpoint=start), console)
 
 
 def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
@@ -139,14 +149,13 @@ def _turns(config: RunConfig, env: TextEnv) -> int:
     return int(getattr(env, "num_turns", palaver.spec(config.env.id).turns))
 
 
-def _start(
-    config: RunConfig, folder: Path, start: Path | None, console: Console, launch: Mapping[str, Any] | None
-) -> Path:
-    """Load everything, announce it, and train from the checkpoint `start` or from the beginning."""
+def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
+    """Load everything, announce it, and train from the checkpoint or from the beginning."""
     row, env, eval_env = prepare(config)
     load_rewards(env, eval_env)
     world = World(config.device, config.policy.dtype)
-    folder = Path(world.share(str(folder)))  # each process may have named one after its own clock
+    begun = replace(begun, folder=Path(world.share(str(begun.folder))))  # each process may have named one by its clock
+    folder, start = begun.folder, begun.checkpoint
     refuse_own(config, folder)
     if config.train.prompts_per_step < world.size:
         raise ConfigError(f"train.prompts_per_step must be at least the number of processes, {world.size}")
@@ -155,7 +164,7 @@ def _start(
     spec = palaver.spec(config.env.id)
     if values_legal(config, row):
         partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
-        return train_values(config, row, env, eval_env, partners, world, folder, start, console, launch)
+        return train_values(config, row, env, eval_env, partners, world, begun, console)
     trained = trainable_team(config, spec, env.possible_agents, world.device, start)
     partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
     team = {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
@@ -180,7 +189,7 @@ def _start(
             given.interrupted, pairs,
         )  # fmt: skip
 
-    return keep_house(config, world, folder, start, console, launch, opened)
+    return keep_house(config, world, begun, console, opened)
 
 
 def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Mapping[str, Policy]) -> int:

@@ -15,6 +15,7 @@ from palaver.agents.llm.options import ModelOptions
 from palaver.agents.reward_models.model import RewardModel
 from palaver.clean import one_line
 from palaver.core import PolicyError, stable_seed
+from palaver.utils.run_folder import replace_text
 
 READING = "palaver_reward.json"
 CLASSIFIER = AutoModelForSequenceClassification
@@ -104,7 +105,7 @@ def save(model: RewardModel, folder: Path) -> None:
     """Write model, tokenizer and how it reads; `load` gives the same scores."""
     save_pretrained(model.model, model.tokenizer, folder)
     reading = Reading(chat="template" if model.chat == "template" else "plain", max_tokens=model.max_tokens)
-    (folder / READING).write_text(reading.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    replace_text(folder / READING, reading.model_dump_json(indent=1) + "\n")
 
 
 def _reading(path: Path) -> Reading | None:

@@ -15,6 +15,7 @@ from palaver.benchmarks.arena.recording import Recording
 from palaver.benchmarks.arena.standings import MIDDLE, Standings, standings
 from palaver.benchmarks.provenance import provenance
 from palaver.core import ConfigError, nearest
+from palaver.utils.run_folder import locked
 
 PROBES = 12  # pairings that an estimate plays at most
 
@@ -108,20 +109,26 @@ def contest(
     anchor = check(setting, anchor)
     if recording:
         recording.check(setting)
-    done = prepare(setting, folder, resume)
-    if recording:
-        done = recording.held(setting, done)
-    waiting = pool.missing(setting, done)
-    wanted = set(setting.games())
-    start(len(wanted) - len(waiting), len(wanted))
-    failed = []
+    with locked(folder):
+        done = prepare(setting, folder, resume)
+        if recording:
+            done = recording.held(setting, done)
+        waiting = pool.missing(setting, done)
+        wanted = set(setting.games())
+        start(len(wanted) - len(waiting), len(wanted))
+        failed = []
 
-    def heard(played: Played) -> None:
-        failed.extend([played] if played.failed else [])
-        report(played)
+        def heard(played: Played) -> None:
+            failed.extend([played] if played.failed else [])
+            report(played)
 
-    pool.run(setting, waiting, folder, jobs, heard, note, recording)
-    games = [played for played in read_games(folder / GAMES) if played.game in wanted]
+        pool.run(setting, waiting, folder, jobs, heard, note, recording)
+        games = [played for played in read_games(folder / GAMES) if played.game in wanted]
+        found = _tables(setting, games, anchor, at, len(failed), command)
+        return found, view.write(found, folder)
+
+
+def _tables(setting: Setting, games: list[Played], anchor: str, at: float, failed: int, command: str) -> Standings:
     order = {teamset: n for n, teamset in enumerate(setting.sets)}
     games.sort(key=lambda played: (order[played.game.teamset], played.game.match))
     made = {
@@ -131,5 +138,4 @@ def contest(
         "seconds": round(sum(played.seconds for played in games), 3),
         "provenance": provenance(),
     }
-    found = standings(games, list(setting.players), anchor, at=at, failed=len(failed), made=made)
-    return found, view.write(found, folder)
+    return standings(games, list(setting.players), anchor, at=at, failed=failed, made=made)

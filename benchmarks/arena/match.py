@@ -19,7 +19,7 @@ from palaver.benchmarks.arena.crowds import Asked
 from palaver.benchmarks.arena.plan import Game, Setting
 from palaver.benchmarks.arena.players import Choose, Player
 from palaver.benchmarks.arena.record import Played, Share
-from palaver.core import Conversation, Message, Request, stable_seed
+from palaver.core import Conversation, EpisodeLostError, Message, Request, stable_seed
 from palaver.envs.base import Step, TextEnv
 
 
@@ -95,11 +95,13 @@ def play(
     players: Mapping[str, Player],
     games: Sequence[Game],
     watch: Watch | None = None,
+    turn: Callable[[Sequence[Game]], None] = lambda _: None,
 ) -> Iterator[Played]:
     """Play games of one team set, `setting.parallel` at a time; yields each as it ends.
 
     What happens in a game depends on the setting's seed, the match, the side and the turn alone, never on what is
-    played beside it (of a language model in fp32).
+    played beside it (of a language model in fp32). A game whose environment is lost ends as failed, and the others go
+    on.
 
     Args:
         setting: of the arena.
@@ -107,41 +109,60 @@ def play(
         players: by label.
         games: to be played, in this order.
         watch: is asked at the beginning of each game who sees it; changes nothing of it.
+        turn: is called before every turn with the games that are being played.
     """
     waiting = list(games)[::-1]
     places = [env.fork() for _ in range(min(setting.parallel, len(waiting)))]
-    live = [_open(setting, place, players, waiting.pop(), watch) for place in places]
+    free, live = list(places), list[_Live]()
     try:
         with ThreadPoolExecutor(max_workers=max(1, setting.workers)) as threads:
-            while live:
-                began = time.perf_counter()
-                said = _decide(setting, live)
-                for each in live:
-                    if each.watcher:
-                        each.watcher.before(each.observations)
-                moves = [
-                    {agent: texts.get(agent) for agent in each.env.agents}
-                    for each, texts in zip(live, said, strict=True)
-                ]
-                if setting.workers > 1:
-                    stepped = list(threads.map(TextEnv.step, (each.env for each in live), moves))
-                else:
-                    stepped = type(env).step_together([each.env for each in live], moves)
-                spent = (time.perf_counter() - began) / len(live)
-                going = []
-                for each, texts, step in zip(live, said, stepped, strict=True):
-                    each.seconds += spent
-                    ended = _follow(each, texts, step)
-                    if ended:
-                        yield ended
-                        if waiting:
-                            going.append(_open(setting, each.env, players, waiting.pop(), watch))
+            while live or waiting:
+                while waiting and free:
+                    opened = _open(setting, free[-1], players, waiting.pop(), watch)
+                    if isinstance(opened, Played):
+                        yield opened
                     else:
-                        going.append(each)
-                live = going
+                        live.append(opened)
+                        free.pop()
+                turn([each.game for each in live])
+                ended = list(zip(live, _turn(setting, live, threads), strict=True))
+                live = [each for each, played in ended if not played]
+                free += [each.env for each, played in ended if played]
+                yield from (played for _, played in ended if played)
     finally:
         for place in places:
             place.close()
+
+
+def _turn(setting: Setting, live: Sequence[_Live], threads: ThreadPoolExecutor) -> list[Played | None]:
+    """One turn of every game; the records of those that have ended in it."""
+    began = time.perf_counter()
+    said, lost = _decide(setting, live)
+    going = [each for each in live if id(each) not in lost]
+    for each in going:
+        if each.watcher:
+            each.watcher.before(each.observations)
+    moves = [{agent: said[id(each)].get(agent) for agent in each.env.agents} for each in going]
+    try:
+        steps = _step(setting, going, moves, threads) if going else []
+    except EpisodeLostError as error:  # of one of them, and it is not known which
+        lost |= {id(each): str(error) for each in going}
+        going, steps = [], []
+    spent = (time.perf_counter() - began) / max(1, len(live))
+    ended: dict[int, Played | None] = {}
+    for each in live:
+        each.seconds += spent
+    for each, step in zip(going, steps, strict=True):
+        ended[id(each)] = _follow(each, said[id(each)], step)
+    return [_lost(each, lost[id(each)]) if id(each) in lost else ended[id(each)] for each in live]
+
+
+def _step(
+    setting: Setting, live: Sequence[_Live], moves: Sequence[Mapping[str, Any]], threads: ThreadPoolExecutor
+) -> list[Step]:
+    if setting.workers > 1:
+        return list(threads.map(TextEnv.step, (each.env for each in live), moves))
+    return type(live[0].env).step_together([each.env for each in live], moves)
 
 
 def match_seed(setting: Setting, game: Game) -> int:
@@ -153,30 +174,52 @@ def _match(setting: Setting, game: Game) -> int:
     return stable_seed(setting.seed, "match", game.teamset, game.match)
 
 
-def _open(setting: Setting, env: TextEnv, players: Mapping[str, Player], game: Game, watch: Watch | None) -> _Live:
+def _open(
+    setting: Setting, env: TextEnv, players: Mapping[str, Player], game: Game, watch: Watch | None
+) -> _Live | Played:
+    """Begin a game; its record as a failed one where its environment is lost at once."""
     began = time.perf_counter()
     match = _match(setting, game)
     task = env.tasks[match % len(env.tasks)].id
-    observations, infos = env.reset(seed=match_seed(setting, game), options={"task": task})
-    seats = {}
-    for agent, label in zip(env.possible_agents, game.seating, strict=True):
-        player, own = players[label], stable_seed(match, game.swapped, agent)
-        if player.crowd is not None:
-            seats[agent] = _Seat(player, kept=player.crowd.begin(env, agent, own))
-        elif player.begin is None:
-            seats[agent] = _Seat(player, policy=player.seats[agent])
-        else:
-            seats[agent] = _Seat(player, choose=player.begin(env, agent, own))
-    live = _Live(game, env, task, match, seats, observations, infos, watch(env, game) if watch else None)
+    try:
+        observations, infos = env.reset(seed=match_seed(setting, game), options={"task": task})
+        seats = {}
+        for agent, label in zip(env.possible_agents, game.seating, strict=True):
+            player, own = players[label], stable_seed(match, game.swapped, agent)
+            if player.crowd is not None:
+                seats[agent] = _Seat(player, kept=player.crowd.begin(env, agent, own))
+            elif player.begin is None:
+                seats[agent] = _Seat(player, policy=player.seats[agent])
+            else:
+                seats[agent] = _Seat(player, choose=player.begin(env, agent, own))
+        watcher = watch(env, game) if watch else None
+    except EpisodeLostError as error:
+        return failed(game, str(error), task, time.perf_counter() - began)
+    live = _Live(game, env, task, match, seats, observations, infos, watcher)
     live.seconds = time.perf_counter() - began
     return live
 
 
-def _decide(setting: Setting, live: Sequence[_Live]) -> list[dict[str, str]]:
-    """What every seat that may act says, one batch for each crowd, each policy, or those of one host."""
+def failed(game: Game, why: str, task: str = "", seconds: float = 0.0) -> Played:
+    """The record of a game that cannot be counted and of which nothing is known."""
+    nothing = Share(0, None, 0.0)
+    return Played(game, task, 0.5, 0, "truncated", (nothing, nothing), round(seconds, 6), why)
+
+
+def _lost(live: _Live, why: str) -> Played:
+    return failed(live.game, why, live.task, live.seconds)
+
+
+def _decide(setting: Setting, live: Sequence[_Live]) -> tuple[dict[int, dict[str, str]], dict[int, str]]:
+    """What every seat that may act says, one batch for each crowd, each policy, or those of one host.
+
+    Returns:
+        Of every game, by its `id`, agent -> text; and why those that were lost are.
+    """
     hosts: dict[int, list[_Asked]] = defaultdict(list)
-    said: list[dict[str, str]] = [{} for _ in live]
-    for each, texts in zip(live, said, strict=True):
+    said: dict[int, dict[str, str]] = {id(each): {} for each in live}
+    lost: dict[int, str] = {}
+    for each in live:
         for agent in each.env.agents:
             if not each.infos[agent].get("can_act", True):
                 continue
@@ -185,20 +228,26 @@ def _decide(setting: Setting, live: Sequence[_Live]) -> list[dict[str, str]]:
             seat.decisions += 1
             if seat.choose is not None:
                 began = time.perf_counter()
-                texts[agent] = seat.choose(each.observations[agent], each.infos[agent])
+                try:
+                    said[id(each)][agent] = seat.choose(each.observations[agent], each.infos[agent])
+                except EpisodeLostError as error:
+                    lost[id(each)] = str(error)
                 seat.seconds += time.perf_counter() - began
             else:
                 host: object = seat.player.crowd or getattr(seat.policy, "host", seat.policy)
                 hosts[id(host)].append(asked)
-    at = {id(each): texts for each, texts in zip(live, said, strict=True)}
     for waiting in hosts.values():
         began = time.perf_counter()
-        answers = _answers(setting, waiting)
+        try:
+            answers = _answers(setting, waiting)
+        except EpisodeLostError as error:  # of one of them, and it is not known which
+            lost |= {id(asked.live): str(error) for asked in waiting}
+            continue
         spent = (time.perf_counter() - began) / len(waiting)
         for asked, answer in zip(waiting, answers, strict=True):
             asked.seat.seconds += spent
-            at[id(asked.live)][asked.agent] = answer
-    return said
+            said[id(asked.live)][asked.agent] = answer
+    return said, lost
 
 
 def _answers(setting: Setting, waiting: Sequence[_Asked]) -> list[str]:

@@ -52,6 +52,7 @@ class Setting:
         force: let the tiny model run on real data.
         parallel: games that advance together.
         workers: threads that step their environments.
+        patience: seconds that a process may take for one turn of its games before it counts as stalled.
     """
 
     env: str
@@ -66,6 +67,7 @@ class Setting:
     force: bool = False
     parallel: int = 32
     workers: int = 1
+    patience: float = 900.0
 
     def __post_init__(self) -> None:
         if len(self.players) < 2:

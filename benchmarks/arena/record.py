@@ -11,7 +11,7 @@ from palaver.benchmarks.arena.plan import Game, Setting
 from palaver.benchmarks.arena.players import identity
 from palaver.clean import one_line
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import append_bytes, replace_text
 
 SETTINGS, GAMES = "settings.json", "games.jsonl"
 
@@ -98,7 +98,6 @@ def prepare(setting: Setting, folder: Path, resume: bool) -> list[Played]:
                 f"not {one_line(value, 80)}; choose another --out"
             )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         players = {**before.get("players", {}), **mine["players"]}
         replace_text(told, json.dumps({**mine, "players": players}, indent=1) + "\n")
     except OSError as error:
@@ -164,9 +163,9 @@ class Log:
     def __init__(self, folder: Path) -> None:
         path = folder / GAMES
         try:
-            self.file = path.open("a+b")
+            self.file = path.open("a+b", buffering=0)
             self.file.seek(0)
-            self.file.truncate(self.file.read().rfind(b"\n") + 1)
+            self.file.truncate((self.file.read() or b"").rfind(b"\n") + 1)
         except OSError as error:
             raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
@@ -177,6 +176,9 @@ class Log:
         self.file.close()
 
     def add(self, played: Played) -> None:
-        """One more line."""
-        self.file.write(played.line().encode())
-        self.file.flush()
+        """One more line; on a full disk the file is as before.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        append_bytes(self.file, played.line().encode())

@@ -12,7 +12,7 @@ from palaver.benchmarks.arena import picture
 from palaver.benchmarks.arena.standings import Cell, Standings, Table
 from palaver.clean import one_line
 from palaver.core import ConfigError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 STEM = "arena"
 COLUMNS = (

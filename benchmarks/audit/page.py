@@ -14,7 +14,7 @@ from palaver.benchmarks.audit.table import Measure
 from palaver.benchmarks.pages import Drawing
 from palaver.clean import clean, one_line
 from palaver.core import ConfigError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from palaver.benchmarks.audit.measures import Bin
 from palaver.benchmarks.audit.probes import Probe, probes
 from palaver.benchmarks.audit.table import Measure
 from palaver.core import ConfigError, ScoringError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import append_lines, locked, replace_text
 from palaver.verdict import Cost, Preference, Reward, Verdict
 
 JSON, VERDICTS = "audit.json", "verdicts.jsonl"
@@ -117,12 +117,14 @@ def audit(
 
     Raises:
         ScoringError: no verdict was reached at all.
-        ConfigError: the folder cannot be written.
+        ConfigError: the folder cannot be written, or another process is at work in it.
     """
-    limits, kept = limits or Thresholds(), _Kept(folder)
-    asked = ask.ask(work.make, work.items, work.plan, report=report, keep=kept.asked)
-    verdicts = ask.grade(work.reward, work.data.graded, work.plan, report) if work.reward else []
-    kept.graded(verdicts)
+    limits = limits or Thresholds()
+    with locked(folder) if folder else nullcontext():
+        kept = _Kept(folder)
+        asked = ask.ask(work.make, work.items, work.plan, report=report, keep=kept.asked)
+        verdicts = ask.grade(work.reward, work.data.graded, work.plan, report) if work.reward else []
+        kept.graded(verdicts)
     _some(name, asked, verdicts)
     found = table.measure(work.data, asked, verdicts)
     done = table.Compared.of(work.data, asked)
@@ -168,7 +170,6 @@ class _Kept:
         if not folder:
             return
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             replace_text(folder / VERDICTS, "")
         except OSError as error:
             raise ConfigError(
@@ -185,8 +186,7 @@ class _Kept:
 
     def _write(self, rows: Iterable[Mapping[str, Any]]) -> None:
         if self._path:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(row, default=dict) + "\n" for row in rows)
+            append_lines(self._path, rows, default=dict)
 
 
 def _plain(record: Item | Preference | Verdict) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from palaver.benchmarks.curriculum.spec import Curriculum
 from palaver.benchmarks.curriculum.state import State
 from palaver.clean import one_line
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import locked, replace_text
 
 RESULTS = "ablation.json"
 EQUAL = {"repeats": 0, "otherwise": "continue", "gate": {}, "guard": None}  # a gate would give some more than others
@@ -138,20 +138,21 @@ def ablate(
     """
     folder = folder.resolve()
     watch = watch or Watch()
-    states: dict[str, State] = {}
-    for value, spec in variants.items():
-        say(f"{key}={value}")
-        states[value] = run(spec, folder / _place(key, value), shop, watch, store=folder / BATTLES, rated=False)
-    first = next(iter(variants.values()))
-    named = {_label(key, value): shop.player(state.folder / _last(state).net) for value, state in states.items()}
-    order = battles.field(first.ratings, named, first.seed)
-    watch.phase("all variants: ratings")
-    games = shop.play(order, folder / RATING, False, watch.tick)
-    found = table(games, order.players, first)
-    places = records.places(found)
-    made = Ablation(key, tuple(_made(key, value, state, places) for value, state in states.items()), found)
-    made.save(folder)
-    return made
+    with locked(folder):
+        states: dict[str, State] = {}
+        for value, spec in variants.items():
+            say(f"{key}={value}")
+            states[value] = run(spec, folder / _place(key, value), shop, watch, store=folder / BATTLES, rated=False)
+        first = next(iter(variants.values()))
+        named = {_label(key, value): shop.player(state.folder / _last(state).net) for value, state in states.items()}
+        order = battles.field(first.ratings, named, first.seed)
+        watch.phase("all variants: ratings")
+        games = shop.play(order, folder / RATING, False, watch.tick)
+        found = table(games, order.players, first)
+        places = records.places(found)
+        made = Ablation(key, tuple(_made(key, value, state, places) for value, state in states.items()), found)
+        made.save(folder)
+        return made
 
 
 def _last(state: State) -> records.Verdict:

@@ -12,7 +12,7 @@ from palaver.benchmarks.arena.rating_table import Rating
 from palaver.benchmarks.arena.standings import Standings
 from palaver.clean import one_line
 from palaver.core import CheckpointError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 VERDICT = "verdict.json"
 STAGES, BATTLES, RATING, NET = "stages", "battles", "rating", "net"

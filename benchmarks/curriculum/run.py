@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from palaver.benchmarks.arena.record import Played
 from palaver.benchmarks.arena.standings import Standings, standings
 from palaver.benchmarks.curriculum import battles, gates, records
@@ -26,7 +24,7 @@ from palaver.benchmarks.curriculum.shop import Learnt, Shop, Source, Tick
 from palaver.benchmarks.curriculum.spec import PREVIOUS, Curriculum, Stage
 from palaver.benchmarks.curriculum.state import State
 from palaver.core import ConfigError, TaskError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import locked, replace_text
 
 PLAYED = "played.txt"  # battles of an attempt, once all have been tried
 FREE = ("jobs", "parallel", "wandb", "project")  # keys that change no result
@@ -86,14 +84,11 @@ def run(
         PalaverError: what playing and learning raise.
     """
     folder = folder.resolve()
-    settle(spec, folder)
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            replace_text(folder / FILE, dump(spec))
-            work = Run(states.read(spec, folder, store or folder / BATTLES), shop, watch or Watch(), rated)
-            return _go(work)
-    except Timeout as error:
-        raise ConfigError(f"another process is at work in {str(folder)!r}; wait for it") from error
+    with locked(folder):
+        settle(spec, folder)
+        replace_text(folder / FILE, dump(spec))
+        work = Run(states.read(spec, folder, store or folder / BATTLES), shop, watch or Watch(), rated)
+        return _go(work)
 
 
 def _go(work: Run) -> State:
@@ -115,10 +110,10 @@ def _go(work: Run) -> State:
 
 
 def settle(spec: Curriculum, folder: Path) -> None:
-    """Make the folder, or refuse one that holds another curriculum. Stages that have not begun may have been changed.
+    """Refuse a folder that holds another curriculum. Stages that have not begun may have been changed.
 
     Raises:
-        ConfigError: what has begun was begun with other settings, or the folder cannot be written.
+        ConfigError: what has begun was begun with other settings.
     """
     if (folder / FILE).is_file():
         old = load(str(folder))
@@ -131,10 +126,6 @@ def settle(spec: Curriculum, folder: Path) -> None:
                 f"{str(folder)!r} holds a curriculum that began with another {differs[0]}; set it back, or choose "
                 "another --out"
             )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(folder)!r}: {error.strerror}") from error
 
 
 def _attempt(work: Run, stage: Stage, attempt: int, curve: Curve) -> Verdict:

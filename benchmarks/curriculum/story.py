@@ -18,7 +18,7 @@ from palaver.benchmarks.curriculum.run import table
 from palaver.benchmarks.curriculum.spec import Curriculum
 from palaver.benchmarks.curriculum.state import State
 from palaver.core import CheckpointError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 RESULTS = "curriculum.json"
 

@@ -12,7 +12,7 @@ from palaver.benchmarks import pages, theme
 from palaver.benchmarks.curriculum.ablation import Ablation
 from palaver.benchmarks.curriculum.tables import Grid, markdown, matrix, rating
 from palaver.core import ConfigError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,7 +25,6 @@ from palaver.trainers.cloning.config import Cloning
 from palaver.trainers.files import METRICS
 from palaver.trainers.sinks import read_metrics
 
-TRIES = 3  # a game that fails, as when the simulator hangs, is played so often
 RECORD = "record"  # folder of the decisions, within that of the games
 
 
@@ -47,15 +46,14 @@ class Workshop:
             raise ConfigError(f"cannot write {str(folder)!r}: {error.strerror}") from error
         setting = self.setting(order.players, [game.teamset for game in order.games], order.seed)
         recording = Recording(folder / RECORD, advice=order.advice) if recorded else None
-        for n in range(TRIES):
-            waiting = self._missing(setting, order, folder, recording)
-            for _ in range(0 if n else len(order.games) - len(waiting)):
-                tick("", len(order.games))
-            if waiting:
-                needed = dict.fromkeys(label for game in waiting for label in (game.first, game.second))
-                here = replace(setting, players={label: order.players[label] for label in needed})
-                jobs = self.spec.jobs or usable_cores()
-                pool.run(here, waiting, folder, jobs, partial(_heard, tick, len(order.games)), recording=recording)
+        waiting = self._missing(setting, order, folder, recording)
+        for _ in range(len(order.games) - len(waiting)):
+            tick("", len(order.games))
+        if waiting:
+            needed = dict.fromkeys(label for game in waiting for label in (game.first, game.second))
+            here = replace(setting, players={label: order.players[label] for label in needed})
+            jobs = self.spec.jobs or usable_cores()
+            pool.run(here, waiting, folder, jobs, partial(_heard, tick, len(order.games)), recording=recording)
         wanted = set(order.games)
         return [played for played in read_games(folder / GAMES) if played.game in wanted]
 

@@ -14,8 +14,9 @@ from palaver.benchmarks.runs import number
 from palaver.clean import one_line
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.config import dump
-from palaver.trainers.files import CONFIG, METRICS, ended, replace_text
+from palaver.trainers.files import CONFIG, METRICS, ended
 from palaver.trainers.sinks import read_metrics
+from palaver.utils.run_folder import replace_text
 
 OUTCOME = "outcome.json"
 RESULTS = "lab.json"

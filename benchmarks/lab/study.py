@@ -9,14 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from palaver.benchmarks.lab import pool, results
 from palaver.benchmarks.lab.plan import Cell, Plan
 from palaver.benchmarks.lab.recipe import FILE
 from palaver.benchmarks.lab.results import OUTCOME, Lab, Result
 from palaver.core import ConfigError, PalaverError, usable_cores
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import locked, replace_text
 
 Report = Callable[[Result], None]
 
@@ -82,19 +80,15 @@ def run(work: Work, provenance: Mapping[str, Any], report: Report = lambda _: No
     Raises:
         ConfigError: another process is at work in this folder.
     """
-    work.folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    try:
-        with FileLock(work.folder / ".lock", timeout=0):
-            replace_text(work.folder / FILE, work.plan.text)
-            try:
-                _train(work, provenance, report)
-            finally:
-                minutes = round((time.perf_counter() - began) / 60, 2)
-                lab = results.collect(work.plan, work.folder, work.refused, provenance, minutes)
-                lab.save(work.folder)
-    except Timeout as error:
-        raise ConfigError(f"another process is at work in {str(work.folder)!r}; wait for it") from error
+    with locked(work.folder):
+        replace_text(work.folder / FILE, work.plan.text)
+        try:
+            _train(work, provenance, report)
+        finally:
+            minutes = round((time.perf_counter() - began) / 60, 2)
+            lab = results.collect(work.plan, work.folder, work.refused, provenance, minutes)
+            lab.save(work.folder)
     return lab
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from palaver.benchmarks import pages, theme
 from palaver.benchmarks.lab.plan import Column
 from palaver.benchmarks.lab.results import Lab, Score
+from palaver.utils.run_folder import replace_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,9 +130,7 @@ def _page(lab: Lab, path: Path) -> Path:
         "seconds": _seconds(lab), "made_with": lab.provenance,
     }  # fmt: skip
     text = pages.render(HERE, "lab.html.j2", values, {"shown": shown})
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8", errors="replace")
-    os.replace(partial, path)
+    replace_text(path, text)
     return path
 
 

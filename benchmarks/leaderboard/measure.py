@@ -6,7 +6,6 @@ so rows gather in a working folder first. One that is there already is not measu
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from palaver.benchmarks import rows
 from palaver.benchmarks.evaluate import measure, to_row
 from palaver.benchmarks.leaderboard.board import Entry, Kind
 from palaver.core import ConfigError, nearest
+from palaver.utils.run_folder import locked, replace_bytes
 
 WORK = Path("runs/leaderboard")
 Note = Callable[[str], None]
@@ -23,7 +23,7 @@ def measure_all(entries: Sequence[Entry], work: Path, note: Note, only: Collecti
     """The rows of the board, or of those of its entries that are named in `only`; each is measured where it is missing.
 
     Raises:
-        ConfigError: `only` names something that is not on the board.
+        ConfigError: `only` names something that is not on the board, or another process is at work in the folder.
         PalaverError: a row cannot be measured.
     """
     known = [entry.what for entry in entries]
@@ -32,12 +32,13 @@ def measure_all(entries: Sequence[Entry], work: Path, note: Note, only: Collecti
             raise ConfigError(f"{name!r} is not on the board.{nearest(name, known)}")
     wanted = [(entry, kind) for entry in entries for kind in entry.rows if not only or entry.what in only]
     found = []
-    for number, (entry, kind) in enumerate(wanted, start=1):
-        path = work / f"{rows.row_name(entry.what, kind)}{rows.ROW}"
-        if not path.is_file():
-            note(f"{number} of {len(wanted)}: {entry.what}, {kind}")
-            _measure(entry, kind, work, note)
-        found.append(path)
+    with locked(work):
+        for number, (entry, kind) in enumerate(wanted, start=1):
+            path = work / f"{rows.row_name(entry.what, kind)}{rows.ROW}"
+            if not path.is_file():
+                note(f"{number} of {len(wanted)}: {entry.what}, {kind}")
+                _measure(entry, kind, work, note)
+            found.append(path)
     return found
 
 
@@ -57,8 +58,6 @@ def publish(files: Sequence[Path], folder: Path) -> None:
         for path in files:
             episodes = path.with_name(rows.load(path).episodes.file)
             for each in (episodes, path):
-                beside = folder / f".writing-{each.name}"
-                shutil.copyfile(each, beside)
-                beside.replace(folder / each.name)
+                replace_bytes(folder / each.name, each.read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot publish the rows in {str(folder)!r}: {error}") from error

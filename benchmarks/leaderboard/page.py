@@ -20,7 +20,7 @@ from palaver.benchmarks.leaderboard.table import score, tokens
 from palaver.benchmarks.summary import duration
 from palaver.clean import clean, one_line
 from palaver.core import ConfigError, Episode, Turn
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 HERE = Path(__file__).resolve().parent
 PAGE, SAMPLES = "leaderboard.html", "episodes"

@@ -25,10 +25,11 @@ from palaver.benchmarks.marlhf.figure import draw
 from palaver.benchmarks.marlhf.recipe import FILE, MARLHFConfig, dump, load
 from palaver.benchmarks.marlhf.truth import Truth, truth
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.files import CONFIG, ended, replace_text
+from palaver.trainers.files import CONFIG, ended
 from palaver.trainers.preferences import files, source
 from palaver.trainers.reward_model.fit import Fitted, Report, fit, need_trl
 from palaver.trainers.train import prepare, resume, train
+from palaver.utils.run_folder import LOCK, locked, replace_text
 
 PAIRS, MODEL, REPORT, TEAM = "pairs.jsonl", "reward-model", "report.json", "team"
 RESULT, PICTURE = "marlhf.json", "marlhf.png"
@@ -67,9 +68,16 @@ def run(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
     """Every step that is not done yet; what came of them, as in `marlhf.json`.
 
     Raises:
-        ConfigError: the folder holds a run of another config.
+        ConfigError: the folder holds a run of another config, or another process is at work in it.
         PalaverError: what the steps raise.
     """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{str(folder)!r} holds something else; choose another folder")
+    with locked(folder):
+        return _run(config, folder, told)
+
+
+def _run(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
     _open(config, folder)
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -96,9 +104,8 @@ def _open(config: MARLHFConfig, folder: Path) -> None:
         if load(str(folder)) != config:
             raise ConfigError(f"{str(folder)!r} holds a run with other settings; choose another folder, or resume it")
         return
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if any(path.name != LOCK for path in folder.iterdir()):
         raise ConfigError(f"{str(folder)!r} holds something else; choose another folder")
-    folder.mkdir(parents=True, exist_ok=True)
     replace_text(folder / FILE, dump(config))
 
 

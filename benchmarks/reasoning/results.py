@@ -10,7 +10,7 @@ from typing import Any
 
 from palaver.clean import one_line
 from palaver.core import CheckpointError
-from palaver.trainers.files import replace_text
+from palaver.utils.run_folder import replace_text
 
 RESULTS = "results.json"
 

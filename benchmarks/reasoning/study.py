@@ -9,13 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from palaver.benchmarks.evaluate import Setting, measure
 from palaver.benchmarks.lab import pool
@@ -28,6 +25,7 @@ from palaver.registry import make
 from palaver.trainers.config import EVAL_SEED, dump
 from palaver.trainers.files import CONFIG, METRICS, ended
 from palaver.trainers.sinks import read_metrics
+from palaver.utils.run_folder import locked
 
 RIGHT = "correct"  # the measurement of a workflow that says what the team's answer is worth
 Say = Callable[[str], None]
@@ -84,19 +82,9 @@ def run(
     Raises:
         ConfigError: another process is at work in this folder.
     """
-    with _alone(work.folder):
+    with locked(work.folder):
         failed = _train(work, workers, provenance, say)
         return _play(work, failed, provenance, say), list(failed.values())
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            yield
-    except Timeout as error:
-        raise ConfigError(f"another process is at work in {str(folder)!r}; wait for it") from error
 
 
 def _train(work: Work, workers: int, provenance: Mapping[str, Any], say: Say) -> dict[tuple[str, int], str]:

@@ -7,7 +7,6 @@ data stand in a block of JSON in which `<`, `>` and `&` are escaped; the script 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.sources import find
 from palaver.clean import one_line
 from palaver.core import ConfigError
+from palaver.utils.run_folder import replace_text
 
 HERE = Path(__file__).resolve().parent
 PAGE = "episodes.html"
@@ -77,11 +77,9 @@ def write(source: Path | Run, out: Path | None = None, choices: Choices | None =
     """
     data = collect(source, choices or Choices())
     target = out or _beside(source.folder if isinstance(source, Run) else source)
-    partial = target.with_name(f".{target.name}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(html(data), encoding="utf-8", errors="replace")
-        os.replace(partial, target)
+        replace_text(target, html(data))
     except OSError as error:
         raise ConfigError(f"cannot write {str(target)!r}: {error.strerror}") from error
     first: dict[tuple[int | None, str], str] = {}

@@ -33,6 +33,7 @@ from palaver.cli import (
 )
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
+from palaver.utils.run_folder import DiskFaultsNamed
 
 HELP = """Multi-agent text environments, language-model agents, and the trainers that teach them.
 
@@ -46,7 +47,7 @@ HELP = """Multi-agent text environments, language-model agents, and the trainers
 
 [cyan]palaver report runs/FOLDER[/cyan]  [dim]# the page and the curve of a run[/dim]
 
-A mistake in a name, a key or a file ends with one line and exit code 2, before any work.
+A mistake in a name, a key or a file ends with one line and exit code 2, before any work; so does a full disk.
 """
 
 
@@ -57,7 +58,8 @@ class Commands(TyperGroup):
         """Run the sub-command."""
         quiet()
         try:
-            return super().invoke(ctx)
+            with DiskFaultsNamed("give the same command again, with --resume where it has one"):
+                return super().invoke(ctx)
         except PalaverError as error:
             fail(str(error))
             raise typer.Exit(2) from error

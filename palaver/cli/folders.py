@@ -14,7 +14,8 @@ from palaver.cli.recipes import rows
 from palaver.cli.values import check_pairs
 from palaver.core import CheckpointError, ConfigError, nearest
 from palaver.trainers.config import RunConfig, load, recipes
-from palaver.trainers.files import CONFIG, LAUNCH, METRICS
+from palaver.trainers.files import CONFIG, LAUNCH, METRICS, refuse_edited
+from palaver.utils.run_folder import refuse_in_use
 
 RUNS = Path("runs")
 
@@ -52,6 +53,7 @@ def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> J
     config = load(recipe, list(overrides))
     folder = out or (Path(config.out) if config.out else fresh(_stem(recipe)))
     if (folder / METRICS).exists():
+        refuse_in_use(folder)
         raise ConfigError(f"{str(folder)!r} already holds a run; add --resume, or choose another folder with --out")
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{str(folder)!r} is a file, so no run can be written there; choose another with --out")
@@ -75,6 +77,7 @@ def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: 
     if out and folder != out:
         raise ConfigError(f"a resumed run stays where it is: {str(folder)!r}; leave --out out")
     config = load(str(folder / CONFIG))
+    refuse_edited(folder, config)
     _refuse_changes(config, load(str(folder / CONFIG), list(overrides)), folder)
     return Job(recipe, overrides, config, folder, resume=True)
 

@@ -68,7 +68,7 @@ def leaderboard(
     from palaver.benchmarks.leaderboard import page
     from palaver.benchmarks.leaderboard.read import read
     from palaver.benchmarks.leaderboard.table import markdown
-    from palaver.trainers.files import replace_text
+    from palaver.utils.run_folder import replace_text
 
     found = read(folder)
     for line in found.refused:

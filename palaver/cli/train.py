@@ -16,6 +16,7 @@ from palaver.cli.report import need_plots
 from palaver.core import ConfigError
 from palaver.trainers.config import RunConfig
 from palaver.trainers.seats import SHARING
+from palaver.utils.run_folder import refuse_in_use
 
 HELP = """Train a team by a recipe. Without a recipe, list them.
 
@@ -104,6 +105,7 @@ def run(job: folders.Job, report: Callable[[Path], None]) -> str:
 
     main = folders.is_main_process()
     if main:
+        refuse_in_use(job.folder)
         errors.print(Text.assemble("run folder ", (str(job.folder), "bold")), soft_wrap=True)
     try:
         if job.resume:

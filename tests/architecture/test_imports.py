@@ -13,11 +13,12 @@ from tests.architecture.source import ROOT, WINGS, files, imports, module, unit
 BELOW = {
     "core": set(),
     "registry": {"core"},
-    "envs": {"core", "registry"},
-    "agents": {"core"},
-    "trainers": {"core", "registry", "envs", "agents"},
-    "benchmarks": {"core", "registry", "envs", "agents", "trainers"},
-    "cli": {"core", "registry", "envs", "agents", "trainers", "benchmarks"},
+    "utils": {"core", "registry"},
+    "envs": {"core", "registry", "utils"},
+    "agents": {"core", "utils"},
+    "trainers": {"core", "registry", "utils", "envs", "agents"},
+    "benchmarks": {"core", "registry", "utils", "envs", "agents", "trainers"},
+    "cli": {"core", "registry", "utils", "envs", "agents", "trainers", "benchmarks"},
 }
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import resource
 from pathlib import Path
 
 import pytest
 
 from palaver.benchmarks.arena import match
+from palaver.benchmarks.arena.record import read_games
 
 DILEMMA = ("matrix-v0", "game=prisoners-dilemma", "repeats=2")
 
@@ -17,7 +19,7 @@ def test_a_table_and_its_files(palaver):
     assert ran.code == 0, ran.err
     assert re.search(r"last +1\d\d\d .*\n.*legal +1000 +anchor", ran.out)
     folder = next(Path("runs").glob("arena-matrix-v0-*"))
-    files = {"arena.md", "arena.csv", "pairs.csv", "arena.json", "arena.png", "games.jsonl", "settings.json"}
+    files = {"arena.md", "arena.csv", "pairs.csv", "arena.json", "arena.png", "games.jsonl", "settings.json", ".lock"}
     assert {path.name for path in folder.iterdir()} == files
     assert all(str(folder / name) in ran.out for name in ("arena.md", "arena.png"))
     again = palaver("arena", *DILEMMA, "--players", "legal,first,last", "-n", "4", "--resume")
@@ -80,3 +82,29 @@ def test_mistakes_are_one_line(palaver, arguments, said):
     assert said in ran.err
     assert len([line for line in ran.err.splitlines() if line.startswith("error:")]) == 1
     assert ran.out == ""
+
+
+def test_a_full_disk_is_one_line_and_the_arena_goes_on_where_it_was(palaver):
+    """The system's limit on the size of a file stands for the disk: `games.jsonl` has room for some lines."""
+    arguments = ("arena", *DILEMMA, "-p", "legal,uniform", "-n", "20", "--out")
+    assert palaver(*arguments, "whole").code == 0
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+    try:
+        ran = palaver(*arguments, "here")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert ran.code == 2
+    (line,) = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    assert "cannot write 'here/games.jsonl': File too large; what was complete is kept; make room, then" in line
+    assert "Traceback" not in ran.err
+    text = Path("here/games.jsonl").read_text(encoding="utf-8")
+    assert text.endswith("\n")
+    assert 0 < text.count("\n") < 20
+    assert palaver(*arguments, "here", "--resume").code == 0
+    played = [
+        sorted((each.game, each.task, each.score, each.turns) for each in read_games(Path(folder, "games.jsonl")))
+        for folder in ("whole", "here")
+    ]
+    assert played[0] == played[1]
+    assert len(played[0]) == 20

@@ -23,7 +23,7 @@ import torch
 import yaml
 
 from palaver.agents.battle_net import files
-from palaver.core import CheckpointError, ConfigError
+from palaver.core import ConfigError
 from palaver.trainers import checkpoint
 from palaver.trainers.battles.loader import plan
 from palaver.trainers.cloning.config import Cloning
@@ -31,8 +31,8 @@ from palaver.trainers.cloning.mixture import Mixture, Source
 from palaver.trainers.cloning.pupils import NetPupil, Pupil
 from palaver.trainers.cloning.report import faulty, judge
 from palaver.trainers.faults import NumericalError
-from palaver.trainers.files import replace_text
 from palaver.trainers.sinks import Sinks
+from palaver.utils.run_folder import DiskFaultsNamed, locked, publish_folder, replace_text
 
 SETTINGS, NET, PUPIL = "cloning.yaml", "net", "pupil"
 FLOOR = 0.1  # of the learning rate, at the end of the cosine
@@ -69,12 +69,19 @@ def clone(
     Raises:
         ConfigError: settings or battles that do not fit, or a folder that holds another run.
         CheckpointError: what it should read is damaged.
+        DiskError: the disk is full; the same call goes on once there is room.
         NumericalError: a loss that is not finite; the last checkpoint stays.
     """
     learnt, aside = Mixture(sources).divide(config.held_out)
-    done = _prepare(config, folder, learnt, start)
-    if done:
-        return folder / NET
+    with locked(folder), DiskFaultsNamed("give the same command again"):
+        if _prepare(config, folder, learnt, start):
+            return folder / NET
+        return _clone(config, folder, learnt, aside, start, report)
+
+
+def _clone(
+    config: Cloning, folder: Path, learnt: Mixture, aside: Mixture | None, start: Path | None, report: Report
+) -> Path:
     with _threads(config.threads):
         run = _Run(config, folder, learnt, aside, _pupil(config, learnt.entries[0].format, start), report)
         run.resume()
@@ -239,7 +246,7 @@ def _prepare(config: Cloning, folder: Path, mixture: Mixture, start: Path | None
     """Make the folder one of this run; whether it is finished.
 
     Raises:
-        ConfigError: it holds another one, or cannot be written.
+        ConfigError: it holds another one.
     """
     begun = "" if start is None else str(start) if config.model else files.identity(start)
     told = {"config": config.model_dump(mode="json"), "battles": mixture.facts(), "start": begun}
@@ -250,22 +257,16 @@ def _prepare(config: Cloning, folder: Path, mixture: Mixture, start: Path | None
             changed = next((key for key, value in told.items() if before.get(key) != value), "")
             if changed:
                 raise ConfigError(f"{str(folder)!r} holds a run of another {changed}; choose another folder")
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / "checkpoints").mkdir(exist_ok=True)
         replace_text(path, yaml.safe_dump(told, sort_keys=False))
-    except (OSError, yaml.YAMLError, AttributeError) as error:
+    except (yaml.YAMLError, AttributeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{str(path)!r} cannot be used: {error}") from error
     return (folder / NET).is_dir()
 
 
 def _publish(folder: Path, step: int) -> Path:
-    made, beside = checkpoint.folder_of(folder, step) / "policies" / PUPIL, folder / f".writing-{NET}"
-    shutil.rmtree(beside, ignore_errors=True)
-    try:
-        shutil.copytree(made, beside)
-        beside.rename(folder / NET)
-    except OSError as error:
-        raise CheckpointError(f"{str(folder / NET)!r} cannot be written: {error.strerror}") from error
+    made = checkpoint.folder_of(folder, step) / "policies" / PUPIL
+    publish_folder(folder / NET, lambda net: shutil.copytree(made, net, dirs_exist_ok=True))
     return folder / NET
 
 

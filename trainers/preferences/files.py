@@ -10,8 +10,8 @@ from typing import Any
 
 from palaver.core import TaskError, stable_seed
 from palaver.envs.tasks import is_sample, load_tasks
-from palaver.trainers.files import replace_text
 from palaver.trainers.preferences.record import ALONE, Preferred
+from palaver.utils.run_folder import replace_text
 
 
 def write(path: Path, pairs: Sequence[Preferred]) -> None:

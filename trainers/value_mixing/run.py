@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -15,7 +14,7 @@ from palaver.envs.base import TextEnv
 from palaver.trainers import checkpoint
 from palaver.trainers.algorithm import Algorithm
 from palaver.trainers.config import RunConfig
-from palaver.trainers.session import Opened, keep_house
+from palaver.trainers.session import Opened, RunStart, keep_house
 from palaver.trainers.value_mixing.legal import LegalLoop
 from palaver.trainers.value_mixing.play import Seating
 from palaver.trainers.value_mixing.players import Team
@@ -55,7 +54,7 @@ def refuse_legal(config: RunConfig, env: TextEnv) -> None:
 
 def train_values(
     config: RunConfig, row: Algorithm, env: TextEnv, eval_env: TextEnv, partners: Mapping[str, Policy], world: World,
-    folder: Path, start: Path | None, console: Console, launch: Mapping[str, Any] | None,
+    begun: RunStart, console: Console,
 ) -> Path:  # fmt: skip
     """Train the values of the team's legal actions; the folder.
 
@@ -67,8 +66,8 @@ def train_values(
         raise ConfigError("algorithm.mixer.actions=legal trains in one process: start it without accelerate launch")
     agents = config.team.trained(env.possible_agents)
     team, replay = Team(config, agents, world.device), Replay(config.algorithm.mixer.buffer)
-    if start:
-        state = checkpoint.load_study(start)
+    if begun.checkpoint:
+        state = checkpoint.load_study(begun.checkpoint)
         team.load_state_dict(state["team"])
         replay.load_state_dict(state["replay"])
     seats = Seating(team, partners, {agent: config.seat(agent).sampling() for agent in partners})
@@ -85,8 +84,8 @@ def train_values(
 
     def opened(given: Opened) -> LegalLoop:
         return LegalLoop(
-            config, env, eval_env, seats, replay, world, given.sinks, folder, given.clock, given.report,
+            config, env, eval_env, seats, replay, world, given.sinks, begun.folder, given.clock, given.report,
             given.interrupted,
         )  # fmt: skip
 
-    return keep_house(config, world, folder, start, console, launch, opened)
+    return keep_house(config, world, begun, console, opened)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from palaver.core import PalaverError
+from palaver.core import EpisodeLostError, PalaverError
 
 
 class ShowdownError(PalaverError):
     """The simulator is missing, cannot be started, or was asked for something that does not exist."""
 
 
-class BattleLostError(ShowdownError):
+class BattleLostError(ShowdownError, EpisodeLostError):
     """A battle that cannot go on: its process crashed, hung or was killed, or the simulator broke in it."""

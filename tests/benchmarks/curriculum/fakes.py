@@ -13,7 +13,8 @@ from palaver.benchmarks.arena.record import GAMES, Log, Played, Share, read_game
 from palaver.benchmarks.curriculum.battles import MIRROR
 from palaver.benchmarks.curriculum.shop import Learnt
 from palaver.core import stable_seed
-from palaver.trainers.files import METRICS, replace_text
+from palaver.trainers.files import METRICS
+from palaver.utils.run_folder import replace_text
 
 STRENGTH = {"random@1": 0.0, "typed@1": 1.5, "veteran@1": 3.0}
 STEPS = 4

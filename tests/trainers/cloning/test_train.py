@@ -22,6 +22,7 @@ from palaver.trainers.cloning.mixture import Mixture
 from palaver.trainers.cloning.world import layout
 from palaver.trainers.faults import NumericalError
 from palaver.trainers.sinks import read_metrics
+from palaver.utils.run_folder import FolderInUseError, locked
 from tests.trainers.cloning import made
 
 QUICK = Cloning(epochs=4, decisions=60, lr=3e-3, warmup=3, threads=1, checkpoint_every=3, seed=5)
@@ -48,6 +49,12 @@ def lines(folder):
 
 def means(folder, kind="epoch"):
     return [line for line in lines(folder) if line["kind"] == kind]
+
+
+def test_a_run_that_another_process_holds_is_refused(battles, tmp_path):
+    with locked(tmp_path), pytest.raises(FolderInUseError, match="is in use by process"):
+        train.clone(QUICK, tmp_path, [(battles, 1.0)])
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_it_learns_from_those_who_won(battles, tmp_path):

@@ -1,0 +1,346 @@
+"""Run folders: one process at a time writes into one, and every file in it is whole whenever that process ends.
+
+    with locked(folder):                                # FolderInUseError where another process holds it
+        replace_text(folder / "status.json", text)      # the old file or the new one, never a part
+        append_lines(folder / "metrics.jsonl", [line])  # all of it or nothing
+        lines, damaged = read_lines(folder / "metrics.jsonl")
+
+Training runs, arenas, curricula, cloning, laboratories, MARLHF and the tables use it. Whoever only reads a folder
+(`palaver view`, `report`, `compare`) takes no lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from palaver.clean import one_line
+from palaver.core import ConfigError, PalaverError
+
+LOCK = ".lock"
+WRITING = ".writing-"  # begins the name of a file or folder that is not complete yet
+DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EROFS})
+PATIENCE = 1.0  # seconds that a process waits for the name of who holds a lock
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")  # as Rust libraries write it
+
+
+class FolderInUseError(ConfigError):
+    """Another process writes into the folder."""
+
+
+class DiskError(PalaverError):
+    """A file could not be written: the disk is full, or broken."""
+
+
+# --- the lock ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder, which is made where it is missing, until the block or the process ends, however it ends.
+
+    The lock is `flock(2)` on `.lock`, so the kernel releases it with the process. Between hosts that share a file
+    system it holds as far as that file system's `flock` does (NFS from version 3 on with its lock service; not all
+    network file systems). One process that takes it twice is refused the second time.
+
+    Raises:
+        FolderInUseError: another process holds it; the message names its pid, its host and since when.
+        ConfigError: the folder cannot be made, or its file system has no locks.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context((folder / LOCK).open("a+b", buffering=0))
+            _take(file, folder)
+        except OSError as error:
+            raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
+        _sweep(folder)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # closing releases it in any case
+                file.truncate(0)
+
+
+def refuse_in_use(folder: Path) -> None:
+    """Raise as `locked` would, without taking the lock.
+
+    Raises:
+        FolderInUseError: another process holds the folder.
+    """
+    try:
+        with (folder / LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise _in_use(folder, _holder(folder)) from error
+    except OSError:  # no lock, so nobody holds it
+        return
+
+
+def _take(file: BinaryIO, folder: Path) -> None:
+    """Lock the file and write into it who holds it."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError as error:
+            holder = _holder(folder)
+            if holder or time.monotonic() > deadline:  # one that has just got it has not yet written its name
+                raise _in_use(folder, holder) from error
+            time.sleep(0.02)
+    about = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    file.truncate(0)
+    with contextlib.suppress(OSError):  # on a full disk the lock holds without a name in it
+        file.write(json.dumps(about).encode() + b"\n")
+
+
+def _holder(folder: Path) -> dict[str, Any]:
+    """What the holder wrote of itself; empty where it has not yet."""
+    try:
+        found = json.loads((folder / LOCK).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _in_use(folder: Path, holder: Mapping[str, Any]) -> FolderInUseError:
+    who = "another process"
+    if holder:
+        who = f"process {holder.get('pid')} (on {holder.get('host')}, since {holder.get('since')})"
+    return FolderInUseError(
+        f"{str(folder)!r} is in use by {one_line(who, 200)}; wait for it or end it, or choose another folder"
+    )
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes of this host that have ended left half-written in the folder."""
+    for left in folder.glob(f"{WRITING}*"):
+        *_, pid = left.name.rpartition(".")
+        if left.is_file() and pid.isdigit() and not _alive(int(pid)):
+            left.unlink(missing_ok=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file beside and rename it: a process that is killed in between, or a full disk, leaves the old one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    replace_bytes(path, text.encode("utf-8", "replace"))
+
+
+def replace_bytes(path: Path, data: bytes) -> None:
+    """The same for bytes.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    beside = path.with_name(f"{WRITING}{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        error.filename = str(path)  # of a failed write the system names none
+        raise
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def publish_folder(target: Path, fill: Callable[[Path], object]) -> None:
+    """Let `fill` write into a folder of another name, and rename it to `target`, replacing one that is there.
+
+    Raises:
+        OSError: it cannot be written; nothing of it is left, and `target` is as before.
+    """
+    temporary = target.with_name(f"{WRITING}{target.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        fill(temporary)
+        for path in files_in(temporary):
+            sync(path)
+        shutil.rmtree(target, ignore_errors=True)
+        temporary.rename(target)
+        sync(target.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def append_lines(path: Path, records: Iterable[Mapping[str, Any]], default: Callable[[Any], Any] | None = None) -> None:
+    """Append JSON lines; where they do not fit on the disk the file is as before.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    data = "".join(json.dumps(record, default=default) + "\n" for record in records).encode()
+    with path.open("ab", buffering=0) as file:
+        append_bytes(file, data)
+
+
+def append_bytes(file: BinaryIO, data: bytes) -> None:
+    """Append to a file that was opened for it without a buffer; all, or nothing.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    before = os.fstat(file.fileno()).st_size
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError as error:
+        error.filename = file.name  # of a failed write the system names none
+        raise
+    finally:
+        if rest:
+            os.ftruncate(file.fileno(), before)
+
+
+def overwrite(path: Path, text: str) -> None:
+    """Write over a small file in place, which needs no room on the disk where it is not longer than before.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    data = text.encode()
+    with path.open("r+b", buffering=0) as file:
+        file.write(data.ljust(os.fstat(file.fileno()).st_size))
+        file.truncate(len(data))
+
+
+def sync(path: Path) -> None:
+    """Bring a file or a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Every file under a folder, in order."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+class DiskFaultsNamed(contextlib.AbstractContextManager[None]):
+    """A full or broken disk inside becomes one clear line, whichever library has met it.
+
+    Args:
+        hint: how to go on once there is room.
+
+    Raises:
+        DiskError: in the place of the `OSError`, or of a library's error that carries the number of one.
+    """
+
+    def __init__(self, hint: str) -> None:
+        self.hint = hint
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        found = _disk_fault(error)
+        if found is None or isinstance(error, PalaverError):
+            return
+        where = f" {str(found.filename)!r}" if found.filename else ""
+        mend = "see to the disk" if found.errno in (errno.EIO, errno.EROFS) else "make room"
+        raise DiskError(
+            f"cannot write{where}: {found.strerror}; what was complete is kept; {mend}, then {self.hint}"
+        ) from error
+
+
+def _disk_fault(error: BaseException | None) -> OSError | None:
+    """The fault of the disk that an error is, tells of as `... (os error 28)`, or was raised in the handling of."""
+    while error is not None:
+        found = error if isinstance(error, OSError) else None
+        if told := _OS_ERROR.search(str(error)):
+            found = OSError(int(told.group(1)), os.strerror(int(told.group(1))))
+        if found is not None and found.errno in DISK:
+            return found
+        error = error.__cause__ or error.__context__
+    return None
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A line that cannot be used: its number, counted from 1, what is wrong with it, and its bytes."""
+
+    number: int
+    reason: str
+    raw: bytes
+
+
+def read_lines(
+    path: Path, check: Callable[[dict[str, Any]], str] = lambda _: ""
+) -> tuple[list[dict[str, Any]], list[Damaged]]:
+    """The JSON objects of a file of JSON lines, and the lines that are none; both empty where there is no file.
+
+    Args:
+        path: of the file.
+        check: is given each object in order; what is wrong with it, or "".
+    """
+    lines: list[dict[str, Any]] = []
+    damaged: list[Damaged] = []
+    if not path.is_file():
+        return lines, damaged
+    texts = path.read_bytes().split(b"\n")
+    cut = bool(texts[-1])
+    for number, raw in enumerate(texts if cut else texts[:-1], start=1):
+        record, reason = _object(raw)
+        if record is not None:
+            reason = check(record)
+        elif cut and number == len(texts):
+            reason = f"it is cut off ({reason})"
+        if record is None or reason:
+            damaged.append(Damaged(number, reason, raw))
+        else:
+            lines.append(record)
+    return lines, damaged
+
+
+def _object(raw: bytes) -> tuple[dict[str, Any] | None, str]:
+    """A line as a JSON object, or what is wrong with it."""
+    if not raw.strip():
+        return None, "it is empty"
+    try:
+        record = json.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return None, f"it is not UTF-8: byte {error.start} is 0x{raw[error.start]:02x}"
+    except RecursionError:
+        return None, "it is nested too deeply"
+    except ValueError as error:
+        return None, f"it is no JSON: {one_line(error, 80)}"
+    return (record, "") if isinstance(record, dict) else (None, f"it is {type(record).__name__} and no object")
