@@ -10,19 +10,21 @@ Standard library only: this module runs where Palaver is not installed.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
 import os
 import random
+import select
 import signal
 import socket
 import sys
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from palaver.envs.code.sandbox import confine, seccomp, wire
+from palaver.envs.code.sandbox import confine, seccomp, threads, wire
 
 NAME = "program"
 OUT_OF_MEMORY, BROKEN = 71, 70  # how a child exits that could not even answer
@@ -37,15 +39,38 @@ PRELOAD = (
 )  # fmt: skip
 
 
+class _Filters(NamedTuple):
+    """System call filters of a child, None where it has none: of all calls, and of those that start threads."""
+
+    calls: seccomp.Filter | None
+    threads: seccomp.Filter | None
+
+
+class _Child(NamedTuple):
+    """A child that waits for a program, our end of its channel, and the link by which its threads are limited."""
+
+    pid: int
+    channel: socket.socket
+    link: socket.socket | None
+
+
 def main(settings: dict[str, Any]) -> None:
     """Confine this process, say so, and serve until the other side closes the control channel."""
     control = socket.socket(fileno=settings["control"])
     _still()
-    facts = _confine(settings)
-    filtered = seccomp.Filter() if settings["filter"] else None
+    try:
+        facts = _confine(settings)
+        filters = _Filters(
+            seccomp.Filter(seccomp.program()) if settings["filter"] else None,
+            seccomp.Filter(seccomp.thread_notices()) if settings["count_threads"] else None,
+        )
+        _try_listener(filters)
+    except OSError as error:
+        control.send(json.dumps({"failed": str(error)}).encode())
+        os._exit(BROKEN)
     _warm()
     control.send(json.dumps(facts).encode())
-    _serve(control, settings, filtered)
+    _serve(control, settings, filters)
     os._exit(0)
 
 
@@ -72,6 +97,24 @@ def _confine(settings: Mapping[str, Any]) -> dict[str, Any]:
     return facts
 
 
+def _try_listener(filters: _Filters) -> None:
+    """Find out, in a child, whether the kernel lets threads be counted: a filter cannot be taken off again.
+
+    Raises:
+        OSError: it does not.
+    """
+    if filters.threads is None:
+        return
+    child = os.fork()
+    if child == 0:
+        _, raised = _attempt(filters.threads.install_with_listener)
+        code = raised.errno if isinstance(raised, OSError) else None
+        os._exit(0 if raised is None else code or BROKEN)
+    refused = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if refused:
+        raise OSError(f"the filter that counts threads was refused: {os.strerror(abs(refused))}")
+
+
 def _warm() -> None:
     """Do beforehand what every child would do: import, and let the interpreter adapt the code that each will run."""
     for name in PRELOAD:
@@ -85,41 +128,64 @@ def _warm() -> None:
     gc.freeze()
 
 
-def _serve(control: socket.socket, settings: Mapping[str, Any], filtered: seccomp.Filter | None) -> None:
+def _serve(control: socket.socket, settings: Mapping[str, Any], filters: _Filters) -> None:
     """Hand out children and end them when told to, until there is nobody to tell.
 
     With the filter a program can neither start a process nor signal one, so the next child is made while the program
     runs; without it, only when everything else in the name space has been killed.
     """
     count_processes = settings["count_processes"]
-    alone = filtered is None and settings["mode"] == "bubblewrap" and os.getpid() == 1
+    alone = filters.calls is None and settings["mode"] == "bubblewrap" and os.getpid() == 1
     report: dict[str, Any] = {"status": 0, "clean": True}
-    ready = _fork(control, count_processes, filtered)
+    ready = _fork(control, count_processes, filters)
     while True:
-        child, channel = ready
-        socket.send_fds(control, [json.dumps(report).encode()], [channel.fileno()])
-        channel.close()
+        child = ready
+        socket.send_fds(control, [json.dumps(report).encode()], [child.channel.fileno()])
+        child.channel.close()
         if not alone:
-            ready = _fork(control, count_processes, filtered)
-        told = control.recv(16)
-        status = _end(child, alone)
+            ready = _fork(control, count_processes, filters)
+        told = _await(control, child)
+        status = _end(child.pid, alone)
         if not told:
             return
         report = {"status": status, "clean": settings["mode"] != "bubblewrap" or _clean()}
         if alone:
-            ready = _fork(control, count_processes, filtered)
+            ready = _fork(control, count_processes, filters)
 
 
-def _fork(control: socket.socket, count_processes: bool, filtered: seccomp.Filter | None) -> tuple[int, socket.socket]:
-    """A child that waits for a program, and the other end of its channel."""
+def _await(control: socket.socket, child: _Child) -> bytes:
+    """The next order; until it comes, the child is told whether it may start threads."""
+    if child.link is None:
+        return control.recv(16)
+    with contextlib.closing(threads.Threads(child.pid, child.link)) as limited:
+        waiting = select.poll()
+        waiting.register(control, select.POLLIN)
+        if limited.listener is not None:
+            waiting.register(limited.listener, select.POLLIN)
+        while True:
+            events = dict(waiting.poll())
+            if control.fileno() in events:
+                return control.recv(16)
+            for listener, event in events.items():
+                if event & select.POLLIN:
+                    limited.answer()
+                else:  # the child has ended
+                    waiting.unregister(listener)
+
+
+def _fork(control: socket.socket, count_processes: bool, filters: _Filters) -> _Child:
+    """A child that waits for a program."""
     ours, theirs = socket.socketpair()
+    link, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) if filters.threads else (None, None)
     child = os.fork()
     if child == 0:
         control.close()
         ours.close()
-        _child(theirs.detach(), count_processes, filtered)
+        _child(theirs.detach(), None if far is None else far.detach(), count_processes, filters)
     theirs.close()
-    return child, ours
+    if far is not None:
+        far.close()
+    return _Child(child, ours, link)
 
 
 def _end(child: int, alone: bool) -> int:
@@ -143,20 +209,27 @@ def _clean() -> bool:
     return True
 
 
-def _child(channel: int, count_processes: bool, filtered: seccomp.Filter | None) -> None:
+def _child(channel: int, link: int | None, count_processes: bool, filters: _Filters) -> None:
     """Confine this process, wait for a program, and answer until killed."""
     confine.close_ranks()
-    os.dup2(channel, 3)
-    os.closerange(4, 256)
-    if filtered is not None:
-        filtered.install()
+    kept = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in (channel, link) if descriptor is not None]
+    for number, descriptor in enumerate(kept, 3):
+        os.dup2(descriptor, number)
+    os.closerange(3 + len(kept), 256)
+    far = None if link is None else socket.socket(fileno=4)
+    if far is not None and filters.threads is not None:
+        threads.hand_over(far, filters.threads)
+    if filters.calls is not None:
+        filters.calls.install()
     random.seed(0)
-    _, raised = _attempt(_converse, socket.socket(fileno=3), count_processes)
+    _, raised = _attempt(_converse, socket.socket(fileno=3), far, count_processes)
     os._exit(OUT_OF_MEMORY if isinstance(raised, MemoryError) else BROKEN)
 
 
-def _converse(channel: socket.socket, count_processes: bool) -> None:
+def _converse(channel: socket.socket, link: socket.socket | None, count_processes: bool) -> None:
     limits, text, entry_point = wire.receive(channel)
+    if link is not None:
+        threads.tell_limit(link, limits["processes"])
     confine.limit(limits, count_processes)
     module = types.ModuleType(NAME)
     sys.modules[NAME] = module
