@@ -86,8 +86,8 @@ _CLONE_THREAD, _NAME_SPACES = 0x10000, 0x7E020000
 _WRITE_ONLY, _READ_WRITE, _TRUNCATE = 1, 2, 0x200
 _EPERM, _ENOSYS = 1, 38
 
-# BPF: load a word; jump if equal, at least, or any bit set; return
-_LOAD, _EQUAL, _LEAST, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+# BPF: load a word; jump; jump if equal, at least, or any bit set; return
+_LOAD, _JUMP, _EQUAL, _LEAST, _BITS, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _NOTIFY, _ERRNO, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; an argument's low word comes first
 
@@ -103,32 +103,31 @@ def supported() -> bool:
 def program() -> bytes:
     """The filter, as an array of `struct sock_filter`."""
     column, arch = _MACHINES[os.uname().machine]
-    lines = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
-    # newer than this table; on x86-64 also those of its x32 variant
-    lines += [_op(_LEAST, _NEWEST + 1, 0, 1), _op(_RETURN, _ERRNO | _ENOSYS)]
-    for number in sorted(numbers[column] for numbers in _NUMBERS.values() if numbers[column] >= 0):
-        lines += [_op(_EQUAL, number, 0, 1), _REFUSE]
-    for numbers in _MISSING.values():
-        lines += [_op(_EQUAL, numbers[column], 0, 1), _op(_RETURN, _ERRNO | _ENOSYS)]
+    blocks = {numbers[column]: [_REFUSE] for numbers in _NUMBERS.values()}
+    blocks |= {numbers[column]: [_ABSENT] for numbers in _MISSING.values()}
     for numbers, expected in _EXPECTED:
-        lines += _if_number(
-            numbers[column], [line for half, values in expected.items() for line in _one_of(half, values)]
-        )
-    lines += _if_number(_CLONE[column], _threads_only())
-    for numbers, index in _OPENS:
-        lines += _if_number(numbers[column], _known_mode(2 * index))
-    return b"".join([*lines, _PASS])
+        blocks[numbers[column]] = [*(line for half in expected.items() for line in _one_of(*half)), _PASS]
+    blocks |= {numbers[column]: [*_known_mode(2 * index), _PASS] for numbers, index in _OPENS}
+    blocks[_CLONE[column]] = [*_threads_only(), _PASS]
+    ranges = [(0, blocks.get(0, [_PASS]))]
+    for number in range(1, _NEWEST + 1):
+        if (block := blocks.get(number, [_PASS])) != ranges[-1][1]:
+            ranges.append((number, block))
+    ranges.append((_NEWEST + 1, [_ABSENT]))  # on x86-64 also all of its x32 variant
+    lines = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
+    return b"".join([*lines, *_search(ranges)])
 
 
 def thread_notices() -> bytes:
-    """A filter that asks whoever holds its listener about each `clone`; `program` decides about all other calls."""
+    """A filter that asks whoever holds its listener about each `clone` that starts a thread."""
     column, arch = _MACHINES[os.uname().machine]
     lines = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _PASS, _op(_LOAD, _NUMBER)]
-    return b"".join([*lines, _op(_EQUAL, _CLONE[column], 0, 1), _op(_RETURN, _NOTIFY), _PASS])
+    lines += [_op(_EQUAL, _CLONE[column], 1, 0), _PASS, _op(_LOAD, _ARGUMENTS)]
+    return b"".join([*lines, _op(_BITS, _CLONE_THREAD, 0, 1), _op(_RETURN, _NOTIFY), _PASS])
 
 
 class Filter:
-    """A filter, prepared once and installed in each child."""
+    """A filter, prepared once."""
 
     def __init__(self, lines: bytes) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -162,12 +161,22 @@ def _op(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("HBBI", code, then, otherwise, value)
 
 
-_REFUSE, _PASS = _op(_RETURN, _ERRNO | _EPERM), _op(_RETURN, _ALLOW)
+_PASS, _REFUSE, _ABSENT = (_op(_RETURN, action) for action in (_ALLOW, _ERRNO | _EPERM, _ERRNO | _ENOSYS))
 
 
-def _if_number(number: int, lines: list[bytes]) -> list[bytes]:
-    """For this call: `lines`, then allow it; nothing where the machine has no such call."""
-    return [] if number < 0 else [_op(_EQUAL, number, 0, len(lines) + 1), *lines, _PASS]
+def _search(ranges: list[tuple[int, list[bytes]]]) -> list[bytes]:
+    """The lines of the range that the number of the call is in, by halves.
+
+    The kernel runs a new filter once for every number there is, so the length of a path counts, for each child.
+    """
+    if len(ranges) == 1:
+        return ranges[0][1]
+    half = len(ranges) // 2
+    low, high = _search(ranges[:half]), _search(ranges[half:])
+    first = ranges[half][0]
+    if len(low) < 256:
+        return [_op(_LEAST, first, len(low), 0), *low, *high]
+    return [_op(_LEAST, first, 0, 1), _op(_JUMP, len(low)), *low, *high]
 
 
 def _one_of(half: int, values: tuple[int, ...]) -> list[bytes]:

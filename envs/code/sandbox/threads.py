@@ -1,7 +1,8 @@
 """A limit on the threads of a program where the kernel's own (RLIMIT_NPROC) counts all processes of the user.
 
-The child's filter asks about each `clone`, the worker looks how many threads the child has and answers. Only the number
-of the call decides whether it asks, so that nothing a program writes in memory changes the answer.
+A filter that children inherit asks the worker about each `clone` that starts a thread; the worker looks how many
+threads the child has and answers. Only the flags of the call, which lie in a register, decide whether it asks, so that
+nothing a program writes in memory changes the answer.
 
 Standard library only: this module also runs in the worker, where Palaver is not installed.
 """
@@ -12,7 +13,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import socket
 import struct
 import time
 
@@ -27,46 +27,35 @@ _OURS = 2  # the worker and the next child, which RLIMIT_NPROC counts in the oth
 _SETTLED = 0.05  # seconds after which an allowed clone is taken to have happened
 
 
-def hand_over(link: socket.socket, notices: seccomp.Filter) -> None:
-    """In the child: have the worker at the other end of `link` asked about each thread from here on.
-
-    Raises:
-        OSError: the kernel refuses.
-    """
-    listener = notices.install_with_listener()
-    socket.send_fds(link, [b"listener"], [listener])
-    os.close(listener)
-
-
-def tell_limit(link: socket.socket, processes: int) -> None:
-    """In the child, before it loads a program: say how many processes and threads there may be, and close the link."""
-    link.send(_LIMIT.pack(processes))
-    link.close()
-
-
-class Threads:
-    """In the worker: answers to a child that wants to start threads.
+class ThreadLimit:
+    """The worker's answers to the child whose program runs.
 
     Attributes:
-        listener: readable when the child asks; None: it ended before it could.
+        listener: readable when the program wants to start a thread.
+        limits: where a child writes its limit, before it loads a program.
+
+    Raises:
+        OSError: the kernel refuses the filter; EBUSY where this process already is under one that asks.
     """
 
-    def __init__(self, child: int, link: socket.socket) -> None:
+    def __init__(self) -> None:
+        self.listener = seccomp.Filter(seccomp.thread_notices()).install_with_listener()
+        self._limits, self.limits = os.pipe()
+        self.watch(0)
+
+    def watch(self, child: int) -> None:
+        """From here on the program of this child asks."""
         self._folder = f"/proc/{child}/task"
-        self._link = link
         self._most = 0
         self._allowed = 1
         self._pending: dict[int, float] = {}
-        _, descriptors, _, _ = socket.recv_fds(link, 16, 1)
-        self.listener = descriptors[0] if descriptors else None
 
     def answer(self) -> None:
         """Let the thread that waits start another one, or have its call fail as at RLIMIT_NPROC."""
-        assert self.listener is not None
         notice = bytearray(_NOTICE_SIZE)
         try:
             fcntl.ioctl(self.listener, _RECEIVE, notice)
-        except (FileNotFoundError, InterruptedError):  # a signal took the thread out of its call
+        except FileNotFoundError:  # its process has ended, or a signal took it out of the call
             return
         call, thread = _NOTICE.unpack_from(notice)
         allowed = self._allows(thread)
@@ -76,8 +65,9 @@ class Threads:
 
     def _allows(self, thread: int) -> bool:
         """Whether one more thread is within the limit, those counted that were allowed and may not have begun."""
-        if not self._most:
-            self._most = max(1, _LIMIT.unpack(self._link.recv(_LIMIT.size))[0] - _OURS)
+        if not self._most:  # of all children so far, this one was the last to write
+            processes = _LIMIT.unpack(os.read(self._limits, 1 << 16)[-_LIMIT.size :])[0]
+            self._most = max(1, processes - _OURS)
         now = time.monotonic()
         # a thread that asks again is through with its last clone
         self._pending = {t: at for t, at in self._pending.items() if t != thread and now - at < _SETTLED}
@@ -91,8 +81,8 @@ class Threads:
         self._allowed += 1
         return True
 
-    def close(self) -> None:
-        """Let go of the child, which has ended."""
-        self._link.close()
-        if self.listener is not None:
-            os.close(self.listener)
+
+def tell_limit(limits: int, processes: int) -> None:
+    """In a child: say how many processes and threads there may be, and close the descriptor."""
+    os.write(limits, _LIMIT.pack(processes))
+    os.close(limits)

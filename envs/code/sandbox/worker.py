@@ -10,7 +10,6 @@ Standard library only: this module runs where Palaver is not installed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import importlib
 import json
@@ -30,6 +29,7 @@ NAME = "program"
 OUT_OF_MEMORY, BROKEN = 71, 70  # how a child exits that could not even answer
 _LONGEST = 500  # characters of an exception's text
 _WARM_UPS = 20
+_LIMITS = 32  # the descriptor by which a child says its limit of threads, and which it then closes
 _SMALL = "def f(a, b):\n    for x in a:\n        b[x] = str(x)\n    return [*sorted(b)]"
 
 # what programs usually import: loaded once here, it costs them nothing
@@ -39,19 +39,18 @@ PRELOAD = (
 )  # fmt: skip
 
 
-class _Filters(NamedTuple):
-    """System call filters of a child, None where it has none: of all calls, and of those that start threads."""
+class _Rules(NamedTuple):
+    """Limits of every child that are made once.
+
+    Attributes:
+        calls: the system call filter; None: there is none.
+        threads: the limit on threads, where `count_processes` does not set it.
+        count_processes: as in `confine.limit`.
+    """
 
     calls: seccomp.Filter | None
-    threads: seccomp.Filter | None
-
-
-class _Child(NamedTuple):
-    """A child that waits for a program, our end of its channel, and the link by which its threads are limited."""
-
-    pid: int
-    channel: socket.socket
-    link: socket.socket | None
+    threads: threads.ThreadLimit | None
+    count_processes: bool
 
 
 def main(settings: dict[str, Any]) -> None:
@@ -60,17 +59,17 @@ def main(settings: dict[str, Any]) -> None:
     _still()
     try:
         facts = _confine(settings)
-        filters = _Filters(
+        rules = _Rules(
             seccomp.Filter(seccomp.program()) if settings["filter"] else None,
-            seccomp.Filter(seccomp.thread_notices()) if settings["count_threads"] else None,
+            threads.ThreadLimit() if settings["count_threads"] else None,
+            settings["count_processes"],
         )
-        _try_listener(filters)
     except OSError as error:
         control.send(json.dumps({"failed": str(error)}).encode())
         os._exit(BROKEN)
     _warm()
     control.send(json.dumps(facts).encode())
-    _serve(control, settings, filters)
+    _serve(control, settings, rules)
     os._exit(0)
 
 
@@ -97,24 +96,6 @@ def _confine(settings: Mapping[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def _try_listener(filters: _Filters) -> None:
-    """Find out, in a child, whether the kernel lets threads be counted: a filter cannot be taken off again.
-
-    Raises:
-        OSError: it does not.
-    """
-    if filters.threads is None:
-        return
-    child = os.fork()
-    if child == 0:
-        _, raised = _attempt(filters.threads.install_with_listener)
-        code = raised.errno if isinstance(raised, OSError) else None
-        os._exit(0 if raised is None else code or BROKEN)
-    refused = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if refused:
-        raise OSError(f"the filter that counts threads was refused: {os.strerror(abs(refused))}")
-
-
 def _warm() -> None:
     """Do beforehand what every child would do: import, and let the interpreter adapt the code that each will run."""
     for name in PRELOAD:
@@ -128,64 +109,53 @@ def _warm() -> None:
     gc.freeze()
 
 
-def _serve(control: socket.socket, settings: Mapping[str, Any], filters: _Filters) -> None:
+def _serve(control: socket.socket, settings: Mapping[str, Any], rules: _Rules) -> None:
     """Hand out children and end them when told to, until there is nobody to tell.
 
     With the filter a program can neither start a process nor signal one, so the next child is made while the program
     runs; without it, only when everything else in the name space has been killed.
     """
-    count_processes = settings["count_processes"]
-    alone = filters.calls is None and settings["mode"] == "bubblewrap" and os.getpid() == 1
+    alone = rules.calls is None and settings["mode"] == "bubblewrap" and os.getpid() == 1
     report: dict[str, Any] = {"status": 0, "clean": True}
-    ready = _fork(control, count_processes, filters)
+    ready = _fork(control, rules)
     while True:
-        child = ready
-        socket.send_fds(control, [json.dumps(report).encode()], [child.channel.fileno()])
-        child.channel.close()
+        child, channel = ready
+        if rules.threads is not None:
+            rules.threads.watch(child)
+        socket.send_fds(control, [json.dumps(report).encode()], [channel.fileno()])
+        channel.close()
         if not alone:
-            ready = _fork(control, count_processes, filters)
-        told = _await(control, child)
-        status = _end(child.pid, alone)
+            ready = _fork(control, rules)
+        told = _await(control, rules.threads)
+        status = _end(child, alone)
         if not told:
             return
         report = {"status": status, "clean": settings["mode"] != "bubblewrap" or _clean()}
         if alone:
-            ready = _fork(control, count_processes, filters)
+            ready = _fork(control, rules)
 
 
-def _await(control: socket.socket, child: _Child) -> bytes:
-    """The next order; until it comes, the child is told whether it may start threads."""
-    if child.link is None:
-        return control.recv(16)
-    with contextlib.closing(threads.Threads(child.pid, child.link)) as limited:
+def _await(control: socket.socket, limited: threads.ThreadLimit | None) -> bytes:
+    """The next order; until it comes, the program is told whether it may start threads."""
+    if limited is not None:
         waiting = select.poll()
-        waiting.register(control, select.POLLIN)
-        if limited.listener is not None:
-            waiting.register(limited.listener, select.POLLIN)
-        while True:
-            events = dict(waiting.poll())
-            if control.fileno() in events:
-                return control.recv(16)
-            for listener, event in events.items():
-                if event & select.POLLIN:
-                    limited.answer()
-                else:  # the child has ended
-                    waiting.unregister(listener)
+        for descriptor in (control.fileno(), limited.listener):
+            waiting.register(descriptor, select.POLLIN)
+        while control.fileno() not in dict(waiting.poll()):
+            limited.answer()
+    return control.recv(16)
 
 
-def _fork(control: socket.socket, count_processes: bool, filters: _Filters) -> _Child:
-    """A child that waits for a program."""
+def _fork(control: socket.socket, rules: _Rules) -> tuple[int, socket.socket]:
+    """A child that waits for a program, and the other end of its channel."""
     ours, theirs = socket.socketpair()
-    link, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) if filters.threads else (None, None)
     child = os.fork()
     if child == 0:
         control.close()
         ours.close()
-        _child(theirs.detach(), None if far is None else far.detach(), count_processes, filters)
+        _child(theirs.detach(), rules)
     theirs.close()
-    if far is not None:
-        far.close()
-    return _Child(child, ours, link)
+    return child, ours
 
 
 def _end(child: int, alone: bool) -> int:
@@ -209,27 +179,24 @@ def _clean() -> bool:
     return True
 
 
-def _child(channel: int, link: int | None, count_processes: bool, filters: _Filters) -> None:
+def _child(channel: int, rules: _Rules) -> None:
     """Confine this process, wait for a program, and answer until killed."""
     confine.close_ranks()
-    kept = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in (channel, link) if descriptor is not None]
-    for number, descriptor in enumerate(kept, 3):
-        os.dup2(descriptor, number)
-    os.closerange(3 + len(kept), 256)
-    far = None if link is None else socket.socket(fileno=4)
-    if far is not None and filters.threads is not None:
-        threads.hand_over(far, filters.threads)
-    if filters.calls is not None:
-        filters.calls.install()
+    limits = rules.threads and os.dup2(rules.threads.limits, _LIMITS)
+    os.dup2(channel, 3)
+    os.closerange(4, _LIMITS)
+    os.closerange(_LIMITS + (limits is not None), 256)
+    if rules.calls is not None:
+        rules.calls.install()
     random.seed(0)
-    _, raised = _attempt(_converse, socket.socket(fileno=3), far, count_processes)
+    _, raised = _attempt(_converse, socket.socket(fileno=3), limits, rules.count_processes)
     os._exit(OUT_OF_MEMORY if isinstance(raised, MemoryError) else BROKEN)
 
 
-def _converse(channel: socket.socket, link: socket.socket | None, count_processes: bool) -> None:
+def _converse(channel: socket.socket, thread_limits: int | None, count_processes: bool) -> None:
     limits, text, entry_point = wire.receive(channel)
-    if link is not None:
-        threads.tell_limit(link, limits["processes"])
+    if thread_limits is not None:
+        threads.tell_limit(thread_limits, limits["processes"])
     confine.limit(limits, count_processes)
     module = types.ModuleType(NAME)
     sys.modules[NAME] = module

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 
 import pytest
 
@@ -97,31 +96,32 @@ def test_a_pool_of_four_threads_works_as_often_as_it_likes(pool):
 # --- the count itself ----------------------------------------------------------------------------
 
 
-def test_without_proc_all_that_were_started_count():
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        theirs.send(b"no descriptor")
-        limited = threads.Threads(os.getpid(), ours)
-        assert limited.listener is None
-        theirs.send((8).to_bytes(4, "little"))
-        limited._folder = "/nowhere"
-        assert [limited._allows(7) for _ in range(9)] == [True] * 5 + [False] * 4
+@pytest.fixture
+def limited(monkeypatch):
+    monkeypatch.setattr(threads.seccomp.Filter, "install_with_listener", lambda self: -1)
+    made = threads.ThreadLimit()
+    made.watch(os.getpid())
+    for processes in (99, 8):  # a child before this one wrote its own
+        os.write(made.limits, processes.to_bytes(4, "little"))
+    yield made
+    os.close(made.limits)
+    os.close(made._limits)
 
 
-def test_threads_that_may_not_have_begun_count(monkeypatch):
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        theirs.send(b"no descriptor")
-        limited = threads.Threads(os.getpid(), ours)
-        theirs.send((8).to_bytes(4, "little"))
-        clock = [100.0]
-        monkeypatch.setattr(threads.time, "monotonic", lambda: clock[0])
-        monkeypatch.setattr(threads.os, "stat", lambda path: os.stat_result((0, 0, 0, 4, 0, 0, 0, 0, 0, 0)))
-        # two threads of six are alive; four others, and no more, may each start one
-        assert [limited._allows(thread) for thread in range(6)] == [True] * 4 + [False] * 2
-        assert limited._allows(3)  # its last one has begun, or failed
-        clock[0] += 1
-        assert limited._allows(5)
+def test_without_proc_all_that_were_started_count(limited):
+    limited._folder = "/nowhere"
+    assert [limited._allows(7) for _ in range(9)] == [True] * 5 + [False] * 4
+
+
+def test_threads_that_may_not_have_begun_count(limited, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(threads.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(threads.os, "stat", lambda path: os.stat_result((0, 0, 0, 4, 0, 0, 0, 0, 0, 0)))
+    # two threads of six are alive; four others, and no more, may each start one
+    assert [limited._allows(thread) for thread in range(6)] == [True] * 4 + [False] * 2
+    assert limited._allows(3)  # its last one has begun, or failed
+    clock[0] += 1
+    assert limited._allows(5)
 
 
 def test_a_machine_that_cannot_count_threads_says_so(pools):
