@@ -21,7 +21,7 @@ from palaver.envs.code import answers
 from palaver.envs.code.answers import Part
 from palaver.envs.code.programs import AUX
 from palaver.envs.code.sandbox import TestsError, check_tests
-from palaver.envs.tasks import Task, load_tasks
+from palaver.envs.tasks import Task, read_tasks
 
 RESERVED = (AUX, "check")
 
@@ -69,11 +69,13 @@ def load(source: str | os.PathLike[str], *, sample: Path, split: str) -> tuple[t
         split: of an `hf:` source that names none.
 
     Raises:
-        TaskError: the source cannot be read; or a row lacks a field, its tests are no Python, or never call the entry
-            point. The message names the row.
+        TaskError: the source cannot be read, or no row of it is a problem: each lacks a field, has tests that are no
+            Python or never call the entry point. The message names the first row.
     """
-    tasks = load_tasks(source, sample=sample, fields={}, id_field="task_id", split=split)
-    return tasks, Problems({task.id: problem(task, source) for task in tasks})
+    tasks, problems = read_tasks(
+        source, lambda task: problem(task, source), sample=sample, fields={}, id_field="task_id", split=split
+    )
+    return tasks, Problems(problems)
 
 
 def problem(task: Task, source: object = "tasks") -> Problem:
