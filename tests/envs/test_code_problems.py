@@ -69,10 +69,8 @@ def test_the_entry_point_is_what_all_tests_call(tmp_path):
     row = {key: value for key, value in BASIC.items() if key != "code"}
     row["test_list"] = ["assert set(pick([1])) == set([1])", "assert pick([]) == [] or other(1)"]
     assert palaver.make("mbpp-v0", tasks=write(tmp_path, [row])).problems["3"].entry_point == "pick"
-    assert (
-        palaver.make("mbpp-v0", tasks=write(tmp_path, [{**row, "entry_point": "set"}])).problems["3"].entry_point
-        == "set"
-    )
+    row |= {"entry_point": "set", "test_setup_code": "def pick(x): return x"}
+    assert palaver.make("mbpp-v0", tasks=write(tmp_path, [row])).problems["3"].entry_point == "set"
 
 
 WRONG = {

@@ -28,6 +28,7 @@ NAME = "program"
 OUT_OF_MEMORY, BROKEN = 71, 70  # how a child exits that could not even answer
 _LONGEST = 500  # characters of an exception's text
 _WARM_UPS = 20
+_BEGUN = b"."
 _SMALL = "def f(a, b):\n    for x in a:\n        b[x] = str(x)\n    return [*sorted(b)]"
 
 # what programs usually import: loaded once here, it costs them nothing
@@ -80,7 +81,8 @@ def _warm() -> None:
         confine.close_ranks()
         module = types.ModuleType(NAME)
         _load(_SMALL, module)
-        wire.decode(wire.encode(["", *_answer(module.__dict__["f"], [[1, (2, "3")], {4: 5.0}], {})]))
+        records = _Records(module, ["C"])
+        wire.decode(wire.encode(["", *_answer(module.__dict__["f"], [[1, (2, "3")], {4: 5.0}], {}, records)]))
     gc.collect()
     gc.freeze()
 
@@ -113,6 +115,7 @@ def _serve(control: socket.socket, settings: Mapping[str, Any], filtered: seccom
 def _fork(control: socket.socket, count_processes: bool, filtered: seccomp.Filter | None) -> tuple[int, socket.socket]:
     """A child that waits for a program, and the other end of its channel."""
     ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # with its first byte the kernel says which process it is
     child = os.fork()
     if child == 0:
         control.close()
@@ -148,6 +151,7 @@ def _child(channel: int, count_processes: bool, filtered: seccomp.Filter | None)
     confine.close_ranks()
     os.dup2(channel, 3)
     os.closerange(4, 256)
+    os.write(3, _BEGUN)
     if filtered is not None:
         filtered.install()
     random.seed(0)
@@ -156,17 +160,18 @@ def _child(channel: int, count_processes: bool, filtered: seccomp.Filter | None)
 
 
 def _converse(channel: socket.socket, count_processes: bool) -> None:
-    limits, text, entry_point = wire.receive(channel)
+    limits, text, entry_point, names = wire.receive(channel)
     confine.limit(limits, count_processes)
     module = types.ModuleType(NAME)
     sys.modules[NAME] = module
     _, raised = _attempt(_load, text, module)
     function = module.__dict__.get(entry_point)
+    records = _Records(module, names)
     wire.send(channel, ["loaded", callable(function)] if raised is None else _told(raised))
     while True:
-        token, positional, named = wire.receive(channel)
-        body, refused = _attempt(_answer, function, positional, named)
-        _, refused = _attempt(wire.send, channel, [token, *body]) if refused is None else (None, refused)
+        token, positional, named = wire.receive(channel, make=records.make)
+        body, refused = _attempt(_answer, function, positional, named, records)
+        _, refused = _attempt(records.send, channel, [token, *body]) if refused is None else (None, refused)
         if isinstance(refused, wire.NotPlainError):
             wire.send(channel, [token, "refused", f"a value that {refused}"[:_LONGEST]])
         elif refused is not None:
@@ -178,13 +183,44 @@ def _load(text: str, module: types.ModuleType) -> None:
     exec(code, module.__dict__)
 
 
-def _answer(function: Any, positional: list[Any], named: dict[str, Any]) -> list[Any]:
+class _Records:
+    """Instances of the tests' classes: here they are of the program's class of that name, or of an empty one."""
+
+    def __init__(self, module: types.ModuleType, names: list[str]) -> None:
+        self._module = module
+        self._empty = {name: type(name, (), {}) for name in names}
+
+    def make(self, name: str, fields: wire.Fields) -> Any:
+        made, failed = _attempt(self._fill, self._module.__dict__.get(name), fields)
+        return made if failed is None else self._fill(self._empty[name], fields)
+
+    def _fill(self, kind: Any, fields: wire.Fields) -> Any:
+        """As unpickling does it: without the class's own ways of making."""
+        made = object.__new__(kind)
+        for name, value in fields.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    def describe(self, value: Any) -> tuple[str, wire.Fields] | None:
+        kind = type(value)
+        name = type.__dict__["__name__"].__get__(kind)
+        if name not in self._empty:
+            return None
+        known = object.__getattribute__(value, "__dict__") if hasattr(value, "__dict__") else {}
+        slots = {each: getattr(value, each) for each in getattr(kind, "__slots__", ()) if hasattr(value, each)}
+        return name, {**slots, **known}
+
+    def send(self, channel: socket.socket, value: Any) -> None:
+        wire.send(channel, value, describe=self.describe)
+
+
+def _answer(function: Any, positional: list[Any], named: dict[str, Any], records: _Records) -> list[Any]:
     """What the function did with these arguments: its value or exception, and the arguments where it changed them."""
     fixed = all(map(wire.is_fixed, (*positional, *named.values())))
-    before = b"" if fixed else wire.encode([positional, named])
+    before = b"" if fixed else wire.encode([positional, named], records.describe)
     value, raised = _attempt(lambda: function(*positional, **named))
     body = ["value", value] if raised is None else _told(raised)
-    changed = not fixed and wire.encode([positional, named]) != before
+    changed = not fixed and wire.encode([positional, named], records.describe) != before
     return [*body, [positional, named] if changed else None]
 
 
