@@ -29,6 +29,7 @@ NAME = "program"
 OUT_OF_MEMORY, BROKEN = 71, 70  # how a child exits that could not even answer
 _LONGEST = 500  # characters of an exception's text
 _WARM_UPS = 20
+_BEGUN = b"."
 _LIMITS = 32  # the descriptor by which a child says its limit of threads, and which it then closes
 _SMALL = "def f(a, b):\n    for x in a:\n        b[x] = str(x)\n    return [*sorted(b)]"
 
@@ -104,7 +105,8 @@ def _warm() -> None:
         confine.close_ranks()
         module = types.ModuleType(NAME)
         _load(_SMALL, module)
-        wire.decode(wire.encode(["", *_answer(module.__dict__["f"], [[1, (2, "3")], {4: 5.0}], {})]))
+        records = _Records(module, ["C"])
+        wire.decode(wire.encode(["", *_answer(module.__dict__["f"], [[1, (2, "3")], {4: 5.0}], {}, records)]))
     gc.collect()
     gc.freeze()
 
@@ -149,6 +151,7 @@ def _await(control: socket.socket, limited: threads.ThreadLimit | None) -> bytes
 def _fork(control: socket.socket, rules: _Rules) -> tuple[int, socket.socket]:
     """A child that waits for a program, and the other end of its channel."""
     ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # with its first byte the kernel says which process it is
     child = os.fork()
     if child == 0:
         control.close()
@@ -186,6 +189,7 @@ def _child(channel: int, rules: _Rules) -> None:
     os.dup2(channel, 3)
     os.closerange(4, _LIMITS)
     os.closerange(_LIMITS + (limits is not None), 256)
+    os.write(3, _BEGUN)
     if rules.calls is not None:
         rules.calls.install()
     random.seed(0)
@@ -194,7 +198,7 @@ def _child(channel: int, rules: _Rules) -> None:
 
 
 def _converse(channel: socket.socket, thread_limits: int | None, count_processes: bool) -> None:
-    limits, text, entry_point = wire.receive(channel)
+    limits, text, entry_point, names = wire.receive(channel)
     if thread_limits is not None:
         threads.tell_limit(thread_limits, limits["processes"])
     confine.limit(limits, count_processes)
@@ -202,11 +206,12 @@ def _converse(channel: socket.socket, thread_limits: int | None, count_processes
     sys.modules[NAME] = module
     _, raised = _attempt(_load, text, module)
     function = module.__dict__.get(entry_point)
+    records = _Records(module, names)
     wire.send(channel, ["loaded", callable(function)] if raised is None else _told(raised))
     while True:
-        token, positional, named = wire.receive(channel)
-        body, refused = _attempt(_answer, function, positional, named)
-        _, refused = _attempt(wire.send, channel, [token, *body]) if refused is None else (None, refused)
+        token, positional, named = wire.receive(channel, make=records.make)
+        body, refused = _attempt(_answer, function, positional, named, records)
+        _, refused = _attempt(records.send, channel, [token, *body]) if refused is None else (None, refused)
         if isinstance(refused, wire.NotPlainError):
             wire.send(channel, [token, "refused", f"a value that {refused}"[:_LONGEST]])
         elif refused is not None:
@@ -218,13 +223,44 @@ def _load(text: str, module: types.ModuleType) -> None:
     exec(code, module.__dict__)
 
 
-def _answer(function: Any, positional: list[Any], named: dict[str, Any]) -> list[Any]:
+class _Records:
+    """Instances of the tests' classes: here they are of the program's class of that name, or of an empty one."""
+
+    def __init__(self, module: types.ModuleType, names: list[str]) -> None:
+        self._module = module
+        self._empty = {name: type(name, (), {}) for name in names}
+
+    def make(self, name: str, fields: wire.Fields) -> Any:
+        made, failed = _attempt(self._fill, self._module.__dict__.get(name), fields)
+        return made if failed is None else self._fill(self._empty[name], fields)
+
+    def _fill(self, kind: Any, fields: wire.Fields) -> Any:
+        """As unpickling does it: without the class's own ways of making."""
+        made = object.__new__(kind)
+        for name, value in fields.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    def describe(self, value: Any) -> tuple[str, wire.Fields] | None:
+        kind = type(value)
+        name = type.__dict__["__name__"].__get__(kind)
+        if name not in self._empty:
+            return None
+        known = object.__getattribute__(value, "__dict__") if hasattr(value, "__dict__") else {}
+        slots = {each: getattr(value, each) for each in getattr(kind, "__slots__", ()) if hasattr(value, each)}
+        return name, {**slots, **known}
+
+    def send(self, channel: socket.socket, value: Any) -> None:
+        wire.send(channel, value, describe=self.describe)
+
+
+def _answer(function: Any, positional: list[Any], named: dict[str, Any], records: _Records) -> list[Any]:
     """What the function did with these arguments: its value or exception, and the arguments where it changed them."""
     fixed = all(map(wire.is_fixed, (*positional, *named.values())))
-    before = b"" if fixed else wire.encode([positional, named])
+    before = b"" if fixed else wire.encode([positional, named], records.describe)
     value, raised = _attempt(lambda: function(*positional, **named))
     body = ["value", value] if raised is None else _told(raised)
-    changed = not fixed and wire.encode([positional, named]) != before
+    changed = not fixed and wire.encode([positional, named], records.describe) != before
     return [*body, [positional, named] if changed else None]
 
 

@@ -14,8 +14,10 @@ from tests.envs.sandbox.attacks import ATTACKS
 from tests.envs.sandbox.conftest import SECRET
 
 TESTS = "assert f(1) == 42\nassert f(2) == 43"
-BRIEF = Limits(seconds=0.4, total_seconds=0.8, timeouts=1, memory=256 << 20)
-PATIENT = Limits(seconds=1.5, total_seconds=1.5, timeouts=1, memory=256 << 20)  # nothing but a busy machine takes it
+BRIEF = Limits(seconds=0.4, total_seconds=0.8, wall_factor=2.0, timeouts=1, memory=256 << 20)
+PATIENT = Limits(
+    seconds=1.5, total_seconds=1.5, wall_factor=1.0, timeouts=1, memory=256 << 20
+)  # nothing but a busy machine takes it
 NEXT = """
 import os
 def f():
