@@ -9,15 +9,18 @@ import io
 import json
 import os
 import re
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from palaver.clean import one_line
-from palaver.core import TaskError
+from palaver.core import PalaverWarning, TaskError
+
+T = TypeVar("T")
 
 _SOURCE = re.compile(r"(?P<name>.*?)(?P<slice>\[[^\[\]]*\])?", re.DOTALL)
 _SLICE = re.compile(r"\[\s*(-?\d{1,15})?\s*:\s*(-?\d{1,15})?\s*(?::\s*(-?\d{1,15})?\s*)?\]")
@@ -26,6 +29,7 @@ _GENERATED = re.compile(r"generated:(\d{1,9})(?::(\d{1,5}))?")
 Row = tuple[str, Any]  # where it stands ("row 3"), and what should be a mapping of its fields
 Generate = Callable[[int, int], Sequence[Mapping[str, Any]]]  # (count, seed) -> rows, each of them different
 SAMPLES = 64  # rows of a sample that is generated
+_NAMED = 10  # rows that are left out and named in the warning
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,20 +82,50 @@ def load_tasks(
     id_field: str = "id",
     split: str = "train",
 ) -> tuple[Task, ...]:
-    """The tasks named by `source`.
+    """The tasks named by `source`; a row that cannot be used is left out, with one warning that names and counts them.
 
     Args:
         source: `sample`; a path to a `.jsonl`, `.json`, `.csv` or `.parquet` file (the first three also with `.gz`); or
             `hf:NAME[@CONFIG][:SPLIT]`, read through `datasets`. A slice as in Python may follow: `sample[:48]`.
         sample: the file behind `sample`, or the function behind `sample` (seed 0) and `generated:SEED:COUNT`. Such a
             function may give fewer rows than asked, if there are no more.
-        fields: the columns every row must have, with their types; an empty text counts as missing.
+        fields: the columns that a task needs, with their types; an empty text counts as missing.
         id_field: the column that names a task; a row without it is named by its number, counted from 0 before slicing.
             A row whose name is taken gets its number behind it.
         split: the split of an `hf:` source that names none.
 
     Raises:
-        TaskError: missing or unreadable file, row without a field, bad slice, empty set, no `datasets`, no network.
+        TaskError: missing or unreadable file, bad slice, empty set, no row that can be used, no `datasets`, no network.
+    """
+    tasks, _ = read_tasks(source, _as_is, sample=sample, fields=fields, id_field=id_field, split=split)
+    return tasks
+
+
+def _as_is(task: Task) -> Task:
+    return task
+
+
+def read_tasks(
+    source: str | os.PathLike[str],
+    read: Callable[[Task], T],
+    *,
+    sample: Path | Generate,
+    fields: Mapping[str, type],
+    id_field: str = "id",
+    split: str = "train",
+) -> tuple[tuple[Task, ...], dict[str, T]]:
+    """The tasks named by `source`, and id -> what `read` makes of each; rows are left out as by `load_tasks`.
+
+    Args:
+        source: as for `load_tasks`, and so are the others.
+        read: raises a TaskError for a task that cannot be used.
+        sample: see there.
+        fields: see there.
+        id_field: see there.
+        split: see there.
+
+    Raises:
+        TaskError: as `load_tasks`.
     """
     source = os.fspath(source) if isinstance(source, str | os.PathLike) else source
     if not isinstance(source, str):
@@ -103,14 +137,53 @@ def load_tasks(
     if not rows:
         raise TaskError(f"tasks={source!r} is empty; give a source or slice with at least one row")
     tasks: dict[str, Task] = {}
+    made: dict[str, T] = {}
+    left_out: dict[str, TaskError] = {}
     for place, row in rows:
-        _require(row, fields, one_line(f"{name}, {place}"))
-        given = row.get(id_field)
-        id = place.replace(" ", "-") if given is None or given == "" else str(given)
-        while id in tasks:
-            id = f"{id}#{place}"
-        tasks[id] = Task(id, row)
-    return tuple(tasks.values())
+        try:
+            _require(row, fields, one_line(f"{name}, {place}"))
+            task = Task(_id(row, place, id_field, tasks), row)
+            made[task.id] = read(task)
+            tasks[task.id] = task
+        except TaskError as error:
+            left_out[_label(row, place, id_field)] = error
+    if left_out:
+        _report(one_line(source, 200), left_out, len(rows), any_left=bool(tasks))
+    return tuple(tasks.values()), made
+
+
+def _id(row: Mapping[str, Any], place: str, id_field: str, taken: Mapping[str, Task]) -> str:
+    given = row.get(id_field)
+    id = place.replace(" ", "-") if given is None or given == "" else str(given)
+    while id in taken:
+        id = f"{id}#{place}"
+    return id
+
+
+def _label(row: object, place: str, id_field: str) -> str:
+    """A row's place, with its name where it has one."""
+    given = row.get(id_field) if isinstance(row, Mapping) else None
+    return place if given in (None, "") else f"{place} ({one_line(str(given), 40)})"
+
+
+def _report(source: str, left_out: Mapping[str, TaskError], rows: int, *, any_left: bool) -> None:
+    """Warn of the rows that are left out.
+
+    Raises:
+        TaskError: no row is left.
+    """
+    first = next(iter(left_out.values()))
+    if not any_left:
+        more = f"; nor can any of the other {rows - 1} rows be used" if rows > 1 else ""
+        raise TaskError(f"{one_line(first, 600)}{more}") from first
+    named = ", ".join([*left_out][:_NAMED])
+    more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+    warnings.warn(
+        f"{source}: {len(left_out)} of {rows} rows left out, as they cannot be used: {named}{more};"
+        f" the first because of this: {one_line(first, 400)}",
+        PalaverWarning,
+        stacklevel=4,
+    )
 
 
 def _parts(source: str) -> tuple[str, str]:
@@ -127,7 +200,16 @@ def _slice(text: str, source: str) -> slice:
     return slice(*bounds)
 
 
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """What stands in the place of a row that cannot be read."""
+
+    reason: str
+
+
 def _require(row: object, fields: Mapping[str, type], place: str) -> None:
+    if isinstance(row, _Unreadable):
+        raise TaskError(f"{place}: cannot read it: {row.reason}")
     if not isinstance(row, Mapping):
         raise TaskError(f"{place}: expected an object with named fields, got {type(row).__name__}")
     for field, kind in fields.items():
@@ -191,15 +273,15 @@ def _file(name: str, sample: Path | None) -> Path:
 
 def _text_rows(path: Path, suffix: str) -> Iterator[Any]:
     raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    text = raw.decode("utf-8-sig")
-    if suffix == ".csv":
-        csv.field_size_limit(2**31 - 1)
-        yield from csv.DictReader(io.StringIO(text, newline=""), restkey="_", strict=True)
-    elif suffix == ".json":
-        rows = json.loads(text)
+    if suffix == ".json":
+        rows = json.loads(raw.decode("utf-8-sig"))
         if not isinstance(rows, list):
             raise ValueError("expected a list of objects")
         yield from rows
+        return
+    text = raw.decode("utf-8-sig", "surrogateescape")  # a byte that is no text spoils its own row alone
+    if suffix == ".csv":
+        yield from _csv_rows(text)
     else:
         # not splitlines: a text may hold U+2028, which is no end of line in JSON
         for number, line in enumerate(text.split("\n"), start=1):
@@ -207,11 +289,34 @@ def _text_rows(path: Path, suffix: str) -> Iterator[Any]:
                 yield _json_line(line, number)
 
 
+def _csv_rows(text: str) -> Iterator[Any]:
+    csv.field_size_limit(2**31 - 1)
+    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="_", strict=True)
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield _Unreadable(f"line {rows.line_num}: {error}")
+            continue
+        sound = all(_is_text(value) for value in row.values() if isinstance(value, str))
+        yield row if sound else _Unreadable(f"line {rows.line_num} is not UTF-8")
+
+
 def _json_line(line: str, number: int) -> Any:
+    if not _is_text(line):
+        return _Unreadable(f"line {number} is not UTF-8")
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
-        raise ValueError(f"line {number} is not JSON ({error.msg})") from error
+        return _Unreadable(f"line {number} is not JSON ({error.msg})")
+    except (ValueError, RecursionError) as error:  # a number of too many digits, nesting without end
+        return _Unreadable(f"line {number} is not usable JSON ({_line(error)})")
+
+
+def _is_text(value: str) -> bool:
+    return value.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in value)
 
 
 def _optional(module: str, what: str) -> Any:

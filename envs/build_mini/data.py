@@ -11,7 +11,7 @@ from palaver.envs.building.build import carry_out
 from palaver.envs.building.commands import Terms, read
 from palaver.envs.building.env import Plan, Plans
 from palaver.envs.building.world import AIR_NAME, box_of, codes, empty, palette_of
-from palaver.envs.tasks import Task, load_tasks
+from palaver.envs.tasks import Task, read_tasks
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 MOST_LINES = 64
@@ -21,10 +21,12 @@ def load(source: str | Path) -> tuple[tuple[Task, ...], Plans]:
     """Tasks with `lines`, a text of fill commands that builds the house; `task_id` names a task.
 
     Raises:
-        TaskError: a line that is no legal command; see `palaver.envs.tasks.load_tasks` for the others.
+        TaskError: no task can be used; see `palaver.envs.tasks.load_tasks` for the others.
     """
-    tasks = load_tasks(source, sample=SAMPLE, fields={"lines": str}, id_field="task_id")
-    return tasks, Plans({task.id: _plan(task, source) for task in tasks})
+    tasks, plans = read_tasks(
+        source, lambda task: _plan(task, source), sample=SAMPLE, fields={"lines": str}, id_field="task_id"
+    )
+    return tasks, Plans(plans)
 
 
 def _plan(task: Task, source: str | Path) -> Plan:

@@ -17,13 +17,11 @@ from typing import Any
 
 from palaver.clean import one_line
 from palaver.core import TaskError
-from palaver.envs.code import answers
+from palaver.envs.code import answers, context
 from palaver.envs.code.answers import Part
 from palaver.envs.code.programs import AUX
 from palaver.envs.code.sandbox import TestsError, check_tests
-from palaver.envs.tasks import Task, load_tasks
-
-RESERVED = (AUX, "check")
+from palaver.envs.tasks import Task, read_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +67,13 @@ def load(source: str | os.PathLike[str], *, sample: Path, split: str) -> tuple[t
         split: of an `hf:` source that names none.
 
     Raises:
-        TaskError: the source cannot be read; or a row lacks a field, its tests are no Python, or never call the entry
-            point. The message names the row.
+        TaskError: the source cannot be read, or no row of it is a problem: each lacks a field, has tests that are no
+            Python or never call the entry point. The message names the first row.
     """
-    tasks = load_tasks(source, sample=sample, fields={}, id_field="task_id", split=split)
-    return tasks, Problems({task.id: problem(task, source) for task in tasks})
+    tasks, problems = read_tasks(
+        source, lambda task: problem(task, source), sample=sample, fields={}, id_field="task_id", split=split
+    )
+    return tasks, Problems(problems)
 
 
 def problem(task: Task, source: object = "tasks") -> Problem:
@@ -87,7 +87,8 @@ def problem(task: Task, source: object = "tasks") -> Problem:
         prompt, entry_point, tests = _from_list(task, place)
     else:
         prompt, entry_point, tests = (_text(task, place, field) for field in ("prompt", "entry_point", "test"))
-    if not entry_point.isidentifier() or keyword.iskeyword(entry_point) or entry_point in RESERVED:
+    solution = solution_of(task, prompt)
+    if not entry_point.isidentifier() or keyword.iskeyword(entry_point) or entry_point == AUX:
         raise TaskError(f"{place}: the entry point {entry_point[:60]!r} is no name for the function that main writes")
     tree = answers.parse(prompt) or answers.parse(f"{prompt.rstrip()}\n    pass\n")
     preamble = answers.definitions(tree, prompt) if tree else ()
@@ -97,11 +98,28 @@ def problem(task: Task, source: object = "tasks") -> Problem:
             f"{place}: the prompt defines {one_line(', '.join(named))}, not the entry point {entry_point!r}"
         )
     kept = tuple(part for part in preamble if entry_point not in part.names)
+    tests = context.self_contained(tests, entry_point, kept, solution)
     try:
         total = len(check_tests(tests, entry_point, prompt))
     except TestsError as error:
         raise TaskError(f"{place}: {error}") from error
+    if wrong := context.fault(tests, entry_point, kept):
+        raise TaskError(f"{place}: {wrong}")
     return Problem(prompt, entry_point, tests, kept, total)
+
+
+def solution_of(task: Task, prompt: str) -> str:
+    """The solution that comes with a row, as a whole program; empty where there is none. Nothing of it is ever shown.
+
+    Args:
+        task: with a field `code`, as in MBPP, or `canonical_solution`, which HumanEval's prompt is part of.
+        prompt: of the row.
+    """
+    for field in ("code", "canonical_solution"):
+        given = task.data.get(field)
+        if isinstance(given, str) and given.strip():
+            return next((text for text in (prompt + given, given) if answers.parse(text)), "")
+    return ""
 
 
 def _text(task: Task, place: str, field: str) -> str:
@@ -124,7 +142,7 @@ def _from_list(task: Task, place: str) -> tuple[str, str, str]:
         wrong = next(line for line in lines if not answers.parse(line))
         raise TaskError(f"{place}: a test is not Python ({one_line(answers.fault(wrong))}): {one_line(wrong, 100)}")
     given = task.data.get("entry_point")
-    entry_point = str(given) if given else _called(trees, str(task.data.get("code") or ""), place)
+    entry_point = str(given) if given else _called(trees, solution_of(task, ""), place)
     asked = f"{prompt.strip()}\n\nThe function is called like this:\n{lines[0].strip()}\n"
     return asked, entry_point, "\n".join([*_lines(task.data, "test_imports", place), setup, *lines]).strip() + "\n"
 

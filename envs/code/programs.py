@@ -104,7 +104,7 @@ class _View:
 
     def __init__(self, function: ast.FunctionDef, names: set[str]) -> None:
         live = list(_live(function))
-        own = _bindings(live)
+        own = bindings(live)
         known = names - own
         aliases = {  # f = aux
             target.id
@@ -150,7 +150,7 @@ class _View:
 
 def _is_wrapper(function: ast.FunctionDef, names: set[str]) -> bool:
     """Whether a function only returns what `aux` returns: `return aux(...)`, with names in between or without."""
-    known = names - _bindings(list(_live(function)))
+    known = names - bindings(list(_live(function)))
     held = set[str]()  # names for the result
     for statement in _until_end(function.body):
         if isinstance(statement, ast.Pass | ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal):
@@ -192,8 +192,8 @@ def _simple_targets(statement: ast.stmt) -> list[str] | None:
     return names if targets and len(names) == len(targets) else None
 
 
-def _bindings(nodes: Sequence[ast.AST]) -> set[str]:
-    """Every name that a function binds anywhere in it, itself aside."""
+def bindings(nodes: Sequence[ast.AST]) -> set[str]:
+    """Every name that the nodes after the first bind; those of a function, or of a module, behind it."""
     bound = set[str]()
     for node in nodes[1:]:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):

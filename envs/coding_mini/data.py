@@ -10,7 +10,7 @@ from palaver.envs.code.answers import Part
 from palaver.envs.code.problems import Problem, Problems
 from palaver.envs.code.sandbox import check_tests
 from palaver.envs.coding_mini.family import AGGREGATES, FILTERS, MAPS, Combination
-from palaver.envs.tasks import Task, load_tasks
+from palaver.envs.tasks import Task, read_tasks
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 ENTRY_POINT = "f"
@@ -22,10 +22,13 @@ def load(source: str | Path) -> tuple[tuple[Task, ...], Problems]:
     """Tasks with `filter`, `map` and `aggregate`, names of the family's parts; `task_id` names a task.
 
     Raises:
-        TaskError: a name that the family does not have; see `palaver.envs.tasks.load_tasks` for the others.
+        TaskError: no task can be used; see `palaver.envs.tasks.load_tasks` for the others.
     """
-    tasks = load_tasks(source, sample=SAMPLE, fields=dict.fromkeys(_PARTS, str), id_field="task_id")
-    return tasks, Problems({task.id: _problem(task, source) for task in tasks})
+    fields = dict.fromkeys(_PARTS, str)
+    tasks, problems = read_tasks(
+        source, lambda task: _problem(task, source), sample=SAMPLE, fields=fields, id_field="task_id"
+    )
+    return tasks, Problems(problems)
 
 
 def _problem(task: Task, source: str | Path) -> Problem:

@@ -47,7 +47,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from palaver.core import ConfigError, TaskError
+from palaver.core import ConfigError
 from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.echo import data, prompts, rules
 from palaver.envs.tasks import Task
@@ -88,13 +88,9 @@ class EchoEnv(TextEnv):
                 raise ConfigError(f"{keyword} must be a whole number from 1 to {MOST:,}, got {value!r:.40}")
         if not isinstance(shared, bool):
             raise ConfigError(f"shared must be true or false, got {shared!r}")
-        loaded = data.load(tasks)
-        for task in loaded:
-            if len(task["words"].split()) < agents or not all(map(rules.first_word, task["words"].split())):
-                raise TaskError(f"task {task.id!r}: the field 'words' needs a word for each of {agents} players")
         super().__init__(
             [f"a{n}" for n in range(1, agents + 1)],
-            loaded,
+            data.load(tasks, agents),
             render_mode=render_mode,
             max_length=max_length,
             source=tasks,

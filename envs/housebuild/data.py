@@ -15,7 +15,7 @@ from palaver.envs.building.env import Plan, Plans
 from palaver.envs.building.world import AIR, AIR_NAME, Position, codes, palette_of
 from palaver.envs.housebuild import houses
 from palaver.envs.keywords import choice
-from palaver.envs.tasks import Task, is_generated, load_tasks
+from palaver.envs.tasks import Task, is_generated, read_tasks
 
 AIRS = (AIR_NAME, "cave_air", "void_air")
 MOST_SIDE = 32  # cells along an axis
@@ -31,19 +31,20 @@ def load(source: str | Path, difficulty: str | None = None) -> tuple[tuple[Task,
 
     Raises:
         ConfigError: a difficulty that does not exist, or one for houses that are not generated.
-        TaskError: a house that cannot be read; see `palaver.envs.tasks.load_tasks` for the others.
+        TaskError: no house can be read; see `palaver.envs.tasks.load_tasks` for the others.
     """
     if difficulty is not None:
         choice("difficulty", difficulty, tuple(houses.SIZES))
         if not is_generated(source):
             raise ConfigError("difficulty is for tasks that are made here: 'sample' or 'generated:SEED:COUNT'")
-    tasks = load_tasks(
+    tasks, plans = read_tasks(
         source,
+        lambda task: plan(task, source),
         sample=partial(houses.rows, difficulty=difficulty),
         fields={"inventory": dict, "target_spec": dict},
         id_field="task_id",
     )
-    return tasks, Plans({task.id: plan(task, source) for task in tasks})
+    return tasks, Plans(plans)
 
 
 def plan(task: Task, source: object = "tasks") -> Plan:

@@ -10,7 +10,7 @@ from palaver.core import ConfigError, TaskError
 from palaver.envs.keywords import choice
 from palaver.envs.maths import answers
 from palaver.envs.maths.problems import DIFFICULTIES, Difficulty, rows
-from palaver.envs.tasks import Generate, Task, is_generated, load_tasks
+from palaver.envs.tasks import Generate, Task, is_generated, read_tasks
 
 FIELDS = {"question": str, "answer": str}
 
@@ -19,13 +19,15 @@ def load(source: str | Path, sample: Path | Generate) -> tuple[Task, ...]:
     """Tasks with `question` and `answer`, which ends with `#### ` and the right answer, or is it; `id` names a task.
 
     Raises:
-        TaskError: a row whose answer holds none; see `palaver.envs.tasks.load_tasks` for the others.
+        TaskError: no answer holds one; see `palaver.envs.tasks.load_tasks` for the others.
     """
-    tasks = load_tasks(source, sample=sample, fields=FIELDS)
-    for task in tasks:
+
+    def check(task: Task) -> None:
         if not answers.gold(task["answer"]).key:
             place = one_line(f"{source}, task {task.id!r}")
             raise TaskError(f"{place}: the field 'answer' holds no answer after ####: {one_line(task['answer'], 80)!r}")
+
+    tasks, _ = read_tasks(source, check, sample=sample, fields=FIELDS)
     return tasks
 
 

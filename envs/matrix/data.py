@@ -6,7 +6,7 @@ from pathlib import Path
 
 from palaver.clean import one_line
 from palaver.core import TaskError
-from palaver.envs.tasks import Task, load_tasks
+from palaver.envs.tasks import Task, read_tasks
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 
@@ -15,10 +15,10 @@ def load(source: str | Path) -> tuple[Task, ...]:
     """Tasks with `wording`, a text, and `order`, by how many places the list of actions is turned (0 if left out).
 
     Raises:
-        TaskError: an `order` that is no whole number; see `palaver.envs.tasks.load_tasks` for the others.
+        TaskError: no row can be used; see `palaver.envs.tasks.load_tasks` for the others.
     """
-    tasks = load_tasks(source, sample=SAMPLE, fields={"wording": str})
-    return tuple(Task(task.id, {**task.data, "order": _order(task)}) for task in tasks)
+    tasks, orders = read_tasks(source, _order, sample=SAMPLE, fields={"wording": str})
+    return tuple(Task(task.id, {**task.data, "order": orders[task.id]}) for task in tasks)
 
 
 def _order(task: Task) -> int:

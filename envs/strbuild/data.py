@@ -16,7 +16,7 @@ from palaver.envs.building.env import Plan, Plans
 from palaver.envs.building.world import Palette, codes, empty, palette_of
 from palaver.envs.keywords import choice
 from palaver.envs.strbuild.font import HIGH, LETTERS, LONGEST, draw
-from palaver.envs.tasks import Task, is_generated, load_tasks
+from palaver.envs.tasks import Task, is_generated, read_tasks
 
 Difficulty = Literal["easy", "medium", "hard"]
 LENGTHS: dict[str, tuple[int, int]] = {"easy": (1, 1), "medium": (2, 2), "hard": (3, 5)}
@@ -47,19 +47,20 @@ def load(
 
     Raises:
         ConfigError: a difficulty that does not exist, or one for words that are not generated.
-        TaskError: a word of other characters; see `palaver.envs.tasks.load_tasks` for the others.
+        TaskError: no word of these characters; see `palaver.envs.tasks.load_tasks` for the others.
     """
     if difficulty is not None:
         choice("difficulty", difficulty, tuple(LENGTHS))
         if not is_generated(source):
             raise ConfigError("difficulty is for tasks that are made here: 'sample' or 'generated:SEED:COUNT'")
-    tasks = load_tasks(
+    tasks, plans = read_tasks(
         source,
+        lambda task: plan(_word(task, source), palettes, spacing),
         sample=partial(rows, difficulty=difficulty),
         fields={"string": str},
         id_field="string",
     )
-    return tasks, Plans({task.id: plan(_word(task, source), palettes, spacing) for task in tasks})
+    return tasks, Plans(plans)
 
 
 def plan(word: str, palettes: Palettes, spacing: int) -> Plan:

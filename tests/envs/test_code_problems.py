@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import palaver
-from palaver.core import TaskError
+from palaver.core import PalaverWarning, TaskError
 from palaver.envs.code import problems
 from palaver.envs.code.reference import solutions
 from palaver.envs.code.sandbox import score
@@ -69,10 +69,8 @@ def test_the_entry_point_is_what_all_tests_call(tmp_path):
     row = {key: value for key, value in BASIC.items() if key != "code"}
     row["test_list"] = ["assert set(pick([1])) == set([1])", "assert pick([]) == [] or other(1)"]
     assert palaver.make("mbpp-v0", tasks=write(tmp_path, [row])).problems["3"].entry_point == "pick"
-    assert (
-        palaver.make("mbpp-v0", tasks=write(tmp_path, [{**row, "entry_point": "set"}])).problems["3"].entry_point
-        == "set"
-    )
+    row |= {"entry_point": "set", "test_setup_code": "def pick(x): return x"}
+    assert palaver.make("mbpp-v0", tasks=write(tmp_path, [row])).problems["3"].entry_point == "set"
 
 
 WRONG = {
@@ -99,19 +97,23 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_bad_row_is_named(tmp_path, name):
     changes, message = WRONG[name]
-    path = write(tmp_path, [{**GOOD, "task_id": "mine/0"}, {**GOOD, **changes}])
     with pytest.raises(TaskError) as caught:
-        palaver.make("coophumaneval-v0", tasks=str(path))
-    assert message in str(caught.value)
-    assert "task 'mine/7'" in str(caught.value)
-    assert "rows.jsonl" in str(caught.value)
-    assert "\n" not in str(caught.value)
+        palaver.make("coophumaneval-v0", tasks=str(write(tmp_path, [{**GOOD, **changes}])))
+    path = write(tmp_path, [{**GOOD, "task_id": "mine/0"}, {**GOOD, **changes}])
+    with pytest.warns(PalaverWarning, match="1 of 2 rows left out") as warned:
+        env = palaver.make("coophumaneval-v0", tasks=str(path))
+    assert list(env.problems) == ["mine/0"]
+    for text in (str(caught.value), str(warned[0].message)):
+        assert message in text
+        assert "task 'mine/7'" in text
+        assert "rows.jsonl" in text
+        assert "\n" not in text
 
 
 def test_a_row_without_a_name_is_told_by_its_number(tmp_path):
     nameless = {key: value for key, value in GOOD.items() if key != "task_id"}
     path = write(tmp_path, [nameless, nameless | {"test": "("}])
-    with pytest.raises(TaskError, match="task 'row-1': the tests do not parse"):
+    with pytest.warns(PalaverWarning, match="left out.*: row 1; .*task 'row-1': the tests do not parse"):
         palaver.make("humaneval-v0", tasks=str(path))
 
 

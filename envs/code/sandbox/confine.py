@@ -106,7 +106,8 @@ def _allow(rules: int, path: str, rights: int) -> None:
 
 def forbid() -> None:
     """The limits that are 0 for every program."""
-    for which in ("CORE", "MEMLOCK", "MSGQUEUE", "NICE", "RTPRIO"):
+    # SIGPENDING: timers of a program take from what all processes of the user have in common
+    for which in ("CORE", "MEMLOCK", "MSGQUEUE", "NICE", "RTPRIO", "SIGPENDING"):
         resource.setrlimit(getattr(resource, f"RLIMIT_{which}"), (0, 0))
 
 

@@ -1,7 +1,7 @@
 """The trusted side: runs a data set's tests against a program that runs elsewhere.
 
 It is a process of its own, because tests that work with a value of a program's making may hang; then it is this process
-that ends, by an alarm on its processor time, and not the one that trains.
+that ends, by an alarm on its processor time or on wall clock, and not the one that trains.
 
 Standard library only: this module runs where Palaver is not installed.
 """
@@ -15,12 +15,19 @@ import random
 import resource
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from palaver.envs.code.sandbox import suite
+from palaver.envs.code.sandbox import suite, wire
 from palaver.envs.code.sandbox.launch import LaunchError, LostError, Plan, Worker
-from palaver.envs.code.sandbox.session import Session, StopTests, TestsFault, WorkerLostError
+from palaver.envs.code.sandbox.session import (
+    TESTS,
+    CandidateError,
+    Session,
+    StopTests,
+    TestsFault,
+    WorkerLostError,
+)
 
 RECYCLE = 500  # programs a worker serves; 1 without the filter, which keeps a program from reaching its parent
 MEMORY = 2 << 30  # address space of this process: a test may multiply what a program returned
@@ -70,6 +77,7 @@ class _Slot:
             return {"fault": str(error)}
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _ready(self) -> Worker:
         if self.worker is not None:
@@ -97,36 +105,64 @@ class _Examination:
     def __init__(self, tests: suite.Suite, worker: Worker, request: dict[str, Any]) -> None:
         self.tests = tests
         self.results: list[list[str] | None] = [None] * len(tests.assertions)
-        self.seconds: float = request["limits"]["seconds"]
+        self.limits: dict[str, Any] = request["limits"]
         self.entry_point: str = request["entry_point"]
         # the same draws each time, which no program can guess
         self.seed = f"{request['tests']}\0{request['program']}".encode("utf-8", "surrogatepass")
-        self.session = Session(worker, request["program"], self.entry_point, request["limits"])
+        self.session = Session(worker, request["program"], self.entry_point, self.limits, tests.classes)
+        self.session.excuse(self._rehearse)
 
     def run(self) -> list[list[str]]:
         random.seed(self.seed)
-        signal.setitimer(signal.ITIMER_PROF, self.seconds)  # of this process's own work; its signal ends it
+        # of this process's own work, and of all there is, sleeping included; their signals end it
+        signal.setitimer(signal.ITIMER_PROF, self.limits["seconds"])
+        whole = self.limits["total_seconds"] + self.limits["seconds"]
+        signal.setitimer(signal.ITIMER_REAL, self.limits["wall_factor"] * whole)
         missing = ["pass", ""]  # nothing has objected to an assertion that was never reached
         try:
             self.session.open()
-            self._tests()
+            self._tests(self.session.call, self._trial)
         except StopTests:
             missing = list(self.session.loss)
         except Exception as error:  # tests may raise anything where they use what a program returned
             if self.session.calls == 0:
-                raise TestsFault(f"the tests cannot run: {type(error).__name__}: {error}") from error
+                raise TestsFault(f"the tests cannot run: {_told(error)}") from error
             missing = self._verdict(error)
         finally:
             self.session.close()
         return [[verdict, message[:_LONGEST]] for verdict, message in (found or missing for found in self.results)]
 
-    def _tests(self) -> None:
-        space: dict[str, Any] = {"__name__": "tests", suite.TRIAL: self._trial}
+    def _tests(self, candidate: Callable[..., Any], trial: Callable[..., Any]) -> None:
+        space: dict[str, Any] = {"__name__": TESTS, suite.TRIAL: trial}
+        self.session.space = space
         exec(self.tests.helpers, space)
-        space |= {self.entry_point: self.session.call, "candidate": self.session.call}
+        space.setdefault("candidate", candidate)
+        space[self.entry_point] = candidate
         exec(self.tests.code, space)
         if self.tests.has_check:
-            space[suite.CHECK](self.session.call)
+            space[suite.CHECK](candidate)
+
+    def _rehearse(self) -> str:
+        """Run the tests without the program: why an argument that they make themselves cannot cross; "" where all can.
+
+        Nothing of the program has a part in this, so that its fault is never taken for the tests'.
+        """
+        faults: list[str] = []
+
+        def candidate(*positional: Any, **named: Any) -> None:
+            try:
+                wire.encode([positional, named], self.session.describe)
+            except wire.NotPlainError as error:
+                faults.append(str(error))
+            raise CandidateError("there is no program in a rehearsal")
+
+        space, state = self.session.space, random.getstate()
+        random.seed(self.seed)
+        with contextlib.suppress(Exception):  # as in run
+            self._tests(candidate, _swallowed)
+        self.session.space = space
+        random.setstate(state)
+        return faults[0] if faults else ""
 
     @contextlib.contextmanager
     def _trial(self, first: int, last: int, swallow: bool) -> Iterator[None]:
@@ -139,7 +175,7 @@ class _Examination:
             raise
         except Exception as error:  # as in run
             if self.session.calls == 0:
-                raise TestsFault(f"the tests cannot run: {type(error).__name__}: {error}") from error
+                raise TestsFault(f"the tests cannot run: {_told(error)}") from error
             if not swallow:
                 raise
             self._fail(first, last, self._verdict(error))
@@ -160,8 +196,27 @@ class _Examination:
             return ["memory" if isinstance(error, MemoryError) else "error", said]
         if isinstance(error, AssertionError):
             return ["fail", said or "the assertion is false"]
-        text = f"{type(error).__name__}: {str(error)[:_LONGEST]}"
+        text = _told(error)
         return ["error", f"{said}; the test then raised {text}" if said else f"the test raised {text}"]
+
+
+@contextlib.contextmanager
+def _swallowed(_first: int, _last: int, swallow: bool) -> Iterator[None]:
+    """As a trial, without results."""
+    try:
+        yield
+    except Exception:  # as in run
+        if not swallow:
+            raise
+
+
+def _told(error: Exception) -> str:
+    """An exception in a message; its arguments may be of a program's making, a number without end of digits too."""
+    try:
+        text = str(error)
+    except (ValueError, RecursionError, MemoryError):
+        text = "what it says is too large to show"
+    return f"{type(error).__name__}: {text[:_LONGEST]}"
 
 
 def _read(source: IO[bytes]) -> dict[str, Any]:

@@ -110,6 +110,8 @@ class Worker:
         if not answer:
             raise ValueError("it ended without a word")
         facts: dict[str, Any] = json.loads(answer)
+        if "failed" in facts:
+            raise ValueError(facts["failed"])
         return facts
 
     def _said(self) -> str:

@@ -27,9 +27,11 @@ class Limits:
     """What one program may use. Sizes are bytes.
 
     Attributes:
-        seconds: wall clock of loading the program, and of each call of its function; processor time of the tests' own
-            work on what it returned.
-        total_seconds: wall clock of everything together.
+        seconds: processor time of loading the program, and of each call of its function; also of the tests' own work
+            on what it returned.
+        total_seconds: processor time of everything together.
+        wall_factor: so many times as much wall clock may pass, for the two above: what a program has that sleeps, and
+            on a busy machine one that computes.
         timeouts: after so many lost workers (timeout, memory, killed) the remaining tests are not run.
         memory: address space.
         file_size: largest file it may write into its private /tmp (4 MiB in all, and only with bubblewrap).
@@ -41,6 +43,7 @@ class Limits:
 
     seconds: float = 2.0
     total_seconds: float = 10.0
+    wall_factor: float = 5.0
     timeouts: int = 3
     memory: int = 512 * MIB
     file_size: int = MIB

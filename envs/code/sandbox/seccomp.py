@@ -1,7 +1,8 @@
 """A system call filter: what a program that only computes never needs is refused by the kernel.
 
 It is the second wall behind namespaces and the first one where there are none. A refused call fails with "operation not
-permitted"; a program can handle that. Numbers are those of x86-64 and AArch64 Linux; elsewhere there is no filter.
+permitted"; a program can handle that. A call newer than this table fails as on a kernel that lacks it. Numbers are
+those of x86-64 and AArch64 Linux; elsewhere there is no filter.
 
 Standard library only: this module also runs in the worker, where Palaver is not installed.
 """
@@ -14,7 +15,7 @@ import struct
 
 # name: (x86-64, AArch64); -1 where the machine has no such call
 _NUMBERS = {
-    # processes, of its own and of others; threads are allowed, see _clone
+    # processes, of its own and of others; threads are allowed, see _threads_only
     "fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281), "kill": (62, 129),
     "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
     "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "pidfd_getfd": (438, 438), "ptrace": (101, 117),
@@ -23,10 +24,13 @@ _NUMBERS = {
     "migrate_pages": (256, 238), "setpriority": (141, 140), "ioprio_set": (251, 30),
     "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
     "sched_setattr": (314, 274), "setsid": (112, 157), "setpgid": (109, 154),
-    # networks, and other ways to meet: shared memory, message queues, key rings
+    # networks, and other ways to meet: shared memory, message queues, key rings, locks. A message may name an address
+    # or carry descriptors, in memory that a filter cannot read: a pair of sockets works without messages, see _EXPECTED
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "accept": (43, 202),
-    "accept4": (288, 242), "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190),
-    "semop": (65, 193), "semtimedop": (220, 192), "semctl": (66, 191), "msgget": (68, 186), "msgsnd": (69, 189),
+    "accept4": (288, 242), "sendmsg": (46, 211), "sendmmsg": (307, 269), "recvmsg": (47, 212), "recvmmsg": (299, 243),
+    "setsockopt": (54, 208), "flock": (73, 32), "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195),
+    "semget": (64, 190), "semop": (65, 193), "semtimedop": (220, 192), "semctl": (66, 191), "msgget": (68, 186),
+    "msgsnd": (69, 189),
     "msgrcv": (70, 188), "msgctl": (71, 187), "mq_open": (240, 180), "mq_unlink": (241, 181),
     "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
     # files: what Landlock does not hold back, and memory that no limit of ours counts
@@ -35,15 +39,18 @@ _NUMBERS = {
     "futimesat": (261, -1), "utimensat": (280, 88), "truncate": (76, 45), "mknod": (133, -1), "mknodat": (259, 33),
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466),
-    "file_setattr": (469, 469), "inotify_add_watch": (254, 27), "fanotify_init": (300, 262),
+    "file_setattr": (469, 469), "inotify_init": (253, -1), "inotify_init1": (294, 26), "inotify_add_watch": (254, 27),
+    "fanotify_init": (300, 262), "statmount": (457, 457), "listmount": (458, 458),
     "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264), "memfd_create": (319, 279),
     "memfd_secret": (447, 447), "sync": (162, 81), "syncfs": (306, 267), "io_setup": (206, 0),
     # namespaces and mounts
     "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
     "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
     "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
     # the kernel
-    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
+    "seccomp": (317, 277), "lsm_set_self_attr": (460, 460), "bpf": (321, 280),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "init_module": (175, 105),
     "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
     "kexec_file_load": (320, 294), "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225),
@@ -52,23 +59,40 @@ _NUMBERS = {
     "ioperm": (173, -1), "vhangup": (153, 58), "sethostname": (170, 161), "setdomainname": (171, 162),
     "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266),
 }  # fmt: skip
-_CLONE, _CLONE3, _PRLIMIT = (56, 220), (435, 435), (302, 261)
-_FCNTL, _IOCTL, _PRCTL = (72, 25), (16, 29), (157, 167)
+# what they ask for lies in memory that a filter cannot read; the C library falls back to clone, openat
+_MISSING = {"clone3": (435, 435), "openat2": (437, 437)}
+_CLONE = (56, 220)
+_OPENS = (((2, -1), 1), ((257, 56), 2))  # open, openat: the argument that holds the flags
+
+# allowed only with one of these values in each of these halves of an argument: 2 n is the lower half of argument n
+_EXPECTED: tuple[tuple[tuple[int, int], dict[int, tuple[int, ...]]], ...] = (
+    # socketpair: AF_UNIX, SOCK_STREAM with SOCK_NONBLOCK, SOCK_CLOEXEC: what asyncio wakes its loop with
+    ((53, 199), {0: (1,), 2: (0x1, 0x801, 0x80001, 0x80801)}),
+    ((44, 206), {8: (0,), 9: (0,)}),  # sendto: no address
+    ((55, 209), {4: (3, 4, 7, 8, 30, 38, 39)}),  # getsockopt: SO_TYPE, ERROR, buffers, ACCEPTCONN, PROTOCOL, DOMAIN
+    ((302, 261), {0: (0,)}),  # prlimit: its own
+    # fcntl: F_DUPFD, GETFD, SETFD, GETFL, SETFL, F_DUPFD_CLOEXEC, SETPIPE_SZ, GETPIPE_SZ; no locks, leases, owners
+    ((72, 25), {2: (0, 1, 2, 3, 4, 1030, 1031, 1032)}),
+    # ioctl: TCGETS, TCGETS2, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX; no flags of files, no owners
+    ((16, 29), {2: (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)}),
+    # prctl: PR_GET_DUMPABLE, SET_NAME, GET_NAME, GET_NO_NEW_PRIVS, SET_VMA
+    ((157, 167), {0: (3, 15, 16, 39, 0x53564D41)}),
+)  # fmt: skip
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, AUDIT_ARCH_*
-_CLONE_THREAD = 0x10000
-_FCNTLS = (8, 15, 1024, 1026)  # F_SETOWN, F_SETOWN_EX: whom a descriptor sends a signal; F_SETLEASE, F_NOTIFY
-_IOCTLS = (0x8901, 0x8902, 0x5412, 0x541C)  # FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX
-_PRCTLS = (1,)  # PR_SET_PDEATHSIG: to die with the parent
+_NEWEST = 469
+_SECCOMP = (317, 277)
+_CLONE_THREAD, _NAME_SPACES = 0x10000, 0x7E020000
+_WRITE_ONLY, _READ_WRITE, _TRUNCATE = 1, 2, 0x200
 _EPERM, _ENOSYS = 1, 38
 
-# BPF: load a word; jump if equal, at least, or any bit set; return
-_LOAD, _EQUAL, _LEAST, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+# BPF: load a word; jump; jump if equal, at least, or any bit set; return
+_LOAD, _JUMP, _EQUAL, _LEAST, _BITS, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _NOTIFY, _ERRNO, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; an argument's low word comes first
-_X32 = 0x40000000
 
 _PR_SET_SECCOMP, _FILTER = 22, 2
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 8
 
 
 def supported() -> bool:
@@ -79,26 +103,34 @@ def supported() -> bool:
 def program() -> bytes:
     """The filter, as an array of `struct sock_filter`."""
     column, arch = _MACHINES[os.uname().machine]
+    blocks = {numbers[column]: [_REFUSE] for numbers in _NUMBERS.values()}
+    blocks |= {numbers[column]: [_ABSENT] for numbers in _MISSING.values()}
+    for numbers, expected in _EXPECTED:
+        blocks[numbers[column]] = [*(line for half in expected.items() for line in _one_of(*half)), _PASS]
+    blocks |= {numbers[column]: [*_known_mode(2 * index), _PASS] for numbers, index in _OPENS}
+    blocks[_CLONE[column]] = [*_threads_only(), _PASS]
+    ranges = [(0, blocks.get(0, [_PASS]))]
+    for number in range(1, _NEWEST + 1):
+        if (block := blocks.get(number, [_PASS])) != ranges[-1][1]:
+            ranges.append((number, block))
+    ranges.append((_NEWEST + 1, [_ABSENT]))  # on x86-64 also all of its x32 variant
     lines = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
-    lines += [_op(_LEAST, _X32, 0, 1), _op(_RETURN, _ERRNO | _ENOSYS)] if column == 0 else []
-    for number in sorted(numbers[column] for numbers in _NUMBERS.values() if numbers[column] >= 0):
-        lines += [_op(_EQUAL, number, 0, 1), _op(_RETURN, _ERRNO | _EPERM)]
-    # the C library then falls back to clone, whose flags a filter can read
-    lines += [_op(_EQUAL, _CLONE3[column], 0, 1), _op(_RETURN, _ERRNO | _ENOSYS)]
-    lines += _if_argument(_CLONE[column], 0, [_op(_BITS, _CLONE_THREAD, 0, 1), _op(_RETURN, _ALLOW)], refuse=True)
-    lines += _if_argument(_PRLIMIT[column], 0, [_op(_EQUAL, 0, 0, 1), _op(_RETURN, _ALLOW)], refuse=True)
-    for numbers, index, refused in ((_FCNTL, 1, _FCNTLS), (_IOCTL, 1, _IOCTLS), (_PRCTL, 0, _PRCTLS)):
-        tests = [line for value in refused for line in (_op(_EQUAL, value, 0, 1), _op(_RETURN, _ERRNO | _EPERM))]
-        lines += _if_argument(numbers[column], index, tests, refuse=False)
-    return b"".join([*lines, _op(_RETURN, _ALLOW)])
+    return b"".join([*lines, *_search(ranges)])
+
+
+def thread_notices() -> bytes:
+    """A filter that asks whoever holds its listener about each `clone` that starts a thread."""
+    column, arch = _MACHINES[os.uname().machine]
+    lines = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _PASS, _op(_LOAD, _NUMBER)]
+    lines += [_op(_EQUAL, _CLONE[column], 1, 0), _PASS, _op(_LOAD, _ARGUMENTS)]
+    return b"".join([*lines, _op(_BITS, _CLONE_THREAD, 0, 1), _op(_RETURN, _NOTIFY), _PASS])
 
 
 class Filter:
-    """The filter, prepared once and installed in each child."""
+    """A filter, prepared once."""
 
-    def __init__(self) -> None:
-        lines = program()
-        self._prctl = ctypes.CDLL(None, use_errno=True).prctl
+    def __init__(self, lines: bytes) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
         self._held = ctypes.create_string_buffer(lines, len(lines))
         self._described = struct.pack("HxxxxxxP", len(lines) // 8, ctypes.addressof(self._held))
 
@@ -108,16 +140,67 @@ class Filter:
         Raises:
             OSError: the kernel refuses.
         """
-        if self._prctl(_PR_SET_SECCOMP, _FILTER, self._described, 0, 0) != 0:
+        if self._libc.prctl(_PR_SET_SECCOMP, _FILTER, self._described, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "the system call filter was refused")
+
+    def install_with_listener(self) -> int:
+        """`install`, and the descriptor at which another process answers the calls that the filter asks about.
+
+        Raises:
+            OSError: the kernel refuses; EBUSY where this process already is under such a filter.
+        """
+        number = _SECCOMP[_MACHINES[os.uname().machine][0]]
+        listener = int(self._libc.syscall(number, _SET_MODE_FILTER, _NEW_LISTENER, self._described))
+        if listener < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, f"the filter that counts threads was refused: {os.strerror(code)}")
+        return listener
 
 
 def _op(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("HBBI", code, then, otherwise, value)
 
 
-def _if_argument(number: int, index: int, tests: list[bytes], refuse: bool) -> list[bytes]:
-    """For this call: `tests` on the low word of its argument, then refuse or allow what they let fall through."""
-    last = _op(_RETURN, _ERRNO | _EPERM if refuse else _ALLOW)
-    block = [_op(_LOAD, _ARGUMENTS + 8 * index), *tests, last]
-    return [_op(_EQUAL, number, 0, len(block)), *block]
+_PASS, _REFUSE, _ABSENT = (_op(_RETURN, action) for action in (_ALLOW, _ERRNO | _EPERM, _ERRNO | _ENOSYS))
+
+
+def _search(ranges: list[tuple[int, list[bytes]]]) -> list[bytes]:
+    """The lines of the range that the number of the call is in, by halves.
+
+    The kernel runs a new filter once for every number there is, so the length of a path counts, for each child.
+    """
+    if len(ranges) == 1:
+        return ranges[0][1]
+    half = len(ranges) // 2
+    low, high = _search(ranges[:half]), _search(ranges[half:])
+    first = ranges[half][0]
+    if len(low) < 256:
+        return [_op(_LEAST, first, len(low), 0), *low, *high]
+    return [_op(_LEAST, first, 0, 1), _op(_JUMP, len(low)), *low, *high]
+
+
+def _one_of(half: int, values: tuple[int, ...]) -> list[bytes]:
+    """Refuse, unless this half of an argument has one of the values."""
+    tests = [_op(_EQUAL, value, len(values) - at, 0) for at, value in enumerate(values)]
+    return [_op(_LOAD, _ARGUMENTS + 4 * half), *tests, _REFUSE]
+
+
+def _threads_only() -> list[bytes]:
+    """Refuse a clone that is a process, or has a name space of its own."""
+    return [
+        _op(_LOAD, _ARGUMENTS),
+        _op(_BITS, _NAME_SPACES, 1, 0), _op(_BITS, _CLONE_THREAD, 1, 0), _REFUSE,
+    ]  # fmt: skip
+
+
+def _known_mode(half: int) -> list[bytes]:
+    """Refuse to open a file in the undocumented mode 3, and to empty one that is opened for reading.
+
+    Before Linux 6.2 Landlock does not control either: mode 3 needs none of its rights and, with O_TRUNC, empties any
+    file that belongs to the user.
+    """
+    return [
+        _op(_LOAD, _ARGUMENTS + 4 * half),
+        _op(_BITS, _WRITE_ONLY, 0, 1), _op(_BITS, _READ_WRITE, 2, 3),
+        _op(_BITS, _READ_WRITE, 2, 0), _op(_BITS, _TRUNCATE, 0, 1), _REFUSE,
+    ]  # fmt: skip

@@ -10,14 +10,18 @@ import copy
 import os
 import signal
 import socket
-import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from palaver.envs.code.sandbox import wire
+from palaver.envs.code.sandbox.clock import Allowance, OverError
 from palaver.envs.code.sandbox.launch import LostError, Worker
 
+TESTS = "tests"  # the module that the tests' own classes are of
 OUT_OF_MEMORY = 71  # as in worker.py
 _SHOWN = 120  # characters of a value in a message
+# raised where a test draws values from the program, as `map` does, they would end the drawing and not the test
+_ENDS = frozenset({"StopIteration", "StopAsyncIteration"})
 
 
 class CandidateError(Exception):
@@ -43,19 +47,24 @@ class Session:
 
     Attributes:
         calls: calls made so far.
+        received: whether anything of the program's making has come back.
+        space: the names of the tests; instances of their own classes may cross.
         raised: the exception that the last call raised here, if it raised one.
         loss: verdict and message of the last loss, or of the failed loading.
     """
 
-    def __init__(self, worker: Worker, program: str, entry_point: str, limits: dict[str, Any]) -> None:
+    def __init__(
+        self, worker: Worker, program: str, entry_point: str, limits: dict[str, Any], classes: Sequence[str] = ()
+    ) -> None:
         self.calls = 0
+        self.received = False
+        self.space: Mapping[str, Any] = {}
         self.raised: Exception | None = None
         self.loss: tuple[str, str] = ("", "")
         self._worker, self._limits = worker, limits
         self._losses = 0
-        self._over: float = time.monotonic() + limits["total_seconds"]
+        self._allowance = Allowance(limits["seconds"], limits["total_seconds"], limits["wall_factor"])
         self._channel: socket.socket | None = None
-        self._patience = 0.0
         self._called: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self._outcome = ""
         self._value: Any = None
@@ -63,7 +72,9 @@ class Session:
         # whole seconds, a little more than the clock allows: a spinning program meets the clock first
         order = {name: limits[name] for name in wanted} | {"cpu": int(limits["total_seconds"]) + 2}
         self._name = entry_point
-        self._program = [order, program, entry_point]
+        self._program = [order, program, entry_point, [*classes]]
+        self._classes = frozenset(classes)
+        self._excuse: Callable[[], str] = str
 
     def open(self) -> None:
         """Start the child and load the program.
@@ -73,16 +84,16 @@ class Session:
             LostError: the worker is gone.
         """
         self._channel = self._worker.begin()
-        self._patience = 0.0
-        deadline = self._deadline(self._channel)
         try:
-            wire.send(self._channel, self._program, self._limits["program"])
+            self._allowance.take(self._channel)
+            self._begin()
+            wire.send(self._channel, self._program, self._limits["program"], wait=self._allowance.wait)
         except wire.NotPlainError:
             self._stop("error", f"the program is longer than {self._limits['program']} bytes")
-        except OSError as error:
+        except (OSError, EOFError) as error:
             raise LostError("the child was gone before it had the program") from error
         try:
-            reply = wire.receive(self._channel, deadline, self._limits["reply"])
+            reply = self._receive(self._channel)
         except (OSError, EOFError, wire.MalformedError) as error:
             self._lose(error, "loading the program")
             raise StopTests from error
@@ -102,7 +113,7 @@ class Session:
             Exception: what the program raised, as the builtin it derives from; else CandidateError.
             WorkerLostError: the child was lost.
             StopTests: too many losses, or no time left.
-            TestsFault: an argument is no plain value.
+            TestsFault: an argument is no plain value, whatever the program does.
         """
         self.calls += 1
         self.forget()
@@ -111,14 +122,16 @@ class Session:
             self.open()
         assert self._channel is not None
         token = os.urandom(8).hex()
-        deadline = self._deadline(self._channel)
+        self._begin()
         try:
-            wire.send(self._channel, [token, list(positional), named])
-            reply = wire.receive(self._channel, deadline, self._limits["reply"])
+            body = [token, list(positional), named]
+            wire.send(self._channel, body, describe=self.describe, wait=self._allowance.wait)
+            reply = self._receive(self._channel)
         except wire.NotPlainError as error:
-            raise TestsFault(f"the tests pass an argument that {error}") from error
+            raise self._unsent(error) from error
         except (OSError, EOFError, wire.MalformedError) as error:
             raise self._lose(error, self.last) from error
+        self.received = True
         match reply:
             case [given, "value", value, changed] if given == token:
                 self._outcome, self._value = "returned", value
@@ -149,6 +162,34 @@ class Session:
         """Another test begins: what was called last has nothing to do with it."""
         self.raised, self._called, self._outcome, self._value = None, None, "", None
 
+    def excuse(self, why: Callable[[], str]) -> None:
+        """Set the function that says why an argument cannot be sent whatever the program does; "" where it can."""
+        self._excuse = why
+
+    def describe(self, value: Any) -> tuple[str, wire.Fields] | None:
+        """An instance of a class of the tests, as its name and attributes."""
+        kind = type(value)
+        if self._class(kind.__name__) is not kind or not hasattr(value, "__dict__"):
+            return None
+        return kind.__name__, vars(value)
+
+    def make(self, name: str, fields: wire.Fields) -> Any:
+        """The inverse: no code of the program's has a part in it, nor in what its methods do."""
+        kind = self._class(name)
+        if kind is None:
+            raise wire.MalformedError(f"a record of an unknown class {name!r:.60}")
+        made: Any = object.__new__(kind)
+        vars(made).update(fields)
+        return made
+
+    def _class(self, name: str) -> type | None:
+        kind = self.space.get(name) if name in self._classes else None
+        if not isinstance(kind, type) or kind.__module__ != TESTS:
+            return None
+        if vars(kind).get("__repr__") is None and kind.__mro__[1] is object:  # which shows an address, never the same
+            setattr(kind, "__repr__", _shown_record)  # noqa: B010
+        return kind
+
     def close(self) -> None:
         """Have the child ended; its end is awaited when the worker is used next."""
         if self._channel is not None:
@@ -156,16 +197,24 @@ class Session:
             self._channel = None
             self._worker.end()
 
-    def _deadline(self, channel: socket.socket) -> float:
-        """When the next answer must be there."""
-        now = time.monotonic()
-        if now >= self._over:
+    def _begin(self) -> None:
+        try:
+            self._allowance.begin()
+        except OverError:
             self._stop("timeout", f"took longer than {self._limits['total_seconds']:g} s in all")
-        patience = min(self._over - now, float(self._limits["seconds"]))
-        if patience != self._patience:
-            wire.be_patient(channel, patience)
-            self._patience = patience
-        return now + patience
+
+    def _receive(self, channel: socket.socket) -> Any:
+        allowance = self._allowance
+        return wire.receive(channel, self._limits["reply"], make=self.make, wait=allowance.wait, check=allowance.check)
+
+    def _unsent(self, error: wire.NotPlainError) -> BaseException:
+        """The fault is the tests', unless they pass on what the program made."""
+        reason = self._excuse() if self.received else str(error)
+        if reason:
+            return TestsFault(f"the tests pass an argument that {reason}")
+        self._outcome = f"was not called, with what the program made of an argument, which {error}"
+        self.raised = CandidateError(self._outcome)
+        return self.raised
 
     def _stop(self, verdict: str, message: str) -> None:
         self.loss = (verdict, message)
@@ -180,17 +229,18 @@ class Session:
 
     def _lose(self, error: Exception, during: str) -> WorkerLostError:
         """End the child, and say what it was."""
+        over = self._allowance.end()
         self.close()
         status = self._worker.settle()
         self.loss = self._reason(error, status, during)
         self._losses += 1
-        if self._losses >= self._limits["timeouts"] or time.monotonic() >= self._over:
+        if self._losses >= self._limits["timeouts"] or over:
             raise StopTests from error
         return WorkerLostError(self.loss[1])
 
     def _reason(self, error: Exception, status: int, during: str) -> tuple[str, str]:
         if isinstance(error, BlockingIOError):
-            return "timeout", f"{during} took longer than {self._limits['seconds']:g} s"
+            return "timeout", f"{during} took longer than {error} s"
         if isinstance(error, wire.MalformedError):
             what = "returned more than is allowed" if "more than" in str(error) else "wrote into the reply channel"
             return "error", f"{during} {what}"
@@ -198,18 +248,27 @@ class Session:
             number = os.WTERMSIG(status)
             if number == signal.SIGXCPU:
                 return "timeout", f"{during} used up its processor time"
-            return "killed", f"{during} was ended by {signal.Signals(number).name}"
+            named = {each.value: each.name for each in signal.Signals}
+            return "killed", f"{during} was ended by {named.get(number, f'signal {number}')}"
         code = os.waitstatus_to_exitcode(status)
         if code == OUT_OF_MEMORY:
             return "memory", f"{during} ran out of memory"
         return "killed", f"{during} ended its process with code {code}"
 
 
+# digits without end, a nest without bottom; and a `__repr__` of the tests' own classes, with attributes of any type
+_UNSHOWN = (ValueError, RecursionError, MemoryError, TypeError, AttributeError, LookupError, ArithmeticError)
+
+
+def _shown_record(record: Any) -> str:
+    return f"{type(record).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(record).items())})"
+
+
 def show(value: Any) -> str:
     """A value in a message, cut short."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError, MemoryError):  # digits without end, a nest without bottom
+    except _UNSHOWN:
         text = f"<{type(value).__name__} too large to show>"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
@@ -217,7 +276,7 @@ def show(value: Any) -> str:
 def _exception(names: list[Any], values: list[Any]) -> Exception | None:
     """The nearest builtin exception; `SystemExit` and its like are none, so that no test ends by them."""
     for name in names:
-        kind = getattr(builtins, name, None) if type(name) is str else None
+        kind = getattr(builtins, name, None) if type(name) is str and name not in _ENDS else None
         if isinstance(kind, type) and issubclass(kind, Exception):
             try:
                 return kind(*values)
@@ -244,11 +303,22 @@ def _restore(old: Any, new: Any) -> None:
         old.update(new)
     elif type(old) is bytearray:
         old[:] = new
+    elif is_record(old):
+        _restore(vars(old), vars(new))
 
 
 def _merged(old: Any, new: Any) -> Any:
     """What stands where `old` stood: `old` itself, changed, where it is a container of the same kind."""
-    if type(old) is type(new) and type(old) in (list, dict, set, bytearray, tuple):
-        _restore(old, new)
-        return old if old == new else new
+    if type(old) is type(new):
+        if is_record(old):
+            _restore(old, new)
+            return old
+        if type(old) in (list, dict, set, bytearray, tuple):
+            _restore(old, new)
+            return old if old == new else new
     return new
+
+
+def is_record(value: Any) -> bool:
+    """Whether a value that has crossed is an instance of a class of the tests."""
+    return type(value).__module__ == TESTS

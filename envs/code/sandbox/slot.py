@@ -22,7 +22,7 @@ from palaver.envs.pools import end
 ATTEMPTS = 3
 _HEADER = 4
 _START = 30.0  # seconds for a first worker, on a machine that is busy
-_GRACE = 20.0  # beyond the program's own time, for replacing a worker there
+_GRACE = 20.0  # beyond the time of program and tests, for replacing a worker there
 _KNOWN_GOOD = {"program": "def f(x):\n    return x", "tests": "assert f(1) == 1", "entry_point": "f", "prompt": ""}
 
 
@@ -75,12 +75,13 @@ class Slot:
         if self._process is None:
             self._start()
         body = json.dumps(request).encode()
-        allowed = 2 * request["limits"]["total_seconds"] + _GRACE
+        limits = request["limits"]
+        allowed = limits["wall_factor"] * (limits["total_seconds"] + 2 * limits["seconds"]) + _GRACE
         reply = self._exchange(len(body).to_bytes(_HEADER, "big") + body, time.monotonic() + allowed)
         if "ended" not in reply:
             return reply
         self.close()
-        if reply["ended"] == -signal.SIGPROF:
+        if reply["ended"] in (-signal.SIGPROF, -signal.SIGALRM):
             return {"overrun": True}
         return {"lost": f"the examiner ended: {reply}"}
 

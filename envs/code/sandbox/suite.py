@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from types import CodeType
 from typing import NamedTuple
 
-TRIAL = "__palaver_trial__"
+TRIAL = "<trial>"  # no identifier, so that no name of a data set's can be equal to it
 CHECK = "check"
 
 
@@ -40,12 +40,14 @@ class Suite(NamedTuple):
         code: the text, each of its statements that asserts something inside `with TRIAL(first, last, swallow)`.
         helpers: what of the prompt the tests need, such as the encoder whose decoder is asked for.
         has_check: whether a function `check` must be called with the candidate.
+        classes: names of the classes that the tests define.
     """
 
     assertions: tuple[Assertion, ...]
     code: CodeType
     helpers: CodeType
     has_check: bool
+    classes: tuple[str, ...]
 
 
 @functools.lru_cache(maxsize=512)
@@ -62,16 +64,20 @@ def read(tests: str, entry_point: str, prompt: str = "") -> Suite:
         tree = ast.parse(tests, "tests")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnusableError(f"the tests do not parse: {error}") from error
-    tree.body = [statement for statement in tree.body if not _calls_check(statement)]
     check = next((s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name == CHECK), None)
+    if check is not None:
+        tree.body = [statement for statement in tree.body if not _calls_check(statement)]
     _require_candidate(tree, check, entry_point)
-    needed = _names([tree])
+    needed = names_read([tree])
+    helpers = ast.Module(needed_of(prompt, entry_point, needed), [])
+    classes = [s.name for s in (*helpers.body, *tree.body) if isinstance(s, ast.ClassDef)]
     reader = _Reader()
     tree.body = reader.units(tree.body)
     if not reader.assertions:
         raise UnusableError("the tests hold no assertion")
     code = compile(ast.fix_missing_locations(tree), "tests", "exec", dont_inherit=True)
-    return Suite(tuple(reader.assertions), code, _helpers(prompt, entry_point, needed), check is not None)
+    helping = compile(helpers, "prompt", "exec", dont_inherit=True)
+    return Suite(tuple(reader.assertions), code, helping, check is not None, tuple(classes))
 
 
 class _Reader(ast.NodeTransformer):
@@ -134,17 +140,17 @@ def _calls_check(statement: ast.stmt) -> bool:
 
 def _require_candidate(tree: ast.Module, check: ast.FunctionDef | None, entry_point: str) -> None:
     if check is None:
-        if entry_point not in _names([tree]):
+        if entry_point not in names_read([tree]):
             raise UnusableError(f"the tests never call {entry_point!r}, and define no check(candidate)")
         return
     parameters = [argument.arg for argument in check.args.posonlyargs + check.args.args]
     if not parameters:
         raise UnusableError("check takes no candidate")
-    if not {parameters[0], entry_point} & _names(check.body):
+    if not ({parameters[0], entry_point} - {CHECK}) & names_read(check.body):
         raise UnusableError(f"check never calls its {parameters[0]!r}, nor {entry_point!r}")
 
 
-def _names(nodes: Iterable[ast.AST]) -> set[str]:
+def names_read(nodes: Iterable[ast.AST]) -> set[str]:
     """Every name read in the nodes."""
     return {
         node.id
@@ -154,13 +160,19 @@ def _names(nodes: Iterable[ast.AST]) -> set[str]:
     }
 
 
-def _helpers(prompt: str, entry_point: str, needed: set[str]) -> CodeType:
-    """The prompt's top-level statements that bind a name the tests need, and what those need; prose has none."""
+def needed_of(source: str, entry_point: str, names: set[str]) -> list[ast.stmt]:
+    """The top-level statements of a text that bind one of the names, and what those need; prose has none.
+
+    Args:
+        source: a prompt, or a solution.
+        entry_point: what binds it is never taken.
+        names: builtins aside.
+    """
     try:
-        body = ast.parse(prompt, "prompt").body
+        body = ast.parse(source, "source").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         body = []
-    wanted = needed - {entry_point} - vars(builtins).keys()
+    wanted = names - {entry_point} - vars(builtins).keys()
     kept: set[int] = set()
     grown = True
     while grown:
@@ -168,10 +180,9 @@ def _helpers(prompt: str, entry_point: str, needed: set[str]) -> CodeType:
         for number, statement in enumerate(body):
             if number not in kept and _binds(statement) & wanted and entry_point not in _binds(statement):
                 kept.add(number)
-                wanted |= _names([statement])
+                wanted |= names_read([statement])
                 grown = True
-    module = ast.Module([body[number] for number in sorted(kept)], [])
-    return compile(module, "prompt", "exec", dont_inherit=True)
+    return [body[number] for number in sorted(kept)]
 
 
 def _binds(statement: ast.stmt) -> set[str]:

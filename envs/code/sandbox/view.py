@@ -25,8 +25,8 @@ _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/gnu/st
 _FILES = ("/etc/ld.so.cache", "/usr/share/zoneinfo")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _PACKAGE = __name__.rpartition(".")[0]
-_WORKER = ("wire", "confine", "seccomp", "worker")
-_EXAMINER = ("wire", "suite", "launch", "session", "examiner")
+_WORKER = ("wire", "confine", "seccomp", "threads", "worker")
+_EXAMINER = ("wire", "suite", "launch", "clock", "session", "examiner")
 
 
 def unprivileged() -> int | None:
@@ -81,6 +81,7 @@ def plan(mode: Mode, filtered: bool = True) -> Plan:
     python = [str(interpreter()), *FLAGS, BOOT]
     settings: dict[str, Any] = {
         "mode": mode, "filter": filtered and seccomp.supported(), "count_processes": mode == "bubblewrap",
+        "count_threads": mode == "landlock",
     }  # fmt: skip
     if mode == "bubblewrap":
         command = [*_bubblewrap(), *python]

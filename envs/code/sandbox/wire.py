@@ -1,18 +1,18 @@
 """How values cross between the trusted side and the program: JSON with tags, decoded to exact builtin types only.
 
-A list is a JSON array; everything JSON lacks is an object with one key, its tag. There is no way to name a class, so
-nothing but plain values can come out. A frame is four bytes of length and that many bytes of JSON.
+A list is a JSON array; everything JSON lacks is an object with one key, its tag. The classes that can be named are the
+types of plain values and, as records, those that each side has of its own; so nothing else can come out, and no code
+crosses. A frame is four bytes of length and that many bytes of JSON.
 
 Standard library only: this module also runs in the worker, where Palaver is not installed.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-import math
 import socket
 import struct
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +25,10 @@ _MAX_SHARING = 100
 _HEADER = 4
 _CHUNK = 1 << 16
 
+Fields = dict[str, Any]
+Describe = Callable[[Any], tuple[str, Fields] | None]  # an instance as the name of its class and its attributes
+Make = Callable[[str, Fields], Any]  # the inverse; raises a MalformedError for a name that is not known
+
 
 class NotPlainError(ValueError):
     """A value that cannot cross: no builtin, too deep or cyclic, or too large."""
@@ -34,10 +38,15 @@ class MalformedError(ValueError):
     """A frame that is not one of ours."""
 
 
-def encode(value: Any) -> bytes:
+def _no_record(_value: Any) -> None:
+    return None
+
+
+def encode(value: Any, describe: Describe = _no_record) -> bytes:
     """The JSON of a plain value.
 
-    A value of a subclass of a builtin (Counter, a named tuple, an IntEnum) crosses as that builtin.
+    A value of a subclass of a builtin (Counter, a named tuple, an IntEnum) crosses as that builtin, an instance that
+    `describe` knows as a record.
 
     Raises:
         NotPlainError: nothing of its exact value could be sent.
@@ -45,10 +54,10 @@ def encode(value: Any) -> bytes:
     >>> encode([1, (2.5, "x"), {3: None}])
     b'[1,{"t":[2.5,"x"]},{"d":[[3,null]]}]'
     """
-    return _write(_Tagger().tag(value, 0)).encode("ascii")
+    return _write(_Tagger(describe).tag(value, 0)).encode("ascii")
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes, make: Make | None = None) -> Any:
     """The inverse of `encode`, for bytes of any origin.
 
     Raises:
@@ -58,7 +67,7 @@ def decode(data: bytes) -> Any:
     [1, (2.5, 'x'), {3: None}]
     """
     try:
-        return _read(data.decode("ascii"))
+        return (_read if make is None else _reader(make))(data.decode("ascii"))
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise MalformedError(f"not a value: {type(error).__name__}") from error
 
@@ -74,9 +83,10 @@ _FIXED = frozenset((bool, int, float, str, bytes, complex))
 class _Tagger:
     """Turns a value into what `json` can write, and counts, so that shared parts cannot grow without end."""
 
-    def __init__(self) -> None:
+    def __init__(self, describe: Describe) -> None:
         self.nodes = 0
         self.letters = 0
+        self.describe = describe
 
     def tag(self, value: Any, depth: int) -> Any:
         kind = type(value)
@@ -90,14 +100,24 @@ class _Tagger:
             raise NotPlainError("is nested too deeply, or holds itself")
         if kind is list:
             return self.all(value, depth)
-        make = _TAGS.get(kind)
-        return make(self, value, depth) if make else self.tag(_base(value), depth)
+        tag = _TAGS.get(kind)
+        return tag(self, value, depth) if tag else self.other(value, depth)
 
     def text(self, value: str) -> str:
         self.letters += len(value)
         if self.letters > MAX_LETTERS:
             raise NotPlainError(f"holds more than {MAX_LETTERS} characters")
         return value
+
+    def other(self, value: Any, depth: int) -> Any:
+        for kind, plain in _BASES:
+            if issubclass(type(value), kind):
+                return self.tag(plain(value), depth)
+        if type(value) is type and value in _TYPE_NAMES:
+            return {"k": _TYPE_NAMES[value]}
+        if record := self.describe(value):
+            return {"o": [self.text(record[0]), self.all([[*item] for item in record[1].items()], depth)]}
+        raise NotPlainError(f"is of type {type(value).__name__}, which is no plain value")
 
     def all(self, values: Any, depth: int) -> list[Any]:
         self.nodes += len(values)
@@ -132,14 +152,12 @@ _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 )
 
 
-def _base(value: Any) -> Any:
-    for kind, plain in _BASES:
-        if issubclass(type(value), kind):
-            return plain(value)
-    raise NotPlainError(f"is of type {type(value).__name__}, which is no plain value")
+_PLAIN: tuple[type, ...] = (bool, type(None), *(kind for kind, _ in _BASES))
+_TYPES = {kind.__name__: kind for kind in _PLAIN}
+_TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
 
 
-def _untag(tagged: dict[str, Any]) -> Any:
+def _untag(make: Make | None, tagged: dict[str, Any]) -> Any:
     if len(tagged) != 1:
         raise MalformedError("an object with other than one key")
     ((tag, body),) = tagged.items()
@@ -155,7 +173,18 @@ def _untag(tagged: dict[str, Any]) -> Any:
         return dict(body)
     if tag == "c" and type(body) is list and [type(part) for part in body] == [float, float]:
         return complex(*body)
+    if tag == "k" and type(body) is str and body in _TYPES:
+        return _TYPES[body]
+    if tag == "o" and make is not None and type(body) is list and len(body) == 2 and type(body[0]) is str:
+        return make(body[0], _fields(body[1]))
     raise MalformedError("an unknown tag, or a body that does not fit it")
+
+
+def _fields(items: Any) -> Fields:
+    """The attributes of a record."""
+    if type(items) is list and all(type(item) is list and len(item) == 2 and type(item[0]) is str for item in items):
+        return dict(items)
+    raise MalformedError("a record without attributes")
 
 
 def _check_spread(values: list[Any]) -> None:
@@ -173,7 +202,13 @@ _TEXTS: dict[str, Callable[[str], Any]] = {
 
 
 _write = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
-_read = json.JSONDecoder(object_hook=_untag).decode
+
+
+def _reader(make: Make | None) -> Callable[[str], Any]:
+    return json.JSONDecoder(object_hook=functools.partial(_untag, make)).decode
+
+
+_read = _reader(None)
 
 
 def be_patient(channel: socket.socket, seconds: float) -> None:
@@ -184,26 +219,56 @@ def be_patient(channel: socket.socket, seconds: float) -> None:
     channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
 
 
-def send(channel: socket.socket, value: Any, most: int = 0) -> None:
-    """Write one frame; `most` (0: any) is the largest, in bytes.
+def send(
+    channel: socket.socket,
+    value: Any,
+    most: int = 0,
+    *,
+    describe: Describe = _no_record,
+    wait: Callable[[], None] | None = None,
+) -> None:
+    """Write one frame.
+
+    Args:
+        channel: where to write.
+        value: a plain value.
+        most: the largest frame, in bytes; 0: any.
+        describe: as for `encode`.
+        wait: is called when the other side has not read for as long as the kernel waits, and raises to give up.
 
     Raises:
         NotPlainError: the value cannot cross.
         OSError: the other side is gone, or (BlockingIOError) does not read.
     """
-    body = encode(value)
+    body = encode(value, describe)
     if most and len(body) > most:
         raise NotPlainError(f"takes {len(body)} bytes, more than the {most} allowed")
-    channel.sendall(len(body).to_bytes(_HEADER, "big") + body)
+    left = memoryview(len(body).to_bytes(_HEADER, "big") + body)
+    while left:
+        try:
+            left = left[channel.send(left) :]
+        except BlockingIOError:
+            if wait is None:
+                raise
+            wait()
 
 
-def receive(channel: socket.socket, deadline: float = math.inf, most: int = 0) -> Any:
+def receive(
+    channel: socket.socket,
+    most: int = 0,
+    *,
+    make: Make | None = None,
+    wait: Callable[[], None] | None = None,
+    check: Callable[[], None] | None = None,
+) -> Any:
     """Read one frame, and nothing may follow it: each side waits for the other's answer before it writes again.
 
     Args:
         channel: where to read.
-        deadline: a time of `time.monotonic`, looked at between the pieces of a frame.
         most: the largest frame, in bytes; 0: any.
+        make: makes the records; None: there are none.
+        wait: is called when nothing has come for as long as the kernel waits, and raises to give up.
+        check: is called between the pieces of a frame, and raises to give up.
 
     Raises:
         MalformedError: too long, followed by more, or not a value.
@@ -213,11 +278,17 @@ def receive(channel: socket.socket, deadline: float = math.inf, most: int = 0) -
     data = bytearray()
     expected = _HEADER
     while len(data) < expected:
-        chunk = channel.recv(_CHUNK)
+        try:
+            chunk = channel.recv(_CHUNK)
+        except BlockingIOError:
+            if wait is None:
+                raise
+            wait()
+            continue
         if not chunk:
             raise EOFError("the other side is gone")
-        if time.monotonic() > deadline:
-            raise BlockingIOError("the deadline has passed")
+        if check is not None:
+            check()
         data += chunk
         if expected == _HEADER and len(data) >= _HEADER:
             length = int.from_bytes(data[:_HEADER], "big")
@@ -226,4 +297,4 @@ def receive(channel: socket.socket, deadline: float = math.inf, most: int = 0) -
             expected += length
     if len(data) > expected:
         raise MalformedError("bytes after the frame")
-    return decode(bytes(data[_HEADER:]))
+    return decode(bytes(data[_HEADER:]), make)

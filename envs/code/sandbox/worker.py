@@ -15,19 +15,22 @@ import importlib
 import json
 import os
 import random
+import select
 import signal
 import socket
 import sys
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from palaver.envs.code.sandbox import confine, seccomp, wire
+from palaver.envs.code.sandbox import confine, seccomp, threads, wire
 
 NAME = "program"
 OUT_OF_MEMORY, BROKEN = 71, 70  # how a child exits that could not even answer
 _LONGEST = 500  # characters of an exception's text
 _WARM_UPS = 20
+_BEGUN = b"."
+_LIMITS = 32  # the descriptor by which a child says its limit of threads, and which it then closes
 _SMALL = "def f(a, b):\n    for x in a:\n        b[x] = str(x)\n    return [*sorted(b)]"
 
 # what programs usually import: loaded once here, it costs them nothing
@@ -37,15 +40,37 @@ PRELOAD = (
 )  # fmt: skip
 
 
+class _Rules(NamedTuple):
+    """Limits of every child that are made once.
+
+    Attributes:
+        calls: the system call filter; None: there is none.
+        threads: the limit on threads, where `count_processes` does not set it.
+        count_processes: as in `confine.limit`.
+    """
+
+    calls: seccomp.Filter | None
+    threads: threads.ThreadLimit | None
+    count_processes: bool
+
+
 def main(settings: dict[str, Any]) -> None:
     """Confine this process, say so, and serve until the other side closes the control channel."""
     control = socket.socket(fileno=settings["control"])
     _still()
-    facts = _confine(settings)
-    filtered = seccomp.Filter() if settings["filter"] else None
+    try:
+        facts = _confine(settings)
+        rules = _Rules(
+            seccomp.Filter(seccomp.program()) if settings["filter"] else None,
+            threads.ThreadLimit() if settings["count_threads"] else None,
+            settings["count_processes"],
+        )
+    except OSError as error:
+        control.send(json.dumps({"failed": str(error)}).encode())
+        os._exit(BROKEN)
     _warm()
     control.send(json.dumps(facts).encode())
-    _serve(control, settings, filtered)
+    _serve(control, settings, rules)
     os._exit(0)
 
 
@@ -80,44 +105,58 @@ def _warm() -> None:
         confine.close_ranks()
         module = types.ModuleType(NAME)
         _load(_SMALL, module)
-        wire.decode(wire.encode(["", *_answer(module.__dict__["f"], [[1, (2, "3")], {4: 5.0}], {})]))
+        records = _Records(module, ["C"])
+        wire.decode(wire.encode(["", *_answer(module.__dict__["f"], [[1, (2, "3")], {4: 5.0}], {}, records)]))
     gc.collect()
     gc.freeze()
 
 
-def _serve(control: socket.socket, settings: Mapping[str, Any], filtered: seccomp.Filter | None) -> None:
+def _serve(control: socket.socket, settings: Mapping[str, Any], rules: _Rules) -> None:
     """Hand out children and end them when told to, until there is nobody to tell.
 
     With the filter a program can neither start a process nor signal one, so the next child is made while the program
     runs; without it, only when everything else in the name space has been killed.
     """
-    count_processes = settings["count_processes"]
-    alone = filtered is None and settings["mode"] == "bubblewrap" and os.getpid() == 1
+    alone = rules.calls is None and settings["mode"] == "bubblewrap" and os.getpid() == 1
     report: dict[str, Any] = {"status": 0, "clean": True}
-    ready = _fork(control, count_processes, filtered)
+    ready = _fork(control, rules)
     while True:
         child, channel = ready
+        if rules.threads is not None:
+            rules.threads.watch(child)
         socket.send_fds(control, [json.dumps(report).encode()], [channel.fileno()])
         channel.close()
         if not alone:
-            ready = _fork(control, count_processes, filtered)
-        told = control.recv(16)
+            ready = _fork(control, rules)
+        told = _await(control, rules.threads)
         status = _end(child, alone)
         if not told:
             return
         report = {"status": status, "clean": settings["mode"] != "bubblewrap" or _clean()}
         if alone:
-            ready = _fork(control, count_processes, filtered)
+            ready = _fork(control, rules)
 
 
-def _fork(control: socket.socket, count_processes: bool, filtered: seccomp.Filter | None) -> tuple[int, socket.socket]:
+def _await(control: socket.socket, limited: threads.ThreadLimit | None) -> bytes:
+    """The next order; until it comes, the program is told whether it may start threads."""
+    if limited is not None:
+        waiting = select.poll()
+        for descriptor in (control.fileno(), limited.listener):
+            waiting.register(descriptor, select.POLLIN)
+        while control.fileno() not in dict(waiting.poll()):
+            limited.answer()
+    return control.recv(16)
+
+
+def _fork(control: socket.socket, rules: _Rules) -> tuple[int, socket.socket]:
     """A child that waits for a program, and the other end of its channel."""
     ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # with its first byte the kernel says which process it is
     child = os.fork()
     if child == 0:
         control.close()
         ours.close()
-        _child(theirs.detach(), count_processes, filtered)
+        _child(theirs.detach(), rules)
     theirs.close()
     return child, ours
 
@@ -143,30 +182,36 @@ def _clean() -> bool:
     return True
 
 
-def _child(channel: int, count_processes: bool, filtered: seccomp.Filter | None) -> None:
+def _child(channel: int, rules: _Rules) -> None:
     """Confine this process, wait for a program, and answer until killed."""
     confine.close_ranks()
+    limits = rules.threads and os.dup2(rules.threads.limits, _LIMITS)
     os.dup2(channel, 3)
-    os.closerange(4, 256)
-    if filtered is not None:
-        filtered.install()
+    os.closerange(4, _LIMITS)
+    os.closerange(_LIMITS + (limits is not None), 256)
+    os.write(3, _BEGUN)
+    if rules.calls is not None:
+        rules.calls.install()
     random.seed(0)
-    _, raised = _attempt(_converse, socket.socket(fileno=3), count_processes)
+    _, raised = _attempt(_converse, socket.socket(fileno=3), limits, rules.count_processes)
     os._exit(OUT_OF_MEMORY if isinstance(raised, MemoryError) else BROKEN)
 
 
-def _converse(channel: socket.socket, count_processes: bool) -> None:
-    limits, text, entry_point = wire.receive(channel)
+def _converse(channel: socket.socket, thread_limits: int | None, count_processes: bool) -> None:
+    limits, text, entry_point, names = wire.receive(channel)
+    if thread_limits is not None:
+        threads.tell_limit(thread_limits, limits["processes"])
     confine.limit(limits, count_processes)
     module = types.ModuleType(NAME)
     sys.modules[NAME] = module
     _, raised = _attempt(_load, text, module)
     function = module.__dict__.get(entry_point)
+    records = _Records(module, names)
     wire.send(channel, ["loaded", callable(function)] if raised is None else _told(raised))
     while True:
-        token, positional, named = wire.receive(channel)
-        body, refused = _attempt(_answer, function, positional, named)
-        _, refused = _attempt(wire.send, channel, [token, *body]) if refused is None else (None, refused)
+        token, positional, named = wire.receive(channel, make=records.make)
+        body, refused = _attempt(_answer, function, positional, named, records)
+        _, refused = _attempt(records.send, channel, [token, *body]) if refused is None else (None, refused)
         if isinstance(refused, wire.NotPlainError):
             wire.send(channel, [token, "refused", f"a value that {refused}"[:_LONGEST]])
         elif refused is not None:
@@ -178,13 +223,44 @@ def _load(text: str, module: types.ModuleType) -> None:
     exec(code, module.__dict__)
 
 
-def _answer(function: Any, positional: list[Any], named: dict[str, Any]) -> list[Any]:
+class _Records:
+    """Instances of the tests' classes: here they are of the program's class of that name, or of an empty one."""
+
+    def __init__(self, module: types.ModuleType, names: list[str]) -> None:
+        self._module = module
+        self._empty = {name: type(name, (), {}) for name in names}
+
+    def make(self, name: str, fields: wire.Fields) -> Any:
+        made, failed = _attempt(self._fill, self._module.__dict__.get(name), fields)
+        return made if failed is None else self._fill(self._empty[name], fields)
+
+    def _fill(self, kind: Any, fields: wire.Fields) -> Any:
+        """As unpickling does it: without the class's own ways of making."""
+        made = object.__new__(kind)
+        for name, value in fields.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    def describe(self, value: Any) -> tuple[str, wire.Fields] | None:
+        kind = type(value)
+        name = type.__dict__["__name__"].__get__(kind)
+        if name not in self._empty:
+            return None
+        known = object.__getattribute__(value, "__dict__") if hasattr(value, "__dict__") else {}
+        slots = {each: getattr(value, each) for each in getattr(kind, "__slots__", ()) if hasattr(value, each)}
+        return name, {**slots, **known}
+
+    def send(self, channel: socket.socket, value: Any) -> None:
+        wire.send(channel, value, describe=self.describe)
+
+
+def _answer(function: Any, positional: list[Any], named: dict[str, Any], records: _Records) -> list[Any]:
     """What the function did with these arguments: its value or exception, and the arguments where it changed them."""
     fixed = all(map(wire.is_fixed, (*positional, *named.values())))
-    before = b"" if fixed else wire.encode([positional, named])
+    before = b"" if fixed else wire.encode([positional, named], records.describe)
     value, raised = _attempt(lambda: function(*positional, **named))
     body = ["value", value] if raised is None else _told(raised)
-    changed = not fixed and wire.encode([positional, named]) != before
+    changed = not fixed and wire.encode([positional, named], records.describe) != before
     return [*body, [positional, named] if changed else None]
 
 

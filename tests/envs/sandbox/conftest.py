@@ -1,35 +1,69 @@
-"""Pools of one worker each, and a host with things to steal."""
+"""Pools of one worker each, as root and as an ordinary user, and a host with things to steal."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import socket
+import subprocess
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from palaver.envs.code.sandbox import Pool, SandboxError
+from palaver.envs.code.sandbox import Pool, SandboxError, slot, view
 
 SECRET = "the-launch-code-is-0000"
 
 
+USERS = ["root", "ordinary user"]
+
+
+class _OrdinarySlot(slot.Slot):
+    """A slot whose examiner, and so its worker, is a process of `nobody`."""
+
+    def _start(self):
+        popen = functools.partial(subprocess.Popen, user=view.NOBODY, group=view.NOBODY, extra_groups=[])
+        python = mock.patch.object(slot.sys, "executable", str(view.interpreter()))
+        with mock.patch.object(slot.subprocess, "Popen", popen), python:
+            super()._start()
+
+
+class _OrdinaryPool(Pool):
+    """A pool as it is where the user is not root: nothing in it has root's rights, and no user is changed."""
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self._plans = [{**plan, "user": None} for plan in self._plans]
+
+    def _start(self):
+        return _OrdinarySlot(self._plans)
+
+
+def _kind(user):
+    if user == "root" and os.geteuid() != 0:
+        pytest.skip("these tests are not run as root")
+    return _OrdinaryPool if user == "ordinary user" and os.geteuid() == 0 else Pool
+
+
 @pytest.fixture(scope="session")
 def pools():
-    """pools(mode, filtered): a pool of one worker, or a skip with the reason why there is none here."""
+    """pools(mode, filtered, user): a pool of one worker, or a skip with the reason why there is none here."""
     with ExitStack() as stack:
-        made: dict[tuple[str, bool], Pool | str] = {}
+        made: dict[tuple[type[Pool], str, bool], Pool | str] = {}
 
-        def pool(mode="auto", filtered=True):
-            if (mode, filtered) not in made:
+        def pool(mode="auto", filtered=True, user=None):
+            key = (Pool if user is None else _kind(user), mode, filtered)
+            if key not in made:
                 try:
-                    made[mode, filtered] = stack.enter_context(Pool(1, mode, filtered=filtered))
-                    made[mode, filtered].score("def f(): return 1", "assert f() == 1", "f")
+                    made[key] = stack.enter_context(key[0](1, mode, filtered=filtered))
+                    made[key].score("def f(): return 1", "assert f() == 1", "f")
                 except SandboxError as error:
-                    made[mode, filtered] = str(error)
-            found = made[mode, filtered]
+                    made[key] = str(error)
+            found = made[key]
             return pytest.skip(found) if isinstance(found, str) else found
 
         yield pool

@@ -1,0 +1,125 @@
+"""The time that a program has: processor time, read from outside of it, with wall clock as a backstop.
+
+Processor time is what a program uses, however many others want the same processor; a limit of wall clock alone would
+turn right programs into zeros on a busy machine. One that sleeps uses none, so wall clock is limited too, to `factor`
+times as much.
+
+Standard library only: this module also runs in the examiner, where Palaver is not installed.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+from palaver.envs.code.sandbox import wire
+
+_CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
+_SHORTEST = 0.01  # seconds between two looks at the clocks
+
+
+class OverError(Exception):
+    """The program has used up its time in all."""
+
+
+class Allowance:
+    """The time of one program, over all of its children.
+
+    Args:
+        seconds: processor time of each call.
+        total_seconds: processor time of everything together.
+        factor: so many times as much wall clock may pass.
+    """
+
+    def __init__(self, seconds: float, total_seconds: float, factor: float) -> None:
+        self._seconds, self._total, self._factor = seconds, total_seconds, factor
+        self._start = time.monotonic()
+        self._over = self._start + factor * total_seconds
+        self._past = 0.0  # processor time of the children that are gone
+        self._pid = 0
+        self._channel: socket.socket | None = None
+        self._armed = 0.0
+        self._base = self._allowed = self._began = self._until = self._next = 0.0
+
+    def take(self, channel: socket.socket) -> None:
+        """Read the first byte of a child, with which the kernel says which process it is.
+
+        Raises:
+            OSError: there was none in time.
+        """
+        self._channel, self._armed = channel, 0.0
+        self._arm(self._factor * self._seconds)
+        data, ancillary, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
+        if not data:
+            raise EOFError("the child was gone before it began")
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+        known = [given for _, kind, given in ancillary if kind == socket.SCM_CREDENTIALS]
+        self._pid = _CREDENTIALS.unpack(known[0])[0] if known else 0
+        if not self._pid:
+            self._only_wall_clock()
+
+    def begin(self) -> None:
+        """A call begins.
+
+        Raises:
+            OverError: nothing is left.
+        """
+        now = time.monotonic()
+        self._began, self._base = now, 0.0
+        self._base = self._used(now)
+        left = self._total - self._past - self._base
+        if left <= 0 or now >= self._over:
+            raise OverError
+        self._allowed = min(self._seconds, left)
+        self._until = min(now + self._factor * self._seconds, self._over)
+        self._arm(min(self._allowed, self._until - now))
+        self._next = now + self._armed
+
+    def wait(self) -> None:
+        """Nothing has happened for as long as was waited: give up, or wait on.
+
+        Raises:
+            BlockingIOError: the call has used up its time; the message says how much.
+        """
+        now = time.monotonic()
+        if now >= self._until:
+            raise BlockingIOError(f"{self._factor * self._seconds:g}")
+        left = self._allowed - self._used(now)
+        if left <= 0:
+            raise BlockingIOError(f"{self._seconds:g}")
+        self._arm(max(min(left, self._until - now), _SHORTEST))
+        self._next = now + self._armed
+
+    def check(self) -> None:
+        """As `wait`, where something did happen: an answer that comes in drops must not last for ever."""
+        if time.monotonic() >= self._next:
+            self.wait()
+
+    def end(self) -> bool:
+        """Add up a child that is about to be ended; whether the program has used up its time in all."""
+        now = time.monotonic()
+        self._base = 0.0
+        self._past += self._used(now) if self._pid else 0.0
+        self._pid = 0
+        return self._past >= self._total or now >= self._over
+
+    def _used(self, now: float) -> float:
+        """Processor time of the child since `_base`; wall clock of the call where it cannot be read."""
+        if self._pid:
+            try:
+                return time.clock_gettime(~self._pid << 3 | 2) - self._base  # as clock_getcpuclockid(3) makes it
+            except OSError:
+                self._only_wall_clock()
+        return now - self._began
+
+    def _only_wall_clock(self) -> None:
+        """This machine does not show the processor time of others: wall clock counts in its place."""
+        self._pid = 0
+        self._over = min(self._over, self._start + self._total)
+
+    def _arm(self, seconds: float) -> None:
+        assert self._channel is not None
+        if seconds != self._armed:
+            wire.be_patient(self._channel, seconds)
+            self._armed = seconds
