@@ -26,7 +26,7 @@ help:  ## show this list
 demo: $(VENV)/.installed-demo  ## train tiny agents to write and to program together, and show it: runs/demo-TIME
 	@$(BIN)/palaver demo --out "runs/demo-$$(date +%Y%m%d-%H%M%S)" $(ARGS)
 
-test: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, under 10 minutes on 2 cores
+test: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the quick tests, at most 8 minutes on 2 idle cores
 	@$(TEST) $(PARALLEL) -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.installed-dev $(VENV)/.showdown  ## run the tests, the slow ones too

@@ -7,7 +7,7 @@ bound for each element would depend on which elements happen to cancel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -42,6 +42,21 @@ def assert_values_close(found: Any, expected: Any, rel: float = 1e-5) -> None:
     if other.numel():
         error, bound = (one - other).abs().max(), rel * other.abs().max().clamp(min=1.0)
         assert error <= bound, f"off by {error:.3g}, which is above {bound:.3g}"
+
+
+def parted_rows(rows: int) -> int:
+    """How many of as many sampled rows may part: measured are 2 of 2,880 rows of 25 tokens, 1 in 50 is allowed.
+
+    A batch's shape changes how sums round, and with them the token of a draw that falls on the border of two, or the
+    nucleus where a token stands on its edge.
+    """
+    return max(1, rows // 50)
+
+
+def assert_same_tokens(found: Sequence[Sequence[int]], expected: Sequence[Sequence[int]]) -> None:
+    """Compare the tokens of rows that were drawn in batches of other shapes, or by weights that were merged."""
+    parted = [row for row, (one, other) in enumerate(zip(found, expected, strict=True)) if tuple(one) != tuple(other)]
+    assert len(parted) <= parted_rows(len(expected)), f"rows {parted} of {len(expected)} are others"
 
 
 def _named(values: Mapping[str, torch.Tensor] | Iterable[torch.Tensor]) -> dict[str, torch.Tensor]:

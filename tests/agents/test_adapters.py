@@ -24,10 +24,10 @@ from palaver.agents.llm.split import split_head
 from palaver.agents.llm.twin import Twin
 from palaver.agents.plain import EchoPolicy
 from palaver.agents.policy import speak
-from palaver.core import ConfigError, PolicyError
+from palaver.core import ConfigError, PolicyError, Utterance
 from tests.agents.adapting import LORA, NAMES, asks, merged, same, shaken, stored_base, team_of, weights_of
 from tests.agents.test_engine import tiny_qwen2, varied_norms, windowed
-from tests.closeness import assert_values_close
+from tests.closeness import assert_same_tokens, assert_values_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_llama, tiny_qwen3
 
 MAKES = {
@@ -70,16 +70,18 @@ def test_a_mixed_batch_says_what_each_says_alone_and_what_merged_weights_say(way
     together = speak([(team[request.agent], request) for request in requests])
     base, said = plain(bases(name)), set()
     whole = {agent: LLMPolicy(merged(team[agent], base), byte_tokenizer(), team[agent].options) for agent in NAMES}
+    apart: list[Utterance] = []
+    by_merged: list[Utterance] = []
     for request, answers in zip(requests, together, strict=True):
         policy = team[request.agent]
-        for other in (policy, whole[request.agent]):
-            [alone] = other.act([request])
-            assert [u.token_ids for u in alone] == [u.token_ids for u in answers]
+        for other, rows in ((policy, apart), (whole[request.agent], by_merged)):
+            rows += other.act([request])[0]
         with policy.active() as model, torch.no_grad():
             logp, mask = response_logprobs(model, [u.prompt_ids for u in answers], [u.token_ids for u in answers])
-        found = torch.tensor([number for u in answers for number in u.logprobs])
-        assert (logp[mask] - found).abs().max() < 1e-5
+        assert_values_close([number for u in answers for number in u.logprobs], logp[mask])
         said.add(tuple(u.token_ids for u in answers))
+    for rows in (apart, by_merged):
+        assert_same_tokens([u.token_ids for u in rows], [u.token_ids for answers in together for u in answers])
     assert len(said) == len(requests), "every adapter says something of its own"
 
 
@@ -92,8 +94,8 @@ def test_rows_that_leave_take_their_adapters_with_them(bases) -> None:
     together = speak([(team[request.agent], request) for request in requests])
     lengths = {len(u.token_ids) for answers in together for u in answers}
     assert len(lengths) > 6
-    for request, answers in zip(requests, together, strict=True):
-        assert [u.token_ids for u in team[request.agent].act([request])[0]] == [u.token_ids for u in answers]
+    alone = [u.token_ids for request in requests for u in team[request.agent].act([request])[0]]
+    assert_same_tokens([u.token_ids for answers in together for u in answers], alone)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "windowed"])
@@ -104,7 +106,7 @@ def test_where_layers_cannot_mix_one_adapter_follows_the_other(name, bases, monk
     assert isinstance(team["a"].host.generator, OneByOne)
     requests = asks(NAMES)
     one, other = (speak([(who[request.agent], request) for request in requests]) for who in (team, mixed))
-    assert [[u.token_ids for u in row] for row in one] == [[u.token_ids for u in row] for row in other]
+    assert_same_tokens(*([u.token_ids for answers in each for u in answers] for each in (one, other)))
 
 
 def test_a_layer_that_is_not_given_whole_rows_does_not_mix(bases) -> None:
@@ -156,9 +158,9 @@ def test_adapters_of_different_shapes_share_a_base(bases, tmp_path: Path) -> Non
     assert len({id(policy.host) for policy in team.values()}) == 1
     requests = asks(tuple(shapes))
     together = speak([(team[request.agent], request) for request in requests])
-    for request, answers in zip(requests, together, strict=True):
-        own = LLMPolicy(merged(team[request.agent], plain(bases("qwen3"))), byte_tokenizer())
-        assert [u.token_ids for u in own.act([request])[0]] == [u.token_ids for u in answers]
+    own = {agent: LLMPolicy(merged(policy, plain(bases("qwen3"))), byte_tokenizer()) for agent, policy in team.items()}
+    expected = [u.token_ids for request in requests for u in own[request.agent].act([request])[0]]
+    assert_same_tokens([u.token_ids for answers in together for u in answers], expected)
 
 
 def test_a_head_with_an_adapter_is_served_too(bases) -> None:
@@ -167,9 +169,9 @@ def test_a_head_with_an_adapter_is_served_too(bases) -> None:
     assert isinstance(team["a"].host.generator.forward, LibraryForward)
     requests = asks(NAMES, ["hello"])
     together = speak([(team[request.agent], request) for request in requests])
-    for request, answers in zip(requests, together, strict=True):
-        own = LLMPolicy(merged(team[request.agent], plain(bases("llama"))), byte_tokenizer())
-        assert [u.token_ids for u in own.act([request])[0]] == [u.token_ids for u in answers]
+    own = {agent: LLMPolicy(merged(policy, plain(bases("llama"))), byte_tokenizer()) for agent, policy in team.items()}
+    expected = [u.token_ids for request in requests for u in own[request.agent].act([request])[0]]
+    assert_same_tokens([u.token_ids for answers in together for u in answers], expected)
 
 
 def test_refresh_takes_over_one_adapter(bases) -> None:

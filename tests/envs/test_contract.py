@@ -71,7 +71,7 @@ def contract_cases():
         yield pytest.param(id, kwargs, check, id=f"{id}-{kwargs}-{check.__name__}", marks=marks)
 
 
-@pytest.mark.parametrize(("id", "kwargs", "check"), contract_cases())
+@pytest.mark.parametrize(("id", "kwargs", "check"), list(contract_cases()))
 def test_contract(id, kwargs, check):
     check(functools.partial(palaver.make, id, **kwargs))
 
