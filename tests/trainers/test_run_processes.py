@@ -44,7 +44,7 @@ except PalaverError as error:
     print(error, file=sys.stderr)
     sys.exit(2)
 """
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def start(whole, folder, how="", **kwargs):
     return subprocess.Popen(command, env=environment, **({"stderr": subprocess.PIPE, "text": True} | kwargs))
 
 
-def wait_for(condition, process, seconds=200):
+def wait_for(condition, process, seconds=300):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -78,7 +78,7 @@ def test_of_two_resumes_at_once_one_ends_with_code_2_and_the_other_as_if_alone(w
     for each in both:  # both are loaded and begin in the same milliseconds
         wait_for(tmp_path.joinpath(f"ready-{each.pid}").exists, each)
     (tmp_path / "go").touch()
-    said = {each.pid: each.communicate(timeout=280)[1] for each in both}
+    said = {each.pid: each.communicate(timeout=600)[1] for each in both}
     assert sorted(each.returncode for each in both) == [0, 2], said
     winner, loser = sorted(both, key=lambda each: each.returncode)
     assert f"is in use by process {winner.pid} (on " in said[loser.pid]
@@ -87,13 +87,13 @@ def test_of_two_resumes_at_once_one_ends_with_code_2_and_the_other_as_if_alone(w
 
 
 def test_a_run_that_is_killed_inside_its_writes_is_as_one_that_was_not(whole, tmp_path):
-    """kill -9 as soon as a half-written file is seen, six times; writes take longer here so that they are met."""
+    """kill -9 as soon as a half-written file is seen, three times; writes take longer here so that they are met."""
     folder, within = tmp_path / "run", 0
 
     def writing():
-        return [path for path in folder.rglob(".writing-*") if "run" in path.parts]
+        return list(folder.rglob(".writing-*"))
 
-    for kills in range(6):
+    for kills in (0, 2, 5):
         process = start(whole, folder, "slowly", stderr=subprocess.DEVNULL)
         steps = len(read_metrics(folder / "metrics.jsonl"))
         wait_for(lambda n=steps, k=kills: len(read_metrics(folder / "metrics.jsonl")) > min(n, k), process)
@@ -101,9 +101,9 @@ def test_a_run_that_is_killed_inside_its_writes_is_as_one_that_was_not(whole, tm
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=60)
         within += bool(writing())
-    assert within >= 4  # the others had just been renamed
+    assert within >= 2  # the other had just been renamed
     last = start(whole, folder)
-    assert (last.communicate(timeout=280)[1], last.returncode)[1] == 0
+    assert (last.communicate(timeout=600)[1], last.returncode)[1] == 0
     assert numbers(folder) == numbers(whole)
     assert [path for path in folder.rglob("*") if ".writing" in path.name] == []
     weights = "checkpoints/step-000006/policies/a/model.safetensors"
@@ -121,7 +121,7 @@ def test_a_terminal_that_goes_away_ends_the_run_as_sigterm_does(whole, tmp_path)
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         os.execve(sys.executable, [sys.executable, "-c", SCRIPT, str(recipe), str(folder), ""], environment)
     try:
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + 300
         os.set_blocking(terminal, False)
         while len(read_metrics(folder / "metrics.jsonl")) < 4:
             assert time.monotonic() < deadline
