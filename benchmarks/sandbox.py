@@ -1,4 +1,7 @@
-"""How fast the sandbox scores programs: a cold start, one by one, side by side, and in the steps of environments."""
+"""How fast the sandbox scores programs: a cold start, one by one, side by side, and in the steps of environments.
+
+And how rightly: the solutions that come with a data set, each scored once and counted.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,15 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from palaver.benchmarks.provenance import provenance
-from palaver.core import ConfigError, Message, usable_cores
+from palaver.clean import one_line
+from palaver.core import ConfigError, Message, TaskError, usable_cores
 from palaver.envs.base import TextEnv
 from palaver.envs.code.coophumaneval import CoopHumanEvalEnv
 from palaver.envs.code.humaneval import HumanEvalEnv
+from palaver.envs.code.problems import problem, solution_of
 from palaver.envs.code.reference import reference
-from palaver.envs.code.sandbox import Pool
-from palaver.envs.tasks import load_tasks
+from palaver.envs.code.sandbox import Pool, Report
+from palaver.envs.tasks import Task, read_tasks
 
 
 class Job(NamedTuple):
@@ -63,34 +68,121 @@ def built_in() -> list[Job]:
     return jobs
 
 
-def canonical(source: str) -> list[Job]:
-    """The solutions that come with a data set in HumanEval's schema.
+def own_solutions(source: str) -> tuple[list[Job], dict[str, str], list[str]]:
+    """The solutions that come with a data set: those that can be scored, the rows left out, the rows without one.
+
+    Args:
+        source: a data set in HumanEval's schema or in one of MBPP's.
+
+    Returns:
+        The jobs; task id -> why it is left out; the ids of the problems without a solution.
 
     Raises:
-        TaskError: no such file, or a row without one of the columns.
+        TaskError: no such file, or nothing in it is a row.
     """
-    fields = dict.fromkeys(("prompt", "canonical_solution", "test", "entry_point"), str)
-    tasks = load_tasks(source, sample=Path(source), fields=fields, id_field="task_id", split="test")
-    return [Job(t["prompt"] + t["canonical_solution"], t["test"], t["entry_point"], t["prompt"], t.id) for t in tasks]
+    left_out: dict[str, str] = {}
+
+    def read(task: Task) -> Job | None:
+        try:
+            known = problem(task, source)
+        except TaskError as error:
+            left_out[task.id] = one_line(error)
+            return None
+        solution = solution_of(task, str(task.data.get("prompt") or ""))
+        return Job(solution, known.tests, known.entry_point, known.context, task.id)
+
+    _, jobs = read_tasks(source, read, sample=Path(source), fields={}, id_field="task_id", split="test")
+    found = [job for job in jobs.values() if job]
+    return [job for job in found if job.program], left_out, [job.task for job in found if not job.program]
+
+
+def tally(source: str, workers: int) -> dict[str, Any]:
+    """Score every solution of a data set once, and count; plain data.
+
+    Args:
+        source: as for `own_solutions`.
+        workers: programs scored at the same time.
+    """
+    jobs, left_out, without = own_solutions(source)
+
+    def score(job: Job) -> Report:
+        return pool.score(job.program, job.tests, job.entry_point, prompt=job.prompt)
+
+    began = time.perf_counter()
+    with Pool(workers) as pool, ThreadPoolExecutor(workers) as threads:
+        reports = dict(zip((job.task for job in jobs), threads.map(score, jobs), strict=True))
+    return {
+        "source": source,
+        "rows": len(jobs) + len(left_out) + len(without),
+        "left_out": left_out,
+        "without_solution": len(without),
+        "passed": sum(report.verdict == "pass" for report in reports.values()),
+        "scored_zeros": {
+            id: f"{report.verdict}: {report.passed} of {report.total}; {_why(report)}"
+            for id, report in reports.items()
+            if report.scored and report.verdict != "pass"
+        },
+        "unscored": {id: report.message for id, report in reports.items() if not report.scored},
+        "tests": sum(report.total for report in reports.values()),
+        "seconds": time.perf_counter() - began,
+        "workers": workers,
+    }
+
+
+def _why(report: Report) -> str:
+    return next((result.message for result in report.results if result.verdict != "pass"), "")
+
+
+def count(source: str | None, workers: int | None, as_json: bool) -> None:
+    """Print what `tally` counts.
+
+    Args:
+        source: as for `own_solutions`.
+        workers: programs scored at the same time; None: as many as there are cores.
+        as_json: print it as JSON.
+
+    Raises:
+        ConfigError: no source.
+        SandboxError: no sandbox is possible on this machine.
+    """
+    if not source:
+        raise ConfigError("--once counts the solutions of a data set; name it: --data FILE")
+    found = tally(source, usable_cores() if workers is None else workers)
+    if as_json:
+        print(json.dumps(found | {"provenance": provenance()}, indent=2))
+        return
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{source}: {found['rows']} rows, {found['without_solution']} of them without a solution")
+    console.print(
+        f"{found['passed']} solutions pass all their tests ({found['tests']} in all), {found['seconds']:.1f} s"
+    )
+    for name in ("left_out", "scored_zeros", "unscored"):
+        console.print(f"{name.replace('_', ' ')}: {len(found[name])}")
+        for id, reason in found[name].items():
+            console.print(f"  {one_line(id, 60)}: {one_line(reason, 200)}")
 
 
 def run(source: str | None, programs: int, workers: int | None, as_json: bool) -> None:
     """Measure and print.
 
     Args:
-        source: a data set in HumanEval's schema, every solution of which is scored at least once; None: a built-in set.
+        source: as for `own_solutions`, each of which is scored at least once; None: a built-in set.
         programs: programs scored in each of the two ways, at least.
         workers: programs scored at the same time; None: as many as there are cores.
         as_json: print the report as JSON.
 
     Raises:
-        ConfigError: a number below 1.
+        ConfigError: a number below 1, or a data set without solutions.
         SandboxError: no sandbox is possible on this machine.
     """
     workers = usable_cores() if workers is None else workers
     if programs < 1 or workers < 1:
         raise ConfigError(f"programs and workers must be 1 or more, got {programs} and {workers}")
-    jobs = canonical(source) if source else built_in()
+    jobs = own_solutions(source)[0] if source else built_in()
+    if not jobs:
+        raise ConfigError(
+            f"--data {source} holds no solution, in a field canonical_solution or code, that can be scored"
+        )
     report = measure(jobs, programs, workers) | {"steps_per_second": in_steps(source, jobs, programs, workers)}
     report |= {"source": source or "built-in", "provenance": provenance()}
     if as_json:

@@ -97,8 +97,9 @@ After `num_turns` turns, or after one that pays more than `stop_above`.
 `tasks="sample"` are 16 problems written for this project. The public data set is `hf:OpenMLRL/CoopHumanEval` (82
 problems; published runs train on `train[16:]` and evaluate on `train[:16]`). A file needs `prompt`, `entry_point` and
 `test`, Python source with a function `check(candidate)` or with assertions that call the entry point; `task_id` names
-a task. Tests that do not parse, assert nothing or never call the entry point are refused with the row's name before
-anything runs.
+a task. A row whose tests cannot be run (they do not parse, assert nothing, never call the entry point, import what is
+not of the standard library, read a name that nothing defines, pass a function) is left out; a warning names such rows
+and counts them.
 
 `scripted:reference` knows the built-in problems of all three environments and is paid 4; `scripted:lazy` wraps a
 helper that does nothing. The tiny model knows the built-in problems too, and mixes right, lazy and broken halves.

@@ -44,6 +44,8 @@ SANDBOX = """Time the scoring of programs: a cold start, one after the other, an
 [cyan]palaver bench sandbox[/cyan]
 
 [cyan]palaver bench sandbox --data HumanEval.jsonl.gz --workers 4 --json[/cyan]
+
+[cyan]palaver bench sandbox --data mbpp.jsonl --once[/cyan]
 """
 STEP = """Time one training step on random weights: CPU time per prompt, by stage, beside the machine's limit.
 
@@ -119,16 +121,22 @@ def step(
 
 def sandbox(
     data: Annotated[
-        str | None, typer.Option(metavar="SOURCE", help="A data set in HumanEval's schema. [a built-in set]")
+        str | None, typer.Option(metavar="SOURCE", help="A data set in HumanEval's or MBPP's schema. [a built-in set]")
     ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Score each of its solutions once and count, instead of timing.")
+    ] = False,
     programs: Annotated[int, typer.Option(min=1, help="Programs to score in each way, at least.")] = 400,
     workers: Annotated[int | None, typer.Option(min=1, help="Programs scored at the same time. [cores]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Time the scoring of programs."""
-    from palaver.benchmarks.sandbox import run
+    from palaver.benchmarks.sandbox import count, run
 
-    run(data, programs, workers, as_json)
+    if once:
+        count(data, workers, as_json)
+    else:
+        run(data, programs, workers, as_json)
 
 
 def teams(

@@ -47,6 +47,22 @@ def _data(folder, rows=3):
     return path
 
 
+def test_the_solutions_of_a_data_set_are_counted(palaver, tmp_path):
+    path = _data(tmp_path)
+    rows = [*path.read_text().splitlines(), '{"task_id": "bare", "prompt": "def f(x):\\n", "entry_point": "f"}']
+    path.write_text("\n".join([*rows, rows[0].replace("canonical_solution", "other").replace('"0"', '"bare"')]))
+    ran = palaver("bench", "sandbox", "--data", path, "--once", "--workers", 1, "--json")
+    if ran.code == 2:
+        pytest.skip(ran.err)
+    report = json.loads(ran.out)
+    assert (report["rows"], report["passed"], report["tests"], report["without_solution"]) == (5, 2, 3, 1)
+    assert report["scored_zeros"] == {"2": "fail: 0 of 1; f(2) returned 2"}
+    assert list(report["left_out"]) == ["bare"]
+    assert report["unscored"] == {}
+    assert "scored zeros: 1\n  2: fail: 0 of 1" in palaver("bench", "sandbox", "--data", path, "--once").out
+    assert "name it: --data FILE" in palaver("bench", "sandbox", "--once").err
+
+
 def test_sandbox(palaver, tmp_path):
     ran = palaver("bench", "sandbox", "--data", _data(tmp_path), "--programs", 4, "--workers", 2, "--json")
     if ran.code == 2:

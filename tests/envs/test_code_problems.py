@@ -10,7 +10,7 @@ import pytest
 
 import palaver
 from palaver.core import PalaverWarning, TaskError
-from palaver.envs.code import problems
+from palaver.envs.code import context, problems
 from palaver.envs.code.reference import solutions
 from palaver.envs.code.sandbox import score
 
@@ -71,6 +71,101 @@ def test_the_entry_point_is_what_all_tests_call(tmp_path):
     assert palaver.make("mbpp-v0", tasks=write(tmp_path, [row])).problems["3"].entry_point == "pick"
     row |= {"entry_point": "set", "test_setup_code": "def pick(x): return x"}
     assert palaver.make("mbpp-v0", tasks=write(tmp_path, [row])).problems["3"].entry_point == "set"
+
+
+@pytest.mark.parametrize("name", ["check", "candidate", "tests", "trial", "program", "score"])
+def test_names_of_ours_do_not_collide_with_those_of_a_row(tmp_path, name):
+    """A function of the data set's may be called as one that the sandbox uses."""
+    listed = {**BASIC, "task_id": 1, "code": "", "test_list": [f"assert {name}(1) == 2", f"assert {name}(2) == 4"]}
+    checked = {**GOOD, "entry_point": name, "prompt": f"def {name}(x):\n", "task_id": 2}
+    checked["test"] = "def check(candidate):\n    assert candidate(1) == 2\n    assert candidate(2) == 4\n"
+    env = palaver.make("mbpp-v0", tasks=write(tmp_path, [listed, checked]))
+    for problem in env.problems.values():
+        assert (problem.entry_point, problem.total) == (name, 2)
+        right, wrong = (f"def {name}(x):\n    return {result}" for result in ("2 * x", "2"))
+        assert score(right, problem.tests, name, prompt=problem.context).passed == 2
+        assert score(wrong, problem.tests, name, prompt=problem.context).passed == 1
+
+
+SOLUTION = """
+import sys
+from os import path
+import numpy
+class Base:
+    size = sys.maxsize
+class Node(Base):
+    def __init__(self, value): self.value = value
+def helper(x): return f(x) + 1
+def f(x): return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("tests", "taken"),
+    [
+        ("assert f(1) == 2", ""),
+        ("assert f(sys.maxsize) == 2", "import sys\n"),
+        ("assert f(path) == 2", "from os import path\n"),
+        ("import sys\nassert f(sys.maxsize) == 2", ""),
+        ("for sys in (1, 2):\n    assert f(sys)", ""),
+        ("assert f(Base) == 2", "import sys\nclass Base:"),
+        ("assert f(Node(1)) == 2", "import sys\nclass Base:\n    size = sys.maxsize\nclass Node(Base):"),
+        ("assert f(1) == helper(0)", "def helper(x):"),
+        ("assert g(f(1))", ""),
+    ],
+)
+def test_tests_take_what_they_need_of_the_solution_and_never_the_entry_point(tests, taken):
+    found = context.self_contained(tests, "f", (), SOLUTION)
+    assert found.startswith(taken)
+    assert found.endswith(tests)
+    assert (found == tests) == (taken == "")
+    assert "def f(" not in found
+
+
+def test_a_helper_of_the_solution_is_run_with_the_program_s_own_function():
+    tests = context.self_contained("assert f(1) == helper(0)", "f", (), SOLUTION)
+    assert score("def f(x): return x", tests, "f").verdict == "pass"
+    assert score("def helper(x): return f(1)\ndef f(x): return x", tests, "f").verdict == "pass"
+    assert score("def helper(x): return f(1)\ndef f(x): return 2 * x", tests, "f").verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    ("tests", "message"),
+    [
+        ("import numpy as np\nassert f(np.ones(1))", "import 'numpy', and only the standard library"),
+        ("def check(candidate):\n    from pandas.io import x\n    assert candidate(x)", "import 'pandas.io'"),
+        ("assert f(helper(1)) == 2", "read 'helper', which nothing defines"),
+        ("def check(candidate):\n    assert candidate(1) == helper(2)", "read 'helper', which nothing defines"),
+        ("assert f(lambda x: x) == 2", "pass a function as an argument, `lambda x: x`"),
+        ("def g(): pass\nassert f(key=g) == 2", "pass a function as an argument, `g`"),
+        ("def check(c):\n    assert c(print) == 2", "pass a function as an argument, `print`"),
+        ("assert f(x for x in [1]) == 2", "pass a function as an argument, `(x for x in [1])`"),
+    ],
+)
+def test_tests_that_no_program_could_pass_are_known_at_load(tmp_path, tests, message):
+    assert message in context.fault(tests, "f", ())
+    rows = [{**GOOD, "task_id": "mine/0"}, {**GOOD, "test": tests}]
+    with pytest.warns(PalaverWarning, match="1 of 2 rows left out") as warned:
+        env = palaver.make("humaneval-v0", tasks=write(tmp_path, rows))
+    assert list(env.problems) == ["mine/0"]
+    assert message in str(warned[0].message)
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "assert f(int) == 2",
+        "try:\n    import numpy\nexcept ImportError:\n    numpy = None\nassert f(numpy) is None",
+        "assert f(1) == 1 or helper(1)",
+        "from math import *\nassert f(1) == sqrt(1)",
+        "print = 3\nassert f(print) == 3",
+        "assert [f(len) for len in [1]] == [1]",
+        "def check(candidate):\n    def g(x): return x\n    assert g(candidate(1)) == 1",
+        "assert sorted([1], key=f) == [1]",
+    ],
+)
+def test_tests_that_may_be_passed_are_not_left_out(tests):
+    assert context.fault(tests, "f", ()) == ""
 
 
 WRONG = {
