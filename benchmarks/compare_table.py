@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from palaver.benchmarks.compare import Comparison, Group
 from palaver.benchmarks.improvement import Improvement
 from palaver.benchmarks.summary import interval
+from palaver.markdown import markdown_table, prose
 
 Row = dict[str, str]
 
@@ -68,8 +71,7 @@ def captions(found: Comparison) -> list[str]:
 
 def markdown(found: Comparison) -> str:
     """The table and its captions in Markdown."""
-    cells = rows(found)
-    lines = [tuple(cells[0]), ("---",) * len(cells[0]), *(tuple(row.values()) for row in cells)]
-    lines = [tuple(cell.replace("|", "\\|") for cell in line) for line in lines]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join((table, *captions(found)))
+    named = [replace(group, name=prose(group.name)) for group in found.groups]
+    safe = replace(found, by=prose(found.by), groups=tuple(named), notes=tuple(map(prose, found.notes)))
+    cells = rows(safe)
+    return "\n\n".join((markdown_table(list(cells[0]), [list(row.values()) for row in cells]), *captions(safe)))

@@ -15,6 +15,7 @@ import torch
 from pydantic import BaseModel
 
 from palaver.envs.pages import renew
+from palaver.markdown import markdown_table
 from palaver.trainers.algorithm import ROWS, Algorithm, algorithm
 from palaver.trainers.baselines import normalize
 from palaver.trainers.config import AlgorithmConfig, CriticConfig, OptimConfig
@@ -75,7 +76,7 @@ def choices(row: Algorithm) -> str:
     table["smallest group"] = "2" if row.needs_group else "1"
     if own := preset(row.name):
         table["comes with"] = ", ".join(f"`{name}: {_written(value)}`" for name, value in own.items())
-    return _table(("choice", "value"), list(table.items()))
+    return markdown_table(("choice", "value"), list(table.items()))
 
 
 def example(row: Algorithm) -> str:
@@ -99,7 +100,7 @@ def _siblings(row: Algorithm) -> str:
         advantage = normalize(base, returns, group, how, kind)  # type: ignore[arg-type]
         label = f"`normalize: {how}`" + (f", `std: {kind}`" if how != "none" else "")
         lines.append((f"advantage, {label}", *_numbers(advantage.tolist())))
-    return _table(("", *(f"sample {n}" for n in range(1, len(RETURNS) + 1))), lines)
+    return markdown_table(("", *(f"sample {n}" for n in range(1, len(RETURNS) + 1))), lines)
 
 
 def _errors(row: Algorithm) -> str:
@@ -108,7 +109,7 @@ def _errors(row: Algorithm) -> str:
     advantage = row.baseline(returns, value)
     whitened = whiten(advantage, torch.zeros(len(RETURNS), dtype=torch.long), parts=1)
     head = ("", *(f"prompt {n // 2 + 1}, sample {n % 2 + 1}" for n in range(len(RETURNS))))
-    return _table(head, [
+    return markdown_table(head, [
         ("return", *_numbers(RETURNS, "")), ("value", *_numbers(VALUES, "")),
         ("advantage, `normalize: none`", *_numbers(advantage.tolist())),
         ("advantage, `normalize: whiten`", *_numbers(whitened.tolist())),
@@ -125,7 +126,7 @@ def _turns(row: Algorithm) -> str:
         label = f"`gae_lambda: {decay:g}`"
         lines.append((f"return, {label}", *_numbers(returns[:, 0].tolist(), "")))
         lines.append((f"advantage, {label}", *_numbers(row.baseline(returns[:, 0], value[:, 0]).tolist())))
-    return _table((f"`discount: {discount:g}`", "turn 1", "turn 2"), lines)
+    return markdown_table((f"`discount: {discount:g}`", "turn 1", "turn 2"), lines)
 
 
 def _steps(row: Algorithm) -> str:
@@ -136,7 +137,7 @@ def _steps(row: Algorithm) -> str:
         lines.append((f"advantage at step {step}, mean {mean:.4f}", *_numbers(advantage.tolist())))
         mean = moved(mean, float(returns.mean()), AlgorithmConfig().decay)
     head = ("`decay: 0.95`", *(f"sample {n}" for n in range(1, len(RETURNS) + 1)))
-    return _table(head, [("return, at every step", *_numbers(RETURNS, "")), *lines])
+    return markdown_table(head, [("return, at every step", *_numbers(RETURNS, "")), *lines])
 
 
 def _mix(row: Algorithm, q: torch.Tensor) -> torch.Tensor:
@@ -155,7 +156,7 @@ def _mixed(row: Algorithm) -> str:
     for a in CANDIDATES[0]:
         q = torch.tensor([[a, b] for b in CANDIDATES[1]], dtype=torch.float64)
         lines.append((f"a's answer, Q = {a:g}", *_numbers(_mix(row, q).tolist(), "")))
-    return _table(("Q_tot", *(f"b's answer, Q = {b:g}" for b in CANDIDATES[1])), lines)
+    return markdown_table(("Q_tot", *(f"b's answer, Q = {b:g}" for b in CANDIDATES[1])), lines)
 
 
 def _credited(row: Algorithm) -> str:
@@ -171,7 +172,7 @@ def _credited(row: Algorithm) -> str:
         )
         total = _numbers(_mix(row, here).tolist(), "")
         lines.append((f"Q = {here[0, 0]:g} and {here[0, 1]:g}", *total, *_numbers(given[0].tolist())))
-    return _table(("joint action", "Q_tot", "credit of a", "credit of b"), lines)
+    return markdown_table(("joint action", "Q_tot", "credit of a", "credit of b"), lines)
 
 
 def _ratios(row: Algorithm) -> str:
@@ -184,13 +185,13 @@ def _ratios(row: Algorithm) -> str:
         (slope,) = torch.autograd.grad(loss.sum(), logp)
         lines.append((f"loss, advantage {advantage:+g}", *_numbers(loss[0].tolist())))
         lines.append((f"its gradient by the log-prob, advantage {advantage:+g}", *_numbers(slope[0].tolist())))
-    return _table(("`clip: [0.2, 0.2]`", *(f"ratio {ratio:.2f}" for ratio in RATIOS)), lines)
+    return markdown_table(("`clip: [0.2, 0.2]`", *(f"ratio {ratio:.2f}" for ratio in RATIOS)), lines)
 
 
 def _margins(row: Algorithm) -> str:  # noqa: ARG001 - every table has the same argument
     """What a pair pays, and what it gains from a larger margin, by its margin."""
     margin = torch.tensor(MARGINS, dtype=torch.float64)
-    return _table((f"`kl.coef: {BETA:g}`", *(f"h = {value:g}" for value in MARGINS)), [
+    return markdown_table((f"`kl.coef: {BETA:g}`", *(f"h = {value:g}" for value in MARGINS)), [
         ("loss of the pair", *_numbers(dpo_loss(margin, BETA).tolist(), "")),
         ("gain from a larger h", *_numbers(dpo_slope(margin, BETA).tolist(), "")),
     ])  # fmt: skip
@@ -207,7 +208,7 @@ def _compared(row: Algorithm) -> str:  # noqa: ARG001 - see above
         weight = row_weights(slope, better, worse, place, place, len(RETURNS))
         scaled = (weight * len(RETURNS) / len(pairs)).tolist()
         lines.append((f"weight, `pairs.select: {select}`", *_numbers(scaled)))
-    return _table(("", *(f"sample {n}" for n in range(1, len(RETURNS) + 1))), lines)
+    return markdown_table(("", *(f"sample {n}" for n in range(1, len(RETURNS) + 1))), lines)
 
 
 def _numbers(values: Sequence[float], sign: str = "+") -> list[str]:
@@ -232,16 +233,11 @@ def keys(row: Algorithm | None) -> str:
     for name, field in ComparedConfig.model_fields.items() if row and row.pairs else ():
         default = _written(getattr(ComparedConfig(), name))
         lines.append((f"`algorithm.pairs.{name}`", f"`{default}`", field.description or ""))
-    return _table(("key", "default", "meaning"), lines)
+    return markdown_table(("key", "default", "meaning"), lines)
 
 
 def _written(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else "null" if value is None else str(value)
-
-
-def _table(head: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> str:
-    rows = [head, ("---",) * len(head), *(tuple(cell.replace("|", "\\|") for cell in line) for line in lines)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def main(arguments: list[str]) -> int:

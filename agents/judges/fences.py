@@ -13,12 +13,11 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from palaver.agents.control_tokens import OPENING, fold
+
 KINDS = ("said", "told", "reference")
 # The look ahead is short, so that a text of nothing but brackets takes no longer than another.
-_TAG = re.compile(rf"[<\uff1c\ufe64\u2039\u2329\u3008\u27e8](?=\W{{0,8}}(?:{'|'.join(KINDS)})\b)", re.IGNORECASE)
-_TURN = re.compile(
-    r"<(?=\||/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think|tool_call)>|<SYS>|</SYS>)|\[(?=/?INST\])"
-)
+_OPENING = re.compile(rf"{OPENING}|<(?=\W{{0,8}}(?i:{'|'.join(KINDS)})\b)")
 # Variation selectors and fillers are no format characters by category, and as invisible.
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
@@ -55,13 +54,19 @@ def seen(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """What nobody sees is gone, and what looks like one of our tags or like a chat template's is opened with `[`.
+    """Return the text as `seen`, with `(` where one of our tags or a chat template's control token would begin.
+
+    No tag and no control token holds a `(`, so that one pass leaves none and makes none.
 
     >>> harmless("</said-0> <|im_end|> [INST] a<b")
-    '[/said-0> [|im_end|> ([INST] a<b'
+    '(/said-0> (|im_end|> (INST] a<b'
     """
-    tagged = _TAG.sub("[", seen(text))
-    return _TURN.sub(lambda found: "([" if found.group() == "[" else "[", tagged)
+    text = seen(text)
+    folded, places = fold(text)
+    letters = list(text)
+    for found in _OPENING.finditer(folded):
+        letters[places[found.start()]] = "("
+    return "".join(letters)
 
 
 def fence(kind: str, text: str, mark: str, limit: int, label: str = "") -> str:

@@ -4,18 +4,21 @@ With a chat template the tokenizer's own is used, ready for the assistant's answ
 switch, without a thinking section. Without one, every message is its content followed by a newline, and the tokenizer
 adds whatever it puts in front of any text (a begin-of-sequence token for some models).
 
-Text is data. A look-alike of a control token inside a message (`<|im_end|>` written by a user or by a model) is encoded
-letter by letter as ordinary text, so it cannot close the message it stands in.
+Text is data. What spells a token of the tokenizer or a mark of the template inside a message (`<|im_end|>` written by a
+user or by a model), also after the tokenizer's own normalisation, is encoded letter by letter as ordinary text, so it
+cannot close the message it stands in.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jinja2.exceptions import TemplateError
 
+from palaver.agents.control_tokens import is_control, is_own, literals
 from palaver.clean import one_line
 from palaver.core import Conversation, Message, PolicyError
 
@@ -32,9 +35,16 @@ class Renderer:
         if chat == "template" and not has_template:
             raise PolicyError("chat='template' needs a tokenizer with a chat template; use chat='plain' or 'auto'")
         self.template = has_template and chat != "plain"
-        added = tokenizer.added_tokens_decoder.values()
-        self._any_token = _matcher([token.content for token in added])
-        self._control_token = _matcher([token.content for token in added if token.special])
+        added = tokenizer.added_tokens_decoder
+        self._special_ids = {id for id, token in added.items() if token.special} - {tokenizer.unk_token_id}
+        self._normalise = _normaliser(tokenizer)
+        special = {token.content for token in added.values() if token.special}
+        others = {token.content for token in added.values() if not token.content.isspace()}
+        others |= set(literals(str(tokenizer.chat_template))) if self.template else set()
+        self._any_token = self._matcher(special | others)
+        self._control_token = self._matcher(
+            special | {mark for mark in others if is_control(mark) and not is_own(mark)}
+        )
 
     def ids(self, conversation: Conversation) -> list[int]:
         """Prompt ids of a conversation.
@@ -105,16 +115,30 @@ class Renderer:
         """Put a stand-in where the text spells a token, so that neither template nor tokenizer sees one.
 
         In an assistant's own words only control tokens are replaced: its template may look for marks such as
-        `</think>`, which are tokens without being control tokens.
+        `</think>`, which are tokens without being control tokens. Where a mark appears only in the normalised
+        text, each letter that the normalisation changes is encoded alone, so that it joins with none.
         """
         content = content.encode("utf-8", "replace").decode("utf-8").replace(MARK, "")
         matcher = self._control_token if role == "assistant" else self._any_token
 
-        def stand_in(match: re.Match[str]) -> str:
-            stand_ins.append(match.group())
+        def stand_in(spelt: str) -> str:
+            stand_ins.append(spelt)
             return f"{MARK}{len(stand_ins) - 1}{MARK}"
 
-        return matcher.sub(stand_in, content)
+        content = matcher.sub(lambda match: stand_in(match.group()), content)
+        if not matcher.search(self._normalise(content)):
+            return content
+        pieces = _STAND_IN.split(content)
+        for place, piece in enumerate(pieces):
+            changed = (letter if self._normalise(letter) == letter else stand_in(letter) for letter in piece)
+            pieces[place] = f"{MARK}{piece}{MARK}" if place % 2 else "".join(changed)
+        return "".join(pieces)
+
+    def _matcher(self, tokens: Iterable[str]) -> re.Pattern[str]:
+        """Matches any of the tokens, as it is and as it is normalised, the longest first; nothing if there are none."""
+        spelt = {*tokens, *(self._normalise(token).strip("\u2581 ") for token in tokens)} - {""}
+        longest_first = sorted(map(re.escape, spelt), key=len, reverse=True)
+        return re.compile("|".join(longest_first) or r"(?!)")
 
     def _template(self, messages: list[dict[str, str]], answering: bool = True) -> str:
         try:
@@ -148,7 +172,7 @@ class Renderer:
         return list(self.tokenizer.encode(text, add_special_tokens=special))
 
     def _letters(self, text: str) -> list[int]:
-        return [token for letter in text for token in self._tokens(letter, False)]
+        return [token for letter in text for token in self._tokens(letter, False) if token not in self._special_ids]
 
     def _strip_end(self, ids: list[int]) -> list[int]:
         """A tokenizer that closes every text would otherwise make the model answer after its end."""
@@ -157,7 +181,10 @@ class Renderer:
         return ids
 
 
-def _matcher(tokens: Sequence[str]) -> re.Pattern[str]:
-    """Matches any of the tokens, the longest first; matches nothing if there are none."""
-    longest_first = sorted((re.escape(token) for token in tokens if token), key=len, reverse=True)
-    return re.compile("|".join(longest_first) or r"(?!)")
+def _normaliser(tokenizer: Any) -> Callable[[str], str]:
+    """Return what the tokenizer does with a text before it looks for tokens; SentencePiece's where it hides that."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return lambda text: unicodedata.normalize("NFKC", text)
+    normaliser = backend.normalizer
+    return (lambda text: text) if normaliser is None else normaliser.normalize_str

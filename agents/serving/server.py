@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.applications import Starlette
 
+from palaver.agents.serving.deadline import DeadlineProtocol
 from palaver.core import PolicyError
 
 GRACE = 5  # seconds that requests under way have when the server ends
@@ -58,6 +59,6 @@ def _server(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app, log_level="error", access_log=False, timeout_graceful_shutdown=GRACE, server_header=False, ws="none",
-            h11_max_incomplete_event_size=1 << 16,
+            http=DeadlineProtocol, h11_max_incomplete_event_size=1 << 16,
         )
     )  # fmt: skip

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from palaver.benchmarks.arena import picture
 from palaver.benchmarks.arena.standings import Cell, Standings, Table
-from palaver.clean import one_line
 from palaver.core import ConfigError
+from palaver.markdown import code_block, markdown_table, prose
 from palaver.utils.run_folder import replace_text
 
 STEM = "arena"
@@ -46,10 +46,10 @@ def write(found: Standings, folder: Path) -> list[Path]:
 
 def markdown(found: Standings) -> str:
     """All tables, each explained in a line."""
-    head = f"# Arena: {found.made['env']}\n" if "env" in found.made else "# Arena\n"
+    head = f"# Arena: {prose(found.made['env'])}\n" if "env" in found.made else "# Arena\n"
     parts = [head]
     if command := found.made.get("command"):
-        parts.append(f"```bash\n{command}\n```\n")
+        parts.append(code_block(command, "bash") + "\n")
     for table in found.tables:
         parts += [f"## {_name(table.teamset)}\n", _ratings(table, found), _matrix(table)]
     if found.gaps:
@@ -121,12 +121,11 @@ def _gaps(found: Standings) -> str:
 
 def _grid(rows: Sequence[Sequence[str]]) -> str:
     head, *body = rows
-    lines = [head, ["---", *("---:" for _ in head[1:])], *body]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return markdown_table(head, body, ["---", *("---:" for _ in head[1:])]) + "\n"
 
 
 def _name(text: str) -> str:
-    return one_line(text, 60).replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
+    return prose(text, 60)
 
 
 def ratings_csv(found: Standings) -> str:

@@ -9,6 +9,7 @@ from palaver.benchmarks.arena.standings import Gap, Table
 from palaver.benchmarks.arena.view import cell
 from palaver.benchmarks.curriculum.records import Check, Place, Verdict
 from palaver.benchmarks.curriculum.story import Member, Story
+from palaver.markdown import markdown_table, prose
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,6 @@ def markdown(found: Sequence[Grid]) -> str:
     """The tables for a page of the documentation."""
     parts = []
     for grid in found:
-        lines = [[name.replace("|", "\\|") for name in row] for row in (grid.head, *grid.rows)]
-        body = [f"| {' | '.join(row)} |" for row in lines]
-        body.insert(1, "|" + " --- |" * len(grid.head))
-        parts.append(f"## {grid.title}\n\n{grid.note}\n\n" + "\n".join(body) + "\n")
+        head, *rows = ([prose(cell) for cell in row] for row in (grid.head, *grid.rows))
+        parts.append(f"## {prose(grid.title)}\n\n{grid.note}\n\n{markdown_table(head, rows)}\n")
     return "\n".join(parts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from palaver.benchmarks import pages, theme
 from palaver.benchmarks.lab.plan import Column
 from palaver.benchmarks.lab.results import Lab, Score
+from palaver.markdown import markdown_table, prose
 from palaver.utils.run_folder import replace_text
 
 if TYPE_CHECKING:
@@ -50,12 +51,15 @@ def cell(score: Score) -> tuple[str, str]:
 
 def markdown(lab: Lab) -> str:
     """The table for a page of the documentation."""
-    rows = [["", *lab.columns], ["---", *("---:" for _ in lab.columns)]]
-    rows.append(["optimum", *(shown(column.optimum) for column in lab.columns.values())])
-    rows.append(["at random", *(shown(column.random) for column in lab.columns.values())])
+    rows = [
+        ["optimum", *(shown(column.optimum) for column in lab.columns.values())],
+        ["at random", *(shown(column.random) for column in lab.columns.values())],
+    ]
     for name in lab.algorithms:
-        rows.append([f"**{name}**", *(" ".join(filter(None, cell(lab.score(name, game)))) for game in lab.columns)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+        cells = (" ".join(filter(None, cell(lab.score(name, game)))) for game in lab.columns)
+        rows.append([f"**{prose(name)}**", *cells])
+    head = ["", *map(prose, lab.columns)]
+    return markdown_table(head, rows, ["---", *("---:" for _ in lab.columns)]) + "\n"
 
 
 def write(lab: Lab, folder: Path) -> tuple[Path, Path]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from palaver.benchmarks.leaderboard.board import KINDS, Entry, Kind
 from palaver.benchmarks.leaderboard.read import Found, Shown
 from palaver.benchmarks.summary import duration, interval
-from palaver.clean import one_line
+from palaver.markdown import code, link, markdown_table
 
 HEAD = """# Leaderboard
 
@@ -50,15 +50,16 @@ def _page(folder: Path, path: str, anchor: str = "") -> str:
 def _overview(rows: Sequence[Shown], entries: Sequence[Entry]) -> str:
     """One line per environment or scenario, one column per kind; reasons for what is missing follow as notes."""
     notes: list[str] = []
-    lines = [_line(["", "most", *KINDS]), _line(["---", "---:", *["---"] * len(KINDS)])]
+    lines = []
     for what in dict.fromkeys(each.what for each in rows):
         own = {each.row.label: each for each in rows if each.what == what}
         missing = next((entry.missing for entry in entries if entry.what == what), {})
         most = next(iter(own.values())).most
         cells = [score(own[kind]) if kind in own else _reason(missing, kind, notes) for kind in KINDS]
-        lines.append(_line([f"`{what}`", f"{most:g}", *cells]))
+        lines.append([code(what), f"{most:g}", *cells])
     listed = [f"{number}. {note}" for number, note in enumerate(notes, start=1)]
-    return "\n".join([*lines, "", *(["Not there:", "", *listed, ""] if notes else [])])
+    overview = markdown_table(["", "most", *KINDS], lines, ["---", "---:", *["---"] * len(KINDS)])
+    return "\n".join([overview, "", *(["Not there:", "", *listed, ""] if notes else [])])
 
 
 def _reason(missing: dict[Kind, str], kind: Kind, notes: list[str]) -> str:
@@ -76,27 +77,26 @@ def score(shown: Shown) -> str:
 
 def _every(rows: Sequence[Shown], folder: Path) -> str:
     head = ["", "team", "score", "share of most", "episodes", "tokens", "time", "dollars", "seed", "commit", "config"]
-    lines = [_line(head), _line(["---", "---", "---", "---:", "---:", "---:", "---:", "---:", "---:", "---", "---"])]
+    rules = ["---", "---", "---", "---:", "---:", "---:", "---:", "---:", "---:", "---", "---"]
+    lines = []
     for each in rows:
         row = each.row
         lines.append(
-            _line(
-                [
-                    f"[{row.name}]({os.path.relpath(each.path, folder)})",
-                    f"`{one_line(row.team, 80)}`",
-                    score(each),
-                    f"{each.share:.2f}",
-                    f"{row.n} ({row.tasks} x {row.samples})",
-                    tokens(each),
-                    duration(row.seconds),
-                    f"{row.cost.dollars:.4f}" if row.cost else "–",
-                    str(row.seed),
-                    f"`{row.commit}`",
-                    f"`{row.config}`",
-                ]
-            )
+            [
+                link(row.name, os.path.relpath(each.path, folder)),
+                code(row.team, 80),
+                score(each),
+                f"{each.share:.2f}",
+                f"{row.n} ({row.tasks} x {row.samples})",
+                tokens(each),
+                duration(row.seconds),
+                f"{row.cost.dollars:.4f}" if row.cost else "–",
+                str(row.seed),
+                code(row.commit),
+                code(row.config),
+            ]
         )
-    return "\n".join([*lines, ""])
+    return f"{markdown_table(head, lines, rules)}\n"
 
 
 def tokens(shown: Shown) -> str:
@@ -105,7 +105,3 @@ def tokens(shown: Shown) -> str:
         return "–"
     counts = [count for count in shown.row.tokens.values() if count]
     return f"{sum(counts) / len(counts):.0f}" if counts else "–"
-
-
-def _line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -10,6 +10,7 @@ from typing import Literal
 from palaver.benchmarks.improvement import Improvement, improvement
 from palaver.benchmarks.reasoning.results import Cell, Results
 from palaver.benchmarks.summary import interval
+from palaver.markdown import markdown_table, prose
 
 How = Literal["sampled", "greedy"]
 COLUMNS = (
@@ -87,8 +88,8 @@ def share(cells: Sequence[Cell], how: How, tasks: Sequence[str]) -> Improvement:
 
 def markdown(found: Results) -> str:
     """The table and how to read it."""
-    rows = [COLUMNS, ("---", *("---:" for _ in COLUMNS[1:])), *map(cells_of, lines(found))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + f"\n\n{caption(found)}"
+    rows = [tuple(map(prose, cells_of(line))) for line in lines(found)]
+    return f"{markdown_table(COLUMNS, rows, ('---', *('---:' for _ in COLUMNS[1:])))}\n\n{caption(found)}"
 
 
 def cells_of(line: Line) -> tuple[str, ...]:

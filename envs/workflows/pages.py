@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
 
@@ -19,6 +19,7 @@ from palaver.envs.maths_mini.env import MathsMiniEnv
 from palaver.envs.pages import renew
 from palaver.envs.workflows.builtin import BUILT_IN
 from palaver.envs.workflows.graph import Shows, Stage, Workflow
+from palaver.markdown import markdown_table
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "workflows"
 NAMES = tuple(name for name, make in BUILT_IN.items() if name == make.__name__)  # the others are second names
@@ -61,7 +62,7 @@ def page(name: str) -> str:
 
 def _facts(flow: Workflow) -> str:
     alike = ", ".join(str(turn + 1) for turn in sorted(flow.alike())) or "none"
-    return _table(
+    return markdown_table(
         ("", ""),
         [
             ("Seats", ", ".join(f"`{seat}`" for seat in flow.seats)),
@@ -80,7 +81,7 @@ def _turns(flow: Workflow) -> str:
         )
         for number, stage in enumerate(flow.stages, start=1)
     ]  # fmt: skip
-    return _table(("turn", "speaks", "and", "is shown", "is asked", "the episode ends here if"), rows)
+    return markdown_table(("turn", "speaks", "and", "is shown", "is asked", "the episode ends here if"), rows)
 
 
 def _shown(shows: Shows | None) -> str:
@@ -100,7 +101,7 @@ def _options(made: Callable[..., Workflow], doc: str) -> str:
         return "None."
     section = doc.partition("Args:\n")[2].partition("\nRaises:")[0]
     told = {name: " ".join(text.split()) for name, text in _OPTION.findall(section)}
-    return _table(
+    return markdown_table(
         ("option", "default", "meaning"), [(f"`{name}`", f"`{p.default!r}`", told[name]) for name, p in known.items()]
     )
 
@@ -118,7 +119,7 @@ def _costs(name: str) -> str:
         f"Means over the first {PLAYED} sample problems of [maths-mini-v0](../envs/maths-mini-v0.md), of all seats "
         "together; words read count a conversation anew each time that a seat speaks, as a model reads it."
     )
-    return f"{_table(('team', 'texts', 'words written', 'words read'), rows)}\n\n{told}"
+    return f"{markdown_table(('team', 'texts', 'words written', 'words read'), rows)}\n\n{told}"
 
 
 def _words(heard: Conversation) -> int:
@@ -172,10 +173,6 @@ def episode(name: str, number: int, script: Script) -> Iterator[Turn]:
             yield env.turn, seat, heard[seat], said[seat]
             heard[seat] = (*heard[seat], Message("assistant", said[seat]))
         told, *_, infos = env.step(said)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
 
 
 def wanted() -> Mapping[Path, str]:

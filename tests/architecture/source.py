@@ -39,7 +39,7 @@ def unit(name: str) -> str:
     parts = name.split(".")
     if len(parts) == 1:
         return "registry"
-    return {"__main__": "cli", "clean": "core", "verdict": "core"}.get(parts[1], parts[1])
+    return {"__main__": "cli", "clean": "core", "markdown": "core", "verdict": "core"}.get(parts[1], parts[1])
 
 
 def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bool]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 
 from palaver.benchmarks import compare_charts
 from palaver.benchmarks.compare import compare
@@ -22,6 +24,7 @@ from palaver.trainers.config import dump, parse
 
 KEPT = Path(__file__).parents[2] / "docs" / "runs" / "arxiv-magrpo"
 TASKS = ("s", "t")
+READER = MarkdownIt("commonmark").enable("table")
 
 
 def evaluation(step: int, returns: tuple[float, ...], by_task: bool) -> dict:
@@ -298,3 +301,15 @@ def test_a_picture_is_made_of_hostile_names_and_short_runs(run, tmp_path):
     found = compared(run("a0", policy={"model": "$x_{\\frac $ \x1b[2J"}), by="model")
     write_png(found, str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_of_groups_and_notes_are_text_in_markdown(run):
+    found = compared(run("a0", gain=0.25), run("b0", "ippo", gain=0.5))
+    odd = replace(
+        found,
+        groups=tuple(replace(group, name=f"{group.name}|`<b>](javascript:x)`") for group in found.groups),
+        notes=("<script> of ![x](http://a.test)",),
+    )
+    elements = [each for token in READER.parse(markdown(odd)) for each in token.children or []]
+    assert {each.type for each in elements} <= {"text", "softbreak"}
+    assert "magrpo|`<b>](javascript:x)`" in [each.content for each in elements]

@@ -10,16 +10,19 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from markdown_it import MarkdownIt
 
 from palaver.benchmarks.leaderboard import page
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.read import read
-from palaver.benchmarks.leaderboard.table import markdown
+from palaver.benchmarks.leaderboard.table import markdown, score
 from palaver.benchmarks.rows import store
+from palaver.clean import one_line
 from palaver.core import Episode
 from tests.benchmarks.leaderboard.boards import change, fill
 
 HOSTILE = "<script>document.title='gone'</script><img src=x onerror=alert(1)>\u202e{{7*7}}"
+TEAM = "`a|b`](javascript:x)<b>\n``c`"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +38,7 @@ def board(tmp_path_factory):
     episodes[0] = replace(episodes[0], task=HOSTILE, turns=(turn, *episodes[0].turns[1:]))
     by_task = {episode.task: episode.team_return() for episode in episodes}
     kept = store(rows, "echo-v0--random", episodes).model_dump()
-    change(path, episodes=kept, team=f"hf:{HOSTILE}", label=HOSTILE, by_task=by_task)
+    change(path, episodes=kept, team=TEAM, label=HOSTILE, by_task=by_task)
     found = read(rows)
     assert found.refused == ()
     return found, page.write(found, folder), folder
@@ -52,6 +55,28 @@ def test_the_table_says_what_the_rows_say(board):
     columns = {line.replace("\\|", "").count("|") for line in text.splitlines() if line.startswith("| [")}
     assert columns == {12}
     assert "(rows/matrix-v0--reference.json)" in text
+
+
+def test_a_team_stays_in_its_code_span(board):
+    found, _, folder = board
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown(found, read_board(), "leaderboard.html", folder))
+    texts = [token.children for token in tokens if token.type == "inline"]
+    (place,) = [
+        n for n, own in enumerate(texts) if [each.type for each in own] == ["code_inline"] and "a|b" in own[0].content
+    ]
+    assert texts[place][0].content == one_line(TEAM)
+    assert [each.type for each in texts[place - 1]] == ["link_open", "text", "link_close"]
+    (row,) = [each for each in found.rows if each.row.team == TEAM]
+    assert texts[place + 1][0].content == score(row)
+    assert {each.type for own in texts for each in own} <= {
+        "text",
+        "code_inline",
+        "link_open",
+        "link_close",
+        "em_open",
+        "em_close",
+        "softbreak",
+    }
 
 
 def test_bars_lie_between_the_floor_and_the_most(board):

@@ -1,0 +1,70 @@
+"""Control tokens: how chat templates mark turns, roles, tools and ends, and where a text spells such a mark.
+
+A server's tokenizer is not known here, so a text is searched for the marks of all known families: ChatML, Llama 2 to
+4, Mistral, Gemma, Phi, Zephyr, Command R, DeepSeek, Qwen, GLM, GPT-OSS (harmony), Granite, EXAONE, MiniMax, T5, BERT.
+It is read as a tokenizer may read it: full width, accents and what has no width make no difference.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+_LOOKS = str.maketrans(
+    dict.fromkeys("\u2039\u3008\u27e8", "<") | dict.fromkeys("\u01c0\u2223\u23d0\u2502\u2503\u2758", "|")
+    | {"\u2581": "_"}
+)  # fmt: skip
+_ANGLED = (
+    r"s|[be]os|pad|unk|mask|cls|sep|[se]op|eot|[be]os_token|eop_token|mask_token|(?:start|end)_of_(?:turn|image|audio)|"
+    r"(?:image|audio)_soft_token|image|img_context|think|thinking|thought|tools?|tool_(?:calls?|responses?|results?|output)|"
+    r"function_(?:calls?|results?)|function=\w{1,60}|arg_(?:key|value)|system|user|assistant|human|bot|unused_?\d+|"
+    r"extra_id_\d+|reserved_\d+|reserved_special_token_\d+|special_\d+|0x[0-9a-f]{2}|fim_\w{1,20}|"
+    r"(?:seed|minimax):\w{1,40}|longcat_\w{1,40}"
+)
+_SQUARE = (
+    r"inst|available_tools|tool_(?:calls?|results?|content)|system_prompt|model_settings|img_(?:break|end)|begin_audio|"
+    r"call_id|gmask|smask|unused_token_\d+|unused\d+|control_\d+|@[be]os@"
+)
+_CAPITAL = (
+    "MASK|CLS|SEP|PAD|UNK|BOS|EOS|PREFIX|MIDDLE|SUFFIX|IMG|AUDIO|ARGS|THINK|REF"  # small ones index arrays in code
+)
+OPENING = (
+    rf"<(?=\||/?[\w ]{{1,40}}\|>|(?i:/?(?:{_ANGLED})>|</?sys>>|/?sys>>))"
+    rf"|\[(?=(?i:/?(?:{_SQUARE})\])|/?(?:{_CAPITAL})\]|\|\w{{1,40}}\|\]|e~\[)|\](?=~!?b[\[\]])"
+)
+"""Matches, in a folded text, the character with which a control token begins."""
+
+_OPENING = re.compile(OPENING)
+_OWN = re.compile(r"</?(?:think|thinking|thought|tool_call|tool_response|arg_key|arg_value)>")
+_LITERAL = re.compile(r"<<?[^<>\s'\"{}]{1,60}>>?|\[[^\[\]\s'\"{}]{1,60}\]")
+
+
+def fold(text: str) -> tuple[str, Sequence[int]]:
+    """The text as a tokenizer that normalises may read it, and for each of its characters the place it comes from."""
+    if text.isascii():
+        return text, range(len(text))
+    folded = [_fold(character) for character in text]
+    return "".join(folded), [place for place, part in enumerate(folded) for _ in part]
+
+
+def is_control(token: str) -> bool:
+    """Whether a token looks as if a template put it between texts."""
+    return _OPENING.match(fold(token)[0]) is not None
+
+
+def is_own(token: str) -> bool:
+    """Whether a token marks thoughts or tool calls within an answer, where a template looks for it."""
+    return _OWN.fullmatch(token) is not None
+
+
+def literals(template: str) -> Iterator[str]:
+    """The marks that stand literally in the source of a chat template, tokens or not: Llama 2's `[INST]` is none."""
+    return (found.group() for found in _LITERAL.finditer(template) if is_control(found.group()))
+
+
+@functools.lru_cache(4096)
+def _fold(character: str) -> str:
+    parts = unicodedata.normalize("NFKD", character).translate(_LOOKS)
+    return "".join(part for part in parts if unicodedata.category(part) not in ("Mn", "Me", "Cf"))
