@@ -39,7 +39,7 @@ In place of an environment a scenario may stand: the team's members play among f
 
 [cyan]palaver evaluate arxiv-v0 --team recipe:arxiv-magrpo[/cyan]  [dim]# a recipe's team, trained once and kept[/dim]
 
-[cyan]palaver evaluate pokemon-v0 --focal p1 --team p1=scripted:reference,p2=scripted:uniform[/cyan]
+[cyan]palaver evaluate pokemon-v1 --focal p1 --team p1=scripted:reference,p2=scripted:uniform[/cyan]
 
 The team of a run plays with that run's keywords, held-out tasks and sampling, unless others are given.
 """

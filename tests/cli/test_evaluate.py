@@ -72,7 +72,7 @@ def test_a_scenario_in_place_of_an_environment(palaver):
 
 def test_one_seat_against_an_opponent(palaver):
     ran = palaver(
-        "evaluate", "matrix-v0", "game=prisoners-dilemma", "--team", "a1=scripted:uniform,a2=scripted:reference",
+        "evaluate", "matrix-v1", "game=prisoners-dilemma", "--team", "a1=scripted:uniform,a2=scripted:reference",
         "--focal", "a1", "-n", 4, "--json",
     )  # fmt: skip
     found = json.loads(ran.out)
@@ -100,11 +100,11 @@ def test_one_seat_against_an_opponent(palaver):
             ["arxiv-v0", "--team", "random", "--focal", "methd"],
             "no seat 'methd' to put in focus. Did you mean 'method'",
         ),
-        (["matrix-v0", "game=prisoners-dilemma", "--team", "random"], "rate players with: palaver arena matrix-v0"),
+        (["matrix-v1", "game=prisoners-dilemma", "--team", "random"], "rate players with: palaver arena matrix-v1"),
         (["maths-stubborn-v1", "--team", "random", "--seed", "3"], "leave --seed out"),
         (["maths-stubborn-v1", "rounds=2", "--team", "random"], "leave KEY=VALUE out"),
         (["mine-v1.yaml", "--team", "random"], "cannot read the scenario 'mine-v1.yaml'"),
-        (["pokemon-v0", "--team", "p1=simple@1,p2=random"], "palaver arena pokemon-v0 --players simple@1,OTHER"),
+        (["pokemon-v1", "--team", "p1=simple@1,p2=random"], "palaver arena pokemon-v1 --players simple@1,OTHER"),
     ],
 )
 def test_mistakes_are_one_line(palaver, arguments, says):
