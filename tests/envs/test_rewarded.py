@@ -333,7 +333,7 @@ def test_pokemon_steps_together(pool):
     said = [dict.fromkeys(env.agents, env.inner.battle and "")] * 2
     steps = Rewarded.step_together([env, twin], said)
     assert len(env.reward.calls) == 1
-    assert steps[0][1] == steps[1][1] == {"p1": 0.0, "p2": 0.0}
+    assert steps[0][1] == steps[1][1] == {"p1": -0.05, "p2": -0.05}  # silence is illegal
 
 
 def test_a_score_need_not_be_a_share():

@@ -345,7 +345,7 @@ def test_the_outcome_that_an_environment_tells_counts_and_failed_games_do_not(du
     cell = found.tables[0].cells["strong", "weak"]
     assert (cell.wins, cell.ties, cell.losses) == (20 - len(failed), 0, 0)
     assert (tmp_path / GAMES).read_text(encoding="utf-8").count("\n") == 20
-    assert found.tables[0].conduct["strong"].illegal is None
+    assert found.tables[0].conduct["strong"].illegal == 0.0
     assert "failed and do not count" in markdown(found)
     again, _ = contest(given, tmp_path, resume=True, report=told.append)
     assert len(told) == 20 + len(failed)

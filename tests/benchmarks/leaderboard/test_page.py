@@ -50,7 +50,7 @@ def test_the_table_says_what_the_rows_say(board):
     assert re.search(r"\| `echo-strangers-v1` \| 4.5 \| 4.50 \[4.50, 4.50\] \|", text)
     assert text.count("`0123456789ab`") == 6
     columns = {line.replace("\\|", "").count("|") for line in text.splitlines() if line.startswith("| [")}
-    assert columns == {12}
+    assert columns == {14}
     assert "(rows/matrix-v1--reference.json)" in text
 
 
