@@ -11,7 +11,7 @@ from typing import Any
 from palaver.agents.llm.options import ModelOptions
 from palaver.agents.policy import Policy
 from palaver.benchmarks import rows
-from palaver.benchmarks.focus import Seating, focal, refuse_rivals, seated
+from palaver.benchmarks.focus import Seating, answered, focal, refuse_rivals, seated, silenced
 from palaver.benchmarks.provenance import provenance
 from palaver.benchmarks.runs import read
 from palaver.benchmarks.scenarios.trained import resolved
@@ -45,6 +45,7 @@ class Setting:
         seatings: who is in focus and who fills the other seats, one after the other; none: the team, among itself.
         scenario: the name under which those seatings are known.
         max_reward: the most that can be earned; None asks the environment.
+        added: whether the agents in focus are scored by what they add to silence, see `palaver.benchmarks.focus`.
     """
 
     env: str
@@ -60,6 +61,7 @@ class Setting:
     seatings: tuple[Seating, ...] = ()
     scenario: str = ""
     max_reward: float | None = None
+    added: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,11 @@ class Result:
     task has none. `focal` is the same for the agents in focus, where there are any.
 
     `policies` says who sat where, for the team of a run with the step of its checkpoint, and `weights` which weights a
-    model has. `tokens` holds agent -> mean sampled tokens of an answer, `passes` pass@1 and pass@k where the
-    environment tells what was solved, `unscored` how many episodes were left out because nothing could judge them;
-    `seconds` is the wall time of the episodes alone, `cost` what remote policies took, `scoring` what a judge or a
-    reward model did, and `provenance` says with which versions. `config` is the hash of all that fixes the result but
-    the code.
+    model has. `answers` says how many were illegal, of the agents in focus where there are any. `tokens` holds agent ->
+    mean sampled tokens of an answer, `passes` pass@1 and pass@k where the environment tells what was solved, `unscored`
+    how many episodes were left out because nothing could judge them; `seconds` is the wall time of the episodes alone,
+    `cost` what remote policies took, `scoring` what a judge or a reward model did, and `provenance` says with which
+    versions. `config` is the hash of all that fixes the result but the code.
     """
 
     env: str
@@ -100,6 +102,7 @@ class Result:
     config: str
     scenario: str = ""
     focal: rows.Focal | None = None
+    answers: rows.Answers | None = None
     cost: rows.Spent | None = None
     scoring: Mapping[str, float] = field(default_factory=dict)
 
@@ -108,8 +111,8 @@ class Result:
         parts = {name: part.model_dump(mode="json") if part else None for name, part in self._parts().items()}
         return asdict(self) | parts
 
-    def _parts(self) -> dict[str, rows.Focal | rows.Spent | None]:
-        return {"focal": self.focal, "cost": self.cost}
+    def _parts(self) -> dict[str, rows.Focal | rows.Answers | rows.Spent | None]:
+        return {"focal": self.focal, "answers": self.answers, "cost": self.cost}
 
 
 def as_trained(
@@ -167,10 +170,15 @@ def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> t
     teams = seated(make(setting.team), setting.seatings, make)
     start = time.perf_counter()
     sampling = dict.fromkeys(seats, setting.sampling) | dict(setting.own)
-    played = [evaluate(env, team, ids, samples=setting.samples, sampling=sampling, seed=setting.seed) for team in teams]
+
+    def episodes(team: dict[str, Policy]) -> list[Episode]:
+        return evaluate(env, team, ids, samples=setting.samples, sampling=sampling, seed=setting.seed)
+
+    played = [episodes(team) for team in teams]
     seconds = time.perf_counter() - start
+    silent = [episodes(team) for team in silenced(teams, setting.seatings)] if setting.added else []
     most = most_possible(env, found) if setting.max_reward is None else setting.max_reward
-    result = _result(setting, ids, teams, played, seconds, most)
+    result = _result(setting, ids, teams, (played, silent), seconds, most)
     return replace(result, scoring=scoring(env)), [episode for part in played for episode in part]
 
 
@@ -183,10 +191,11 @@ def _result(
     setting: Setting,
     ids: list[str],
     teams: list[dict[str, Policy]],
-    played: list[list[Episode]],
+    episodes: tuple[list[list[Episode]], list[list[Episode]]],
     seconds: float,
     most: float,
 ) -> Result:
+    played, silent = episodes
     summary = summarize([episode for part in played for episode in part])
     sampling = asdict(setting.sampling) | {seat: asdict(own) for seat, own in setting.own.items()}
     policies = _named(teams, lambda policy: policy.name)
@@ -210,7 +219,8 @@ def _result(
         high=summary.high,
         n=summary.n,
         max_reward=most,
-        focal=focal(played, setting.seatings) if setting.seatings else None,
+        focal=focal(played, setting.seatings, silent) if setting.seatings else None,
+        answers=answered(played, [each.focal for each in setting.seatings]),
         components=dict(summary.components),
         metrics=dict(summary.metrics),
         tokens=dict(summary.tokens),

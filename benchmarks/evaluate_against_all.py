@@ -1,6 +1,6 @@
 """One agent against every opponent: the arena where only one player's rating is wanted.
 
-    python -m palaver.benchmarks.evaluate_against_all matrix-v0 run:runs/FOLDER game=prisoners-dilemma --battles 100
+    python -m palaver.benchmarks.evaluate_against_all matrix-v1 run:runs/FOLDER game=prisoners-dilemma --battles 100
 
 prints the tables as Markdown. `palaver arena ENV --agent NAME` is the same with a live bar.
 """

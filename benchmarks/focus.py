@@ -2,7 +2,8 @@
 
 As in Melting Pot (J. Leibo et al., "Scalable Evaluation of Multi-Agent Reinforcement Learning with Melting Pot",
 arXiv:2107.06857): who is measured sits among others who stand still, and the score is the mean return of the focal
-agents alone.
+agents alone. Among partners that would pay them for what the partners do, so there it is what they add to it: their
+return less the one of the same seats when they are silent, in the same tasks with the same seeds.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from palaver.agents.plain import ScriptedPolicy
 from palaver.agents.policy import Policy
-from palaver.benchmarks.rows import Focal
+from palaver.benchmarks.rows import Answers, Focal
 from palaver.benchmarks.weights import fingerprint
-from palaver.core import ConfigError, Episode, PolicyError, nearest
+from palaver.core import ConfigError, Episode, PolicyError, ScoringError, nearest
 from palaver.envs.base import TextEnv
 from palaver.registry import Spec
-from palaver.trainers.evaluation import interval, only_scored
+from palaver.trainers.evaluation import answers, interval, only_scored
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,12 @@ def _refuse_others(beside: Mapping[str, Policy], seating: Seating) -> None:
             )
 
 
+def silenced(teams: Sequence[dict[str, Policy]], seatings: Sequence[Seating]) -> list[dict[str, Policy]]:
+    """Return the team of each seating with its focal agents silent."""
+    mute = ScriptedPolicy(lambda _conversation, _seed: "", "silent")
+    return [team | dict.fromkeys(seating.focal, mute) for team, seating in zip(teams, seatings, strict=True)]
+
+
 def refuse_rivals(env: TextEnv, found: Spec, seatings: Sequence[Seating]) -> None:
     """Refuse to add up what rivals earn: what one wins another loses.
 
@@ -85,24 +93,60 @@ def refuse_rivals(env: TextEnv, found: Spec, seatings: Sequence[Seating]) -> Non
         )
 
 
-def focal(played: Sequence[Sequence[Episode]], seatings: Sequence[Seating]) -> Focal:
-    """What the focal agents earned. An episode's score is the mean of their undiscounted returns; the seatings and
-    samples of one task are averaged before the bootstrap over tasks.
+def focal(
+    played: Sequence[Sequence[Episode]], seatings: Sequence[Seating], silent: Sequence[Sequence[Episode]] = ()
+) -> Focal:
+    """Return the score of the focal agents: the mean of their undiscounted returns, or what they added to it.
+
+    The seatings and samples of one task are averaged before the bootstrap over tasks.
+
+    Args:
+        played: the episodes of each seating.
+        seatings: as many.
+        silent: of each seating the episodes of the same tasks and seeds in which its focal agents said nothing. With
+            them the score of a task is the difference of the two means; tasks unscored in either are left out.
 
     Raises:
         ScoringError: no episode of a seating could be scored.
     """
-    by_task: dict[str, list[float]] = defaultdict(list)
+    by_task: dict[str, list[tuple[float, float]]] = defaultdict(list)
     by_seating: dict[str, float] = {}
-    for episodes, seating in zip(played, seatings, strict=True):
-        scores = [
-            (episode.task, sum(turn.rewards[seat] for turn in episode.turns for seat in seating.focal))
-            for episode in only_scored(episodes, f"with {seating.name} in focus")
-        ]
-        by_seating[seating.name] = float(np.mean([total / len(seating.focal) for _, total in scores]))
-        for task, total in scores:
-            by_task[task].append(total / len(seating.focal))
-    means = np.array([float(np.mean(values)) for values in by_task.values()])
-    low, high = interval(means)
-    seats = tuple(seating.focal for seating in seatings)
-    return Focal(seatings=seats, mean=float(means.mean()), low=low, high=high, by_seating=by_seating)
+    for number, seating in enumerate(seatings):
+        own = _returns(played[number], seating)
+        other = _returns(silent[number], seating) if silent else {task: [0.0] for task in own}
+        pairs = {task: (float(np.mean(own[task])), float(np.mean(other[task]))) for task in own if task in other}
+        if not pairs:
+            raise ScoringError(f"no task was scored both with {seating.name} in focus and with it silent")
+        by_seating[seating.name] = float(np.mean([mine - without for mine, without in pairs.values()]))
+        for task, pair in pairs.items():
+            by_task[task].append(pair)
+    means = np.array([np.mean(pairs, axis=0) for pairs in by_task.values()])
+    low, high = interval(means[:, 0] - means[:, 1])
+    return Focal(
+        seatings=tuple(seating.focal for seating in seatings),
+        mean=float((means[:, 0] - means[:, 1]).mean()),
+        low=low,
+        high=high,
+        by_seating=by_seating,
+        silent=float(means[:, 1].mean()) if silent else None,
+    )
+
+
+def _returns(episodes: Sequence[Episode], seating: Seating) -> dict[str, list[float]]:
+    """Task -> the mean return of the focal agents in each of its scored episodes."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for episode in only_scored(episodes, f"with {seating.name} in focus"):
+        total = sum(turn.rewards[seat] for turn in episode.turns for seat in seating.focal)
+        found[episode.task].append(total / len(seating.focal))
+    return found
+
+
+def answered(played: Sequence[Sequence[Episode]], focal: Sequence[Sequence[str]]) -> Answers:
+    """Return how many answers were illegal.
+
+    Args:
+        played: the episodes of each seating, or all in one.
+        focal: the seats whose answers count in each; empty: everybody's.
+    """
+    counted = [answers(part, seats) for part, seats in zip(played, focal or [None] * len(played), strict=True)]
+    return Answers(due=sum(due for due, _ in counted), illegal=sum(illegal for _, illegal in counted))

@@ -188,6 +188,8 @@ def new_row(
     old = found.row
     if old is None:
         raise ConfigError("these episodes have no row beside them, so that there is nothing to make another from")
+    if old.focal is not None and old.focal.silent is not None:
+        raise ConfigError("the row's score is what its agents added to silence; evaluate its scenario again instead")
     summary, made_with = summarize(episodes), provenance()
     name = rows.row_name(old.scenario or old.env, label)
     focus = None

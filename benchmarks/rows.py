@@ -36,11 +36,28 @@ class Stored(Section):
     n: int
 
 
+class Answers(Section):
+    """How many answers were due, and how many of them held something illegal.
+
+    With agents in focus only theirs count. See `palaver.trainers.evaluation.answers`.
+    """
+
+    due: int
+    illegal: int
+
+    @property
+    def share(self) -> float:
+        """The share of the answers that was illegal."""
+        return self.illegal / max(1, self.due)
+
+
 class Focal(Section):
-    """What the agents in focus earned, over the seatings in which they played.
+    """The score of the agents in focus, over the seatings in which they played.
 
     `mean`, `low` and `high` are of the mean return of the focal agents, a task's seatings averaged first; `seatings`
-    holds the seats that were in focus, one seating after the other, and `by_seating` the mean of each.
+    holds the seats that were in focus, one seating after the other, and `by_seating` the mean of each. Where `silent`
+    is given the score is what they added: their return less the one that the same seats earn by silence, of which
+    `silent` is the mean.
     """
 
     seatings: tuple[tuple[str, ...], ...]
@@ -48,6 +65,7 @@ class Focal(Section):
     low: float | None
     high: float | None
     by_seating: dict[str, float]
+    silent: float | None = None
 
 
 class Spent(Section):
@@ -71,6 +89,7 @@ class Row(Section):
         max_reward: the most that can be earned; None where there is no end to it, as with a reward model.
         scoring: what a judge or a reward model took and how often it failed; empty without one.
         by_task: task -> mean team return of its episodes; the keys are the task split.
+        answers: how many were illegal; None in rows that do not say it.
         parent: name and hash of the episodes of the row that this one scores anew, "" for none.
     """
 
@@ -104,6 +123,7 @@ class Row(Section):
     seconds: float
     cost: Spent | None = None
     scoring: dict[str, float] = Field({})
+    answers: Answers | None = None
     made_with: dict[str, Any]
     date: str
     episodes: Stored

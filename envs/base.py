@@ -51,8 +51,8 @@ class Outcome:
         terminated: True if the task is over for all, or the agents it is over for.
         truncated: the same for an end by an outer limit.
         metrics: measurements that are not reward, the same for all agents.
-        illegal: how many moves broke the rules; added to the metric `illegal`. Given as agent -> number, `infos` also
-            tell each agent its own, so that they can be counted by player.
+        illegal: how many moves broke the rules; added to the metric `illegal`. Given as agent -> number, or 0, `infos`
+            also tell each agent its own, so that they can be counted by player.
         can_act: who may act next; None means everyone.
         reason: why it was paid so, in one line; `infos` hold it.
         unscored: True if what should have judged this action failed. The episode ends for all, `infos` say so, and the
@@ -266,6 +266,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self._acting = frozenset(self.agents).intersection(self.agents if outcome.can_act is None else outcome.can_act)
         metrics = {name: float(value) for name, value in outcome.metrics.items()}
         broke = outcome.illegal
+        told = isinstance(broke, Mapping) or not broke  # a bare number does not say whose they were
+        by_agent = {agent: broke.get(agent, 0) if isinstance(broke, Mapping) else 0 for agent in agents}
         metrics["illegal"] = float(
             sum(illegal.values()) + (sum(broke.values()) if isinstance(broke, Mapping) else broke)
         )
@@ -273,8 +275,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         for agent in agents:
             infos[agent]["reward_components"] = {k: float(v) for k, v in outcome.components[agent].items()}
             infos[agent]["metrics"] = dict(metrics)
-            if isinstance(broke, Mapping):
-                infos[agent]["illegal"] = illegal[agent] + broke.get(agent, 0)
+            if told:
+                infos[agent]["illegal"] = illegal[agent] + by_agent[agent]
             if outcome.reason:
                 infos[agent]["reason"] = one_line(outcome.reason, 400)
             if outcome.unscored:

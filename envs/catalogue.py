@@ -95,7 +95,7 @@ _SHIPPED = (
         },
     ),
     Spec(
-        id="matrix-v0",
+        id="matrix-v1",
         entry_point="palaver.envs.matrix.env:MatrixEnv",
         summary="Small games with named actions and known optima: the laboratory of the algorithms.",
         agents=("a1", "a2"),
@@ -114,7 +114,7 @@ _SHIPPED = (
         },
     ),
     Spec(
-        id="pokemon-v0",
+        id="pokemon-v1",
         entry_point="palaver.envs.pokemon.env:PokemonEnv",
         summary="Pokémon battles in an embedded simulator, one against one, every generation.",
         agents=("p1", "p2"),

@@ -186,6 +186,7 @@ class Turn:
         reason: why it was paid so, in one line; "" where the environment does not say.
         legal: agent -> the actions that were offered to it, of those that could act where actions are enumerable.
         executed: agent -> the action that the environment took its utterance for, where it says so.
+        illegal: agent -> how many illegal moves its utterance held, of those with any, where the environment says so.
     """
 
     index: int
@@ -201,6 +202,7 @@ class Turn:
     reason: str = ""
     legal: Mapping[str, Sequence[str]] = field(default_factory=dict)
     executed: Mapping[str, str] = field(default_factory=dict)
+    illegal: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def team_reward(self) -> float:
@@ -250,7 +252,7 @@ class Episode:
         return cls(**{**record, "turns": turns})
 
 
-_WHERE_TOLD = ("legal", "executed")
+_WHERE_TOLD = ("legal", "executed", "illegal")
 _BY_TOKEN = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
 
 

@@ -13,7 +13,7 @@ from palaver import registry
 from palaver.core import ConfigError, TaskError
 from palaver.registry import NAMESPACE, Spec, resolve
 
-SHIPPED = ("arxiv-v0", "echo-v0", "matrix-v0", "tldr-v0")
+SHIPPED = ("arxiv-v0", "echo-v0", "matrix-v1", "tldr-v0")
 
 
 class Toy(pettingzoo.ParallelEnv):

@@ -41,7 +41,7 @@ class EnvConfig(BaseModel):
     def keywords(self, tasks: str | None = None) -> dict[str, Any]:
         """The keyword arguments for `palaver.make`; `tasks`, if given, in place of the own ones.
 
-        Tasks go to the keyword that the environment's spec names for them: `tasks`, or `teams` of pokemon-v0.
+        Tasks go to the keyword that the environment's spec names for them: `tasks`, or `teams` of pokemon-v1.
 
         Raises:
             ConfigError: there is no such environment.

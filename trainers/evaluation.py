@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -149,6 +149,25 @@ def tokens(episodes: Sequence[Episode]) -> dict[str, float]:
             for agent, utterance in turn.utterances.items():
                 said[agent].append(len(utterance.token_ids))
     return {agent: float(np.mean(counts)) for agent, counts in said.items()}
+
+
+def answers(episodes: Sequence[Episode], agents: Collection[str] | None = None) -> tuple[int, int]:
+    """Return how many answers were due, and how many of them held an illegal move.
+
+    Where an environment does not say whose the illegal moves of a turn were, every one of them counts for another
+    answer, as far as there are any.
+
+    Args:
+        episodes: any.
+        agents: whose answers count; None: everybody's.
+    """
+    due = illegal = 0
+    for turn in (turn for episode in episodes for turn in episode.turns):
+        said = [agent for agent in turn.utterances if agents is None or agent in agents]
+        moves = int(turn.metrics.get("illegal", 0))
+        due += len(said)
+        illegal += sum(agent in turn.illegal for agent in said) if turn.illegal else min(moves, len(said))
+    return due, illegal
 
 
 def metrics(episodes: Sequence[Episode]) -> dict[str, float]:

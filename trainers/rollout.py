@@ -294,6 +294,7 @@ def _follow(joint: _Joint, acting: Sequence[str], step: Step) -> _Branch:
         reason=str(infos[acting[0]].get("reason", "")),
         legal={a: list(branch.infos[a]["legal_actions"]) for a in said if "legal_actions" in branch.infos[a]},
         executed={agent: str(infos[agent]["executed"]) for agent in said if "executed" in infos.get(agent, ())},
+        illegal={agent: int(infos[agent]["illegal"]) for agent in said if infos.get(agent, {}).get("illegal")},
     )
     stop: Stop | None = None
     if any(info.get("unscored") for info in infos.values()):

@@ -128,7 +128,7 @@ class Nets:
             PolicyError: another environment.
         """
         if not isinstance(env, PokemonEnv):
-            raise PolicyError(f"{self.name} plays pokemon-v0 only")
+            raise PolicyError(f"{self.name} plays pokemon-v1 only")
         return _Side(self.player.begin(seed), env, agent)
 
     def decide(self, asked: Sequence[Asked]) -> list[str]:

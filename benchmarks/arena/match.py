@@ -278,7 +278,7 @@ def _follow(live: _Live, said: Mapping[str, str], step: Step) -> Played | None:
         seat = live.seats[agent]
         live.returns[agent] += rewards[agent]
         own = info.get("illegal")
-        seat.illegal = None if own is None or seat.illegal is None else seat.illegal + int(own)
+        seat.illegal = None if own is None or seat.illegal is None else seat.illegal + bool(own)
         if fresh or seat.policy is None:
             continue
         conversation = seat.conversation(live.observations[agent], fresh)

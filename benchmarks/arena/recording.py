@@ -69,7 +69,7 @@ class Recording:
         for teamset in setting.sets:
             with contextlib.closing(setting.environment(teamset)) as env:
                 if not isinstance(env, PokemonEnv):
-                    raise ConfigError(f"only battles of pokemon-v0 can be recorded, not {setting.spec.id}")
+                    raise ConfigError(f"only battles of pokemon-v1 can be recorded, not {setting.spec.id}")
                 if self.texts and env.observation != "text":
                     raise ConfigError("texts can be recorded only with observation=text; leave --record-text out")
 

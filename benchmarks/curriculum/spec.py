@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from palaver.trainers.section import Section
 
-ENV = "pokemon-v0"
+ENV = "pokemon-v1"
 PUPIL, COACH, PREVIOUS, FRESH = "pupil", "coach", "previous", "fresh"
 HEURISTICS = ("random@1", "max_power@1", "typed@1", "simple@1", "damage@1", "gym_leader@1", "veteran@1")
 RESERVED = (PUPIL, COACH, PREVIOUS, FRESH)
@@ -166,7 +166,7 @@ class Curriculum(Section):
     """A whole curriculum."""
 
     format: str = Field("gen1ou", description="of Pokémon Showdown")
-    keywords: dict[str, Any] = Field({}, description="further keywords of pokemon-v0")
+    keywords: dict[str, Any] = Field({}, description="further keywords of pokemon-v1")
     size: str = Field("nano", description="of the pupil: nano, small, medium")
     seed: int = 0
     mix: Mix = Mix()

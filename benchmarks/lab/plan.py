@@ -140,8 +140,8 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> Plan:
 def merged(base: Settings, *on_top: Settings) -> dict[str, Any]:
     """Settings with others on top, section by section.
 
-    >>> merged({"env": {"id": "matrix-v0"}, "seed": 1}, {"env": {"game": "xor"}})
-    {'env': {'id': 'matrix-v0', 'game': 'xor'}, 'seed': 1}
+    >>> merged({"env": {"id": "matrix-v1"}, "seed": 1}, {"env": {"game": "xor"}})
+    {'env': {'id': 'matrix-v1', 'game': 'xor'}, 'seed': 1}
     """
     found = dict(base)
     for settings in on_top:
@@ -174,7 +174,7 @@ def _of_game(lab: LabConfig, game: str) -> Settings:
 def _column(cell: Cell) -> Column:
     env = palaver.make(cell.config.env.id, **cell.config.env.keywords())
     if not isinstance(env, MatrixEnv):
-        raise ConfigError(f"a laboratory plays matrix-v0, whose best return is known; {cell.game} is {env}")
+        raise ConfigError(f"a laboratory plays matrix-v1, whose best return is known; {cell.game} is {env}")
     sizes, states = env.game.sizes, env.game.states
     even = {state: [[1 / size] * size for size in sizes] for state in states}
     by_chance = float(expected_return(env.game, even).mean()) * env.repeats

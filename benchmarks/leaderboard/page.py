@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from palaver.benchmarks import pages
 from palaver.benchmarks.leaderboard.read import Found, Shown
-from palaver.benchmarks.leaderboard.table import score, tokens
+from palaver.benchmarks.leaderboard.table import illegal, score, tokens
 from palaver.benchmarks.summary import duration
 from palaver.clean import clean, one_line
 from palaver.core import ConfigError, Episode, Turn
@@ -58,7 +58,7 @@ def board_page(found: Found, folder: Path) -> str:
     rows = [
         {
             "shown": each, "row": each.row, "score": score(each), "bar": bar(each, found.rows), "tokens": tokens(each),
-            "time": duration(each.row.seconds), "file": os.path.relpath(each.path, folder),
+            "illegal": illegal(each), "time": duration(each.row.seconds), "file": os.path.relpath(each.path, folder),
             "sample": f"{SAMPLES}/{each.row.name}.html",
         }
         for each in found.rows
@@ -85,7 +85,7 @@ def sample_page(shown: Shown) -> str:
     """Two episodes of a row."""
     first, middle = shown.samples
     episodes = [_episode(episode) for episode in ((first,) if first is middle else (first, middle))]
-    values = {"shown": shown, "row": shown.row, "score": score(shown), "episodes": episodes}
+    values = {"shown": shown, "row": shown.row, "score": score(shown), "illegal": illegal(shown), "episodes": episodes}
     return pages.render(HERE, "episodes.html.j2", values)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from palaver.benchmarks import rows
-from palaver.benchmarks.rows import Row
+from palaver.benchmarks.focus import answered
+from palaver.benchmarks.rows import Answers, Row
 from palaver.core import ConfigError, Episode, PalaverError
 from palaver.registry import spec
 from palaver.trainers.evaluation import summarize
@@ -17,11 +18,14 @@ from palaver.trainers.evaluation import summarize
 
 @dataclass(frozen=True)
 class Shown:
-    """A row that is trusted, where it is, and two of its episodes: the first and the middle one."""
+    """A row that is trusted, where it is, two of its episodes (the first and the middle one), and its illegal answers,
+    counted in its episodes.
+    """
 
     row: Row
     path: Path
     samples: tuple[Episode, ...]
+    answers: Answers
 
     @property
     def what(self) -> str:
@@ -30,7 +34,7 @@ class Shown:
 
     @property
     def mean(self) -> float:
-        """What is ranked: the return of the agents in focus where there are any, else the team's."""
+        """What is ranked: the score of the agents in focus where there are any, else the team's return."""
         return self.row.focal.mean if self.row.focal else self.row.mean
 
     @property
@@ -54,9 +58,9 @@ class Shown:
 
     @property
     def most(self) -> float:
-        """What can be earned at most."""
+        """What can be earned at most, or added to what silence earns."""
         assert self.row.max_reward is not None
-        return self.row.max_reward
+        return self.row.max_reward - (self.row.focal.silent or 0.0 if self.row.focal else 0.0)
 
 
 @dataclass(frozen=True)
@@ -121,4 +125,21 @@ def _trusted(path: Path) -> Shown:
     mean = summarize(episodes).mean
     if not math.isclose(mean, row.mean, rel_tol=1e-9, abs_tol=1e-9):
         raise ConfigError(f"it says that the mean is {row.mean:.6g}, but its episodes say {mean:.6g}")
-    return Shown(row, path, (episodes[0], episodes[len(episodes) // 2]))
+    return Shown(row, path, (episodes[0], episodes[len(episodes) // 2]), _counted(row, episodes))
+
+
+def _counted(row: Row, episodes: list[Episode]) -> Answers:
+    """The illegal answers in the episodes, which stand one seating after the other.
+
+    Raises:
+        ConfigError: the row says something else.
+    """
+    seats = row.focal.seatings if row.focal else ()
+    size = len(episodes) // max(1, len(seats))
+    parts = [episodes[start : start + size] for start in range(0, len(episodes), size)]
+    found = answered(parts, seats)
+    if row.answers not in (None, found):
+        raise ConfigError(
+            f"it says {row.answers}, but its episodes hold {found.illegal} illegal of {found.due} answers"
+        )
+    return found

@@ -18,13 +18,15 @@ add one: {about}. The same with sorting, filters and sample episodes is the page
 [{page}]({page}), a single file to open in a browser.
 
 A score is the mean undiscounted return with its 95 % bootstrap interval over tasks. *most* is what can be earned at
-most. The teams: `reference` is scripted, `random` knows nothing, `untrained` is the tiny model, warm-started on texts
-of the environment's kind, `trained` is the same after a recipe of a few minutes.
+most. *illegal*, behind a score or in a column, is the share of the answers that broke a rule; none did where no share
+stands behind a score. The teams: `reference` is scripted, `random` knows nothing, `untrained` is the tiny model,
+warm-started on texts of the environment's kind, `trained` is the same after a recipe of a few minutes.
 """
 FOCUS = """## Scenarios
 
-Members of the team play among frozen strangers; the score is the return of the agents in focus, which sit in each of
-the seats in turn. What a scenario is: {scenarios}.
+Members of the team play among frozen strangers, in each of the seats in turn. The score is what the agents in focus
+add: the return less the one of the same tasks and seeds with them silent; in battles, where two are rivals, it is their
+own return. What a scenario is: {scenarios}.
 """
 
 
@@ -55,7 +57,7 @@ def _overview(rows: Sequence[Shown], entries: Sequence[Entry]) -> str:
         own = {each.row.label: each for each in rows if each.what == what}
         missing = next((entry.missing for entry in entries if entry.what == what), {})
         most = next(iter(own.values())).most
-        cells = [score(own[kind]) if kind in own else _reason(missing, kind, notes) for kind in KINDS]
+        cells = [remarked(own[kind]) if kind in own else _reason(missing, kind, notes) for kind in KINDS]
         lines.append([code(what), f"{most:g}", *cells])
     listed = [f"{number}. {note}" for number, note in enumerate(notes, start=1)]
     overview = markdown_table(["", "most", *KINDS], lines, ["---", "---:", *["---"] * len(KINDS)])
@@ -71,13 +73,24 @@ def _reason(missing: dict[Kind, str], kind: Kind, notes: list[str]) -> str:
 
 
 def score(shown: Shown) -> str:
-    """Mean and interval, of their own return where agents are in focus."""
+    """Mean and interval, of the agents in focus where there are any."""
     return f"{shown.mean:.2f} {interval(shown.low, shown.high, 2)}"
 
 
+def illegal(shown: Shown) -> str:
+    """The share of the answers that was illegal, and of how many."""
+    return f"{100 * shown.answers.share:.1f} % of {shown.answers.due:,}"
+
+
+def remarked(shown: Shown) -> str:
+    """The score, and the share of illegal answers where there were any."""
+    return score(shown) + (f", {100 * shown.answers.share:.3g} % illegal" if shown.answers.illegal else "")
+
+
 def _every(rows: Sequence[Shown], folder: Path) -> str:
-    head = ["", "team", "score", "share of most", "episodes", "tokens", "time", "dollars", "seed", "commit", "config"]
-    rules = ["---", "---", "---", "---:", "---:", "---:", "---:", "---:", "---:", "---", "---"]
+    head = ["", "team", "score", "illegal", "return", "share of most", "episodes", "tokens", "time", "dollars", "seed"]
+    head += ["commit", "config"]
+    rules = ["---"] * 3 + ["---:"] * 8 + ["---"] * 2
     lines = []
     for each in rows:
         row = each.row
@@ -86,6 +99,8 @@ def _every(rows: Sequence[Shown], folder: Path) -> str:
                 link(row.name, os.path.relpath(each.path, folder)),
                 code(row.team, 80),
                 score(each),
+                illegal(each),
+                f"{row.mean:.2f}",
                 f"{each.share:.2f}",
                 f"{row.n} ({row.tasks} x {row.samples})",
                 tokens(each),

@@ -28,7 +28,7 @@ class Contender(Protocol):
 
 
 class Ours:
-    """`pokemon-v0` through its API: `step_together` of many instances, both sides' texts built and read again.
+    """`pokemon-v1` through its API: `step_together` of many instances, both sides' texts built and read again.
 
     Args:
         format: of the battles.

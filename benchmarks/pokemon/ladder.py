@@ -36,7 +36,7 @@ class Match:
         format: of the battles.
         battles: how many.
         parallel: at once.
-        teamset: where both draw their teams, as in `pokemon-v0`.
+        teamset: where both draw their teams, as in `pokemon-v1`.
         server: address of a running one (`ws://127.0.0.1:8000/showdown/websocket`); empty: one of our own.
         name: of our player on the server.
         seed: of choices and team draws; the server throws its own dice.

@@ -86,7 +86,7 @@ class Seat:
 
     Attributes:
         decisions: that were made.
-        illegal: answers that named no legal action, for which the first one was taken.
+        illegal: answers that were not legal; for one that named no action any of them is drawn, see `rules.choose`.
     """
 
     def __init__(self, format: str, pool: Pool, decide: Decide) -> None:
@@ -122,10 +122,10 @@ class Seat:
         legal = dict(view["legal"])
         if not legal:
             return DEFAULT
-        found = rules.read(self._decide(room, view, text, told["turn"]), tuple(legal))
+        said = rules.choose(self._decide(room, view, text, told["turn"]), legal, room, self.decisions)
         self.decisions += 1
-        self.illegal += not found.legal
-        return legal[found.action]
+        self.illegal += not said.legal
+        return said.choice
 
     def leave(self, room: str) -> None:
         """Forget a battle that is over."""

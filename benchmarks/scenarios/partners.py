@@ -1,10 +1,37 @@
-"""Scripted strangers that no environment ships, used as `scripted:palaver.benchmarks.scenarios.partners:NAME`."""
+"""Scripted strangers, and the best answer to one of them, that no environment ships.
+
+They are used as `scripted:palaver.benchmarks.scenarios.partners:NAME`.
+"""
 
 from __future__ import annotations
 
-from palaver.core import Conversation
+import random
+
+from palaver.agents.plain import WORDS
+from palaver.core import Conversation, stable_seed
+from palaver.envs.arxiv import reference as arxiv
+from palaver.envs.build_mini.prompts import plan_of
+from palaver.envs.build_mini.reference import twins
 from palaver.envs.maths import answers
 from palaver.envs.maths.reference import reference
+
+
+def fickle(conversation: Conversation, seed: int) -> str:
+    """An author of `arxiv-v0` who keeps to the published rules in half of the episodes, and else says words at random.
+
+    Which of both, and the words, are drawn by the seed alone.
+    """
+    draw = random.Random(stable_seed("fickle", seed))
+    if draw.random() < 0.5:
+        return arxiv.reference(conversation, seed)
+    return " ".join(draw.choices(WORDS, k=draw.randint(1, 100)))
+
+
+def rest(conversation: Conversation, _seed: int) -> str:
+    """A builder of `build-mini-v0` who takes the lines that `twins` leave: the best beside one of them."""
+    heard = conversation[0].content if conversation else ""
+    taken = len(twins(conversation, 0).splitlines())
+    return "\n".join(plan_of(heard)[taken:])
 
 
 def stubborn(conversation: Conversation, seed: int) -> str:

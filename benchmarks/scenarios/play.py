@@ -32,4 +32,5 @@ def setting(scenario: Scenario, team: str, options: ModelOptions) -> Setting:
         seatings=seatings,
         scenario=scenario.name,
         max_reward=scenario.max_reward,
+        added=scenario.score == "added",
     )

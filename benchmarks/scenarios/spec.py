@@ -1,6 +1,6 @@
 """Scenarios as data: an environment, how it is played, who is in focus, and who sits beside.
 
-A shipped scenario is a file `NAME.yaml` here, NAME with its version, as `arxiv-strangers-v1`. What it measures never
+A shipped scenario is a file `NAME.yaml` here, NAME with its version, as `arxiv-strangers-v2`. What it measures never
 changes: another partner, another split or another keyword is another version.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -63,6 +63,8 @@ class Scenario(Section):
         focal: the seatings, one after the other: which seats the team fills. The partner fills the others.
         partner: who that is.
         max_reward: the most that an episode pays; None asks the environment.
+        score: `added`, what the agents in focus add to the return that their seats earn by silence; `own`, their own
+            return, for rivals.
     """
 
     name: str = Field(pattern=r"^[a-z0-9-]+-v\d+$")
@@ -76,6 +78,7 @@ class Scenario(Section):
     focal: tuple[tuple[str, ...], ...] = Field(min_length=1)
     partner: Partner
     max_reward: float | None = None
+    score: Literal["added", "own"] = "added"
 
     def draws(self) -> Sampling:
         """How models draw their tokens."""

@@ -13,7 +13,7 @@ from palaver.core import Episode, Turn, Utterance
 from palaver.trainers.battles.reader import Reader
 from palaver.trainers.battles.record import Decision, Trajectory
 
-ENV = "pokemon_v0"
+ENV = "pokemon_v1"
 _OWN = re.compile(r"^- (\S+) [^;\n]*; (\d+)/(\d+)[^\n]*; ACTIVE", re.MULTILINE)
 _THEIR = re.compile(r"^- (\S+) [^;\n]*; (\d+)%[^\n]*; ACTIVE", re.MULTILINE)
 _STORY = re.compile(r"^What happened:\n(.*?)(?=^Choose |\Z)", re.MULTILINE | re.DOTALL)

@@ -157,7 +157,7 @@ class BuildingEnv(TextEnv):
             said,
             terminated=over,
             metrics=self._metrics(built) | self.measure(built),
-            illegal=sum(len(each.faults) for each in readings),
+            illegal={agent: len(each.faults) for agent, each in zip(self.agents, readings, strict=True)},
         )
 
     def render(self) -> Any:

@@ -46,15 +46,22 @@ Any text. It names the first action that stands in it as a whole word: case is i
 made one (Unicode NFKC), punctuation and underscores part words. So `RED`, ` red `, `"Red."` and `__red__` are red, and
 so is `not red but green`; `redder` is none.
 
-If some agent names no action (silence included) the round is forfeited: it ends, and each agent is paid the least that
-the rest of this round could have paid it, whatever all had done, or the number given as `illegal`. So to name no action
-is never better than the worst choice. Each such text adds 1 to the metric `illegal`; so does, besides, what is no text
-and a text cut at `max_length`.
+A text that names no action, silence included, is illegal, and never better than a legal one:
+
+* where all agents are paid alike (`shared=True` makes any game so) the round is forfeited: it ends, and each agent is
+  paid the least that the rest of this round could have paid it, whatever all had done, or the number given as
+  `illegal`;
+* where payoffs differ an action is drawn in its place, all equally likely, and the game goes on. The others are paid by
+  the table, so that they play as against an opponent who chooses at random. Whoever named none is paid the least that
+  the table of this state holds for it, or the number given as `illegal`: no more than for the action that was drawn.
+  Of two agents the one with more illegal answers in the episode has lost it, see `outcome`.
+
+Each such text adds 1 to the metric `illegal`; so does, besides, what is no text and a text cut at `max_length`.
 
 ## Rewards
 
 * `payoff`: by the table;
-* `illegal`: what is paid for a forfeited round, else 0.
+* `illegal`: what is paid for an illegal answer, else 0.
 
 With `shared=True` every agent is paid the mean of the table's payoffs.
 
@@ -103,6 +110,8 @@ with no seat named, `me red.`; each legal action is about equally likely, the n-
 ## Version history
 
 * v0: first version.
+* v1: where payoffs differ, an illegal answer forfeited the round for all, who were paid the least of it. Games that pay
+  all alike, and all episodes without illegal answers, are what they were in v0, but for the metric `outcome`.
 """
 
 from __future__ import annotations
@@ -132,8 +141,8 @@ class MatrixEnv(TextEnv):
         agents: how many play `xor` or `coordination`; None is 2.
         repeats: rounds in an episode.
         penalty: k of the game `penalty`, 0 or less; None is -100.
-        illegal: what each agent is paid if a text names no action: `minimum` is the least that the rest of the round
-            could have paid it; a number may be given that is no larger.
+        illegal: what is paid where a text names no action: `minimum` is the least that could have been paid; a number
+            may be given that is no larger.
         shared: True pays every agent the mean of the table's payoffs.
         role_prompts: whether the prompt names the seat.
         show_payoffs: whether the prompt shows the tables.
@@ -146,7 +155,7 @@ class MatrixEnv(TextEnv):
         TaskError: tasks that cannot be read.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "matrix_v0"}
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "matrix_v1"}
 
     def __init__(
         self,
@@ -174,10 +183,11 @@ class MatrixEnv(TextEnv):
         self.game = self.solution.game
         self.repeats, self.role_prompts, self.feedback = repeats, role_prompts, feedback
         self.tables = prompts.written(self.game) if show_payoffs else ""
-        self.forfeit = _forfeit(illegal, self.solution)
         self.max_return = max_return(self.game, repeats)
         self.competitive = bool(np.ptp(self.game.payoffs, axis=-1).any())
+        self.forfeit = _forfeit(illegal, self.solution, self.competitive)
         self.position = rules.begin(self.game)
+        self.tally = rules.Tally.of(len(self.game.agents))
         super().__init__(
             self.game.agents, data.load(tasks), render_mode=render_mode, max_length=max_length, source=tasks
         )
@@ -186,28 +196,32 @@ class MatrixEnv(TextEnv):
 
     def opening(self, task: Task) -> dict[str, str]:
         """Tell every seat the game and its actions."""
-        self.position = rules.begin(self.game)
+        self.position, self.tally = rules.begin(self.game), rules.Tally.of(len(self.agents))
         return {agent: self._prompt(agent, task) for agent in self.agents}
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:
         """Read the actions, pay them by the table, and go on to the state that follows."""
         at = self.position
         chosen = [rules.named(actions[agent], self.game.actions[n]) for n, agent in enumerate(self.agents)]
-        joint = [n for n in chosen if n is not None]
-        legal = joint if len(joint) == len(chosen) else None
-        parts = reward.score(self.solution, at, legal, self.forfeit)
+        legal = all(n is not None for n in chosen)
+        played = rules.completed(chosen, self.game.sizes, self.rng) if legal or self.competitive else None
+        parts = reward.score(self.solution, at, played, self.forfeit, [n is None for n in chosen])
         paid = [sum(part.values()) for part in parts]
-        lost = reward.regret(self.solution, at, legal, sum(paid) / len(paid))
-        then = rules.advance(self.game, at, legal, self.repeats)
+        lost = reward.regret(self.solution, at, played, sum(paid) / len(paid))
+        then = rules.advance(self.game, at, played, self.repeats)
         if then is not None:
             self.position = then
+        self.tally = self.tally.add(chosen, paid)
         told = [prompts.happened(self.game, chosen, paid)] if self.feedback else []
         text = "\n".join([*told, prompts.place(self.game, self.position, self.repeats)]).strip()
+        metrics = {"optimal": float(legal and lost == 0.0), "regret": lost}
+        if self.competitive and len(self.agents) == 2:
+            metrics["outcome"] = self.tally.outcome() if then is None else 0.0
         return Outcome(
             dict(zip(self.agents, parts, strict=True)),
             observations={} if then is None else dict.fromkeys(self.agents, text),
             terminated=then is None,
-            metrics={"optimal": float(legal is not None and lost == 0.0), "regret": lost},
+            metrics=metrics,
             illegal={agent: int(n is None) for agent, n in zip(self.agents, chosen, strict=True)},
         )
 
@@ -231,11 +245,11 @@ class MatrixEnv(TextEnv):
                 raise ConfigError(f"show_payoffs: prompts take up to {longest:,} characters, max_length allows fewer")
 
 
-def _forfeit(illegal: object, solution: Solution) -> float | None:
-    """What a forfeited round pays every agent; None where that is the least still possible."""
+def _forfeit(illegal: object, solution: Solution, apart: bool) -> float | None:
+    """What an illegal answer is paid; None where that is the least possible. `apart`: agents are paid differently."""
     if illegal == "minimum":
         return None
-    most = least(solution.game, solution.worst)
+    most = float(solution.game.payoffs.min()) if apart else least(solution.game, solution.worst)
     if isinstance(illegal, bool) or not isinstance(illegal, int | float) or not -MOST_PAY <= illegal <= most:
         raise ConfigError(
             f"illegal must be 'minimum', or a number of at most {most:g} in this game, got {illegal!r:.40}"

@@ -43,7 +43,7 @@ def from_file(path: Path) -> Game:
 
 
 def from_mapping(record: Mapping[Any, Any], title: str = "") -> Game:
-    """The game in a mapping; `matrix-v0`'s page describes the fields.
+    """The game in a mapping; `matrix-v1`'s page describes the fields.
 
     Args:
         record: the fields.

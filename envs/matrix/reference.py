@@ -1,4 +1,4 @@
-"""Scripted players for `matrix-v0`: `reference` plays its part of an optimal joint action, `uniform` draws, `lazy` is
+"""Scripted players for `matrix-v1`: `reference` plays its part of an optimal joint action, `uniform` draws, `lazy` is
 silent. In the arena `legal` draws, `first` and `last` always play the first and the last action of their table.
 """
 

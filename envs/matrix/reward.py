@@ -10,26 +10,34 @@ from palaver.envs.matrix.solve import Solution
 Parts = dict[str, float]
 
 
-def score(solution: Solution, at: Position, joint: Sequence[int] | None, forfeit: float | None) -> list[Parts]:
-    """What one turn pays each agent: `payoff` by the table, or `illegal` where some text named no action.
+def score(
+    solution: Solution, at: Position, joint: Sequence[int] | None, forfeit: float | None, silent: Sequence[bool]
+) -> list[Parts]:
+    """What one turn pays each agent: `payoff` by the table, or `illegal` where its text named no action.
 
     Args:
         solution: of the game.
         at: the position before the turn.
-        joint: one action number for each agent; None where a text named no action.
-        forfeit: what every agent is paid then; None pays each the least that this round could still have paid it.
+        joint: one action number for each agent, drawn where a text named none; None forfeits the round for all.
+        forfeit: what an illegal answer is paid; None pays the least that could have been: of a forfeited round by its
+            rest, else by the state's table.
+        silent: of each agent, whether its text named no action.
     """
     game = solution.game
-    if joint is not None:
-        return [{"payoff": float(pay), "illegal": 0.0} for pay in game.payoffs[at.state, game.index(joint)]]
-    lost = solution.worst[at.left, at.state] if forfeit is None else [forfeit] * len(game.agents)
-    return [{"payoff": 0.0, "illegal": float(pay)} for pay in lost]
+    if joint is None:
+        lost = solution.worst[at.left, at.state] if forfeit is None else [forfeit] * len(game.agents)
+        return [{"payoff": 0.0, "illegal": float(pay)} for pay in lost]
+    least = game.payoffs[at.state].min(axis=0) if forfeit is None else [forfeit] * len(game.agents)
+    return [
+        {"payoff": 0.0, "illegal": float(least[n])} if silent[n] else {"payoff": float(pay), "illegal": 0.0}
+        for n, pay in enumerate(game.payoffs[at.state, game.index(joint)])
+    ]
 
 
 def regret(solution: Solution, at: Position, joint: Sequence[int] | None, paid: float) -> float:
     """How much of the team's best return this turn has given away, V(s) - (r + V(s')), 0 or more.
 
-    Over a round the regrets add up to the best return less the one reached. After a forfeit V(s') is 0.
+    Over a round the regrets add up to the best return less the one reached. After a forfeited round V(s') is 0.
 
     Args:
         solution: of the game.

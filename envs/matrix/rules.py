@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from palaver.envs.matrix.table import Game
 
@@ -24,6 +27,33 @@ class Position:
     state: int
     left: int
     round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How an episode stands: the illegal answers and the return of each agent."""
+
+    illegal: tuple[int, ...]
+    returns: tuple[float, ...]
+
+    @classmethod
+    def of(cls, agents: int) -> Tally:
+        """Return the tally of so many agents before the first turn."""
+        return cls((0,) * agents, (0.0,) * agents)
+
+    def add(self, chosen: Sequence[int | None], paid: Sequence[float]) -> Tally:
+        """Return the tally after a turn."""
+        wrong = tuple(count + (n is None) for count, n in zip(self.illegal, chosen, strict=True))
+        return Tally(wrong, tuple(sum(pair) for pair in zip(self.returns, paid, strict=True)))
+
+    def outcome(self) -> float:
+        """Return 1 if the first of two agents is ahead, -1 if the second is: by fewer illegal answers, then by return.
+
+        >>> Tally((1, 0), (5.0, 0.0)).outcome(), Tally((2, 2), (5.0, 0.0)).outcome(), Tally.of(2).outcome()
+        (-1.0, 1.0, 0.0)
+        """
+        gap = float(self.illegal[1] - self.illegal[0]) or self.returns[0] - self.returns[1]
+        return 0.0 if abs(gap) < 1e-9 else math.copysign(1.0, gap)
 
 
 def fold(text: str) -> str:
@@ -52,6 +82,17 @@ def named(text: str, actions: Sequence[str]) -> int | None:
 @functools.lru_cache(maxsize=1024)
 def _pattern(actions: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(re.escape(fold(action)) for action in actions)})(?![^\W_])")
+
+
+def completed(chosen: Sequence[int | None], sizes: Sequence[int], rng: np.random.Generator) -> list[int]:
+    """Return the joint action, for an agent that named none with one that is drawn, all equally likely.
+
+    Args:
+        chosen: the number of each agent's action, None where it named none.
+        sizes: how many each has.
+        rng: of the draws.
+    """
+    return [int(rng.integers(size)) if n is None else n for n, size in zip(chosen, sizes, strict=True)]
 
 
 def begin(game: Game, round: int = 0) -> Position:

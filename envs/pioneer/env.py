@@ -115,6 +115,6 @@ class PioneerEnv(TextEnv):
             told,
             terminated=bool(self.turn),
             metrics=metrics,
-            illegal=illegal,
+            illegal={who: illegal},
             can_act=SEATS[1:],
         )

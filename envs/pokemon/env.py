@@ -17,9 +17,12 @@ by number. With `observation="vector"` the text holds the same as words and numb
 
 One of the listed actions, in alphabetical order: `move thunderbolt`, `switch starmie`, `lead starmie` at team preview,
 `revive starmie`; `move thunderbolt tera` (or `mega`, `zmove`, `dynamax`, ...) where that is possible. Any text is read:
-a number of the list, `move 2`, the last move or Pokémon named in a longer answer. What is not legal, silence included,
-becomes the first action of the list, or the named move without the gimmick it asked for; it is counted in `illegal`,
-and costs `penalty`. `infos` hold `requested` and `executed`, `env.choices` all of an episode.
+a number of the list, `move 2`, the last move or Pokémon named in a longer answer. For what names none, silence
+included, one of the listed actions is drawn, all equally likely; a named move with a gimmick that is not on offer is
+played without it. Both are illegal answers: they are counted in `illegal`, cost `penalty`, and the side that gives its
+`forfeit`-th in a battle has lost it, before anything is played for that answer. What is drawn depends on the battle's
+seed, the side and the step, and leaves the battle's dice alone. `infos` hold `requested` and `executed` (empty where
+the battle was forfeited), `env.choices` all of an episode.
 
 A switch may be refused because something unseen traps the Pokémon: that side is told and chooses again, the other one
 waits. What a side that waits says is ignored; it should say nothing, and anything else is counted in `illegal` too.
@@ -36,19 +39,24 @@ waits. What a side that waits says is ignored; it should say nothing, and anythi
 | `knockouts`: fainted on the other side less fainted on the own | | 1 | 2 |
 | `victory` | 1 | 100 | 200 |
 | `victory`, of a defeat | -1 | -100 | 0 |
-| `illegal`, for each illegal action, where `penalty` is not 0 | -penalty | -penalty | -penalty |
+| `illegal`, for each illegal answer | -penalty | -100 penalty | -200 penalty |
+
+A side that forfeits is paid as if all its Pokémon had fainted; if both do in one step both have lost. As it stands a
+battle's illegal answers cost at most 10 x 0.05 = half of what a victory pays. So whoever wins is paid more than for a
+tie, whoever ties more than for a defeat, and none of them more than with a legal action drawn in the illegal one's
+place: there is nothing to gain by an illegal answer, and nothing to lose by going on after one.
 
 ## Termination
 
-The battle is over, or after `turn_limit` turns of the simulator: a truncation, `infos` say so in `reason`, nobody has
-won. If the simulator's process is lost the episode is `unscored`.
+The battle is over or forfeited, or after `turn_limit` turns of the simulator: a truncation, `infos` say so in `reason`,
+nobody has won. If the simulator's process is lost the episode is `unscored`.
 
 The metric `outcome` of the last step is 1 where p1 has won, -1 where p2 has, and 0 else; `turn` counts the simulator's
 turns, which are fewer than steps.
 
 ## Opponents
 
-Players of the arena (`palaver arena pokemon-v0 --players typed@1,veteran@1`), from every generation's tables. A rule is
+Players of the arena (`palaver arena pokemon-v1 --players typed@1,veteran@1`), from every generation's tables. A rule is
 never changed; what plays better gets another number. Their rules in full are the docstrings of
 `palaver.envs.pokemon.heuristics` and, of the two that look ahead, `palaver.envs.pokemon.search`. How strong they are
 was measured: see "How strong the heuristics are" in the documentation.
@@ -80,12 +88,14 @@ than 33 teams 16 opponents for each. Formats that draw their own teams (`gen9ran
 ## Version history
 
 * v0: first version.
+* v1: an illegal answer was the first action of the list, in the alphabet's order, at no cost. A battle without illegal
+  answers is what it was in v0, to the last reward.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
@@ -94,8 +104,8 @@ import numpy as np
 from palaver.core import ConfigError, nearest
 from palaver.envs.base import MAX_LENGTH, Each, Outcome, Step, TextEnv, as_heard
 from palaver.envs.pokemon import data, replay, rules, vector
-from palaver.envs.pokemon.reward import WEIGHTS, Standing, score, standing
-from palaver.envs.pokemon.showdown import SIDES, Battle, Setup, Side, View, dex, shared_pool
+from palaver.envs.pokemon.reward import WEIGHTS, Standing, forfeited, score, standing
+from palaver.envs.pokemon.showdown import SIDES, Battle, BattleLostError, Setup, Side, View, dex, shared_pool
 from palaver.envs.tasks import Task
 
 TURNS = 300
@@ -107,19 +117,6 @@ class Seen(NamedTuple):
     words: tuple[str, ...]
     numbers: np.ndarray
     slots: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """What a side asked for (the beginning of it), what it was read as, and that in the simulator's words."""
-
-    requested: str
-    read: rules.Read
-    choice: str
-
-
-def _words(planned: Mapping[Side, _Choice]) -> dict[Side, str]:
-    return {side: each.choice for side, each in planned.items()}
 
 
 def _offered(keyword: str, value: object, known: Collection[str]) -> None:
@@ -135,7 +132,8 @@ class PokemonEnv(TextEnv):
         observation: `text`, or `vector` for words and numbers.
         teams: where teams come from.
         reward: `binary`, `shaped` or `aggressive`.
-        penalty: what an illegal action costs, 0 or more.
+        penalty: what an illegal answer costs, as a share of what a victory pays.
+        forfeit: illegal answers of a side with which it loses the battle; 0: none of them ends it.
         turn_limit: turns after which a battle is cut, 1 to 1000.
         render_mode: `ansi`, `html` (a replay that plays offline in a browser), or None.
         max_length: most characters of an observation or action.
@@ -148,7 +146,7 @@ class PokemonEnv(TextEnv):
 
     metadata: ClassVar[dict[str, Any]] = {
         **TextEnv.metadata,
-        "name": "pokemon_v0",
+        "name": "pokemon_v1",
         "render_modes": ["ansi", "html"],
         "conversation": "fresh",
     }
@@ -160,7 +158,8 @@ class PokemonEnv(TextEnv):
         observation: Literal["text", "vector"] = "text",
         teams: str | Path = "sample",
         reward: Literal["binary", "shaped", "aggressive"] = "binary",
-        penalty: float = 0.0,
+        penalty: float = 0.05,
+        forfeit: int = 10,
         turn_limit: int = TURNS,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
@@ -171,22 +170,26 @@ class PokemonEnv(TextEnv):
             raise ConfigError(f"turn_limit must be a whole number from 1 to 1000, got {turn_limit!r:.40}")
         if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty <= 1e6:
             raise ConfigError(f"penalty must be a number of 0 or more, got {penalty!r:.40}")
+        if isinstance(forfeit, bool) or not isinstance(forfeit, int) or not 0 <= forfeit <= 1000:
+            raise ConfigError(f"forfeit must be a whole number from 0 to 1000, got {forfeit!r:.40}")
         if not isinstance(format, str):
             raise ConfigError(f"format must be a format's id such as 'gen1ou', got {format!r:.40}")
         about = shared_pool().ask([["format", format]])[0]
         self.format, self.dex = str(about["id"]), dex.load(about["gen"])
-        self.observation, self.weights, self.penalty = observation, WEIGHTS[reward], float(penalty)
-        self.turn_limit = turn_limit
+        self.observation, self.weights = observation, WEIGHTS[reward]
+        self.penalty, self.forfeit, self.turn_limit = float(penalty), forfeit, turn_limit
         super().__init__(
             SIDES, data.load(teams, self.format), render_mode=render_mode, max_length=max_length, source=teams
         )
         self.battle: Battle | None = None
         self.choices: list[dict[str, dict[str, str]]] = []
         self.heard: dict[str, str] = {}
+        self._seed = 0  # of the battle, and of what is drawn in place of illegal answers
+        self._wrong: dict[str, int] = {}  # illegal answers in this battle
         self._standing: Mapping[Side, Standing] = {}
         self._seen: dict[str, Seen] = {}
         self._memory: dict[str, vector.Memory] = {}
-        self._planned: dict[Side, _Choice] | None = None  # chosen by step_together, which steps many at once
+        self._planned: dict[Side, rules.Choice] | None = None  # chosen by step_together, which steps many at once
 
     # --- what others may look at ------------------------------------------------------------------
 
@@ -223,13 +226,13 @@ class PokemonEnv(TextEnv):
 
     def opening(self, task: Task) -> dict[str, str]:
         """Start a battle of the task's teams with dice of the instance's generator."""
-        seed = int(self.rng.integers(2**62))
+        self._seed = int(self.rng.integers(2**62))
         if self.battle is not None:
             self.battle.close()
         pair = task["teams"]
         texts = self.turn_limit if self.observation == "text" else None
-        [self.battle] = shared_pool().start([Setup(self.format, seed, tuple(pair) if pair else None)], texts)
-        self.choices, self._planned = [], None
+        [self.battle] = shared_pool().start([Setup(self.format, self._seed, tuple(pair) if pair else None)], texts)
+        self.choices, self._planned, self._wrong = [], None, dict.fromkeys(SIDES, 0)
         self._seen, self._memory = {}, {}
         self._standing = self._stand()
         return self._told(self.battle)
@@ -242,11 +245,17 @@ class PokemonEnv(TextEnv):
         self._seen = {}
         if planned is None:
             planned = self._plan(actions)
-            shared_pool().choose([(battle, _words(planned))])
+            if not self._gave_up(planned):
+                shared_pool().choose([(battle, rules.words(planned))])
+        wrong: dict[str, int] = {side: int(side in planned and not planned[side].legal) for side in SIDES}
+        gone = self._gave_up(planned)
+        self._wrong = {side: self._wrong[side] + wrong[side] for side in SIDES}
+        if gone:
+            with contextlib.suppress(BattleLostError):  # `lost` says why, below
+                battle.finish(None if len(gone) == 2 else SIDES[SIDES[0] in gone])
         self.choices.append(
-            {side: {"requested": c.requested, "executed": c.read.action} for side, c in planned.items()}
+            {side: {"requested": c.requested, "executed": "" if gone else c.action} for side, c in planned.items()}
         )
-        wrong: dict[str, int] = {side: int(side in planned and not planned[side].read.legal) for side in SIDES}
         stuck = not battle.ended and not any(battle.legal.values())
         if battle.lost or stuck:
             return Outcome(
@@ -254,15 +263,16 @@ class PokemonEnv(TextEnv):
                 reason=battle.lost or "neither side can choose",
             )  # fmt: skip
         limit = not battle.ended and battle.turn > self.turn_limit
+        said = f"{' and '.join(gone)} forfeited by {self.forfeit} illegal answers" if gone else ""
         return Outcome(
-            self._paid(battle, wrong),
+            self._paid(battle, wrong, gone),
             observations=self._told(battle, limit),
             terminated=battle.ended,
             truncated=limit,
             metrics={"outcome": {"p1": 1.0, "p2": -1.0}.get(battle.winner, 0.0), "turn": float(battle.turn)},
             illegal=wrong,
             can_act=[side for side in SIDES if battle.legal[side]],
-            reason=f"cut at the limit of {self.turn_limit} turns" if limit else "",
+            reason=f"cut at the limit of {self.turn_limit} turns" if limit else said,
         )
 
     @classmethod
@@ -278,7 +288,8 @@ class PokemonEnv(TextEnv):
         for env, action in zip(envs, actions, strict=True):
             if isinstance(env, cls) and env.agents and env.battle is not None:
                 env._planned = env._plan({a: as_heard(action.get(a), env.max_length)[0] for a in env.agents})
-                moves.append((env.battle, _words(env._planned)))
+                if not env._gave_up(env._planned):
+                    moves.append((env.battle, rules.words(env._planned)))
         shared_pool().choose(moves)
         return super().step_together(envs, actions, groups, each)
 
@@ -299,7 +310,7 @@ class PokemonEnv(TextEnv):
             if battle is not None:
                 twin.battle = battle.fork(seed)
             if seed is not None:
-                twin.rng = type(self.rng)(type(self.rng.bit_generator)(seed))
+                twin.rng, twin._seed = type(self.rng)(type(self.rng.bit_generator)(seed)), seed
             return twin
 
     def state(self) -> str:
@@ -344,16 +355,18 @@ class PokemonEnv(TextEnv):
         last = self.choices[-1].get(agent) if self.choices else None
         return {**super()._info(agent), **(last or {})}
 
-    def _plan(self, actions: Mapping[str, str]) -> dict[Side, _Choice]:
+    def _plan(self, actions: Mapping[str, str]) -> dict[Side, rules.Choice]:
         assert self.battle is not None
-        planned: dict[Side, _Choice] = {}
-        for side in SIDES:
-            legal = self.battle.legal[side]
-            if legal:
-                text = actions.get(side, "")
-                found = rules.read(text, tuple(legal))
-                planned[side] = _Choice(text[:200], found, legal[found.action])
-        return planned
+        return {
+            side: rules.choose(actions.get(side, ""), legal, self._seed, side, self.turn)
+            for side, legal in self.battle.legal.items()
+            if legal
+        }
+
+    def _gave_up(self, planned: Mapping[Side, rules.Choice]) -> list[Side]:
+        """The sides that forfeit the battle with what they say now."""
+        wrong = [side for side, each in planned.items() if not each.legal]
+        return [side for side in wrong if self.forfeit and self._wrong[side] + 1 >= self.forfeit]
 
     def _stand(self) -> Mapping[Side, Standing]:
         assert self.battle is not None
@@ -361,12 +374,14 @@ class PokemonEnv(TextEnv):
             return {}
         return {side: standing(self.battle.views[side]["me"]["team"]) for side in SIDES}
 
-    def _paid(self, battle: Battle, wrong: Mapping[str, int]) -> Mapping[str, Mapping[str, float]]:
-        before, self._standing = self._standing, self._stand()
-        paid = score(self.weights, before, self._standing, battle.winner)
-        if self.penalty:
-            for side, times in wrong.items():
-                paid[side]["illegal"] = -self.penalty * times + 0.0
+    def _paid(
+        self, battle: Battle, wrong: Mapping[str, int], gone: Sequence[Side]
+    ) -> Mapping[str, Mapping[str, float]]:
+        before, self._standing = self._standing, forfeited(self._stand(), gone)
+        paid = score(self.weights, before, self._standing, battle.winner, gone)
+        for side, times in wrong.items():
+            if times:  # a battle of legal answers has no such component
+                paid[side]["illegal"] = -self.penalty * self.weights.win
         return paid
 
     def _told(self, battle: Battle, limit: bool = False) -> dict[str, str]:

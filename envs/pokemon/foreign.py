@@ -33,7 +33,7 @@ def player(name: str, env: TextEnv, agent: str, seed: int) -> Choose:
     if not util.find_spec("poke_env"):
         raise PolicyError(MISSING)
     if not isinstance(env, PokemonEnv):
-        raise PolicyError(f"poke-env:{name} plays pokemon-v0 only")
+        raise PolicyError(f"poke-env:{name} plays pokemon-v1 only")
     return _Fed(name, env, cast("Side", agent), seed)
 
 

@@ -36,7 +36,7 @@ def player(name: str, env: TextEnv, agent: str, seed: int) -> Choose:
     if name not in HEURISTICS:
         raise PolicyError(f"there is no heuristic {name!r:.40}.{nearest(name[:40], HEURISTICS)}")
     if not isinstance(env, PokemonEnv):
-        raise PolicyError(f"{name} plays pokemon-v0 only")
+        raise PolicyError(f"{name} plays pokemon-v1 only")
     rule, draw = HEURISTICS[name], random.Random(seed)
     return lambda _observation, _info: rule(env.view(agent), env.dex, draw)
 

@@ -1,4 +1,4 @@
-"""Scripted policies for `pokemon-v0`, which read the text alone. The stronger ones are in `heuristics`."""
+"""Scripted policies for `pokemon-v1`, which read the text alone. The stronger ones are in `heuristics`."""
 
 from __future__ import annotations
 

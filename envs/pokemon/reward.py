@@ -6,7 +6,7 @@ Components, of what changed in the step, seen from one side:
 * `health`: hit points that the own ones gained (lost: negative), in the same measure;
 * `status`: conditions (burn, sleep, ...) that befell the opponent's less those that befell the own;
 * `knockouts`: how many more of the opponent's have fainted less how many more of the own (revived ones count back);
-* `victory`: 1 for a victory, -1 for a defeat, 0 for a tie or at the turn limit.
+* `victory`: 1 for a victory, -1 for a defeat, 0 for a tie or at the turn limit. Whoever forfeits is defeated.
 
 The shaped weights are those of `DefaultShapedReward` and `AggressiveShapedReward` of metamon (Grigsby et al.,
 arXiv:2504.04395), here read from both teams as they are instead of from what is on the field, so that what one side
@@ -52,12 +52,23 @@ def standing(team: Sequence[Own]) -> Standing:
     return [(mon["hp"] / mon["max"], bool(mon["status"]), mon["hp"] == 0) for mon in team]
 
 
+def forfeited(now: Mapping[Side, Standing], gone: Sequence[Side]) -> Mapping[Side, Standing]:
+    """Return the standings with every Pokémon of the sides in `gone` fainted, so that giving up saves nothing."""
+    return {
+        side: [(0.0, ill, True) for _, ill, _ in mons] if side in gone else mons for side, mons in now.items()
+    }  # fmt: skip
+
+
 def score(
-    weights: Weights, before: Mapping[Side, Standing], after: Mapping[Side, Standing], winner: str
+    weights: Weights,
+    before: Mapping[Side, Standing],
+    after: Mapping[Side, Standing],
+    winner: str,
+    gone: Sequence[Side] = (),
 ) -> dict[str, dict[str, float]]:
-    """Side -> component -> reward. `winner` is empty while the battle goes on and after a tie."""
+    """Side -> component -> reward. `winner` is empty while the battle goes on and after a tie; `gone` forfeit it."""
     if not weights.shaped:
-        return {side: {"victory": _victory(weights, side, winner)} for side in SIDES}
+        return {side: {"victory": _victory(weights, side, winner, gone)} for side in SIDES}
     lost = {side: sum(b[0] - a[0] for b, a in zip(before[side], after[side], strict=True)) for side in SIDES}
     befell = {side: sum(a[1] and not b[1] for b, a in zip(before[side], after[side], strict=True)) for side in SIDES}
     fell = {side: sum(a[2] - b[2] for b, a in zip(before[side], after[side], strict=True)) for side in SIDES}
@@ -68,12 +79,12 @@ def score(
             "health": -weights.health * lost[side],
             "status": weights.status * (befell[other] - befell[side]),
             "knockouts": weights.knockouts * (fell[other] - fell[side]),
-            "victory": _victory(weights, side, winner),
+            "victory": _victory(weights, side, winner, gone),
         }
     return {side: {name: value + 0.0 for name, value in parts.items()} for side, parts in paid.items()}
 
 
-def _victory(weights: Weights, side: Side, winner: str) -> float:
-    if not winner:
+def _victory(weights: Weights, side: Side, winner: str, gone: Sequence[Side]) -> float:
+    if not winner and side not in gone:
         return 0.0
     return weights.win if side == winner else -weights.loss + 0.0

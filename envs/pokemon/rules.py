@@ -1,4 +1,4 @@
-"""Reading an action: any text in, one of the legal actions out."""
+"""Reading an action: any text in, one of the legal actions out, or none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from palaver.core import stable_seed
+from palaver.envs.pokemon.showdown.view import Side
 
 GIMMICKS = {
     "tera": "tera", "terastallize": "tera", "terastallise": "tera", "terastal": "tera", "mega": "mega",
@@ -24,19 +27,45 @@ _NUMBER = re.compile(r"\W*(?:(?:action|choice|option|number|choose|answer|no)\W*
 
 @dataclass(frozen=True)
 class Read:
-    """What a text was taken for: one of the legal actions, and whether it is what the text asked for."""
+    """One of the legal actions, "" where the text names none, and whether that is what the text asked for."""
 
     action: str
     legal: bool
 
 
+NONE = Read("", False)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a side asked for (its beginning), whether that is legal, the action, and the simulator's word for it."""
+
+    requested: str
+    legal: bool
+    action: str
+    choice: str
+
+
+def choose(text: str, legal: Mapping[str, str], *keys: object) -> Choice:
+    """Return the action that a text chooses, or where it names none one that is drawn with the keys.
+
+    Args:
+        text: anything.
+        legal: action -> the simulator's word for it, at least one.
+        keys: of the draw.
+    """
+    found = read(text, tuple(legal))
+    action = found.action or drawn(tuple(legal), *keys)
+    return Choice(text[:200], found.legal, action, legal[action])
+
+
 def read(text: str, legal: Sequence[str]) -> Read:
-    """The action that a text names, or the fallback.
+    """The action that a text names.
 
     In this order: an action as listed; a number of the list, alone; `VERB N`, the N-th listed action of that verb; the
     last `VERB NAME` in the text, in any case and spelling (`Use Thunder-Bolt!`); the last bare name of a move or
     Pokémon that is listed. A gimmick may follow or precede the name (`tera thunderbolt`). What asks for a gimmick that
-    is not on offer falls back to the move without it, all else that is not legal to the first action of the list.
+    is not on offer falls back to the move without it, which is not legal. All else names none of the actions.
 
     Args:
         text: anything.
@@ -51,9 +80,20 @@ def read(text: str, legal: Sequence[str]) -> Read:
     number = _NUMBER.fullmatch(plain)
     if number:
         n = int(number[1])
-        return Read(legal[n - 1], True) if 1 <= n <= len(legal) else Read(legal[0], False)
+        return Read(legal[n - 1], True) if 1 <= n <= len(legal) else NONE
     words = _WORD.findall("".join(c for c in plain if not unicodedata.combining(c)))
-    return _counted(words, legal) or _named(words, legal) or Read(legal[0], False)
+    return _counted(words, legal) or _named(words, legal) or NONE
+
+
+def drawn(legal: Sequence[str], *keys: object) -> str:
+    """Return what is played where a text names no action: any of the legal ones, equally likely, the same for the keys.
+
+    It carries no skill, so that an illegal answer is worth no more than a legal action at random.
+
+    >>> sorted({drawn(("move surf", "switch starmie"), "p1", turn) for turn in range(9)})
+    ['move surf', 'switch starmie']
+    """
+    return legal[stable_seed("illegal answer", *keys) % len(legal)]
 
 
 def _counted(words: Sequence[str], legal: Sequence[str]) -> Read | None:
@@ -67,7 +107,7 @@ def _counted(words: Sequence[str], legal: Sequence[str]) -> Read | None:
     listed = [action for action in legal if action.startswith(f"{verb} ") and action.count(" ") == 1]
     n = int(words[1])
     if not 1 <= n <= len(listed):
-        return Read(legal[0], False)
+        return NONE
     return _with(listed[n - 1], GIMMICKS[words[2]] if len(words) == 3 else "", legal)
 
 
@@ -115,6 +155,11 @@ def _gimmick(words: Sequence[str], start: int, end: int) -> str:
 def _with(action: str, gimmick: str, legal: Sequence[str]) -> Read:
     wanted = f"{' '.join(action.split(' ')[:2])} {gimmick}" if gimmick else action
     return Read(wanted, True) if wanted in legal else Read(action, False)
+
+
+def words(planned: Mapping[Side, Choice]) -> dict[Side, str]:
+    """Return what the simulator is told."""
+    return {side: each.choice for side, each in planned.items()}
 
 
 def choices(legal: Sequence[tuple[str, str]]) -> Mapping[str, str]:

@@ -51,7 +51,7 @@ def _begin(
     name: str, best: Callable[[Battle, Dex, Side, random.Random], str], env: TextEnv, agent: str, seed: int
 ) -> Choose:
     if not isinstance(env, PokemonEnv):
-        raise PolicyError(f"{name} plays pokemon-v0 only")
+        raise PolicyError(f"{name} plays pokemon-v1 only")
     draw, side = random.Random(seed), cast("Side", agent)
 
     def choose(_observation: str, _info: Mapping[str, Any]) -> str:

@@ -30,12 +30,12 @@ HELP = """Let players meet in a competitive environment: who beats whom, ratings
 
 [bold]Examples[/bold]
 
-[cyan]palaver arena matrix-v0 game=prisoners-dilemma repeats=5 --players legal,first,last --battles 40[/cyan]
+[cyan]palaver arena matrix-v1 game=prisoners-dilemma repeats=5 --players legal,first,last --battles 40[/cyan]
 
-[cyan]palaver arena matrix-v0 game=prisoners-dilemma --agent run:runs/FOLDER --players all[/cyan]  [dim]# one against \
+[cyan]palaver arena matrix-v1 game=prisoners-dilemma --agent run:runs/FOLDER --players all[/cyan]  [dim]# one against \
 all[/dim]
 
-[cyan]palaver arena matrix-v0 game=prisoners-dilemma --battles 1000 --dry-run[/cyan]  [dim]# how long?[/dim]
+[cyan]palaver arena matrix-v1 game=prisoners-dilemma --battles 1000 --dry-run[/cyan]  [dim]# how long?[/dim]
 
 Every match is played twice, sides swapped. Stopped at any moment, the same command with --resume goes on.
 """
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
 
 
 def arena(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="A competitive environment, as matrix-v0.")],
+    env: Annotated[str, typer.Argument(metavar="ENV", help="A competitive environment, as matrix-v1.")],
     pairs: options.Pairs = None,
     players: Annotated[str, typer.Option("--players", "-p", help=PLAYERS_HELP)] = "all",
     agent: Annotated[str, typer.Option(help="The only one who meets all others; they do not meet each other.")] = "",

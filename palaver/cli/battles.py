@@ -23,7 +23,7 @@ HELP = """Battles as data to learn from: what each side saw, asked for and did.
 
 [bold]Examples[/bold]
 
-[cyan]palaver arena pokemon-v0 --players typed@1,random@1 --battles 100 --record battles/typed[/cyan]
+[cyan]palaver arena pokemon-v1 --players typed@1,random@1 --battles 100 --record battles/typed[/cyan]
 
 [cyan]palaver battles show battles/typed[/cyan]  [dim]# who played, how it went, how large it is[/dim]
 

@@ -20,7 +20,7 @@ HELP = """Learn to play battles from recorded ones; what comes out plays in the 
 
 [bold]Examples[/bold]
 
-[cyan]palaver arena pokemon-v0 --players simple@1,typed@1 --battles 400 --record runs/battles[/cyan]
+[cyan]palaver arena pokemon-v1 --players simple@1,typed@1 --battles 400 --record runs/battles[/cyan]
 
 [cyan]palaver clone runs/battles --out runs/pupil[/cyan]
 

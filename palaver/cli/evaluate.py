@@ -35,11 +35,11 @@ In place of an environment a scenario may stand: the team's members play among f
 
 [cyan]palaver evaluate tldr-v0 --team hf:Qwen/Qwen3-0.6B --tasks "hf:trl-lib/tldr:validation[:100]"[/cyan]
 
-[cyan]palaver evaluate arxiv-reference-v1 --team random --row rows[/cyan]  [dim]# a scenario, kept as a result row[/dim]
+[cyan]palaver evaluate arxiv-reference-v2 --team random --row rows[/cyan]  [dim]# a scenario, kept as a result row[/dim]
 
 [cyan]palaver evaluate arxiv-v0 --team recipe:arxiv-magrpo[/cyan]  [dim]# a recipe's team, trained once and kept[/dim]
 
-[cyan]palaver evaluate pokemon-v0 --focal p1 --team p1=scripted:reference,p2=scripted:uniform[/cyan]
+[cyan]palaver evaluate pokemon-v1 --focal p1 --team p1=scripted:reference,p2=scripted:uniform[/cyan]
 
 The team of a run plays with that run's keywords, held-out tasks and sampling, unless others are given.
 """
@@ -169,6 +169,7 @@ def show(result: Result) -> None:
             [
                 ("mean reward", mean),
                 *_focal(result),
+                *_answers(result),
                 ("episodes", f"{result.n} ({count(result.tasks, 'task')} x {result.samples})"),
                 *([("not scored", f"{result.unscored}, left out")] if result.unscored else []),
                 *([("tokens per answer", tokens)] if tokens else []),
@@ -210,4 +211,11 @@ def _focal(result: Result) -> list[tuple[str, object]]:
         return []
     own = Text.assemble((f"{found.mean:.3f}", "bold"), f" {interval(found.low, found.high)}")
     each = [(f"  {name}", f"{value:.3f}") for name, value in found.by_seating.items()]
-    return [("agents in focus", own), *each]
+    if found.silent is None:
+        return [("agents in focus", own), *each]
+    return [("added in focus", own), *each, ("silence earns", f"{found.silent:.3f}")]
+
+
+def _answers(result: Result) -> list[tuple[str, object]]:
+    found = result.answers
+    return [("illegal answers", f"{found.illegal} of {found.due} ({100 * found.share:.1f} %)")] if found else []

@@ -23,7 +23,7 @@ HELP = """Show result rows: LEADERBOARD.md and one static page with sample episo
 
 [cyan]palaver leaderboard --measure[/cyan]  [dim]# measure the whole board first; it goes on where it was stopped[/dim]
 
-[cyan]palaver leaderboard --measure --only arxiv-v0 --only arxiv-strangers-v1[/cyan]
+[cyan]palaver leaderboard --measure --only arxiv-v0 --only arxiv-strangers-v2[/cyan]
 
 A row without a seed, an interval or a commit, or whose episodes say something else than it does, is refused.
 """

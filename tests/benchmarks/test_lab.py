@@ -52,7 +52,7 @@ def test_settings_of_the_algorithm_then_of_the_game_then_overrides(tmp_path):
         "lab:\n  games: [twice]\n  algorithms: [magrpo, rae]\n  seeds: 1\n"
         "  settings: {rae: {optim: {lr: 0.2, warmup: 3}, train: {steps: 2}}}\n"
         "  variants: {twice: {env: {game: xor, repeats: 2}, optim: {lr: 0.3}, train: {steps: 9}}}\n"
-        "env: {id: matrix-v0}\noptim: {lr: 0.1, weight_decay: 0.5}\n"
+        "env: {id: matrix-v1}\noptim: {lr: 0.1, weight_decay: 0.5}\n"
     )
     assert recipe.is_lab(str(mine))
     magrpo, rae = (cell.config for cell in plan.load(str(mine), ["train.steps=4", "seed=7"]).cells)

@@ -118,10 +118,10 @@ def test_a_fingerprint_is_of_the_numbers():
 
 
 def test_rivals_need_somebody_in_focus():
-    with pytest.raises(ConfigError, match=r"--focal a1 --team a1=POLICY,a2=OPPONENT.*palaver arena matrix-v0"):
-        measure(Setting("matrix-v0", {"game": "prisoners-dilemma"}, "random"))
+    with pytest.raises(ConfigError, match=r"--focal a1 --team a1=POLICY,a2=OPPONENT.*palaver arena matrix-v1"):
+        measure(Setting("matrix-v1", {"game": "prisoners-dilemma"}, "random"))
     seating = (Seating(("a1",)),)
-    dilemma = Setting("matrix-v0", {"game": "prisoners-dilemma"}, "scripted:reference", 2, seatings=seating)
+    dilemma = Setting("matrix-v1", {"game": "prisoners-dilemma"}, "scripted:reference", 2, seatings=seating)
     assert measure(dilemma)[0].focal.mean == measure(dilemma)[0].focal.mean
     with pytest.raises(PolicyError, match="no seat 'a3' to put in focus"):
         measure(Setting("echo-v0", team="random", seatings=(Seating(("a3",)),)))
@@ -129,8 +129,8 @@ def test_rivals_need_somebody_in_focus():
 
 @pytest.mark.parametrize("team", ["p1=simple@1,p2=random", "net:runs/pupil"])
 def test_players_of_the_arena_are_sent_there(team):
-    with pytest.raises(ConfigError, match="palaver arena pokemon-v0 --players"):
-        measure(Setting("pokemon-v0", team=team, seatings=(Seating(("p1",)),)))
+    with pytest.raises(ConfigError, match="palaver arena pokemon-v1 --players"):
+        measure(Setting("pokemon-v1", team=team, seatings=(Seating(("p1",)),)))
 
 
 class Counting:

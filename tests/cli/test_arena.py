@@ -11,14 +11,14 @@ import pytest
 from palaver.benchmarks.arena import match
 from palaver.benchmarks.arena.record import read_games
 
-DILEMMA = ("matrix-v0", "game=prisoners-dilemma", "repeats=2")
+DILEMMA = ("matrix-v1", "game=prisoners-dilemma", "repeats=2")
 
 
 def test_a_table_and_its_files(palaver):
     ran = palaver("arena", *DILEMMA, "--players", "legal,first,last", "-n", "4")
     assert ran.code == 0, ran.err
     assert re.search(r"last +1\d\d\d .*\n.*legal +1000 +anchor", ran.out)
-    folder = next(Path("runs").glob("arena-matrix-v0-*"))
+    folder = next(Path("runs").glob("arena-matrix-v1-*"))
     files = {"arena.md", "arena.csv", "pairs.csv", "arena.json", "arena.png", "games.jsonl", "settings.json", ".lock"}
     assert {path.name for path in folder.iterdir()} == files
     assert all(str(folder / name) in ran.out for name in ("arena.md", "arena.png"))
@@ -66,13 +66,13 @@ def test_ctrl_c_says_how_to_go_on(palaver, monkeypatch):
     ("arguments", "said"),
     [
         (("arxiv-v0",), "not competitive"),
-        (("matrix-v0",), "pays its agents alike"),
+        (("matrix-v1",), "pays its agents alike"),
         ((*DILEMMA, "--players", "legal"), "two players or more"),
         ((*DILEMMA, "--players", "legal,lgal"), "Did you mean 'legal'"),
         ((*DILEMMA, "--battles", "7"), "even number"),
         ((*DILEMMA, "--anchor", "lst"), "Did you mean 'last'"),
         ((*DILEMMA, "--teamsets", "none.jsonl"), "no file 'none.jsonl'"),
-        ((*DILEMMA, "--resume"), "there is no arena of matrix-v0"),
+        ((*DILEMMA, "--resume"), "there is no arena of matrix-v1"),
         ((*DILEMMA, "--agent", "a=run:nowhere"), "there is no run in 'nowhere'"),
     ],
 )

@@ -111,7 +111,7 @@ def test_every_command_that_is_shown_is_understood(page, arguments):
         "play arxive-v0",
         "play arxiv-v0 lenght=[1,2]",
         "evaluate echo-v0 --teem random",
-        "evaluate arxiv-stranger-v1",
+        "evaluate arxiv-stranger-v2",
         "leaderboard --measure --only echo-v1",
         "bench stop",
     ],

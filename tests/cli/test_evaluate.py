@@ -27,6 +27,7 @@ def test_the_table_shows_mean_interval_and_n(palaver):
     ran = palaver("evaluate", "echo-v0", "--team", "scripted:reference", "--n", 3)
     assert "4.500 [4.500, 4.500] of 4.5" in ran.out
     assert "3 (3 tasks x 1)" in ran.out
+    assert "illegal answers   0 of 18 (0.0 %)" in ran.out  # two players in three turns of each
 
 
 def test_one_task_has_no_interval(palaver):
@@ -62,17 +63,19 @@ def test_tasks_by_option_or_by_keyword(palaver):
 
 
 def test_a_scenario_in_place_of_an_environment(palaver):
-    ran = palaver("evaluate", "maths-stubborn-v1", "--team", "scripted:reference", "--row", "rows", "--label", "right")
+    ran = palaver("evaluate", "maths-stubborn-v2", "--team", "scripted:reference", "--row", "rows", "--label", "right")
     assert ran.code == 0
-    assert "agents in focus   1.000 [1.000, 1.000]" in ran.out
-    row = json.loads(Path("rows/maths-stubborn-v1--right.json").read_text(encoding="utf-8"))
-    assert (row["scenario"], row["env"], row["label"]) == ("maths-stubborn-v1", "maths-mini-v0", "right")
+    assert "added in focus    1.000 [1.000, 1.000]" in ran.out
+    assert "silence earns     0.000" in ran.out
+    assert "illegal answers   0 of 128 (0.0 %)" in ran.out
+    row = json.loads(Path("rows/maths-stubborn-v2--right.json").read_text(encoding="utf-8"))
+    assert (row["scenario"], row["env"], row["label"]) == ("maths-stubborn-v2", "maths-mini-v0", "right")
     assert row["focal"]["by_seating"] == {"solver1": 1.0, "solver2": 1.0}
 
 
 def test_one_seat_against_an_opponent(palaver):
     ran = palaver(
-        "evaluate", "matrix-v0", "game=prisoners-dilemma", "--team", "a1=scripted:uniform,a2=scripted:reference",
+        "evaluate", "matrix-v1", "game=prisoners-dilemma", "--team", "a1=scripted:uniform,a2=scripted:reference",
         "--focal", "a1", "-n", 4, "--json",
     )  # fmt: skip
     found = json.loads(ran.out)
@@ -100,11 +103,11 @@ def test_one_seat_against_an_opponent(palaver):
             ["arxiv-v0", "--team", "random", "--focal", "methd"],
             "no seat 'methd' to put in focus. Did you mean 'method'",
         ),
-        (["matrix-v0", "game=prisoners-dilemma", "--team", "random"], "rate players with: palaver arena matrix-v0"),
-        (["maths-stubborn-v1", "--team", "random", "--seed", "3"], "leave --seed out"),
-        (["maths-stubborn-v1", "rounds=2", "--team", "random"], "leave KEY=VALUE out"),
+        (["matrix-v1", "game=prisoners-dilemma", "--team", "random"], "rate players with: palaver arena matrix-v1"),
+        (["maths-stubborn-v2", "--team", "random", "--seed", "3"], "leave --seed out"),
+        (["maths-stubborn-v2", "rounds=2", "--team", "random"], "leave KEY=VALUE out"),
         (["mine-v1.yaml", "--team", "random"], "cannot read the scenario 'mine-v1.yaml'"),
-        (["pokemon-v0", "--team", "p1=simple@1,p2=random"], "palaver arena pokemon-v0 --players simple@1,OTHER"),
+        (["pokemon-v1", "--team", "p1=simple@1,p2=random"], "palaver arena pokemon-v1 --players simple@1,OTHER"),
     ],
 )
 def test_mistakes_are_one_line(palaver, arguments, says):

@@ -24,7 +24,7 @@ def test_it_is_listed_and_explained(palaver):
     rows = {line.split()[0]: line.split()[1:] for line in ran.out.splitlines() if line.strip()}
     assert rows["lab.seeds"][0] == "3"
     assert rows["optim.lr"][0] == "0.25"
-    assert rows["env.id"][0] == "matrix-v0"
+    assert rows["env.id"][0] == "matrix-v1"
     assert not Path("runs").exists()
 
 

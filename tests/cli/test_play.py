@@ -39,7 +39,7 @@ def test_a_person_plays_and_may_stop_answering(palaver, monkeypatch):
 
 def test_opponents_are_told_apart_at_the_end(palaver, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("cooperate\ndefect\n" * 2))
-    ran = palaver("play", "matrix-v0", "--team", "human", "game=prisoners-dilemma", "repeats=2")
+    ran = palaver("play", "matrix-v1", "--team", "human", "game=prisoners-dilemma", "repeats=2")
     assert "reward a1 0.000 a2 10.000" in ran.out.strip().splitlines()[-1]
 
 

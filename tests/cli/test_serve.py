@@ -50,7 +50,7 @@ def test_a_team_behind_a_server_scores_as_at_home(palaver, served) -> None:
     played = palaver("play", "echo-v0", "--team", f"a1={team},a2=scripted:reference")
     assert played.code == 0, played.err
 
-    game = ("matrix-v0", "game=prisoners-dilemma", "repeats=2", "-n", "2", "--out", "arena")
+    game = ("matrix-v1", "game=prisoners-dilemma", "repeats=2", "-n", "2", "--out", "arena")
     met = palaver("arena", *game, "--players", f"away=openai:scripted:reference@{url},first")
     assert met.code == 0, met.err
     assert "away" in met.out

@@ -16,7 +16,7 @@ TOKENS = ["".join(letters) for letters in itertools.product("bcdfghjk", repeat=4
 @pytest.fixture(autouse=True)
 def _simulator(request):
     """Skips what needs the simulator of Pokémon battles where it is missing."""
-    if getattr(request.node, "callspec", None) and request.node.callspec.params.get("id") == "pokemon-v0":
+    if getattr(request.node, "callspec", None) and request.node.callspec.params.get("id") == "pokemon-v1":
         request.getfixturevalue("pool")
 
 

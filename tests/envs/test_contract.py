@@ -21,7 +21,7 @@ VARIANTS = {
     "tldr-v0": [{"agents": 1, "max_length": 64}],
     "echo-v0": [{"agents": 3, "num_turns": 5, "shared": False, "render_mode": "ansi"}, {"agents": 1}],
     "pioneer-v0": [{"env": "echo-v0", "keywords": {"num_turns": 1}, "max_length": 200}],
-    "matrix-v0": [
+    "matrix-v1": [
         {"game": "two-step", "repeats": 2, "feedback": True, "role_prompts": False},
         {"game": "xor", "agents": 4, "show_payoffs": True},
         {"game": "prisoners-dilemma", "repeats": 3, "illegal": -1, "max_length": 40},
@@ -33,7 +33,7 @@ VARIANTS = {
     ],
     "maths-mini-v0": [{"workflow": "solver_judge", "difficulty": "hard", "pay": {"labels": "majority"}}],
     "workflow-v0": [
-        {"env": "matrix-v0", "workflow": "discussion", "options": {"seats": ["a1", "a2"]}, "keywords": {"game": "xor"}},
+        {"env": "matrix-v1", "workflow": "discussion", "options": {"seats": ["a1", "a2"]}, "keywords": {"game": "xor"}},
         {"env": "tldr-v0", "workflow": "solver_judge", "options": {"shuffle": True}, "pay": {"when": "accumulated"}},
     ],
     "coophumaneval-v0": [
@@ -52,7 +52,7 @@ VARIANTS = {
         {"feedback": "position_modification", "limit": 3, "max_commands": 4},
     ],
     "build-mini-v0": [{"agents": 3, "max_commands": 8, "max_length": 300}],
-    "pokemon-v0": [
+    "pokemon-v1": [
         {"format": "gen9randombattle", "observation": "vector", "reward": "shaped", "turn_limit": 9},
         {"format": "gen4ou", "reward": "aggressive", "penalty": 0.1, "max_length": 300},
     ],
@@ -105,4 +105,4 @@ def test_the_spec_tells_the_truth(id):
     while env.agents:
         env.step({})
         turns += 1
-    assert turns == spec.turns or (id == "pokemon-v0" and 10 < turns < spec.turns)  # a battle ends when it is won
+    assert turns == spec.turns or (id == "pokemon-v1" and 10 < turns < spec.turns)  # a battle ends when it is won

@@ -139,7 +139,7 @@ FIXTURES = {
         [both((" RED, red!", None), (None, 5), (b"x", {}), paid=0.5, illegal=3)],
         [{"id": "w", "words": "Red green blue"}],
     ),
-    "matrix-v0": Fixture(
+    "matrix-v1": Fixture(
         both(("red", "red"), paid=5.0),
         both(("red", "blue"), paid=0.0),
         [both(("purple", "red"), paid=-2.0, illegal=1), both((None, b"red blue"), paid=-2.0, illegal=2)],
@@ -196,13 +196,13 @@ FIXTURES = {
         [both(("fill 0 0 0 3 0 0 wood", "hello"), paid=0.0, illegal=2), both((None, b"fill"), paid=0.0, illegal=2)],
         PLANK,
     ),
-    "pokemon-v0": Fixture(  # one blow of the strongest against the weakest of all
+    "pokemon-v1": Fixture(  # one blow of the strongest against the weakest of all
         Case([LEADS, ("move psychic", "move splash")], (1.0, -1.0)),
         Case([LEADS, ("move recover", "move splash")], (0.0, 0.0)),  # nobody has won at the turn limit of 1
-        # what is not legal becomes the first action, the blow; bytes are illegal as bytes and as an action
-        [Case([("lead nobody", b"\xff"), ("run away", None)], (1.0, -1.0), 5)],
+        # the second illegal answer loses, here to both: -1 - 2 x 0.05; bytes are illegal as bytes and as an action
+        [Case([("lead nobody", b"\xff"), ("run away", None)], (-1.1, -1.1), 5)],
         TEAMS,
-        {"format": "gen9customgame"},
+        {"format": "gen9customgame", "forfeit": 2},
         most=1.0,
     ),
 }  # fmt: skip
@@ -261,7 +261,7 @@ def test_every_environment_has_fixtures():
 
 @pytest.mark.parametrize(("id", "name", "case"), CASES, ids=[f"{id}-{name}" for id, name, _ in CASES])
 def test_what_is_earned_by_hand(make, write, id, name, case):
-    limited = {"turn_limit": 1} if id == "pokemon-v0" and name == "zero" else {}
+    limited = {"turn_limit": 1} if id == "pokemon-v1" and name == "zero" else {}
     env = make(id, **limited)
     earned, illegal, _ = play(env, case, write)
     assert env.agents == [], "the script plays the episode to its end"

@@ -17,7 +17,7 @@ from palaver.core import Message
 from palaver.registry import resolve
 
 FOLDER = Path(__file__).parents[1] / "golden"
-KEYWORDS = {"pokemon-v0": {"turn_limit": 6, "reward": "shaped"}}  # a whole battle has 200,000 characters
+KEYWORDS = {"pokemon-v1": {"turn_limit": 6, "reward": "shaped"}}  # a whole battle has 200,000 characters
 
 
 def transcript(id):

@@ -13,8 +13,19 @@ from palaver.registry import resolve
 LEAST = {**dict.fromkeys(games.BUILT_IN, 0), "climbing": -30, "penalty": -100, "qtran": -12, "happo": -2}
 
 
+STATES = {
+    "agents": 2,
+    "actions": ["left", "right"],
+    "states": {
+        "here": {"payoffs": [[[1, -1], [-2, 2]], [[0, 0], [5, -5]]], "next": [["here", "there"], ["there", None]]},
+        "there": {"payoffs": [[[7, 1], [3, 2]], [[4, 9], [6, 6]]], "next": "here"},
+    },
+    "steps": 4,
+}
+
+
 def start(game="climbing", task=0, seed=0, **kwargs):
-    env = palaver.make("matrix-v0", game=game, **kwargs)
+    env = palaver.make("matrix-v1", game=game, **kwargs)
     observations, infos = env.reset(seed=seed, options={"task": task})
     return env, observations, infos
 
@@ -107,8 +118,47 @@ def test_to_name_no_action_forfeits_the_round():
 
 @pytest.mark.parametrize(("illegal", "paid"), [("minimum", 0.0), (-3, -3.0), (0, 0.0)])
 def test_what_is_paid_for_no_action(illegal, paid):
-    env, _, _ = start("prisoners-dilemma", illegal=illegal)
-    assert say(env, "defect", None)[1] == {"a1": paid, "a2": paid}
+    """Who defects is paid 5 or 1, as against any action at random; who names none the least of the table, 0."""
+    met = set()
+    for seed in range(20):
+        env, _, _ = start("prisoners-dilemma", seed=seed, illegal=illegal)
+        _, rewards, _, _, infos = say(env, "defect", None)
+        assert infos["a2"]["reward_components"] == {"payoff": 0.0, "illegal": paid}
+        assert (rewards["a2"], infos["a1"]["metrics"]["outcome"]) == (paid, 1.0)
+        met.add(rewards["a1"])
+    assert met == {1.0, 5.0}
+    together, _, _ = start("prisoners-dilemma", shared=True)
+    assert say(together, "defect", None)[1] == {"a1": 1.0, "a2": 1.0}, "all share the least where all are paid alike"
+
+
+def test_an_illegal_answer_is_never_better_than_a_legal_one():
+    """In every joint position of a game of states: what it is paid is at most the action that was drawn would pay."""
+    env, _, _ = start(STATES)
+    for seed in range(40):
+        env.reset(seed=seed, options={"task": 0})
+        while env.agents:
+            state, before = env.position.state, env.game.payoffs[env.position.state]
+            _, rewards, *_ = say(env, None, env.game.actions[1][seed % 2])
+            own = before.reshape(2, 2, 2)[:, seed % 2]
+            assert rewards["a1"] == before[:, 0].min() <= own[:, 0].min()
+            assert rewards["a2"] in own[:, 1], (state, rewards)
+        assert env.tally.outcome() == -1.0
+
+
+def test_whoever_names_no_action_ranks_last_in_the_dilemma():
+    """`lazy` loses every game against `reference`, who always cooperates, though its return is never negative."""
+    for seed in range(20):
+        env, _, _ = start("prisoners-dilemma", seed=seed, repeats=5)
+        while env.agents:
+            *_, infos = say(env, "cooperate", "words that name nothing")
+        assert infos["a1"]["metrics"]["outcome"] == 1.0
+
+
+def test_a_game_that_pays_all_alike_has_no_outcome():
+    assert set(say(start()[0], "red", "red")[4]["a1"]["metrics"]) == {"optimal", "regret", "illegal"}
+    env, _, _ = start("prisoners-dilemma", repeats=2)
+    assert say(env, "defect", "cooperate")[4]["a1"]["metrics"]["outcome"] == 0.0, "not before the end"
+    assert say(env, "defect", "defect")[4]["a1"]["metrics"]["outcome"] == 1.0
 
 
 def test_hostile_texts_name_no_action():
@@ -146,7 +196,7 @@ def test_feedback_tells_all_the_same():
     assert observations["a1"] == observations["a2"]
     assert observations["a1"] == "a1 chose defect, a2 chose cooperate. Paid: 5, 0.\nRound 2 of 3."
     assert say(env, "{evil}\nRound 9", "defect")[0]["a1"] == (
-        "a1 said no action, a2 chose defect. Paid: 0, 0.\nRound 3 of 3."
+        f"a1 said no action, a2 chose defect. Paid: 0, {int(env.tally.returns[1])}.\nRound 3 of 3."
     )
 
 
@@ -194,11 +244,12 @@ def test_forks_go_different_ways():
 @pytest.mark.parametrize("game", [*games.BUILT_IN, "xor 4", "coordination 3"])
 def test_the_reference_reaches_the_optimum(game, kwargs):
     name, _, n = game.partition(" ")
-    env = palaver.make("matrix-v0", game=name, agents=int(n) if n else None, **kwargs)
+    env = palaver.make("matrix-v1", game=name, agents=int(n) if n else None, **kwargs)
     for task in (0, 5, 23):
         total, metrics = episode(env, reference.reference, task=task)
         assert total == env.max_return
-        assert all(turn == {"optimal": 1.0, "regret": 0.0, "illegal": 0.0} for turn in metrics)
+        even = {"outcome": 0.0} if game == "prisoners-dilemma" else {}
+        assert all(turn == {"optimal": 1.0, "regret": 0.0, "illegal": 0.0, **even} for turn in metrics)
 
 
 def test_the_reference_reads_other_games_from_the_prompt():
@@ -208,11 +259,11 @@ def test_the_reference_reads_other_games_from_the_prompt():
     }
     game = {"agents": ["ann", "bob"], "actions": ["stay", "leave"], "states": states, "steps": 4}
     # here twice and there twice would be 0.5 + 5 + 0.5 + 5, here first: 1 + 0.5 + 5 + 1
-    env = palaver.make("matrix-v0", game=game, show_payoffs=True, repeats=2)
+    env = palaver.make("matrix-v1", game=game, show_payoffs=True, repeats=2)
     assert env.max_return == 2 * 11
     assert episode(env, reference.reference)[0] == 22
     assert "A round ends after 4 turns." in env.reset(seed=0)[0]["ann"]
-    hidden = palaver.make("matrix-v0", game=game)
+    hidden = palaver.make("matrix-v1", game=game)
     observations, _ = hidden.reset(options={"task": 1})
     assert reference.reference((Message("user", observations["ann"]),), 0) == "leave"  # the first on this task's list
 
@@ -220,23 +271,23 @@ def test_the_reference_reads_other_games_from_the_prompt():
 def test_the_optimum_depends_on_the_turns_left():
     game = {"agents": 1, "actions": ["wait", "take"], "steps": 3,
             "states": {"s": {"payoffs": [1, 5], "next": ["s", None]}}}  # fmt: skip
-    env = palaver.make("matrix-v0", game=game, show_payoffs=True, repeats=2)
+    env = palaver.make("matrix-v1", game=game, show_payoffs=True, repeats=2)
     total, metrics = episode(env, reference.reference)
     assert (total, len(metrics)) == (2 * (1 + 1 + 5), 6)
 
 
 def test_without_a_seat_the_reference_reaches_what_equal_policies_can():
     returns = [
-        episode(palaver.make("matrix-v0", game="xor", role_prompts=False), reference.reference, n)[0]
+        episode(palaver.make("matrix-v1", game="xor", role_prompts=False), reference.reference, n)[0]
         for n in range(200)
     ]
     assert 0.4 < sum(returns) / 200 < 0.6  # 1/2, standard error 0.035
-    env = palaver.make("matrix-v0", game="climbing", role_prompts=False)
+    env = palaver.make("matrix-v1", game="climbing", role_prompts=False)
     assert episode(env, reference.reference)[0] == 11
 
 
 def test_uniform_and_lazy():
-    env = palaver.make("matrix-v0", game="coordination", agents=2)
+    env = palaver.make("matrix-v1", game="coordination", agents=2)
     returns = [episode(env, reference.uniform, n)[0] for n in range(300)]
     assert 0.24 < sum(returns) / 300 < 0.43  # 1/3, standard error 0.027
     assert episode(env, reference.lazy)[1] == [{"optimal": 0.0, "regret": 1.0, "illegal": 2.0}]
@@ -256,6 +307,6 @@ def test_uniform_and_lazy():
     ],
 )
 def test_scripted_players_answer_anything(name, text):
-    policy = resolve(palaver.spec("matrix-v0").scripted[name])
+    policy = resolve(palaver.spec("matrix-v1").scripted[name])
     conversation = () if text is None else (Message("user", text),)
     assert isinstance(policy(conversation, 3), str)

@@ -66,7 +66,7 @@ def test_the_tiny_model_says_where_and_who_it_is(tmp_path):
 
     folder = ensure("palaver.envs.matrix.corpus:demonstrations", cache=tmp_path, progress=False)
     policy = make_policy(f"hf:{folder}")
-    env = palaver.make("matrix-v0", game="two-step", tasks="sample[::3]")
+    env = palaver.make("matrix-v1", game="two-step", tasks="sample[::3]")
     right, total = 0, 0
     for task in env.tasks:
         told, _ = env.reset(options={"task": task.id})

@@ -46,7 +46,7 @@ def test_the_page_s_file_is_the_built_in_game(file):
 
 @pytest.mark.parametrize("suffix", ["json", "yaml", "yml"])
 def test_a_file_is_played(file, suffix):
-    env = palaver.make("matrix-v0", game=file(f"stag.{suffix}", STAG))
+    env = palaver.make("matrix-v1", game=file(f"stag.{suffix}", STAG))
     assert env.possible_agents == ["ann", "bob"]
     assert env.max_return == 4
     observations, infos = env.reset(seed=0)
@@ -56,8 +56,8 @@ def test_a_file_is_played(file, suffix):
 
 
 def test_a_mapping_is_a_game_as_in_a_recipe():
-    assert palaver.make("matrix-v0", game=STAG).max_return == 4
-    assert palaver.make("matrix-v0", game={k: v for k, v in STAG.items() if k != "name"}).game.title == "game"
+    assert palaver.make("matrix-v1", game=STAG).max_return == 4
+    assert palaver.make("matrix-v1", game={k: v for k, v in STAG.items() if k != "name"}).game.title == "game"
 
 
 def test_actions_may_differ_between_agents():
@@ -119,7 +119,7 @@ STATES = {"actions": ["l", "r"], "payoffs": None}
 )
 def test_faulty_games(record, message):
     with pytest.raises(ConfigError) as caught:
-        palaver.make("matrix-v0", game=record)
+        palaver.make("matrix-v1", game=record)
     text = str(caught.value)
     assert message in text
     assert text.startswith("game: ")
@@ -143,7 +143,7 @@ def test_faulty_games(record, message):
 )
 def test_faulty_files(file, name, content, message):
     with pytest.raises(ConfigError) as caught:
-        palaver.make("matrix-v0", game=file(name, content))
+        palaver.make("matrix-v1", game=file(name, content))
     assert message in str(caught.value)
     assert str(caught.value).startswith("game: ")
     assert "\n" not in str(caught.value)
@@ -154,10 +154,10 @@ def test_files_that_are_no_text(tmp_path):
     for content in (b"\xff\xfe\x00", b"\x00"):
         path.write_bytes(content)
         with pytest.raises(ConfigError, match=r"^game: cannot read"):
-            palaver.make("matrix-v0", game=path)
+            palaver.make("matrix-v1", game=path)
     for missing in ("gone.yaml", str(tmp_path / "gone.json"), "~nobody-here/x.yaml", "x\x00.json", "y" * 5000 + ".yml"):
         with pytest.raises(ConfigError, match=r"^game: cannot read"):
-            palaver.make("matrix-v0", game=missing)
+            palaver.make("matrix-v1", game=missing)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_files_that_are_no_text(tmp_path):
 )
 def test_no_such_game(source, message):
     with pytest.raises(ConfigError) as caught:
-        palaver.make("matrix-v0", game=source)
+        palaver.make("matrix-v1", game=source)
     assert str(caught.value).startswith(f"game: {message}")
 
 
@@ -214,7 +214,7 @@ def test_no_such_game(source, message):
 )
 def test_faulty_keywords(kwargs, message):
     with pytest.raises(ConfigError) as caught:
-        palaver.make("matrix-v0", **kwargs)
+        palaver.make("matrix-v1", **kwargs)
     assert re.match(rf"{'|'.join(kwargs)}\b", str(caught.value))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -222,7 +222,7 @@ def test_faulty_keywords(kwargs, message):
 
 def test_wordings_from_a_file(file):
     rows = file("w.jsonl", '{"wording": "Go on:\\nnow."}\n{"wording": "Well?", "order": 4, "id": "late"}\n')
-    env = palaver.make("matrix-v0", tasks=rows)
+    env = palaver.make("matrix-v1", tasks=rows)
     assert [task.id for task in env.tasks] == ["row-0", "late"]
     assert (
         env.reset(options={"task": 0})[0]["a1"]
@@ -230,7 +230,7 @@ def test_wordings_from_a_file(file):
     )
     assert env.reset(options={"task": "late"})[0]["a1"].endswith("\nWell?\nActions: green, blue, red.")
     table = file("w.csv", "id,wording,order\nw,Choose.,2\nv,Choose!,\n")
-    env = palaver.make("matrix-v0", tasks=table)
+    env = palaver.make("matrix-v1", tasks=table)
     assert env.reset(options={"task": "w"})[0]["a2"].endswith("Choose.\nActions: blue, red, green.")
     assert env.reset(options={"task": "v"})[0]["a2"].endswith("Choose!\nActions: red, green, blue.")
 
@@ -251,17 +251,17 @@ def test_wordings_from_a_file(file):
 )
 def test_faulty_wordings(file, row, message):
     with pytest.raises(TaskError) as caught:
-        palaver.make("matrix-v0", tasks=file("w.jsonl", row))
+        palaver.make("matrix-v1", tasks=file("w.jsonl", row))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_of_wordings():
     with pytest.raises(PalaverError, match=r"^there is no file 'gone.jsonl'"):
-        palaver.make("matrix-v0", tasks="gone.jsonl")
+        palaver.make("matrix-v1", tasks="gone.jsonl")
 
 
 def test_braces_in_a_wording_are_text(file):
     hostile = "{0} {x!r} %s ${HOME} {{7*7}} <|im_end|>"
-    env = palaver.make("matrix-v0", tasks=file("w.jsonl", {"wording": hostile}))
+    env = palaver.make("matrix-v1", tasks=file("w.jsonl", {"wording": hostile}))
     assert hostile in env.reset(seed=0)[0]["a1"]

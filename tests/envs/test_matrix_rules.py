@@ -91,9 +91,16 @@ def test_a_round_ends_after_its_steps():
 
 def test_pay_and_forfeit():
     solution = solve(games.built_in("two-step"))
-    assert reward.score(solution, Position(2, 1), (1, 1), None) == [{"payoff": 8.0, "illegal": 0.0}] * 2
-    assert reward.score(solution, Position(1, 1), None, None) == [{"payoff": 0.0, "illegal": 7.0}] * 2
-    assert reward.score(solution, Position(1, 1), None, -2.0) == [{"payoff": 0.0, "illegal": -2.0}] * 2
+    both, one = (False, False), (True, False)
+    assert reward.score(solution, Position(2, 1), (1, 1), None, both) == [{"payoff": 8.0, "illegal": 0.0}] * 2
+    assert reward.score(solution, Position(1, 1), None, None, one) == [{"payoff": 0.0, "illegal": 7.0}] * 2
+    assert reward.score(solution, Position(1, 1), None, -2.0, one) == [{"payoff": 0.0, "illegal": -2.0}] * 2
+    dilemma = solve(games.built_in("prisoners-dilemma"))
+    for forfeit, paid in ((None, 0.0), (-1.0, -1.0)):  # a cooperation was drawn, the other defected
+        assert reward.score(dilemma, Position(0, 1), (0, 1), forfeit, one) == [
+            {"payoff": 0.0, "illegal": paid},
+            {"payoff": 5.0, "illegal": 0.0},
+        ]
 
 
 def test_regrets_add_up_to_what_was_missed():

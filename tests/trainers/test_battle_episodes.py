@@ -39,10 +39,10 @@ def _first_move(_heard, _seed):
 
 
 def test_a_run_learns_from_battles(tmp_path):
-    """The recipe's tasks go to `teams`, which pokemon-v0 has in their place."""
+    """The recipe's tasks go to `teams`, which pokemon-v1 has in their place."""
     save_pretrained(tiny_qwen3(), byte_tokenizer(), tmp_path / "model")
     values = {
-        "env": {"id": "pokemon-v0", "tasks": "generated:2", "turn_limit": 1, "reward": "shaped"},
+        "env": {"id": "pokemon-v1", "tasks": "generated:2", "turn_limit": 1, "reward": "shaped"},
         "policy": {"model": str(tmp_path / "model"), "max_tokens": 4}, "eval": {"n": 1, "tasks": "sample[:2]"},
         "algorithm": {"name": "rae", "group_size": 2, "credit": "own"}, "train": {"steps": 1}, "device": "cpu",
         "log": {"tensorboard": False, "episodes": False},

@@ -54,7 +54,7 @@ def model(tmp_path_factory):
     policy = LLMPolicy(model, tokenizer)
     prompts = []
     for named, n in itertools.product((True, False), range(4)):
-        env = palaver.make("matrix-v0", game=LETTERS, tasks="sample[:4]", role_prompts=named)
+        env = palaver.make("matrix-v1", game=LETTERS, tasks="sample[:4]", role_prompts=named)
         prompts += env.reset(options={"task": n})[0].values()
     rows = [torch.tensor(policy.render((Message("user", prompt),))) for prompt in prompts]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
@@ -75,7 +75,7 @@ def model(tmp_path_factory):
 
 def trained(model, folder, kind, role_prompts):
     """The exact returns before and after 40 updates of MAGRPO."""
-    env = {"id": "matrix-v0", "game": LETTERS, "tasks": "sample[:4]", "role_prompts": role_prompts}
+    env = {"id": "matrix-v1", "game": LETTERS, "tasks": "sample[:4]", "role_prompts": role_prompts}
     config = parse(
         {
             "env": env,
@@ -90,7 +90,7 @@ def trained(model, folder, kind, role_prompts):
             "device": "cpu",
         }
     )
-    made = palaver.make("matrix-v0", **config.env.keywords())
+    made = palaver.make("matrix-v1", **config.env.keywords())
     start = LLMPolicy.load(model, model_options(config, "cpu"))
     before = exact_return(dict.fromkeys(made.possible_agents, start), made)
     train(config, folder)

@@ -41,7 +41,7 @@ class Reader:
         numbers = index.shards(self.folder)
         if not numbers:
             raise CheckpointError(
-                f"there are no battles in {str(folder)!r}; record some: palaver arena pokemon-v0 --record {folder}"
+                f"there are no battles in {str(folder)!r}; record some: palaver arena pokemon-v1 --record {folder}"
             )
         found = {shard: index.read(self.folder, shard) for shard in numbers}
         self.tables: Mapping[int, Sequence[str]] = {shard: each.table for shard, each in found.items()}

@@ -48,7 +48,7 @@ def refuse_legal(config: RunConfig, env: TextEnv) -> None:
     if silent:
         raise ConfigError(
             f"{config.env.id} lists no legal_actions for {silent[0]!r}: set algorithm.mixer.actions=sentences, or take "
-            "an environment that lists them, such as matrix-v0"
+            "an environment that lists them, such as matrix-v1"
         )
 
 

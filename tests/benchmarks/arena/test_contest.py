@@ -35,7 +35,7 @@ DILEMMA = {"game": "prisoners-dilemma"}
 
 def setting(players="legal,first,last", **changes):
     given = {"keywords": {"game": RPS}, "battles": 8, "parallel": 5, **changes}
-    return Setting("matrix-v0", read_players(players, palaver.spec("matrix-v0")), **given)
+    return Setting("matrix-v1", read_players(players, palaver.spec("matrix-v1")), **given)
 
 
 def run(given, **how):
@@ -195,14 +195,14 @@ def test_files_of_something_else_are_refused(tmp_path):
         (lambda: setting(battles=0), "even number"),
         (lambda: setting(teamsets=("sample", "sample")), "team set is named twice"),
         (lambda: setting(agent="x"), "no player 'x'"),
-        (lambda: run(setting("legal,refrence")), "no player 'refrence' in matrix-v0. Did you mean 'reference'"),
+        (lambda: run(setting("legal,refrence")), "no player 'refrence' in matrix-v1. Did you mean 'reference'"),
         (lambda: run(setting("legal,human")), "a person cannot play"),
         (lambda: run(setting(keywords={"game": "xor"})), "pays its agents alike with game=xor"),
         (lambda: run(setting(keywords={"game": RPS, "shared": True})), "pays its agents alike"),
         (lambda: run(setting(keywords={"game": RPS, "tasks": "sample"}, teamsets=("x",))), "named twice"),
         (lambda: Setting("arxiv-v0", {"a": "random", "b": "random"}).environment(""), "not competitive"),
-        (lambda: against_all("matrix-v0", "legal,first"), "one agent"),
-        (lambda: against_all("matrix-v0", "legal=random"), "called 'legal' too"),
+        (lambda: against_all("matrix-v1", "legal,first"), "one agent"),
+        (lambda: against_all("matrix-v1", "legal=random"), "called 'legal' too"),
         (lambda: standings([], ["a", "b"], "a"), "no game has been finished"),
     ],
 )
@@ -213,7 +213,7 @@ def test_mistakes_are_one_clear_line(make, said):
 
 
 def test_one_agent_against_all(tmp_path):
-    found = evaluate_against_all("matrix-v0", "me=scripted:uniform", tmp_path, keywords={"game": RPS}, battles=2)
+    found = evaluate_against_all("matrix-v1", "me=scripted:uniform", tmp_path, keywords={"game": RPS}, battles=2)
     cells = found.tables[0].cells
     assert {one for one, two in cells if two == "me"} == set(found.tables[0].conduct) - {"me"}
     assert all("me" in pair for pair in cells)
@@ -345,7 +345,7 @@ def test_the_outcome_that_an_environment_tells_counts_and_failed_games_do_not(du
     cell = found.tables[0].cells["strong", "weak"]
     assert (cell.wins, cell.ties, cell.losses) == (20 - len(failed), 0, 0)
     assert (tmp_path / GAMES).read_text(encoding="utf-8").count("\n") == 20
-    assert found.tables[0].conduct["strong"].illegal is None
+    assert found.tables[0].conduct["strong"].illegal == 0.0
     assert "failed and do not count" in markdown(found)
     again, _ = contest(given, tmp_path, resume=True, report=told.append)
     assert len(told) == 20 + len(failed)

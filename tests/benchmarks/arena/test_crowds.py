@@ -48,7 +48,7 @@ def test_nets_play(pupil, tmp_path):
     for name, parallel, keywords in (
         ("one", 1, KEYWORDS), ("four", 4, KEYWORDS), ("numbers", 4, {**KEYWORDS, "observation": "vector"}),
     ):  # fmt: skip
-        contest(Setting("pokemon-v0", players, keywords, battles=2, seed=3, parallel=parallel), tmp_path / name)
+        contest(Setting("pokemon-v1", players, keywords, battles=2, seed=3, parallel=parallel), tmp_path / name)
     assert games(tmp_path / "one") == games(tmp_path / "four") == games(tmp_path / "numbers")
     assert len(games(tmp_path / "one")) == 6
 
@@ -56,10 +56,10 @@ def test_nets_play(pupil, tmp_path):
 def test_models_choose(tmp_path):
     save_pretrained(tiny_qwen3(), byte_tokenizer(), tmp_path / "model")
     players = {"reader": f"text:{tmp_path / 'model'}@1", "random@1": "random@1"}
-    setting = Setting("pokemon-v0", players, {"turn_limit": 2}, battles=2, seed=3, parallel=2)
+    setting = Setting("pokemon-v1", players, {"turn_limit": 2}, battles=2, seed=3, parallel=2)
     contest(setting, tmp_path / "arena")
     assert len(games(tmp_path / "arena")) == 2
-    numbers = Setting("pokemon-v0", players, {"turn_limit": 2, "observation": "vector"}, battles=2, seed=3)
+    numbers = Setting("pokemon-v1", players, {"turn_limit": 2, "observation": "vector"}, battles=2, seed=3)
     with pytest.raises(PolicyError, match="observation=text"):
         contest(numbers, tmp_path / "numbers")
 
@@ -77,7 +77,7 @@ def test_names(pupil):
 
 def test_what_is_refused(pupil, tmp_path):
     with pytest.raises(CheckpointError, match="no battle net"):
-        check(Setting("pokemon-v0", {"a": f"net:{tmp_path}", "b": "random@1"}))
-    elsewhere = Setting("matrix-v0", {"a": f"net:{pupil}", "b": "legal"}, {"game": "prisoners-dilemma"}, battles=2)
-    with pytest.raises(PolicyError, match="pokemon-v0 only"):
+        check(Setting("pokemon-v1", {"a": f"net:{tmp_path}", "b": "random@1"}))
+    elsewhere = Setting("matrix-v1", {"a": f"net:{pupil}", "b": "legal"}, {"game": "prisoners-dilemma"}, battles=2)
+    with pytest.raises(PolicyError, match="pokemon-v1 only"):
         contest(elsewhere, tmp_path / "arena")

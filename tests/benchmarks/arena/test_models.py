@@ -35,7 +35,7 @@ def setting(env: str, players: dict[str, str], keywords: dict) -> Setting:
 
 
 def test_a_model_meets_a_player_of_a_matrix_game(model, tmp_path):
-    scores = played(setting("matrix-v0", {"model": f"hf:{model}", "last": "last"}, DILEMMA), tmp_path)
+    scores = played(setting("matrix-v1", {"model": f"hf:{model}", "last": "last"}, DILEMMA), tmp_path)
     assert scores["last"] >= 0.5  # who defects is never paid less than the other
     assert scores["last"] + scores["model"] == pytest.approx(1)
 
@@ -43,16 +43,16 @@ def test_a_model_meets_a_player_of_a_matrix_game(model, tmp_path):
 @pytest.mark.usefixtures("pool")
 def test_a_model_meets_a_heuristic_in_battle(model, tmp_path):
     players = {"model": f"hf:{model}", "typed@1": "typed@1"}
-    scores = played(setting("pokemon-v0", players, {"turn_limit": 3}), tmp_path)
+    scores = played(setting("pokemon-v1", players, {"turn_limit": 3}), tmp_path)
     assert scores["typed@1"] + scores["model"] == pytest.approx(1)
 
 
 def test_a_team_of_a_run_meets_a_player(model, tmp_path):
     values = {
-        "env": {"id": "matrix-v0", **DILEMMA}, "policy": {"model": model, "max_tokens": 4}, "eval": {"n": 0},
+        "env": {"id": "matrix-v1", **DILEMMA}, "policy": {"model": model, "max_tokens": 4}, "eval": {"n": 0},
         "algorithm": {"group_size": 2}, "log": {"tensorboard": False, "episodes": False}, "train": {"steps": 1},
         "device": "cpu",
     }  # fmt: skip
     run = train(parse(values), tmp_path / "run")
-    scores = played(setting("matrix-v0", {"run": f"run:{run}", "last": "last"}, DILEMMA), tmp_path / "arena")
+    scores = played(setting("matrix-v1", {"run": f"run:{run}", "last": "last"}, DILEMMA), tmp_path / "arena")
     assert scores["last"] >= 0.5

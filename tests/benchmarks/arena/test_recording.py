@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("pool")
 
 PLAYERS = {"random@1": "random@1", "power": "max_power@1"}
 KEYWORDS = {"turn_limit": 12, "reward": "shaped"}
-SETTING = Setting("pokemon-v0", PLAYERS, KEYWORDS, battles=4, seed=5, parallel=4)
+SETTING = Setting("pokemon-v1", PLAYERS, KEYWORDS, battles=4, seed=5, parallel=4)
 
 
 def known(folder):
@@ -165,12 +165,12 @@ def test_a_name_tells_settings_players_and_game():
         Names(SETTING).of(game._replace(match=4)),
         Names(SETTING).of(game._replace(swapped=False)),
         Names(SETTING).of(game._replace(teamset="sample:train")),
-        Names(Setting("pokemon-v0", PLAYERS, KEYWORDS, seed=6)).of(game),
-        Names(Setting("pokemon-v0", PLAYERS, {}, seed=5)).of(game),
-        Names(Setting("pokemon-v0", {**PLAYERS, "power": "typed@1"}, KEYWORDS, seed=5)).of(game),
+        Names(Setting("pokemon-v1", PLAYERS, KEYWORDS, seed=6)).of(game),
+        Names(Setting("pokemon-v1", PLAYERS, {}, seed=5)).of(game),
+        Names(Setting("pokemon-v1", {**PLAYERS, "power": "typed@1"}, KEYWORDS, seed=5)).of(game),
     }
     assert len(names) == 7
-    assert Names(Setting("pokemon-v0", PLAYERS, KEYWORDS, battles=400, seed=5, parallel=1)).of(game) in names
+    assert Names(Setting("pokemon-v1", PLAYERS, KEYWORDS, battles=400, seed=5, parallel=1)).of(game) in names
     assert all(name.startswith("random@1-power-") for name in names)
 
 
@@ -209,10 +209,10 @@ def test_what_a_player_said_is_kept_when_another_action_was_played(tmp_path):
 
 
 def test_what_cannot_be_recorded_is_refused_before_any_game(tmp_path):
-    other = Setting("matrix-v0", {"legal": "legal", "first": "first"}, {"game": "prisoners-dilemma"}, battles=2)
-    with pytest.raises(ConfigError, match="only battles of pokemon-v0"):
+    other = Setting("matrix-v1", {"legal": "legal", "first": "first"}, {"game": "prisoners-dilemma"}, battles=2)
+    with pytest.raises(ConfigError, match="only battles of pokemon-v1"):
         contest(other, tmp_path / "a", recording=Recording(tmp_path / "b"))
-    vectors = Setting("pokemon-v0", PLAYERS, {"observation": "vector"}, battles=2)
+    vectors = Setting("pokemon-v1", PLAYERS, {"observation": "vector"}, battles=2)
     with pytest.raises(ConfigError, match="leave --record-text out"):
         contest(vectors, tmp_path / "a", recording=Recording(tmp_path / "b", texts=True))
     assert not list(tmp_path.iterdir())

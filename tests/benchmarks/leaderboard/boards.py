@@ -16,11 +16,11 @@ SCENARIO = "about: x\nenv: echo-v0\nn: 3\nfocal: [[a1], [a2]]\npartner: {policy:
 
 
 def fill(folder: Path) -> Path:
-    """Rows of echo-v0, of matrix-v0 and of a scenario, with a commit that the tests' tree need not be at."""
+    """Rows of echo-v0, of matrix-v1 and of a scenario, with a commit that the tests' tree need not be at."""
     for label, team in (("reference", "scripted:reference"), ("random", "random")):
         for setting in (
             Setting("echo-v0", team=team, n=4),
-            Setting("matrix-v0", {"game": "climbing"}, "scripted:uniform" if team == "random" else team, 8),
+            Setting("matrix-v1", {"game": "climbing"}, "scripted:uniform" if team == "random" else team, 8),
             play.setting(parse(SCENARIO, "echo-strangers-v1"), team, ModelOptions()),
         ):
             result, episodes = measure(setting)

@@ -44,7 +44,7 @@ def test_rows_of_one_line_played_the_same(kept):
 
 @pytest.mark.parametrize("entry", read_board(), ids=lambda entry: entry.what)
 def test_environments_still_pay_what_they_paid(entry, request):
-    if entry.env == "pokemon-v0":
+    if entry.env == "pokemon-v1":
         request.getfixturevalue("pool")
     found = rescore.source(FOLDER / "rows" / f"{entry.what}--reference.json")
     result, _ = rescore.rescore(found, found.keywords)

@@ -47,14 +47,14 @@ def board(tmp_path_factory):
 def test_the_table_says_what_the_rows_say(board):
     found, _, folder = board
     text = markdown(found, read_board(), "leaderboard.html", folder)
-    assert "| `matrix-v0` | 11 | 11.00 [11.00, 11.00] |" in text  # the climbing game's optimum
+    assert "| `matrix-v1` | 11 | 11.00 [11.00, 11.00] |" in text  # the climbing game's optimum
     assert "| `echo-v0` | 4.5 | 4.50 [4.50, 4.50] | – | – (1) | – (2) |" in text
     assert "1. the tiny model has no texts for this game" in text
     assert re.search(r"\| `echo-strangers-v1` \| 4.5 \| 4.50 \[4.50, 4.50\] \|", text)
     assert text.count("`0123456789ab`") == 6
     columns = {line.replace("\\|", "").count("|") for line in text.splitlines() if line.startswith("| [")}
-    assert columns == {12}
-    assert "(rows/matrix-v0--reference.json)" in text
+    assert columns == {14}
+    assert "(rows/matrix-v1--reference.json)" in text
 
 
 def test_a_team_stays_in_its_code_span(board):
@@ -82,9 +82,9 @@ def test_a_team_stays_in_its_code_span(board):
 def test_bars_lie_between_the_floor_and_the_most(board):
     found, *_ = board
     by_name = {each.row.name: each for each in found.rows}
-    whole = page.bar(by_name["matrix-v0--reference"], found.rows)
+    whole = page.bar(by_name["matrix-v1--reference"], found.rows)
     assert (whole.mean, whole.low, whole.high) == (100.0, 100.0, 100.0)
-    drawn = by_name["matrix-v0--random"]
+    drawn = by_name["matrix-v1--random"]
     # uniform play of the climbing game pays below 0, so that the board's floor is the lowest end
     assert drawn.low < 0
     bar = page.bar(drawn, found.rows)
@@ -147,12 +147,12 @@ def test_a_reader_sorts_and_filters(board):
         assert scores() == sorted(before, reverse=True)
         tab.get_by_role("button", name="environment or scenario").click()
         assert scores() != sorted(before, reverse=True)
-        tab.get_by_label("environment").select_option("matrix-v0")
+        tab.get_by_label("environment").select_option("matrix-v1")
         assert (len(scores()), tab.locator("#shown").inner_text()) == (2, "2 of 6 rows")
         tab.get_by_label("team").select_option("reference")
         assert (scores(), tab.locator("#shown").inner_text()) == ([11.0], "1 of 6 rows")
         tab.get_by_role("link", name="episodes").locator("visible=true").first.click()
-        assert "matrix-v0, reference" in tab.locator("h1").inner_text()
+        assert "matrix-v1, reference" in tab.locator("h1").inner_text()
         tab.locator("summary").first.click()
         assert "Actions:" in tab.locator("pre").first.inner_text()
         (hostile,) = made.parent.glob("episodes/echo-v0--*script*.html")

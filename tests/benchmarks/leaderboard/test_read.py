@@ -19,7 +19,7 @@ def test_sound_rows_are_shown(folder):
     assert found.refused == ()
     names = [each.row.name for each in found.rows]
     assert names == [
-        f"{what}--{kind}" for what in ("echo-strangers-v1", "echo-v0", "matrix-v0") for kind in ("random", "reference")
+        f"{what}--{kind}" for what in ("echo-strangers-v1", "echo-v0", "matrix-v1") for kind in ("random", "reference")
     ]
     by_name = dict(zip(names, found.rows, strict=True))
     team = by_name["echo-v0--reference"]

@@ -12,24 +12,25 @@ from palaver.benchmarks.evaluate import measure
 from palaver.benchmarks.scenarios import partners, play, trained
 from palaver.benchmarks.scenarios.spec import is_scenario, load, parse, shipped
 from palaver.core import ConfigError, Message
+from palaver.envs.arxiv.reference import reference as arxiv
 from palaver.envs.maths import answers
 from palaver.envs.maths.reference import reference
 from palaver.registry import spec
 from palaver.trainers.rollout import text_env
 
 FROZEN = {
-    "arxiv-random-v1": "edf7a0b46e85ce7f",
-    "arxiv-reference-v1": "d03d0f741d4e7e15",
-    "arxiv-strangers-v1": "84e0d6b54d213b31",
-    "build-mini-reference-v1": "01380191b9be4ac2",
-    "build-mini-strangers-v1": "5b59140b9dfc5c63",
-    "build-mini-twins-v1": "de99f17dd2202bef",
-    "coding-mini-reference-v1": "971cf2ce091df55c",
-    "coding-mini-strangers-v1": "4931fcb9fa802f92",
-    "maths-random-v1": "75ae4b88d4ec6674",
-    "maths-stubborn-v1": "64cc69dab79cc8f4",
-    "pokemon-reference-v1": "27b63f0b819b1638",
-    "pokemon-uniform-v1": "ff2947974ca41e61",
+    "arxiv-random-v2": "b6f3de9830bdead8",
+    "arxiv-reference-v2": "d03d0f741d4e7e15",
+    "arxiv-strangers-v2": "84e0d6b54d213b31",
+    "build-mini-reference-v2": "01380191b9be4ac2",
+    "build-mini-strangers-v2": "5b59140b9dfc5c63",
+    "build-mini-twins-v2": "de99f17dd2202bef",
+    "coding-mini-reference-v2": "971cf2ce091df55c",
+    "coding-mini-strangers-v2": "4931fcb9fa802f92",
+    "maths-random-v2": "75ae4b88d4ec6674",
+    "maths-stubborn-v2": "64cc69dab79cc8f4",
+    "pokemon-reference-v2": "e43d5a247075a92f",
+    "pokemon-uniform-v2": "9c8b467f63611341",
 }  # fmt: skip
 STRANGERS = "arxiv-magrpo-4068be635be9"  # with the hash of what the recipe says
 
@@ -55,7 +56,7 @@ def test_shipped_scenarios_fit_their_environment(name):
 
 
 def test_the_strangers_were_trained_apart_from_the_team():
-    assert load("arxiv-strangers-v1").partner.policy == "recipe:arxiv-magrpo+seed=1"
+    assert load("arxiv-strangers-v2").partner.policy == "recipe:arxiv-magrpo+seed=1"
     assert trained.home("arxiv-magrpo+seed=1") != trained.home("arxiv-magrpo") == trained.home("arxiv-magrpo+seed=0")
 
 
@@ -79,20 +80,32 @@ def test_the_stubborn_solver_is_wrong_by_one_whatever_it_hears():
 def test_a_debate_with_the_stubborn_one_by_hand():
     # the right solver's and the wrong one's votes tie; each is scored by its own answer: 1 for the right one, 0 for the
     # other, and both are paid the mean over two turns: (1 + 0) / 2 x 2 = 1, of 2
-    result, episodes = measure(play.setting(load("maths-stubborn-v1"), "scripted:reference", ModelOptions()))
+    result, episodes = measure(play.setting(load("maths-stubborn-v2"), "scripted:reference", ModelOptions()))
     assert (result.focal.mean, result.mean, result.max_reward) == (1.0, 1.0, 2.0)
     assert len(episodes) == 64
-    assert result.scenario == "maths-stubborn-v1"
-    wrong, _ = measure(play.setting(load("maths-stubborn-v1"), "scripted:lazy", ModelOptions()))
+    assert result.scenario == "maths-stubborn-v2"
+    assert result.focal.silent == 0.0
+    wrong, _ = measure(play.setting(load("maths-stubborn-v2"), "scripted:lazy", ModelOptions()))
     assert wrong.focal.mean == 0.0
 
 
 def test_conventions_meet_among_programmers():
     # `reference` always takes the helper for a test: among its like it earns all
-    result, _ = measure(play.setting(load("coding-mini-reference-v1"), "scripted:reference", ModelOptions()))
-    assert (result.focal.mean, result.max_reward) == (2.0, 2.0)
-    strangers, _ = measure(play.setting(load("coding-mini-strangers-v1"), "scripted:reference", ModelOptions()))
+    result, _ = measure(play.setting(load("coding-mini-reference-v2"), "scripted:reference", ModelOptions()))
+    assert (result.mean, result.max_reward) == (2.0, 2.0)
+    assert result.focal.silent == pytest.approx(0.2), "one half of a program that is there"
+    assert result.focal.mean == pytest.approx(1.8)
+    strangers, _ = measure(play.setting(load("coding-mini-strangers-v2"), "scripted:reference", ModelOptions()))
     assert 0.0 < strangers.focal.mean < 2.0
+
+
+def test_the_fickle_author_keeps_to_the_rules_in_half_of_the_episodes():
+    env = text_env("arxiv-v0", {})
+    observations, _ = env.reset(seed=0, options={"task": 0})
+    opening = (Message("user", observations["method"]),)
+    kept = [partners.fickle(opening, seed) == arxiv(opening, seed) for seed in range(400)]
+    assert 160 <= sum(kept) <= 240, "200, give or take four standard deviations of 10"
+    assert partners.fickle(opening, 3) == partners.fickle(opening, 3)
 
 
 WHOLE = "about: x\nenv: echo-v0\nfocal: [[a1]]\npartner: {policy: random}\n"
@@ -121,8 +134,8 @@ def test_a_scenario_of_ones_own(tmp_path):
     assert result.scenario == "mine-v1"
     with pytest.raises(ConfigError, match="name: String should match pattern"):
         parse(WHOLE, "Mine")
-    with pytest.raises(ConfigError, match=r"there is no scenario 'arxiv-stranger-v1'. Did you mean 'arxiv-strangers"):
-        load("arxiv-stranger-v1")
+    with pytest.raises(ConfigError, match=r"there is no scenario 'arxiv-stranger-v2'. Did you mean 'arxiv-strangers"):
+        load("arxiv-stranger-v2")
     with pytest.raises(ConfigError, match="cannot read the scenario"):
         load(str(tmp_path / "none-v1.yaml"))
 

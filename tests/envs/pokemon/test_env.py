@@ -1,7 +1,9 @@
-"""pokemon-v0: whole battles by seed, and battles that contain every special case."""
+"""pokemon-v1: whole battles by seed, and battles that contain every special case."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import pickle
 import random
 
@@ -56,9 +58,9 @@ def play(env, script, seed=0, **options):
 
 @pytest.mark.parametrize("format", ["gen1ou", "gen9ou", "gen5randombattle"])
 def test_whole_battles_by_seed(format):
-    env = palaver.make("pokemon-v0", format=format, reward="shaped")
+    env = palaver.make("pokemon-v1", format=format, reward="shaped")
     first = whole(env, 3)
-    assert whole(palaver.make("pokemon-v0", format=format, reward="shaped"), 3) == first
+    assert whole(palaver.make("pokemon-v1", format=format, reward="shaped"), 3) == first
     assert whole(env, 3, 9)[0] == first[0][:10]
     assert whole(env, 4, 9)[0] != first[0][:10]
     last = first[0][-1]
@@ -116,16 +118,110 @@ def test_what_a_waiting_side_says_is_ignored():
     assert infos[waits]["metrics"]["illegal"] == infos[waits]["illegal"] == 1
 
 
-def test_illegal_choices_fall_back_and_are_counted():
+def test_illegal_answers_are_drawn_counted_and_cost():
     env = PokemonEnv("gen1ou", penalty=0.25)
-    _, infos = env.reset(seed=1)
-    first = infos["p1"]["legal_actions"][0]
-    _, rewards, _, _, infos = env.step({"p1": "move splash and more", "p2": "2"})
-    assert (infos["p1"]["requested"], infos["p1"]["executed"]) == ("move splash and more", first)
-    assert (infos["p1"]["illegal"], infos["p2"]["illegal"]) == (1, 0)
-    assert infos["p2"]["metrics"]["illegal"] == 1
-    assert rewards == {"p1": -0.25, "p2": 0}
-    assert env.choices == [{s: {"requested": infos[s]["requested"], "executed": infos[s]["executed"]} for s in infos}]
+    taken = set()
+    for seed in range(12):
+        _, infos = env.reset(seed=seed, options={"task": 0})
+        legal = infos["p1"]["legal_actions"]
+        _, rewards, _, _, infos = env.step({"p1": "move splash and more", "p2": "2"})
+        assert infos["p1"]["requested"] == "move splash and more"
+        assert infos["p1"]["executed"] in legal
+        taken.add(infos["p1"]["executed"])
+        assert (infos["p1"]["illegal"], infos["p2"]["illegal"]) == (1, 0)
+        assert infos["p2"]["metrics"]["illegal"] == 1
+        assert rewards == {"p1": -0.25, "p2": 0}
+        assert env.choices == [
+            {s: {"requested": infos[s]["requested"], "executed": infos[s]["executed"]} for s in infos}
+        ]
+    assert len(taken) > 2, "of nine actions, drawn twelve times"
+
+
+@pytest.mark.parametrize(
+    ("format", "reward", "steps", "sha"),
+    [
+        ("gen1ou", "binary", 87, "86b605b4c82b4f3c"),
+        ("gen9ou", "shaped", 104, "901320a2ed8f9564"),
+        ("gen5randombattle", "aggressive", 79, "ad8ac6be273bb6be"),
+    ],
+)
+def test_a_battle_of_legal_answers_is_what_it_was_in_v0(format, reward, steps, sha):
+    """Hashes of everything that pokemon-v0 returned, and of the simulator's log."""
+    returned, log = whole(PokemonEnv(format, reward=reward), 3)
+    text = json.dumps([returned, log], sort_keys=True)
+    assert (len(returned), hashlib.sha256(text.encode()).hexdigest()[:16]) == (steps, sha)
+
+
+def test_illegal_answers_leave_the_dice_alone():
+    """What was drawn, named by the side itself, gives the same battle."""
+    env, twin = PokemonEnv("gen1ou", forfeit=0), PokemonEnv("gen1ou")
+    for each in (env, twin):
+        each.reset(seed=4, options={"task": 1})
+    rng = random.Random(4)
+    while env.agents and len(env.choices) < 40:
+        said = drawn(env, rng)
+        env.step(dict.fromkeys(said, "nothing") if len(env.choices) % 2 else said)
+        twin.step({side: each["executed"] for side, each in env.choices[-1].items()})
+    assert twin.log() == env.log()
+    assert env.fork()._plan({"p1": "", "p2": ""}) == env._plan({"p1": "", "p2": ""})
+    assert env.rng.bit_generator.state == twin.rng.bit_generator.state, "the next battle is the same too"
+
+
+@pytest.mark.parametrize("reward", ["binary", "shaped", "aggressive"])
+def test_the_tenth_illegal_answer_loses_the_battle(reward):
+    env = PokemonEnv("gen1ou", reward=reward)
+    win, loss = env.weights.win, env.weights.loss
+    env.reset(seed=1)
+    rng, returns = random.Random(0), {"p1": 0.0, "p2": 0.0}
+    for number in range(1, 11):
+        while not env.legal_actions["p1"]:  # it waits, and may not speak
+            env.step(drawn(env, rng))
+        before = env.view("p1")["me"]["team"]
+        _, rewards, terminated, truncated, infos = env.step({**drawn(env, rng), "p1": None})
+        assert infos["p1"]["reward_components"]["illegal"] == -0.05 * win
+        assert "illegal" not in infos["p2"]["reward_components"]
+        assert all(terminated.values()) == (number == 10)
+        returns = {side: returns[side] + rewards[side] for side in returns}
+    assert not any(truncated.values())
+    assert infos["p1"]["reason"] == infos["p2"]["reason"] == "p1 forfeited by 10 illegal answers"
+    assert infos["p1"]["metrics"]["outcome"] == -1
+    assert (infos["p1"]["executed"], infos["p2"]["executed"]) == ("", ""), "nothing was played"
+    assert "You lost." in env.heard["p1"]
+    assert infos["p1"]["reward_components"]["victory"] == -loss
+    assert infos["p2"]["reward_components"]["victory"] == win
+    if reward != "binary":  # as if all its Pokémon had fainted
+        left = sum(mon["hp"] / mon["max"] for mon in before)
+        assert infos["p1"]["reward_components"]["health"] == pytest.approx(-left)
+        alive = sum(mon["hp"] > 0 for mon in before)
+        assert infos["p2"]["reward_components"]["knockouts"] == env.weights.knockouts * alive
+    worst_legal = -loss - (0 if reward == "binary" else 30)  # six Pokémon's hit points, knock-outs and conditions
+    assert returns["p1"] < worst_legal
+
+
+def test_both_may_forfeit_and_both_have_lost():
+    env = PokemonEnv("gen1ou", forfeit=1)
+    env.reset(seed=0)
+    _, rewards, terminated, _, infos = env.step({})
+    assert (rewards, all(terminated.values())) == ({"p1": -1.05, "p2": -1.05}, True)
+    assert (infos["p1"]["metrics"]["outcome"], infos["p1"]["reason"]) == (0, "p1 and p2 forfeited by 1 illegal answers")
+
+
+def test_illegal_answers_cost_less_than_a_tie_is_from_a_victory():
+    env = PokemonEnv("gen1ou")
+    assert env.penalty * env.forfeit == 0.5
+
+
+def test_illegal_answers_of_many_at_once():
+    envs = [PokemonEnv("gen1ou", forfeit=3) for _ in range(3)]
+    for n, env in enumerate(envs):
+        env.reset(seed=n)
+    alone = [env.fork() for env in envs]
+    rng = random.Random(0)
+    for turn in range(6):
+        moves = [drawn(env, rng) if (turn + n) % 2 and env.agents else {} for n, env in enumerate(envs)]
+        together = PokemonEnv.step_together(envs, moves)
+        assert together == [env.step(move) for env, move in zip(alone, moves, strict=True)]
+    assert not any(env.agents for env in envs)
 
 
 def test_struggle(make):
@@ -186,7 +282,7 @@ def test_the_turn_limit_is_a_truncation(make):
     env = PokemonEnv("gen1ou", turn_limit=3)
     env.reset(seed=0)
     while env.agents:
-        step = env.step({})
+        step = env.step({"p1": "1", "p2": "1"})
     assert env.battle.turn == 4
     assert all(step[3].values())
     assert not any(step[2].values())
@@ -270,6 +366,7 @@ def test_a_lost_process_is_no_result():
         ({"reward": "sparse"}, "reward='sparse' is not offered"),
         ({"turn_limit": 0}, "turn_limit must be a whole number from 1 to 1000, got 0"),
         ({"penalty": -1}, "penalty must be a number of 0 or more"),
+        ({"forfeit": 1.5}, "forfeit must be a whole number from 0 to 1000"),
         ({"format": 9}, "format must be a format's id"),
     ],
 )

@@ -168,7 +168,7 @@ def test_the_oracle_sees_what_is_hidden():
 
 
 def test_the_catalogue_names_them_all():
-    own = {name for name in spec("pokemon-v0").players if not name.startswith("poke-env:")}
+    own = {name for name in spec("pokemon-v1").players if not name.startswith("poke-env:")}
     assert own == {*HEURISTICS, "oracle@1", "search@1"}
 
 

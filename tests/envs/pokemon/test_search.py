@@ -183,5 +183,5 @@ def test_a_heuristic_advises_what_it_would_play():
 
 
 def test_another_environment_is_refused():
-    with pytest.raises(PolicyError, match=r"search@1 plays pokemon-v0 only"):
+    with pytest.raises(PolicyError, match=r"search@1 plays pokemon-v1 only"):
         search_1(MatrixEnv(), "p1", 0)

@@ -150,7 +150,7 @@ def test_a_damaged_battle_is_named_and_the_others_are_read(tmp_path):
 
 
 def test_what_is_no_folder_of_battles_is_told(tmp_path):
-    with pytest.raises(CheckpointError, match="palaver arena pokemon-v0 --record"):
+    with pytest.raises(CheckpointError, match="palaver arena pokemon-v1 --record"):
         Reader(tmp_path / "nothing")
     (tmp_path / "000.jsonl").write_text('{"episodes": 1}\n', encoding="utf-8")
     with pytest.raises(CheckpointError, match="line 1, is no index of battles"):

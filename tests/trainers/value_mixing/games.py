@@ -1,4 +1,4 @@
-"""Games of matrix-v0 as transitions: every joint action of every state once, texts replaced by one-hot features."""
+"""Games of matrix-v1 as transitions: every joint action of every state once, texts replaced by one-hot features."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_what_was_cut_has_no_target():
 
 
 def test_exploration_is_as_likely_as_it_says_and_fixed_by_the_seed():
-    env, table = make("matrix-v0", game="climbing", tasks="sample[:1]"), seats("a1", "a2")
+    env, table = make("matrix-v1", game="climbing", tasks="sample[:1]"), seats("a1", "a2")
     chosen = {}
     for epsilon in (0.0, 0.5, 1.0):
         found, again = (
@@ -166,7 +166,7 @@ def test_a_partner_may_be_scripted(tmp_path):
 
 
 def test_players_of_a_finished_run(finished):
-    env = make("matrix-v0", game="two-step", tasks="sample[:1]")
+    env = make("matrix-v1", game="two-step", tasks="sample[:1]")
     players = load_players(finished, env)
     assert set(players) == {"a1", "a2"}
     said, infos = env.reset(seed=0)
@@ -184,7 +184,7 @@ def test_players_of_a_finished_run(finished):
 def test_what_is_no_run_of_values(tmp_path, finished):
     with pytest.raises(CheckpointError, match="there is no run"):
         load_players(tmp_path, Steps())
-    config = parse({"env": {"id": "matrix-v0"}})
+    config = parse({"env": {"id": "matrix-v1"}})
     with pytest.raises(PolicyError, match="load_players"):
         load_run(finished, ["a1", "a2"], model_options(config, "cpu"))
 
