@@ -19,7 +19,7 @@ from palaver.trainers.config import load
 from palaver.trainers.files import begin
 from palaver.utils.run_folder import FolderInUseError, locked
 
-ARENA = ("arena", "matrix-v0", "game=prisoners-dilemma", "--players", "legal,first", "-n", "2", "--out", "run")
+ARENA = ("arena", "matrix-v1", "game=prisoners-dilemma", "--players", "legal,first", "-n", "2", "--out", "run")
 
 
 @pytest.fixture

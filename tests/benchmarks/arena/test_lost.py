@@ -26,7 +26,7 @@ KEYWORDS = {"game": "prisoners-dilemma", "repeats": 3}
 
 def setting(**changes):
     given = {"keywords": KEYWORDS, "battles": 8, "parallel": 5, **changes}
-    return Setting("matrix-v0", read_players("legal,uniform,last", palaver.spec("matrix-v0")), **given)
+    return Setting("matrix-v1", read_players("legal,uniform,last", palaver.spec("matrix-v1")), **given)
 
 
 def outcomes(games):
@@ -117,7 +117,7 @@ def test_a_game_that_is_always_lost_fails_by_name_and_the_others_go_on(undisturb
 def test_a_simulator_that_does_not_answer_ends_no_battle_of_the_arena(monkeypatch):
     """The simulator's process is stopped in the third turn of all battles, which are then played again."""
     players = {"random@1": "random@1", "typed@1": "typed@1"}
-    given = Setting("pokemon-v0", players, {"turn_limit": 20}, battles=4)
+    given = Setting("pokemon-v1", players, {"turn_limit": 20}, battles=4)
     alone = outcomes(pool.run(given, given.games(), None))
     together, turns = PokemonEnv.step_together, []
 
