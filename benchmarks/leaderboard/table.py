@@ -58,7 +58,7 @@ def _overview(rows: Sequence[Shown], entries: Sequence[Entry]) -> str:
         missing = next((entry.missing for entry in entries if entry.what == what), {})
         most = next(iter(own.values())).most
         cells = [remarked(own[kind]) if kind in own else _reason(missing, kind, notes) for kind in KINDS]
-        lines.append([code(what), f"{most:g}", *cells])
+        lines.append([code(what), f"{most:.3g}", *cells])
     listed = [f"{number}. {note}" for number, note in enumerate(notes, start=1)]
     overview = markdown_table(["", "most", *KINDS], lines, ["---", "---:", *["---"] * len(KINDS)])
     return "\n".join([overview, "", *(["Not there:", "", *listed, ""] if notes else [])])
