@@ -2,7 +2,7 @@
 
 Processor time is what a program uses, however many others want the same processor; a limit of wall clock alone would
 turn right programs into zeros on a busy machine. One that sleeps uses none, so wall clock is limited too, to `factor`
-times as much.
+times as much; the time in which a program waited for a processor is not counted, up to STARVED times as much again.
 
 Standard library only: this module also runs in the examiner, where Palaver is not installed.
 """
@@ -12,11 +12,13 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from pathlib import Path
 
 from palaver.envs.code.sandbox import wire
 
 _CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
 _SHORTEST = 0.01  # seconds between two looks at the clocks
+STARVED = 4
 
 
 class OverError(Exception):
@@ -29,14 +31,14 @@ class Allowance:
     Args:
         seconds: processor time of each call.
         total_seconds: processor time of everything together.
-        factor: so many times as much wall clock may pass.
+        factor: so many times as much wall clock may pass, waiting for a processor aside.
     """
 
     def __init__(self, seconds: float, total_seconds: float, factor: float) -> None:
         self._seconds, self._total, self._factor = seconds, total_seconds, factor
         self._start = time.monotonic()
         self._over = self._start + factor * total_seconds
-        self._past = 0.0  # processor time of the children that are gone
+        self._past = self._delayed = 0.0  # processor time of the children that are gone, and what they waited for one
         self._pid = 0
         self._channel: socket.socket | None = None
         self._armed = 0.0
@@ -69,10 +71,10 @@ class Allowance:
         self._began, self._base = now, 0.0
         self._base = self._used(now)
         left = self._total - self._past - self._base
-        if left <= 0 or now >= self._over:
+        if left <= 0 or self._passed(self._over, now):
             raise OverError
         self._allowed = min(self._seconds, left)
-        self._until = min(now + self._factor * self._seconds, self._over)
+        self._until = now + self._factor * self._seconds
         self._arm(min(self._allowed, self._until - now))
         self._next = now + self._armed
 
@@ -83,12 +85,12 @@ class Allowance:
             BlockingIOError: the call has used up its time; the message says how much.
         """
         now = time.monotonic()
-        if now >= self._until:
+        if self._passed(min(self._until, self._over), now):
             raise BlockingIOError(f"{self._factor * self._seconds:g}")
         left = self._allowed - self._used(now)
         if left <= 0:
             raise BlockingIOError(f"{self._seconds:g}")
-        self._arm(max(min(left, self._until - now), _SHORTEST))
+        self._arm(max(min(left, abs(self._until - now), abs(self._over - now)), _SHORTEST))
         self._next = now + self._armed
 
     def check(self) -> None:
@@ -101,8 +103,9 @@ class Allowance:
         now = time.monotonic()
         self._base = 0.0
         self._past += self._used(now) if self._pid else 0.0
+        self._delayed += self._delay()
         self._pid = 0
-        return self._past >= self._total or now >= self._over
+        return self._past >= self._total or self._passed(self._over, now)
 
     def _used(self, now: float) -> float:
         """Processor time of the child since `_base`; wall clock of the call where it cannot be read."""
@@ -112,6 +115,22 @@ class Allowance:
             except OSError:
                 self._only_wall_clock()
         return now - self._began
+
+    def _passed(self, limit: float, now: float) -> bool:
+        """Whether a time has passed, what the program waited for a processor aside."""
+        if now < limit:
+            return False
+        most = self._start + (1 + STARVED) * self._factor * self._total
+        return now >= min(limit + self._delayed + self._delay(), most)
+
+    def _delay(self) -> float:
+        """Seconds that the child could have run and was not let; 0 where the kernel does not say."""
+        if not self._pid:
+            return 0.0
+        try:
+            return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return 0.0
 
     def _only_wall_clock(self) -> None:
         """This machine does not show the processor time of others: wall clock counts in its place."""

@@ -114,14 +114,11 @@ class _Examination:
 
     def run(self) -> list[list[str]]:
         random.seed(self.seed)
-        # of this process's own work, and of all there is, sleeping included; their signals end it
-        signal.setitimer(signal.ITIMER_PROF, self.limits["seconds"])
-        whole = self.limits["total_seconds"] + self.limits["seconds"]
-        signal.setitimer(signal.ITIMER_REAL, self.limits["wall_factor"] * whole)
+        signal.setitimer(signal.ITIMER_PROF, self.limits["seconds"])  # of this process's own work; its signal ends it
         missing = ["pass", ""]  # nothing has objected to an assertion that was never reached
         try:
             self.session.open()
-            self._tests(self.session.call, self._trial)
+            self._tests(self._call, self._trial)
         except StopTests:
             missing = list(self.session.loss)
         except Exception as error:  # tests may raise anything where they use what a program returned
@@ -141,6 +138,14 @@ class _Examination:
         exec(self.tests.code, space)
         if self.tests.has_check:
             space[suite.CHECK](candidate)
+
+    def _call(self, *positional: Any, **named: Any) -> Any:
+        """The candidate; what the tests do from one call to the next is limited by the clock too: they may sleep."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            return self.session.call(*positional, **named)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, self.limits["wall_factor"] * self.limits["total_seconds"])
 
     def _rehearse(self) -> str:
         """Run the tests without the program: why an argument that they make themselves cannot cross; "" where all can.

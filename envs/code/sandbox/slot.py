@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from palaver.clean import one_line
 from palaver.envs.code.sandbox import view
+from palaver.envs.code.sandbox.clock import STARVED
 from palaver.envs.code.sandbox.launch import BOOT, ENVIRONMENT, FLAGS, Plan
 from palaver.envs.code.sandbox.report import SandboxError
 from palaver.envs.pools import end
@@ -76,7 +77,7 @@ class Slot:
             self._start()
         body = json.dumps(request).encode()
         limits = request["limits"]
-        allowed = limits["wall_factor"] * (limits["total_seconds"] + 2 * limits["seconds"]) + _GRACE
+        allowed = (2 + STARVED) * limits["wall_factor"] * limits["total_seconds"] + _GRACE
         reply = self._exchange(len(body).to_bytes(_HEADER, "big") + body, time.monotonic() + allowed)
         if "ended" not in reply:
             return reply
