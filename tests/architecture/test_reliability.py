@@ -18,7 +18,7 @@ NAME = r"`(tests/[\w/]+\.py)::(test_\w+)`"
 
 
 @functools.cache
-def tests_of(path):
+def functions_in(path):
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
@@ -32,5 +32,5 @@ def test_every_row_has_a_promise_a_measure_and_tests():
 def test_every_named_test_is_there():
     named = [found.groups() for row in ROWS for found in re.finditer(NAME, row[2])]
     assert len(named) >= 20
-    lost = [f"{path}::{name}" for path, name in named if not (ROOT / path).is_file() or name not in tests_of(path)]
+    lost = [f"{path}::{name}" for path, name in named if not (ROOT / path).is_file() or name not in functions_in(path)]
     assert lost == []
