@@ -1,0 +1,142 @@
+"""Train the demo's recipes from many seeds: `python -m palaver.benchmarks.demo_seeds ACT --seeds 0-19 --out FILE`.
+
+One JSON line a run: held-out score before and after, CPU seconds, commit, instruction set, hash of the warm starts. Runs
+that stand in the file already are left out, so the command may be stopped and given again. torch chooses its instruction
+set when it is loaded, so another one is a run of the command under other variables:
+
+    ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python -m palaver.benchmarks.demo_seeds coding --seeds 0-4 --out FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from palaver.core import PalaverError
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One act of `palaver demo`: its recipe, what the demo changes in it, and the metrics that a line keeps."""
+
+    recipe: str
+    metrics: tuple[str, ...]
+    overrides: tuple[str, ...] = ()
+
+
+ACTS: Mapping[str, Act] = MappingProxyType(
+    {
+        "writing": Act(
+            "arxiv-magrpo",
+            ("repeated_sentence_share", "off_topic_share", "ill_formed_share"),
+            ("train.steps=80", "optim.lr=1.5e-3"),  # in less time
+        ),
+        "coding": Act("coding-mini-magrpo", ("aux_map", "aux_test", "aux_list", "main_map", "main_test", "main_list")),
+    }
+)
+
+
+def greedy_solved(folder: Path) -> tuple[int, int]:
+    """Held-out problems that a trained coding team solves with its most likely texts, and how many there are."""
+    from palaver.benchmarks.evaluate import Setting, as_trained, measure
+    from palaver.benchmarks.runs import read
+    from palaver.trainers.passes import SOLVED
+
+    team, config = f"run:{folder}", read(folder).config
+    keywords, sampling, _ = as_trained(team, config.env.id)
+    greedy = replace(sampling, temperature=0.0)
+    result, _ = measure(Setting(config.env.id, keywords, team, n=config.eval.n, sampling=greedy))
+    return round(result.metrics[SOLVED] * result.n), result.n
+
+
+def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Train one seed of an act in a new folder; its line of the file."""
+    from palaver.benchmarks.provenance import provenance
+    from palaver.trainers.config import load
+    from palaver.trainers.files import LAUNCH, METRICS
+    from palaver.trainers.sinks import read_metrics
+    from palaver.trainers.train import train
+
+    items = [*ACTS[act].overrides, *overrides, f"seed={seed}", "log.tensorboard=false"]
+    about = provenance()
+    train(load(ACTS[act].recipe, items), folder, launch=about)
+    measured = [line for line in read_metrics(folder / METRICS) if line["kind"] == "eval"]
+    first, last = measured[0], measured[-1]
+    starts = json.loads((folder / LAUNCH).read_text(encoding="utf-8"))["warm_starts"]
+    line = {
+        "act": act, "seed": seed, **instruction_set(), "before": _score(first), "after": _score(last),
+        "cpu_s": round(last["cpu_s"], 1), "commit": about["commit"], "torch": about["libraries"]["torch"],
+        "warm_start": sorted({start["hash"] for start in starts.values()}), "overrides": list(overrides),
+        "metrics": {name: round(last["metrics"][name], 4) for name in ACTS[act].metrics},
+    }  # fmt: skip
+    if act == "coding":
+        line["greedy"], line["of"] = greedy_solved(folder)
+    return line
+
+
+def instruction_set() -> dict[str, str]:
+    """The instruction sets that torch and oneDNN compute with; oneDNN's is the variable, for it tells no other way."""
+    import os
+
+    import torch
+
+    return {"isa": torch.backends.cpu.get_cpu_capability(), "onednn": os.environ.get("ONEDNN_MAX_CPU_ISA", "all")}
+
+
+def _score(line: Mapping[str, Any]) -> float:
+    """Problems solved where the environment tells which are, otherwise the mean reward."""
+    from palaver.trainers.passes import SOLVED
+
+    solved = line["metrics"].get(SOLVED)
+    return round(line["mean"], 4) if solved is None else round(solved * line["n"])
+
+
+def seeds_of(text: str) -> list[int]:
+    """The seeds of `3` or `0-19`.
+
+    >>> seeds_of("2-4")
+    [2, 3, 4]
+    """
+    first, _, last = text.partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0, or 2 after a mistake."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("act", choices=sorted(ACTS))
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="changes to the act, to try others")
+    parser.add_argument("--seeds", type=seeds_of, required=True, help="one seed, or FIRST-LAST")
+    parser.add_argument("--out", type=Path, required=True, help="the file; new lines are added at its end")
+    given = parser.parse_args(arguments)
+    try:
+        lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.exists() else []
+        done = {_which(json.loads(line)) for line in lines}
+        for seed in given.seeds:
+            wanted = {"act": given.act, "seed": seed, **instruction_set(), "overrides": given.overrides}
+            if _which(wanted) in done:
+                continue
+            with tempfile.TemporaryDirectory() as scratch:
+                line = json.dumps(run(given.act, seed, Path(scratch) / "run", given.overrides))
+            with given.out.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+            print(line, flush=True)
+    except (PalaverError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _which(line: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (line["act"], line["seed"], line["isa"], line["onednn"], tuple(line["overrides"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
