@@ -1,10 +1,10 @@
 """Train the demo's recipes from many seeds: `python -m palaver.benchmarks.demo_seeds ACT --seeds 0-19 --out FILE`.
 
-One JSON line a run: held-out score before and after, CPU seconds, commit, instruction set, hash of the warm starts. Runs
-that stand in the file already are left out, so the command may be stopped and given again. torch chooses its instruction
-set when it is loaded, so another one is a run of the command under other variables:
+One JSON line a run: held-out score before and after, CPU seconds, commit, instruction set, hash of the warm starts.
+Runs that stand in the file already are left out, so the command may be stopped and given again, or given several times
+at once for different seeds. torch chooses its instruction set when it is loaded; variables choose another:
 
-    ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python -m palaver.benchmarks.demo_seeds coding --seeds 0-4 --out FILE
+    ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python -m palaver.benchmarks.demo_seeds coding --seeds 0-4 ...
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palaver.core import PalaverError
+
+if TYPE_CHECKING:  # `palaver demo` reads ACTS before anything heavy may be imported
+    from palaver.trainers.config import RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +46,16 @@ ACTS: Mapping[str, Act] = MappingProxyType(
 )
 
 
-def greedy_solved(folder: Path) -> tuple[int, int]:
-    """Held-out problems that a trained coding team solves with its most likely texts, and how many there are."""
+def greedy_solved(folder: Path, config: RunConfig) -> str:
+    """Held-out problems that a trained coding team solves with its most likely texts, as `58 of 60`."""
     from palaver.benchmarks.evaluate import Setting, as_trained, measure
-    from palaver.benchmarks.runs import read
     from palaver.trainers.passes import SOLVED
 
-    team, config = f"run:{folder}", read(folder).config
+    team = f"run:{folder}"
     keywords, sampling, _ = as_trained(team, config.env.id)
     greedy = replace(sampling, temperature=0.0)
     result, _ = measure(Setting(config.env.id, keywords, team, n=config.eval.n, sampling=greedy))
-    return round(result.metrics[SOLVED] * result.n), result.n
+    return f"{round(result.metrics[SOLVED] * result.n)} of {result.n}"
 
 
 def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -65,8 +67,8 @@ def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
     from palaver.trainers.train import train
 
     items = [*ACTS[act].overrides, *overrides, f"seed={seed}", "log.tensorboard=false"]
-    about = provenance()
-    train(load(ACTS[act].recipe, items), folder, launch=about)
+    about, config = provenance(), load(ACTS[act].recipe, items)
+    train(config, folder, launch=about)
     measured = [line for line in read_metrics(folder / METRICS) if line["kind"] == "eval"]
     first, last = measured[0], measured[-1]
     starts = json.loads((folder / LAUNCH).read_text(encoding="utf-8"))["warm_starts"]
@@ -77,7 +79,7 @@ def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
         "metrics": {name: round(last["metrics"][name], 4) for name in ACTS[act].metrics},
     }  # fmt: skip
     if act == "coding":
-        line["greedy"], line["of"] = greedy_solved(folder)
+        line["greedy"] = int(greedy_solved(folder, config).split()[0])
     return line
 
 
@@ -94,8 +96,8 @@ def _score(line: Mapping[str, Any]) -> float:
     """Problems solved where the environment tells which are, otherwise the mean reward."""
     from palaver.trainers.passes import SOLVED
 
-    solved = line["metrics"].get(SOLVED)
-    return round(line["mean"], 4) if solved is None else round(solved * line["n"])
+    mean, solved = float(line["mean"]), line["metrics"].get(SOLVED)
+    return round(mean, 4) if solved is None else round(solved * line["n"])
 
 
 def seeds_of(text: str) -> list[int]:

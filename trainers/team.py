@@ -59,7 +59,7 @@ def _adapted_team(
     return adapted(source, names, options, shape, seed=config.seed)
 
 
-def warm_starts(config: RunConfig, spec: Spec, agents: Iterable[str]) -> dict[str, dict[str, str]]:
+def warm_starts(config: RunConfig, spec: Spec, agents: Sequence[str]) -> dict[str, dict[str, str]]:
     """Trained agent -> which tiny model it starts from, by name and hash; not where it starts from another model."""
     from palaver.agents.tiny.cache import fingerprint
 

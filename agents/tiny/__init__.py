@@ -1,4 +1,4 @@
-"""The built-in tiny model: shipped for the generators of this project, taught and cached for others, never downloaded."""
+"""The built-in tiny model: shipped for our own generators, taught and cached for others, never downloaded."""
 
 from __future__ import annotations
 

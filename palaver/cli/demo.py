@@ -187,8 +187,7 @@ def _compare(jobs: Sequence[Job], folder: Path) -> None:
         found = score(run)
         uses = [", ".join(agreement.settled(point).values()) or "–" for point in (found.before, found.after)]
         solved = [agreement.solved_of(point) for point in (found.before, found.after)]
-        number, of = greedy_solved(job.folder)
-        made.add_row(str(job.config.seed), *solved, f"{number} of {of}", *uses)
+        made.add_row(str(job.config.seed), *solved, greedy_solved(job.folder, job.config), *uses)
     console.print(made)
     console.print()
     say(Text("comparison ", style="dim"), str(compare(runs, folder)))

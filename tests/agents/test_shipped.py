@@ -1,4 +1,4 @@
-"""The tiny models that ship: each is its generator's, whole, small, passes the examination, and is what a team starts from."""
+"""The tiny models that ship: each is its generator's present one, whole, small and examined; teams start from them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_shipped_weights_pass_the_examination(name):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_command_in_the_manifest_makes_one_again(tmp_path):
-    """Another processor rounds differently, so the weights may differ; the texts, the key and the examination may not."""
+    """Another processor rounds differently, so the weights may differ; tokenizer, key and examination may not."""
     shipped = ensure("palaver.envs.coding_mini.corpus:demonstrations")
     about = json.loads((shipped / cache.MANIFEST).read_text())
     command = [sys.executable, *shlex.split(about["command"])[1:], "--out", str(tmp_path)]
@@ -155,5 +155,5 @@ def test_a_run_records_what_it_starts_from(tmp_path, no_teaching):
     folder = train(load("coding-mini-magrpo", items), tmp_path / "run", launch=provenance())
     start = ensure("palaver.envs.coding_mini.corpus:demonstrations")
     recorded = json.loads((folder / "launch.json").read_text())["warm_starts"]
-    assert recorded == dict.fromkeys(("aux", "main"), {"model": start.name, "hash": cache.fingerprint(start)})
+    assert recorded == {agent: {"model": start.name, "hash": cache.fingerprint(start)} for agent in ("aux", "main")}
     assert Path(start).parent == SHIPPED
