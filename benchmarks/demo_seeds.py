@@ -5,6 +5,8 @@ Runs that stand in the file already are left out, so the command may be stopped 
 at once for different seeds. torch chooses its instruction set when it is loaded; variables choose another:
 
     ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python -m palaver.benchmarks.demo_seeds coding --seeds 0-4 ...
+
+Without --seeds it prints the table of the act's lines in the file, as docs/demo.md has it.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import argparse
 import json
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +31,19 @@ if TYPE_CHECKING:  # `palaver demo` reads ACTS before anything heavy may be impo
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One act of `palaver demo`: its recipe, what the demo changes in it, and the metrics that a line keeps."""
+    """One act of `palaver demo`.
+
+    Attributes:
+        recipe: of its runs.
+        bar: the score that 28 of 30 runs are to reach.
+        floor: the score that no run is to miss.
+        metrics: of the last evaluation, kept in a line.
+        overrides: what the demo changes in the recipe.
+    """
 
     recipe: str
+    bar: float
+    floor: float
     metrics: tuple[str, ...]
     overrides: tuple[str, ...] = ()
 
@@ -38,10 +52,12 @@ ACTS: Mapping[str, Act] = MappingProxyType(
     {
         "writing": Act(
             "arxiv-magrpo",
+            1.9,
+            1.7,
             ("repeated_sentence_share", "off_topic_share", "ill_formed_share"),
             ("train.steps=80", "optim.lr=1.5e-3"),  # in less time
         ),
-        "coding": Act("coding-mini-magrpo", ("aux_map", "aux_test", "aux_list", "main_map", "main_test", "main_list")),
+        "coding": Act("coding-mini-magrpo", 54, 50, ("aux_map", "aux_test", "aux_list")),
     }
 )
 
@@ -59,16 +75,21 @@ def greedy_solved(folder: Path, config: RunConfig) -> str:
 
 
 def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Train one seed of an act in a new folder; its line of the file."""
+    """Train one seed of an act in a new folder; its line of the file.
+
+    Raises:
+        KeyboardInterrupt: the run was asked to stop before its end, and has no score.
+    """
     from palaver.benchmarks.provenance import provenance
     from palaver.trainers.config import load
-    from palaver.trainers.files import LAUNCH, METRICS
+    from palaver.trainers.files import LAUNCH, METRICS, ended
     from palaver.trainers.sinks import read_metrics
     from palaver.trainers.train import train
 
     items = [*ACTS[act].overrides, *overrides, f"seed={seed}", "log.tensorboard=false"]
     about, config = provenance(), load(ACTS[act].recipe, items)
-    train(config, folder, launch=about)
+    if not ended(train(config, folder, launch=about)):
+        raise KeyboardInterrupt
     measured = [line for line in read_metrics(folder / METRICS) if line["kind"] == "eval"]
     first, last = measured[0], measured[-1]
     starts = json.loads((folder / LAUNCH).read_text(encoding="utf-8"))["warm_starts"]
@@ -100,6 +121,35 @@ def _score(line: Mapping[str, Any]) -> float:
     return round(mean, 4) if solved is None else round(solved * line["n"])
 
 
+def table(act: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    """The runs of an act in Markdown, a row for each instruction set, the most runs first."""
+    bar, floor, metrics = ACTS[act].bar, ACTS[act].floor, ACTS[act].metrics
+    head = ["instruction set", "seeds", "before", "mean after", "lowest", "highest"]
+    head += [f"at least {bar:g}", f"below {floor:g}", *(["lowest greedy"] if act == "coding" else [])]
+    head += [name.removesuffix("_share").replace("_", " ") for name in metrics] + ["CPU seconds"]
+    rows = [head, ["---"] * len(head)]
+    sets = Counter(line["isa"] for line in lines if line["act"] == act)
+    for isa, runs in sets.most_common():
+        chosen = [line for line in lines if (line["act"], line["isa"]) == (act, isa)]
+        after, seeds = [line["after"] for line in chosen], [line["seed"] for line in chosen]
+        row = [isa, f"{min(seeds)} to {max(seeds)}", _middle(chosen, "before"), _middle(chosen, "after")]
+        row += [f"{min(after):.4g}", f"{max(after):.4g}"]
+        row += [f"{sum(a >= bar for a in after)} of {runs}", str(sum(a < floor for a in after))]
+        row += [str(min(line["greedy"] for line in chosen))] if act == "coding" else []
+        row += [f"{fmean(line['metrics'][name] for line in chosen):.3f}" for name in metrics]
+        rows.append([*row, f"{fmean(line['cpu_s'] for line in chosen):.0f}"])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _middle(lines: Sequence[Mapping[str, Any]], key: str) -> str:
+    return f"{fmean(line[key] for line in lines):.3g}"
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """The lines of a file, none where there is no such file."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
 def seeds_of(text: str) -> list[int]:
     """The seeds of `3` or `0-19`.
 
@@ -111,16 +161,19 @@ def seeds_of(text: str) -> list[int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or 2 after a mistake."""
+    """The exit code: 0, 2 after a mistake, 130 if interrupted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("act", choices=sorted(ACTS))
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="changes to the act, to try others")
-    parser.add_argument("--seeds", type=seeds_of, required=True, help="one seed, or FIRST-LAST")
+    parser.add_argument("--seeds", type=seeds_of, help="one seed, or FIRST-LAST; without it: print the table")
     parser.add_argument("--out", type=Path, required=True, help="the file; new lines are added at its end")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     try:
-        lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.exists() else []
-        done = {_which(json.loads(line)) for line in lines}
+        lines = read(given.out)
+        if given.seeds is None:
+            print(table(given.act, lines))
+            return 0
+        done = {_which(line) for line in lines}
         for seed in given.seeds:
             wanted = {"act": given.act, "seed": seed, **instruction_set(), "overrides": given.overrides}
             if _which(wanted) in done:
@@ -133,6 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (PalaverError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
