@@ -55,7 +55,7 @@ ACTS: Mapping[str, Act] = MappingProxyType(
             1.9,
             1.7,
             ("repeated_sentence_share", "off_topic_share", "ill_formed_share"),
-            ("train.steps=80", "optim.lr=1.5e-3"),  # in less time
+            ("train.steps=110", "optim.lr=1.2e-3"),  # in less time
         ),
         "coding": Act("coding-mini-magrpo", 54, 50, ("aux_map", "aux_test", "aux_list")),
     }
