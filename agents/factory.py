@@ -43,17 +43,22 @@ def make_policy(
         return _scripted(name.removeprefix("scripted:"), scripted)
     if name.startswith("openai:"):
         return _remote(name)
-    return _model(model_source(name, demonstrations), options, name)
+    return _model(model_source(name, demonstrations, options.from_scratch), options, name)
 
 
-def model_source(name: str, demonstrations: str = "") -> str:
+def model_source(name: str, demonstrations: str = "", from_scratch: bool = False) -> str:
     """The folder or hub name of the model called `name`: `tiny` (which is built if it is not there), `hf:X` or `X`.
+
+    Args:
+        name: of the model.
+        demonstrations: the `module:function` whose texts the tiny model learned from.
+        from_scratch: the tiny model is one taught on this machine, not the shipped one.
 
     Raises:
         PolicyError: there is no tiny model for these demonstrations, or the name is empty.
     """
     if name == "tiny":
-        return str(_tiny(demonstrations))
+        return str(_tiny(demonstrations, from_scratch))
     source = name.removeprefix("hf:").strip()
     if not source:
         raise PolicyError(f"the policy name {name!r} is empty; give a model as hf:NAME or hf:FOLDER")
@@ -71,14 +76,14 @@ def _scripted(name: str, known: Mapping[str, str]) -> Policy:
     return ScriptedPolicy(function, f"scripted:{name}")
 
 
-def _tiny(demonstrations: str) -> Path:
+def _tiny(demonstrations: str, from_scratch: bool) -> Path:
     if not demonstrations:
         raise PolicyError(
             "the tiny model has learned no texts for this environment; name a model as hf:NAME or hf:FOLDER"
         )
     _need("tiny", _TORCH, "train")
     tiny = importlib.import_module("palaver.agents.tiny")
-    folder: Path = tiny.ensure(demonstrations)
+    folder: Path = tiny.ensure(demonstrations, from_scratch=from_scratch)
     return folder
 
 

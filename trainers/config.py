@@ -58,6 +58,7 @@ class PolicyConfig(Section):
         "auto", description="auto: the tokenizer's template if it has one"
     )
     engine: Literal["auto", "palaver", "transformers"] = Field("auto", description="who generates")
+    from_scratch: bool = Field(False, description="teach the tiny model on this machine, leave the shipped one aside")
     force: bool = Field(False, description="let the tiny model run on real data, which it cannot read well")
     temperature: float = Field(1.0, ge=0)
     top_p: float = Field(1.0, gt=0, le=1)

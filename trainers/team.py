@@ -54,9 +54,21 @@ def _adapted_team(
 
     if start:
         return load_adapters({name: str(start / "policies" / name) for name in names}, options)
-    source = model_source(_with_weights(config.policy.model), spec.demonstrations)
+    source = model_source(_with_weights(config.policy.model), spec.demonstrations, config.policy.from_scratch)
     shape = LoraOptions(config.team.lora.rank, config.team.lora.alpha, config.team.lora.targets)
     return adapted(source, names, options, shape, seed=config.seed)
+
+
+def warm_starts(config: RunConfig, spec: Spec, agents: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Trained agent -> which tiny model it starts from, by name and hash; not where it starts from another model."""
+    from palaver.agents.tiny.cache import fingerprint
+
+    found = {}
+    for agent in config.team.trained(agents):
+        if (policy := config.seat(agent)).model == "tiny":
+            folder = Path(model_source("tiny", spec.demonstrations, policy.from_scratch))
+            found[agent] = {"model": folder.name, "hash": fingerprint(folder)}
+    return found
 
 
 def frozen_team(
@@ -88,7 +100,7 @@ def model_options(config: RunConfig, device: str, agent: str = "") -> ModelOptio
     """What the policy section, as it holds for this seat, says to the agents' wing."""
     policy, own = config.seat(agent), config.team.seats.get(agent)
     device = own.device if own and own.device else device
-    return ModelOptions(policy.dtype, device, policy.chat, policy.engine, policy.max_prompt_tokens)
+    return ModelOptions(policy.dtype, device, policy.chat, policy.engine, policy.max_prompt_tokens, policy.from_scratch)
 
 
 def reference_model(config: RunConfig, team: Iterable[LLMPolicy], device: str) -> Any:

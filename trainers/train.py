@@ -40,7 +40,7 @@ from palaver.trainers.seats import refuse_seats
 from palaver.trainers.session import Opened, RunStart, keep_house
 from palaver.trainers.sinks import check_sinks
 from palaver.trainers.study import Study
-from palaver.trainers.team import frozen_team, model_options, reference_model, refuse_tiny, trainable_team
+from palaver.trainers.team import frozen_team, model_options, reference_model, refuse_tiny, trainable_team, warm_starts
 from palaver.trainers.value_mixing.run import refuse_legal, train_values
 from palaver.trainers.world import World
 from palaver.utils.run_folder import locked, refuse_in_use
@@ -55,7 +55,8 @@ def train(
         config: of the run.
         folder: where the run is kept.
         console: where the announcement and the bar go.
-        launch: how the run was started; kept as `launch.json` from its first moment.
+        launch: how the run was started; kept as `launch.json` from its first moment, with the hash of each tiny model
+            that it starts from.
 
     Returns:
         The folder. Its `status.json` says `done` or `interrupted`.
@@ -166,6 +167,8 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
         partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
         return train_values(config, row, env, eval_env, partners, world, begun, console)
     trained = trainable_team(config, spec, env.possible_agents, world.device, start)
+    if launch is not None:
+        launch = {**launch, "warm_starts": warm_starts(config, spec, env.possible_agents)}
     partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
     team = {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
     longest = longest_prompt(config, env, eval_env, team)

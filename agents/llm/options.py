@@ -20,6 +20,7 @@ class ModelOptions:
         engine: `palaver` is the own generation engine, `transformers` the library's `generate`, `auto` the own one
             wherever it can serve the architecture.
         max_prompt_tokens: a longer prompt is refused.
+        from_scratch: the tiny model is one taught on this machine, not the shipped one.
     """
 
     dtype: Literal["fp32", "bf16"] = "fp32"
@@ -27,6 +28,7 @@ class ModelOptions:
     chat: Literal["auto", "template", "plain"] = "auto"
     engine: Literal["auto", "palaver", "transformers"] = "auto"
     max_prompt_tokens: int = 4096
+    from_scratch: bool = False
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))

@@ -18,10 +18,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m palaver.agents.tiny", description=__doc__)
     parser.add_argument("demonstrations", help="module:function, for example palaver.envs.arxiv.corpus:demonstrations")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--from-scratch", action="store_true", help="leave the shipped model aside")
     parser.add_argument("--cache", type=Path, help="where models are kept")
     arguments = parser.parse_args()
     try:
-        folder = ensure(arguments.demonstrations, cache=arguments.cache, seed=arguments.seed)
+        folder = ensure(
+            arguments.demonstrations, cache=arguments.cache, seed=arguments.seed, from_scratch=arguments.from_scratch
+        )
     except PalaverError as error:
         Console(stderr=True).print(str(error), style="red", highlight=False, markup=False)
         return 2

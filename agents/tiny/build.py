@@ -26,6 +26,7 @@ RECIPE = Recipe()
 KEYED = 512  # demonstrations that decide the cache key
 LEXICAL = 4000  # demonstrations that the tokenizer is made from
 GATE = "gate.json"
+SHIPPED = Path(__file__).with_name("shipped")  # one folder for each generator of this project, as in the cache
 
 Generator = Callable[[int, int], list[Demonstration]]
 
@@ -37,10 +38,12 @@ def ensure(
     progress: bool = True,
     seed: int = 0,
     recipe: Recipe | None = None,
+    from_scratch: bool = False,
 ) -> Path:
     """The folder of the tiny model for these demonstrations, in the ordinary format of transformers.
 
-    Trained where it is not there yet, or where a file of it is damaged. Nothing is downloaded.
+    The shipped one where its texts, recipe and seed are the wanted ones. Otherwise one from the cache, trained where it
+    is not there yet, or where a file of it is damaged. Nothing is downloaded.
 
     Args:
         demonstrations: `module:function`, a function `(n, seed) -> list[(conversation, answer)]`.
@@ -48,14 +51,19 @@ def ensure(
         progress: show a bar while training.
         seed: of weights and order.
         recipe: shape and training; None is `RECIPE` with what the generator's module asks for in its mapping `TINY`.
+        from_scratch: leave the shipped model aside.
 
     Raises:
-        PolicyError: no such generator, the cache cannot be written, or the model did not pass the examination.
+        PolicyError: no such generator, the cache cannot be written, the model did not pass the examination, or the
+            shipped one is damaged.
     """
     generate = _generator(demonstrations)
     recipe = recipe or suited(generate)
-    name = demonstrations.partition(":")[0].removeprefix("palaver.").replace("envs.", "").replace(".", "-")
-    folder = (cache or store.cache_folder() / "tiny") / f"{name}-{_key(generate, recipe, seed)}"
+    name = f"{folder_stem(demonstrations)}-{_key(generate, recipe, seed)}"
+    if not from_scratch and (shipped := SHIPPED / name).is_dir():
+        _refuse_damaged(shipped)
+        return shipped
+    folder = (cache or store.cache_folder() / "tiny") / name
 
     def build(target: Path) -> None:
         _build(target, generate, demonstrations, recipe, seed, progress)
@@ -63,6 +71,13 @@ def ensure(
     if not store.is_whole(folder):
         store.publish(folder, build)
     return folder
+
+
+def folder_stem(demonstrations: str) -> str:
+    """The name of a generator's model without its key: `arxiv` of `palaver.envs.arxiv.corpus:demonstrations`."""
+    module, _, function = demonstrations.partition(":")
+    stem = module.removeprefix("palaver.").removeprefix("envs.").removesuffix(".corpus").replace(".", "-")
+    return stem if function == "demonstrations" else f"{stem}-{function}"
 
 
 def suited(generate: Generator) -> Recipe:
@@ -90,6 +105,14 @@ def _generator(path: str) -> Generator:
     return found
 
 
+def _refuse_damaged(folder: Path) -> None:
+    if not store.is_whole(folder):
+        raise PolicyError(
+            f"the tiny model {folder.name!r} that ships with Palaver is damaged: install Palaver again, or have one "
+            "taught on this machine with policy.from_scratch=true"
+        )
+
+
 def _key(generate: Generator, recipe: Recipe, seed: int) -> str:
     """A digest of texts, recipe and seed: another grammar or another prompt makes another model."""
     texts = [
@@ -108,10 +131,11 @@ def _build(folder: Path, generate: Generator, name: str, recipe: Recipe, seed: i
     tokenizer = train_tokenizer(_texts(known[:LEXICAL]), recipe.pieces, recipe.vocabulary)
     with _bar(recipe.steps, shown=progress) as report:
         model = train(tokenizer, encode(tokenizer, known), recipe, seed, report)
+    model = model.half().float()  # as it is stored: the examination is of the weights that everyone loads
     found = examine(model, tokenizer, known, fresh)
     demand(found, name)
     with store.writing(folder.parent):
-        save_pretrained(model, tokenizer, folder)
+        save_pretrained(model.half(), tokenizer, folder)
         (folder / GATE).write_text(json.dumps([asdict(check) for check in found], indent=1), encoding="utf-8")
 
 

@@ -15,16 +15,26 @@ from filelock import FileLock
 from palaver.core import PolicyError, cache_folder
 
 MANIFEST = "manifest.json"
-__all__ = ["MANIFEST", "cache_folder", "is_whole", "publish", "writing"]
+__all__ = ["MANIFEST", "cache_folder", "fingerprint", "is_whole", "publish", "write_manifest", "writing"]
 
 
 def is_whole(folder: Path) -> bool:
     """Whether every file that was written is there and unchanged."""
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-        return bool(files) and all(_digest(folder / name) == digest for name, digest in files.items())
+        return bool(files) and all(_hash((folder / name).read_bytes()) == digest for name, digest in files.items())
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return False
+
+
+def fingerprint(folder: Path) -> str:
+    """One hash of a whole model: of the names and hashes of its files, the tokenizer's and the examination's included.
+
+    Raises:
+        OSError, ValueError, KeyError: it has no sound manifest.
+    """
+    files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+    return _hash(json.dumps(files, sort_keys=True).encode())
 
 
 def publish(folder: Path, build: Callable[[Path], None]) -> None:
@@ -50,7 +60,7 @@ def publish(folder: Path, build: Callable[[Path], None]) -> None:
         held.callback(shutil.rmtree, temporary, ignore_errors=True)
         build(temporary)
         with writing(folder.parent):
-            _write_manifest(temporary)
+            write_manifest(temporary)
             shutil.rmtree(folder, ignore_errors=True)
             temporary.rename(folder)
 
@@ -71,10 +81,11 @@ def writing(cache: Path) -> Iterator[None]:
         ) from error
 
 
-def _write_manifest(folder: Path) -> None:
-    files = {path.name: _digest(path) for path in sorted(folder.iterdir())}
-    (folder / MANIFEST).write_text(json.dumps({"files": files}, indent=1), encoding="utf-8")
+def write_manifest(folder: Path, **about: str) -> None:
+    """List every file with its hash; `about` says further things of the model."""
+    files = {path.name: _hash(path.read_bytes()) for path in sorted(folder.iterdir()) if path.name != MANIFEST}
+    (folder / MANIFEST).write_text(json.dumps({**about, "files": files}, indent=1) + "\n", encoding="utf-8")
 
 
-def _digest(path: Path) -> str:
-    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+def _hash(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

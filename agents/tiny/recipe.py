@@ -33,7 +33,7 @@ class Recipe:
         threads: torch threads while training; the sums of other numbers of threads round differently.
     """
 
-    version: int = 1
+    version: int = 2
     hidden: int = 128
     inner: int = 320
     layers: int = 2

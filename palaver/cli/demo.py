@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from palaver.benchmarks.demo_seeds import ACTS, greedy_solved
 from palaver.clean import clean
 from palaver.cli import folders, train
 from palaver.cli.beside import Beside, beside
@@ -36,8 +37,7 @@ helper is for (coding-mini-magrpo), and with another seed on something else.
 
 [cyan]palaver demo --act 2 seed=3[/cyan]
 """
-WRITING, CODE = "arxiv-magrpo", "coding-mini-magrpo"
-SHORT = ("train.steps=80", "optim.lr=1.5e-3")  # the first act's recipe, in less time
+WRITING, CODE = ACTS["writing"], ACTS["coding"]
 PAIRS, ROWS, BAR = 2, 6, 10
 OTHERS = (3, 4)  # added to the seed: other runs of the second act, the later one where the former ends as the first did
 
@@ -51,16 +51,21 @@ def demo(
     items: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides for every run.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where the runs go.", show_default="runs/demo-TIME")] = None,
     act: Annotated[int, typer.Option(min=0, max=2, help="1 or 2 plays that act alone; 0 both.")] = 0,
+    from_scratch: Annotated[
+        bool, typer.Option("--from-scratch", help="Teach the tiny models here, in place of the shipped ones.")
+    ] = False,
 ) -> None:
     """Train small teams and show what they learned."""
     need_plots()
     folder = out or folders.RUNS / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
-    given = list(items or [])
-    seed = folders.plan(CODE, given, False, folder / "code").config.seed
+    given = [*(items or []), *(["policy.from_scratch=true"] if from_scratch else [])]
+    code = [*CODE.overrides, *given]
+    seed = folders.plan(CODE.recipe, code, False, folder / "code").config.seed
     jobs = [
-        folders.plan(CODE, [*given, f"seed={seed + k}"], False, folder / f"code-seed-{seed + k}") for k in (0, *OTHERS)
+        folders.plan(CODE.recipe, [*code, f"seed={seed + k}"], False, folder / f"code-seed-{seed + k}")
+        for k in (0, *OTHERS)
     ]
-    first = folders.plan(WRITING, [*SHORT, *given], False, folder / "writing")
+    first = folders.plan(WRITING.recipe, [*WRITING.overrides, *given], False, folder / "writing")
     for job in ([first] if act != 2 else []) + (jobs if act != 1 else []):  # a mistake shows before anything runs
         train.check(job)
     other = jobs[1] if act != 1 and usable_cores() > 1 else None  # trains on another core meanwhile
@@ -182,21 +187,7 @@ def _compare(jobs: Sequence[Job], folder: Path) -> None:
         found = score(run)
         uses = [", ".join(agreement.settled(point).values()) or "–" for point in (found.before, found.after)]
         solved = [agreement.solved_of(point) for point in (found.before, found.after)]
-        made.add_row(str(job.config.seed), *solved, _greedy(job), *uses)
+        made.add_row(str(job.config.seed), *solved, greedy_solved(job.folder, job.config), *uses)
     console.print(made)
     console.print()
     say(Text("comparison ", style="dim"), str(compare(runs, folder)))
-
-
-def _greedy(job: Job) -> str:
-    """Held-out problems solved when each takes its most likely text."""
-    from dataclasses import replace
-
-    from palaver.benchmarks.evaluate import Setting, as_trained, measure
-    from palaver.trainers.passes import SOLVED
-
-    team, env = f"run:{job.folder}", job.config.env.id
-    keywords, sampling, _ = as_trained(team, env)
-    greedy = replace(sampling, temperature=0.0)
-    result, _ = measure(Setting(env, keywords, team, n=job.config.eval.n, sampling=greedy))
-    return f"{round(result.metrics[SOLVED] * result.n)} of {result.n}"

@@ -147,7 +147,7 @@ def _caches() -> Iterator[Finding]:
         folder = cache_folder()
         made = ", ".join(sorted(path.parent.name for path in folder.glob("tiny/*/config.json")))
         yield Finding("Palaver's cache", str(folder), *_writable(folder))
-        yield Finding("tiny models made", made or "none yet", "ok", "" if made else "made at first use")
+        yield Finding("tiny models taught here", made or "none", "ok", "" if made else "our own ones ship")
     offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
     asked = "asked when a model or data set is named hf:…"
     yield Finding("Hugging Face hub", "offline, by HF_HUB_OFFLINE" if offline else asked)

@@ -232,7 +232,7 @@ def test_recipe_seed_and_texts_have_folders_of_their_own(monkeypatch, tmp_path):
 
     names = [name(recipe=SMALL), name(recipe=SMALL, seed=1), name(), name("palaver.envs.tldr.corpus:demonstrations")]
     assert len(set(names)) == 4
-    assert names[3].startswith("tldr-corpus-")
+    assert names[3].startswith("tldr-")
     monkeypatch.setattr(texts, "THINGS", ("cart", "door"))
     assert name(recipe=SMALL) not in names
 
