@@ -167,8 +167,9 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
         partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
         return train_values(config, row, env, eval_env, partners, world, begun, console)
     trained = trainable_team(config, spec, env.possible_agents, world.device, start)
-    if launch is not None:
-        launch = {**launch, "warm_starts": warm_starts(config, spec, env.possible_agents)}
+    if begun.launch is not None:
+        starts = warm_starts(config, spec, env.possible_agents)
+        begun = replace(begun, launch={**begun.launch, "warm_starts": starts})
     partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
     team = {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
     longest = longest_prompt(config, env, eval_env, team)
