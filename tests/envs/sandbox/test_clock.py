@@ -119,7 +119,7 @@ def test_wall_clock_counts_where_processor_time_cannot_be_read():
 
 
 def test_what_a_program_waited_for_a_processor_is_not_counted_up_to_a_bound(monkeypatch):
-    """Wall clock of 1 s a call and 4 s in all, and 3 s of waiting: a call has 4 s, and no more than 5 times 4 s help."""
+    """Wall clock of 1 s a call and 4 s in all, and 3 s of waiting: a call has 4 s, and 5 times 4 s are the most."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(Allowance, "_used", lambda self, _now: 0.0)
