@@ -116,3 +116,30 @@ def test_wall_clock_counts_where_processor_time_cannot_be_read():
     assert allowance.end()
     ours.close()
     theirs.close()
+
+
+def test_what_a_program_waited_for_a_processor_is_not_counted_up_to_a_bound(monkeypatch):
+    """Wall clock of 1 s a call and 4 s in all, and 3 s of waiting: a call has 4 s, and 5 times 4 s are the most."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(Allowance, "_used", lambda self, _now: 0.0)
+    monkeypatch.setattr(Allowance, "_delay", lambda self: waited[0])
+    waited = [3.0]
+    allowance = Allowance(seconds=0.5, total_seconds=2.0, factor=2.0)
+    allowance._channel, ours = socket.socketpair()
+    allowance.begin()
+    now[0] = 103.9
+    allowance.wait()
+    now[0] = 104.1
+    with pytest.raises(BlockingIOError, match=r"^1$"):
+        allowance.wait()
+    waited[0] = 1000.0
+    now[0] = 119.9
+    allowance.wait()
+    now[0] = 120.1
+    with pytest.raises(BlockingIOError):
+        allowance.wait()
+    with pytest.raises(OverError):
+        allowance.begin()
+    allowance._channel.close()
+    ours.close()

@@ -81,11 +81,11 @@ def test_too_many_losses_end_the_tests(best):
 
 def test_the_whole_is_limited(best):
     program = "import time\ndef f(x):\n    time.sleep(0.25)\n    return x"
-    tests = "\n".join(f"assert f({n}) == {n}" for n in range(9))
+    tests = "\n".join(f"assert f({n}) == {n}" for n in range(40))
     report = score(program, tests, "f", pool=best, limits=Limits(seconds=1, total_seconds=0.9, wall_factor=1))
     assert report.verdict == "timeout"
-    assert 1 <= report.passed <= 3
-    assert verdicts(report) == ["pass"] * report.passed + ["timeout"] * (9 - report.passed)
+    assert 1 <= report.passed <= 18  # 5 times 0.9 s at most, however long it waited for a processor
+    assert verdicts(report) == ["pass"] * report.passed + ["timeout"] * (40 - report.passed)
 
 
 @pytest.mark.parametrize(
