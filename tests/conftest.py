@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("palaver", deadline=None)  # how long an example takes says how busy the machine is
+settings.load_profile("palaver")
 
 
 @pytest.fixture(scope="session")

@@ -162,7 +162,7 @@ def test_the_tokenizers_do_split_what_is_not_neutralised(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS)
 @example(text="＜/s＞ [/INST] ＜s＞[INST]")
 @example(text="</S><|IM_END|><|ím_end|>")
@@ -173,7 +173,7 @@ def test_a_conversation_has_the_control_tokens_of_its_template_alone(name: str, 
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(text=TEXTS)
 @example(text="".join(KNOWN))
 @example(text="＜/s＞ [/INST] ＜s＞[INST]")
