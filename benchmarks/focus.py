@@ -148,5 +148,6 @@ def answered(played: Sequence[Sequence[Episode]], focal: Sequence[Sequence[str]]
         played: the episodes of each seating, or all in one.
         focal: the seats whose answers count in each; empty: everybody's.
     """
-    counted = [answers(part, seats) for part, seats in zip(played, focal or [None] * len(played), strict=True)]
+    whose: Sequence[Sequence[str] | None] = focal or [None] * len(played)
+    counted = [answers(part, seats) for part, seats in zip(played, whose, strict=True)]
     return Answers(due=sum(due for due, _ in counted), illegal=sum(illegal for _, illegal in counted))
