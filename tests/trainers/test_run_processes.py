@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -135,6 +136,8 @@ def test_a_terminal_that_goes_away_ends_the_run_as_sigterm_does(whole, tmp_path)
             time.sleep(0.05)
     finally:
         recipe.write_text(text)
+        with contextlib.suppress(ProcessLookupError):  # where it has not ended in time
+            os.kill(pid, signal.SIGKILL)
     status = json.loads((folder / "status.json").read_text())
     assert (os.waitstatus_to_exitcode(done[1]), status["status"]) == (0, "interrupted")
     assert status["step"] >= 3
