@@ -42,7 +42,7 @@ def prose(text: object, limit: int = LIMIT) -> str:
 
 def link(text: object, path: str) -> str:
     """A link to a file beside the page, under a text."""
-    label = re.sub(r"(?<!\\)([\[\]])", r"\\\1", prose(text))
+    label = re.sub(r"[][\\`*_<&~$]", r"\\\g<0>", one_line(text, LIMIT))
     return f"[{label}]({quote(path)})"
 
 

@@ -16,7 +16,8 @@ HOSTILE = [
     "ends`", "`begins", "``", "`", "a`b``c```d", "\\", "a\\|b", "|", "||`|", "a\nb\r\n| x | y |", "<b>x</b>",
     "<script>alert(1)</script>", "](javascript:alert(1))", "[x](javascript:alert(1))", "![x](http://a.test/y.png)",
     "<http://a.test>", "&lt;&#96;", "*a* **b** __c__ ~~d~~", "[x][y]", "[x]: http://a.test", "\u202e\x1b[31m", "$x^2$",
-    "# head", "- item", "1. one", "> quote", "---", "```\nx", "", " ", "a  b", "x]", "[", "\\`", "\ud800",
+    "# head", "- item", "1. one", "> quote", "---", "```\nx", "", " ", "a  b", "x]", "[",
+    "\\`", "\\]", "\\[", "\\](", "\ud800",
 ]  # fmt: skip
 TEXTS = st.one_of(
     st.text("`\\|<>[]()*_~&!$#;:-=+. \n\tabx1", max_size=40),
