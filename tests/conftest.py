@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import settings
+
+# A background job or nohup starts us with these ignored, which every process of a test would inherit.
+for _number, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _default)
 
 settings.register_profile("palaver", deadline=None)  # how long an example takes says how busy the machine is
 settings.load_profile("palaver")

@@ -64,6 +64,7 @@ class Sinks:
         self.step = step
         _keep_until(self.metrics, step)
         self._board: Any = None
+        self._hook = threading.excepthook
         if config.log.tensorboard:
             board = importlib.import_module("torch.utils.tensorboard")
             self._hook = _silence_board()

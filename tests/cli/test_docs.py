@@ -32,7 +32,8 @@ def shown(page: Path) -> list[list[str]]:
 
 
 COMMANDS = shown(ROOT / "docs" / "commands.md") + shown(ROOT / "docs" / "arena.md")
-EVERYWHERE = [(page.name, arguments) for page in PAGES for arguments in shown(page)]
+KEPT = ROOT / "docs" / "runs"  # commands of kept runs are those of the commit they were made at
+EVERYWHERE = [(page.name, arguments) for page in PAGES if KEPT not in page.parents for arguments in shown(page)]
 NEEDS_A_RUN = ("runs/longer", "--resume", "rows", "run:", "recipe:")
 
 

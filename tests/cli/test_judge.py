@@ -15,7 +15,7 @@ def test_the_fault_is_printed_and_the_report_written(palaver):
     assert ran.code == 0
     assert "slot bias: prefers what is shown first: the first slot gets" in ran.out
     assert {path.name for path in Path("here").iterdir()} == {
-        "audit.html", "audit.json", "verdicts.jsonl", "reliability.png", "probes.png",
+        ".lock", "audit.html", "audit.json", "verdicts.jsonl", "reliability.png", "probes.png",
     }  # fmt: skip
     assert "here/audit.html" in ran.out
 

@@ -9,13 +9,14 @@ import pytest
 
 from palaver.cli import folders
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.config import dump, load, recipes
+from palaver.trainers.config import load, recipes
+from palaver.trainers.files import begin
 
 
 def started(path: str) -> Path:
     folder = Path(path)
     folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text(dump(load("arxiv-magrpo", ["train.steps=7"])), encoding="utf-8")
+    begin(folder, load("arxiv-magrpo", ["train.steps=7"]))
     return folder
 
 

@@ -105,4 +105,5 @@ def test_the_spec_tells_the_truth(id):
     while env.agents:
         env.step({})
         turns += 1
-    assert turns == spec.turns or (id == "pokemon-v1" and 10 < turns < spec.turns)  # a battle ends when it is won
+    forfeit = getattr(env, "forfeit", None) if id == "pokemon-v1" else None  # silence loses a battle
+    assert turns == (forfeit or spec.turns)

@@ -78,8 +78,8 @@ class Allowance:
         self._arm(min(self._allowed, self._until - now))
         self._next = now + self._armed
 
-    def wait(self) -> None:
-        """Nothing has happened for as long as was waited: give up, or wait on.
+    def elapse(self) -> None:
+        """Give up, or arm the next alarm, where nothing has happened for as long as was waited.
 
         Raises:
             BlockingIOError: the call has used up its time; the message says how much.
@@ -94,9 +94,9 @@ class Allowance:
         self._next = now + self._armed
 
     def check(self) -> None:
-        """As `wait`, where something did happen: an answer that comes in drops must not last for ever."""
+        """As `elapse`, where something did happen: an answer that comes in drops must not last for ever."""
         if time.monotonic() >= self._next:
-            self.wait()
+            self.elapse()
 
     def end(self) -> bool:
         """Add up a child that is about to be ended; whether the program has used up its time in all."""

@@ -87,7 +87,7 @@ class Session:
         try:
             self._allowance.take(self._channel)
             self._begin()
-            wire.send(self._channel, self._program, self._limits["program"], wait=self._allowance.wait)
+            wire.send(self._channel, self._program, self._limits["program"], wait=self._allowance.elapse)
         except wire.NotPlainError:
             self._stop("error", f"the program is longer than {self._limits['program']} bytes")
         except (OSError, EOFError) as error:
@@ -125,7 +125,7 @@ class Session:
         self._begin()
         try:
             body = [token, list(positional), named]
-            wire.send(self._channel, body, describe=self.describe, wait=self._allowance.wait)
+            wire.send(self._channel, body, describe=self.describe, wait=self._allowance.elapse)
             reply = self._receive(self._channel)
         except wire.NotPlainError as error:
             raise self._unsent(error) from error
@@ -205,7 +205,9 @@ class Session:
 
     def _receive(self, channel: socket.socket) -> Any:
         allowance = self._allowance
-        return wire.receive(channel, self._limits["reply"], make=self.make, wait=allowance.wait, check=allowance.check)
+        return wire.receive(
+            channel, self._limits["reply"], make=self.make, wait=allowance.elapse, check=allowance.check
+        )
 
     def _unsent(self, error: wire.NotPlainError) -> BaseException:
         """The fault is the tests', unless they pass on what the program made."""

@@ -170,8 +170,8 @@ def test_three_hundred_half_heads_are_closed_within_thirty_seconds(where: SplitR
         asking = threading.Thread(target=regular)
         asking.start()
         assert closed(lines, began + 30 - time.monotonic()) == 300
-        asking.join()
-        dripping.join()
+        asking.join(60)
+        dripping.join(60)
     assert took[0] < 30
     assert set(statuses) == {200}
     assert len(statuses) > 5

@@ -119,7 +119,7 @@ def test_a_folder_that_cannot_be_written(found, tmp_path):
         page.write(found[0], tmp_path / "file" / "folder")
     judge = Scorer(lambda *_: pytest.fail("asked, and the answer could not be kept"))
     work = run.prepare(DATA, ask.Plan(), lambda _: ask.ByScore(judge))
-    with pytest.raises(ConfigError, match="name a folder with --out"):
+    with pytest.raises(ConfigError, match="cannot write"):
         run.audit(work, "scorer", ["x"], folder=tmp_path / "file" / "folder")
 
 

@@ -87,7 +87,7 @@ def _taken(passcred):
 
 def _use_up(allowance):
     while True:
-        allowance.wait()
+        allowance.elapse()
 
 
 def test_the_kernel_says_which_process_a_child_is():
@@ -97,7 +97,7 @@ def test_the_kernel_says_which_process_a_child_is():
     allowance.begin()
     time.sleep(0.1)
     allowance.check()
-    allowance.wait()
+    allowance.elapse()
     with pytest.raises(BlockingIOError, match=r"^0\.05$"):
         _use_up(allowance)
     ours.close()
@@ -109,7 +109,7 @@ def test_wall_clock_counts_where_processor_time_cannot_be_read():
     allowance.begin()
     time.sleep(0.06)
     with pytest.raises(BlockingIOError):
-        allowance.wait()
+        allowance.elapse()
     time.sleep(0.2)
     with pytest.raises(OverError):
         allowance.begin()
@@ -129,16 +129,16 @@ def test_what_a_program_waited_for_a_processor_is_not_counted_up_to_a_bound(monk
     allowance._channel, ours = socket.socketpair()
     allowance.begin()
     now[0] = 103.9
-    allowance.wait()
+    allowance.elapse()
     now[0] = 104.1
     with pytest.raises(BlockingIOError, match=r"^1$"):
-        allowance.wait()
+        allowance.elapse()
     waited[0] = 1000.0
     now[0] = 119.9
-    allowance.wait()
+    allowance.elapse()
     now[0] = 120.1
     with pytest.raises(BlockingIOError):
-        allowance.wait()
+        allowance.elapse()
     with pytest.raises(OverError):
         allowance.begin()
     allowance._channel.close()

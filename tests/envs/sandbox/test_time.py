@@ -49,7 +49,7 @@ def _busy():
     yield
     for each in busy:
         each.kill()
-        each.wait()
+        each.wait(30)
 
 
 @pytest.mark.slow
