@@ -65,9 +65,10 @@ def advise(_request):
 
 
 def contract_cases():
-    """Every check of every case; other processes are slow to start, so of variants they are compared in `test-all`."""
+    """Every check of every case: those that repeat another, or start processes for a variant, in `test-all` alone."""
     for (id, kwargs), check in itertools.product(CASES, checks.CHECKS):
-        marks = [pytest.mark.slow] if check is checks.check_processes and kwargs else []
+        drawn = kwargs == {"render_mode": "ansi"} and check not in (checks.check_render, checks.check_picture)
+        marks = [pytest.mark.slow] if drawn or (kwargs and check is checks.check_processes) else []
         yield pytest.param(id, kwargs, check, id=f"{id}-{kwargs}-{check.__name__}", marks=marks)
 
 

@@ -112,7 +112,7 @@ def test_one_policy_with_equal_prompts_stays_at_a_half(model, tmp_path):
     assert 0.45 < after <= 0.5 + 1e-9
 
 
-@pytest.mark.parametrize("role_prompts", [True, False])
+@pytest.mark.parametrize("role_prompts", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_two_policies_learn_it(model, tmp_path, role_prompts):
     before, after = trained(model, tmp_path / "run", "separate", role_prompts)
     assert before <= 0.51
