@@ -20,7 +20,7 @@ class Decision:
         mask: (14,) bool, the legal slots.
         slot: of the action that was executed; `MISSING` where it is not known.
         requested: what the player said, its first 200 characters.
-        executed: the legal action that was played.
+        executed: the legal action that was played, "" where an answer forfeited the battle.
         legal: every legal action, in order.
         reward: paid between this decision and the next one of this side, or the end.
         text: the observation as text; empty where it was not kept.
