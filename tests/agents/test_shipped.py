@@ -17,6 +17,7 @@ from palaver.agents.llm.options import ModelOptions
 from palaver.agents.tiny import build, cache
 from palaver.agents.tiny.build import SHIPPED, ensure
 from palaver.agents.tiny.gate import examine
+from palaver.benchmarks import warm_starts
 from palaver.benchmarks.provenance import provenance
 from palaver.benchmarks.warm_starts import COMMAND, generators, ship
 from palaver.core import PolicyError, stable_seed
@@ -88,11 +89,18 @@ def test_the_command_in_the_manifest_makes_one_again(tmp_path):
 # --- what ensure does with them ---
 
 
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory):
+    """A model of the small texts, taught once."""
+    return ensure(TEXTS, cache=tmp_path_factory.mktemp("taught"), progress=False, recipe=SMALL)
+
+
 @pytest.fixture
-def shipped(tmp_path, monkeypatch):
+def shipped(taught, tmp_path, monkeypatch):
     """A folder of shipped models with the one of the small texts in it."""
     monkeypatch.setattr(build, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setattr(ensure, "__kwdefaults__", {**ensure.__kwdefaults__, "recipe": SMALL})
+    monkeypatch.setattr(warm_starts, "ensure", lambda *_, **__: taught)
     return ship(TEXTS, "0" * 12, tmp_path / "shipped")
 
 
