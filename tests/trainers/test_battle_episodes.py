@@ -30,6 +30,7 @@ def test_what_was_said_legal_and_played_is_kept():
         assert set(turn.executed) == set(turn.legal) == set(turn.utterances)
         for agent, action in turn.executed.items():
             assert action in turn.legal[agent]
+        assert turn.illegal == {"p1": 1}  # one of the legal actions was drawn
         assert turn.utterances["p1"].text == "I would rather sleep"
 
 
