@@ -128,6 +128,11 @@ class Sampling:
         if "" in self.stop:
             raise ConfigError(f"stop must hold no empty string, which every text contains, got {self.stop}")
 
+    @property
+    def truncated(self) -> bool:
+        """Whether top-k or top-p leaves tokens out of the distribution."""
+        return self.top_p < 1 or self.top_k > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -63,6 +63,9 @@ class PolicyConfig(Section):
     temperature: float = Field(1.0, ge=0)
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0)
+    score_truncated: bool = Field(
+        False, description="train with top_p < 1 or top_k > 0, on log-probs of the truncated distribution; one pass"
+    )
     max_tokens: int = Field(256, ge=1)
     max_prompt_tokens: int = Field(4096, ge=1, description="a longer opening is refused at the start")
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
@@ -98,6 +101,10 @@ class AlgorithmConfig(Section):
         "prompt", description="compare answers to one prompt, or all of an agent's to one task (Dr. MAS)"
     )
     discount: float = Field(1.0, ge=0, le=1, description="gamma, per turn")
+    turn_weights: Literal["balanced", "rows"] = Field(
+        "balanced",
+        description="balanced: each turn weighs 1, as in the gradient of the return; rows: each utterance weighs alike",
+    )
     normalize: Literal["none", "std", "batch", "whiten"] = Field(
         "none", description="what divides the advantage; whiten also shifts it, per agent over the batch"
     )

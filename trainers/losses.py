@@ -154,26 +154,28 @@ KL = {"k1": kl_k1, "k2": kl_k2, "k3": kl_k3}
 Aggregate = Literal["sum", "mean", "token", "fixed"]
 
 
-def token_weights(lengths: Sequence[int], how: Aggregate, rows: int, tokens: int, longest: int) -> list[float]:
+def token_weights(
+    rows: Sequence[float], lengths: Sequence[int], how: Aggregate, per_token: float, longest: int
+) -> list[float]:
     """Weight of one token of each row, so that the loss is a weighted sum over tokens.
 
-    `sum`: 1/rows; an utterance counts with the sum of its log-probs (MAGRPO). `mean`: 1/(rows * length); every
-    utterance weighs the same (GRPO, arXiv 2402.03300). `token`: 1/tokens; every token weighs the same (DAPO, arXiv
-    2503.14476). `fixed`: 1/(rows * longest); a sum divided by a constant, so that length is neither paid nor punished
-    (Dr. GRPO, arXiv 2503.20783). The totals are those of the whole batch: splitting it into micro-batches changes
-    nothing.
+    With w the row's weight: `sum`: w; an utterance counts with the sum of its log-probs (MAGRPO). `mean`: w / length;
+    an utterance weighs the same whatever its length (GRPO, arXiv 2402.03300). `token`: w * (sum of w) / (sum of w *
+    length); with equal w every token of the batch weighs the same (DAPO, arXiv 2503.14476). `fixed`: w / longest; a sum
+    divided by a constant, so that length is neither rewarded nor punished (Dr. GRPO, arXiv 2503.20783). Sums are over
+    the whole batch: splitting it into micro-batches changes nothing.
 
     Args:
+        rows: weight of each row.
         lengths: sampled tokens of each row.
         how: the aggregation.
-        rows: utterances in the whole batch of this policy.
-        tokens: sampled tokens in the whole batch of this policy.
+        per_token: (sum of w) / (sum of w * length) over the whole batch of this policy.
         longest: most tokens an utterance may have.
     """
     if how == "sum":
-        return [1.0 / rows] * len(lengths)
+        return list(rows)
     if how == "mean":
-        return [1.0 / (rows * max(1, length)) for length in lengths]
+        return [weight / max(1, length) for weight, length in zip(rows, lengths, strict=True)]
     if how == "fixed":
-        return [1.0 / (rows * longest)] * len(lengths)
-    return [1.0 / max(1, tokens)] * len(lengths)
+        return [weight / longest for weight in rows]
+    return [weight * per_token for weight in rows]

@@ -128,8 +128,10 @@ class Study:
         ahead = torch.zeros(len(table.steps), dtype=torch.float64)  # log of how much likelier joint steps have become
         shown: dict[str, Any] = {}
 
+        weight = self._weights(table)
+
         def teach(learner: Learner) -> dict[str, Any]:
-            return self._teach(learner, self._weigh(judged, ahead), step, extra, self._factor(table, ahead))
+            return self._teach(learner, self._weigh(judged, ahead), step, extra, self._factor(table, ahead), weight)
 
         if self.algorithm.order == "together":
             for found in self._at_once(teach):
@@ -163,8 +165,9 @@ class Study:
         return replace(judged, table=table)
 
     def _teach(
-        self, learner: Learner, judged: Judged, step: int, extra: Mapping[int, Tensor], factor: Tensor | None
-    ) -> dict[str, Any]:
+        self, learner: Learner, judged: Judged, step: int, extra: Mapping[int, Tensor], factor: Tensor | None,
+        weight: Tensor | None,
+    ) -> dict[str, Any]:  # fmt: skip
         """Update one policy, and the critic that shares its trunk; what came of it."""
         rows = judged.table.rows_of(learner.agents)
         critic = self.critics.get(learner.policy.name)
@@ -174,6 +177,7 @@ class Study:
         steps: list[tuple[float, float]] = []
         work = Work(
             judged.table, rows, self.algorithm.loss, step, factor=factor, extra=extra,
+            weight=None if weight is None else weight / len(learner.agents),
             reference={} if judged.pairs else judged.reference,
             also=None if shared is None else self._beside(shared, judged, steps),
         )  # fmt: skip
@@ -277,6 +281,12 @@ class Study:
 
         return also
 
+    def _weights(self, table: Table) -> Tensor | None:
+        """(R,) weight of each row in the mean over tasks; None where all rows weigh alike."""
+        if self.algorithm.pairs or self.config.algorithm.turn_weights == "rows":
+            return None
+        return table.weight / max(1.0, self.world.total(float(table.tasks))[0])
+
     def _order(self, step: int) -> list[Learner]:
         a = self.config.algorithm
         if self.algorithm.order == "together" or a.order == "fixed":
@@ -342,8 +352,8 @@ class Study:
 
 
 def sampled(table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
-    """Row -> (T,) log-probs at sampling."""
-    return {row: torch.tensor(table.utterances[row].logprobs) for row in rows}
+    """Row -> (T,) log-probs under the distribution that was sampled."""
+    return {row: torch.tensor(table.utterances[row].sample_logprobs) for row in rows}
 
 
 def _named(prefix: str, stats: CriticStats) -> dict[str, float]:

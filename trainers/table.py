@@ -38,6 +38,7 @@ class Table:
         member_row: (M,) row of each membership.
         member_step: (M,) joint step of each membership.
         steps: (J) the joint steps themselves.
+        step_weight: (J,) share of each joint step in the expectation over its task's tree (`tree_weights`).
         returns: (R,) filled by `fill`.
         advantage: (R,) filled by `fill`.
     """
@@ -54,6 +55,7 @@ class Table:
     member_row: Tensor
     member_step: Tensor
     steps: tuple[Turn, ...]
+    step_weight: Tensor
     returns: Tensor
     advantage: Tensor
 
@@ -64,6 +66,17 @@ class Table:
         """Indices of the rows that any of these agents said."""
         wanted = {self.agents.index(agent) for agent in agents}
         return [row for row, agent in enumerate(self.agent.tolist()) if agent in wanted]
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks, a task that was drawn twice counted twice."""
+        return len({_root(turn) for turn in self.steps})
+
+    @property
+    def weight(self) -> Tensor:
+        """(R,) share of each row in the expectation over its task's tree: the sum over its joint steps."""
+        total = torch.zeros(len(self), dtype=torch.float64)
+        return total.index_add_(0, self.member_row, self.step_weight[self.member_step])
 
     @property
     def root_return(self) -> Tensor:
@@ -115,8 +128,41 @@ def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None
         reward=torch.tensor([[t.rewards.get(a, 0.0) for a in agents] for t in turns], dtype=torch.float64),
         parent=torch.tensor([steps[t.parent] if t.parent else -1 for t in turns]),
         step_turn=torch.tensor([t.index for t in turns]),
-        member_row=member[0], member_step=member[1], steps=tuple(turns), returns=unfilled, advantage=unfilled,
+        member_row=member[0], member_step=member[1], steps=tuple(turns),
+        step_weight=torch.tensor(
+            tree_weights(turns, {e.turns[-1].node for e in episodes if e.stop == "outdone"}), dtype=torch.float64
+        ),
+        returns=unfilled, advantage=unfilled,
     )  # fmt: skip
+
+
+def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[float]:
+    """(J) weight of each joint step: that of its parent over the number of its siblings; at a root 1 over that number.
+
+    A mean over siblings of the means over their children is the mean over the tree, so that every turn that all
+    branches reach has the weight 1 a task, however wide the tree. Where one sibling was selected to go on
+    (`turns: best`), it goes on with the weight of all.
+
+    Args:
+        turns: joint steps, parents before their children.
+        outdone: nodes that were left for a better sibling.
+    """
+    siblings: dict[str, list[str]] = {}
+    for turn in turns:
+        siblings.setdefault(turn.parent or _root(turn), []).append(turn.node)
+    onward = {_root(turn): 1.0 for turn in turns}  # node -> what its children share
+    weights = []
+    for turn in turns:
+        beside = siblings[turn.parent or _root(turn)]
+        weights.append(onward[turn.parent or _root(turn)] / len(beside))
+        selected = any(node in outdone for node in beside)
+        onward[turn.node] = weights[-1] * (len(beside) if selected else 1)
+    return weights
+
+
+def _root(turn: Turn) -> str:
+    """The part of a node's name that tells tasks apart."""
+    return turn.node.partition("/")[0]
 
 
 def fill(
@@ -170,7 +216,7 @@ def by_step(table: Table, value: Tensor) -> Tensor:
 
 def task_groups(table: Table) -> Tensor:
     """(R,) equal for all that an agent said to one task, at whichever turn. Dr. MAS (arXiv 2602.08847), section 4."""
-    roots = [table.steps[int(step)].node.partition("/")[0] for step in table.member_step]
+    roots = [_root(table.steps[int(step)]) for step in table.member_step]
     named = {int(row): (root, int(table.agent[row])) for row, root in zip(table.member_row, roots, strict=True)}
     numbers: dict[tuple[str, int], int] = {}
     return torch.tensor([numbers.setdefault(named[row], len(numbers)) for row in range(len(table))])

@@ -14,7 +14,7 @@ from palaver.trainers.train import train
 from tests.trainers.learning import config, episode
 from tests.trainers.toys import register_toy, save_model
 
-WORD = Utterance("x", (1, 2), (3,), (-0.5,))
+WORD = Utterance("x", (1, 2), (3,), (-0.5,), (-0.5,))
 TIMINGS = ("wall_s", "cpu_s", "tokens_per_s", "time/")
 
 

@@ -205,7 +205,7 @@ def test_a_saved_critic_goes_on_as_the_first():
     assert torch.equal(one.values(IDS), other.values(IDS))
 
 
-TEXT = Utterance("first", (1, 2), (3,), (-0.5,)), Utterance("second", (1, 2), (3,), (-0.5,))
+TEXT = Utterance("first", (1, 2), (3,), (-0.5,), (-0.5,)), Utterance("second", (1, 2), (3,), (-0.5,), (-0.5,))
 
 
 def test_the_joint_conversation_is_labelled_and_ends_before_this_turns_words():
@@ -279,8 +279,9 @@ def test_one_critic_step_for_each_joint_transition_once():
 def test_a_shared_trunk_gets_both_gradients(minibatches):
     """The policy's, and `critic.coef` times that of the mean half square of (V - G), one trunk step each minibatch."""
     settings = config(
-        algorithm={"name": "iac", "minibatches": minibatches, "group_size": 2}, critic={"model": "shared", "coef": 0.3},
-    )  # fmt: skip
+        algorithm={"name": "iac", "minibatches": minibatches, "group_size": 2, "turn_weights": "rows"},
+        critic={"model": "shared", "coef": 0.3},
+    )
     team = {"a": policy(0), "b": policy(1)}
     study = Study(algorithm("iac"), settings, learners(team, settings), WORLD)
     made = study.critics["p0"]

@@ -76,7 +76,7 @@ def test_gae_of_an_agent_that_waits_and_a_cost():
 
     a: G_1 = 3, G_0 = 1 + .5 (.5 * 2 + .5 * 3) = 2.25; b: 3 - .5.
     """
-    word = Utterance("x", (1,), (3,), (-1.0,))
+    word = Utterance("x", (1,), (3,), (-1.0,), (-1.0,))
     table = tabulate([episode("0", 0, [(1.0, 1.0), (3.0, 3.0)], [{"a": word}, {"a": word, "b": word}])])
     at = places(table)
     value, cost = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
@@ -120,7 +120,7 @@ def test_crossed_answers_take_the_mean_over_partners():
 @pytest.mark.parametrize("kind", ["population", "unbiased"])
 def test_two_processes_scale_as_one(how, kind):
     """Two tasks, on one process each, one of them with an agent that says nothing."""
-    word = Utterance("x", (1,), (3,), (-1.0,))
+    word = Utterance("x", (1,), (3,), (-1.0,), (-1.0,))
     one = [episode("0", lane, [(float(lane), 3.0 * lane)]) for lane in (0, 1)]
     two = [episode("1", lane, [(5.0 * lane * lane, 0.0)], [{"a": word}]) for lane in (0, 1, 2)]
     config = AlgorithmConfig(normalize=how, std=kind)
