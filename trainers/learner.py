@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from palaver.agents.llm.logprob import response_logprobs, response_scores
 from palaver.agents.llm.policy import LLMPolicy
-from palaver.core import CheckpointError, stable_seed
+from palaver.core import CheckpointError, Sampling, stable_seed
 from palaver.trainers.config import OptimConfig, RunConfig
 from palaver.trainers.faults import NumericalError
 from palaver.trainers.kl import penalty
@@ -172,23 +172,29 @@ class Learner:
                 break
         return stats
 
-    def log_probs(self, model: Any, table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs of what was said under a model, without gradient."""
+    def log_probs(
+        self, model: Any, table: Table, rows: Sequence[int], sampling: Sampling | None = None
+    ) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs of what was said under a model, without gradient; by default as it is sampled."""
         found: dict[int, Tensor] = {}
         with torch.no_grad(), self.world.autocast():
             for batch in micro_batches(table, rows, self.pass_tokens):
                 said = [table.utterances[row] for row in batch]
                 prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
-                logp, _ = response_logprobs(model, prompts, answers, self.sampling)
+                logp, _ = response_logprobs(model, prompts, answers, sampling or self.sampling)
                 found |= {row: logp[n, : len(u.token_ids)] for n, (row, u) in enumerate(zip(batch, said, strict=True))}
         return found
 
     def reference_log_probs(self, table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs of what was said under the reference; empty without one."""
+        """Row -> (T,) log-probs of what was said under the reference; empty without one.
+
+        The reference has the temperature of the policy and the whole vocabulary: KL(pi || pi_ref) is infinite where a
+        truncated reference lacks a token.
+        """
         if self.reference is None:
             return {}
         with self.reference.active() as model:
-            return self.log_probs(model, table, rows)
+            return self.log_probs(model, table, rows, replace(self.sampling, top_p=1.0, top_k=0))
 
     def pull_state(self) -> dict[str, Any]:
         """The weight of the pull, and its reference; empty without one."""
