@@ -15,6 +15,7 @@ from palaver.envs.tasks import Task
 from palaver.trainers.config import parse
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.table import fill, tabulate
+from palaver.trainers.train import train
 from palaver.trainers.value_mixing.encoders import Table
 from palaver.trainers.value_mixing.play import play
 from palaver.trainers.value_mixing.replay import Replay, stacked, together
@@ -22,7 +23,7 @@ from palaver.trainers.value_mixing.scenes import acts, heard, transitions
 from palaver.trainers.value_mixing.sentences import Mixing
 from palaver.trainers.vdn import VDN
 from tests.trainers.learning import policy
-from tests.trainers.toys import SEATS, Script
+from tests.trainers.toys import SEATS, Script, register_toy, save_model
 from tests.trainers.value_mixing.test_legal import Steps, seats
 
 SAMPLING = dict.fromkeys(SEATS, Sampling())
@@ -189,3 +190,22 @@ def test_legal_play_follows_the_same_rule():
 def test_of_a_team_those_who_were_cut_have_actions_after_it():
     played = play(Last(terminated=["a"], truncated=["b"]), seats("a", "b"), ["t"], epsilon=0.0, discount=0.5, seed=0)
     assert together(played.transitions[-1:]).then.allowed.sum(dim=-1).tolist() == [[0, 6]]
+
+
+def test_a_run_over_sentences_keeps_what_follows_a_cut(tmp_path):
+    """Two joint actions a step, each cut after its first turn: the replay leads to two answers of each agent."""
+    register_toy()
+    config = parse({
+        "env": {"id": "lengths-v0", "turns": 2}, "policy": {"model": save_model(tmp_path / "m"), "max_tokens": 4},
+        "algorithm": {
+            "name": "qmix", "group_size": 2, "discount": 0.9, "stop_above": -1.0,
+            "mixer": {"batch": 2, "start": 0, "encoder": "words", "features": 32},
+        },
+        "train": {"steps": 2}, "eval": {"n": 0}, "device": "cpu", "log": {"tensorboard": False, "episodes": False},
+    })  # fmt: skip
+    run = train(config, tmp_path / "run")
+    scenes, lines = torch.load(run / "checkpoints/step-000002/study.pt", weights_only=True)["mixing"]["replay"]
+    assert [line[3] for line in lines] == [0.9] * 4
+    for here, *_, then in lines:
+        assert here != then
+        assert scenes[then][2].tolist() == [[True, True], [True, True]]
