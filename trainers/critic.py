@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from palaver.agents.llm.packing import padded
 from palaver.agents.llm.policy import LLMPolicy
-from palaver.core import Message, PolicyError, stable_seed
+from palaver.core import Conversation, Message, PolicyError, stable_seed
 from palaver.envs.base import TextEnv
 from palaver.trainers.config import RunConfig
 from palaver.trainers.faults import NumericalError
@@ -217,8 +217,11 @@ def critic_stats(samples: Samples, losses: Sequence[float], norm: float) -> Crit
     return CriticStats(sum(losses) / max(1, len(losses)), norm, _explained(samples.target, samples.old))
 
 
-def joint_text(table: Table, step: int) -> str:
-    """What all agents had heard and said when joint step `step` was decided, in order, each part under its label."""
+def joint_text(table: Table, step: int, after: bool = False) -> str:
+    """What all agents had heard and said when joint step `step` was decided, in order, each part under its label.
+
+    With `after` that step's utterances follow, and the observations of the agents that it cut.
+    """
     path = [step]
     while (above := int(table.parent[path[-1]])) >= 0:
         path.append(above)
@@ -226,8 +229,10 @@ def joint_text(table: Table, step: int) -> str:
     for number in reversed(path):
         turn = table.steps[number]
         parts += _read(turn.observations)
-        if number != step:
+        if number != step or after:
             parts += [f"[{agent} says]\n{said.text}" for agent, said in turn.utterances.items()]
+    if after:
+        parts += _read({agent: state.observation for agent, state in table.steps[step].ahead.items()})
     return "\n\n".join(parts)
 
 
@@ -241,7 +246,36 @@ def joint_ids(table: Table, body: LLMPolicy) -> list[Ids]:
     Raises:
         PolicyError: one does not fit the context of the model.
     """
-    found = [tuple(body.render((Message("user", joint_text(table, step)),))) for step in range(len(table.steps))]
+    return _rendered([joint_text(table, step) for step in range(len(table.steps))], body)
+
+
+def joint_ids_after(table: Table, steps: Sequence[int], body: LLMPolicy) -> list[Ids]:
+    """The joint conversation after each of these joint steps, which cut agents, as `body` reads it.
+
+    Raises:
+        PolicyError: one does not fit the context of the model.
+    """
+    return _rendered([joint_text(table, step, after=True) for step in steps], body)
+
+
+def own_ids_after(conversations: Sequence[Conversation], body: LLMPolicy) -> list[Ids]:
+    """The conversations of agents after a cut, as `body` reads them.
+
+    Raises:
+        PolicyError: one does not fit the context of the model.
+    """
+    found = [tuple(body.render(conversation)) for conversation in conversations]
+    longest = max(map(len, found), default=0)
+    if longest > _context(body):
+        raise PolicyError(
+            f"the conversation after an episode was cut has {longest} tokens, but the context of {body.name!r} holds "
+            f"{_context(body)}, so it has no value: shorten the data, lower policy.max_tokens, or cut episodes earlier"
+        )
+    return found
+
+
+def _rendered(texts: Sequence[str], body: LLMPolicy) -> list[Ids]:
+    found = [tuple(body.render((Message("user", text),))) for text in texts]
     longest = max(map(len, found))
     if longest > _context(body):
         raise _too_long(f"has grown to {longest} tokens", body)
@@ -255,7 +289,7 @@ def refuse_long_joint(env: TextEnv, body: LLMPolicy, said: Mapping[str, int], tu
         env: whose openings are read, of all tasks.
         body: whose trunk the critic's is.
         said: agent -> most tokens of an utterance.
-        turns: of an episode; what is said in the last is not read.
+        turns: of an episode; what is said in the last is read after a truncation alone, see `joint_ids_after`.
 
     Raises:
         PolicyError: the openings with all that may be said after them do not fit the context of the model.

@@ -117,8 +117,9 @@ class Loop:
         config, a = self.config, self.config.algorithm
         tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
         mine = self.world.deal(list(enumerate(tasks)))
+        ahead = self.study.mixing.agents if self.study.mixing else ()
         return rollout(
-            self.env, team, [task for _, task in mine], Plan(a.group_size, a.joint, a.turns, a.stop_above),
+            self.env, team, [task for _, task in mine], Plan(a.group_size, a.joint, a.turns, a.stop_above, ahead),
             sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step), workers=config.train.workers,
             places=[place for place, _ in mine],
         )  # fmt: skip

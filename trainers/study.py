@@ -17,6 +17,7 @@ from palaver.agents.policy import Policy
 from palaver.core import stable_seed
 from palaver.trainers import kl
 from palaver.trainers.algorithm import Algorithm
+from palaver.trainers.bootstrap import bootstrap
 from palaver.trainers.config import RunConfig
 from palaver.trainers.critic import Critic, CriticStats, Ids, Samples, critic_stats, joint_ids
 from palaver.trainers.learner import Learner, Stats, Work
@@ -36,6 +37,7 @@ class Judged:
     Attributes:
         table: with returns and advantages.
         value: (R,) what the critics expected; None without.
+        boot: (J, N) what they expected after cuts, 0 elsewhere; None where nothing was cut.
         joint: the joint conversations (J) where a joint critic read them.
         reference: row -> (T,) log-probs under the reference; empty without.
         k: row -> (T,) log pi - log pi_ref; empty without a reference.
@@ -52,6 +54,7 @@ class Judged:
     pull: Tensor | None = None
     cost: Tensor | None = None
     pairs: Pairs | None = None
+    boot: Tensor | None = None
 
 
 class Study:
@@ -103,7 +106,9 @@ class Study:
         """
         config = self.config
         joint = joint_ids(table, self.critics["joint"].body) if "joint" in self.critics else []
-        value = self._expect(table, joint)
+        value, boot = self._expect(table, joint), None
+        if config.algorithm.discount:  # else nothing beyond a turn counts
+            boot = bootstrap(table, self.critics, self.learners)
         reference, k = self._pull(table)
         pull = None
         if k:
@@ -111,11 +116,11 @@ class Study:
             coefs = torch.tensor(self._coefs(table), dtype=torch.float64)[table.agent]
             pull = coefs * torch.tensor(paid, dtype=torch.float64)
         cost = pull if config.kl.place == "reward" else None
-        filled = fill(table, self.algorithm, config.algorithm, value, cost, self.world.total)
+        filled = fill(table, self.algorithm, config.algorithm, value, cost, self.world.total, boot)
         if self.mixing is not None:
             filled = self.mixing.judge(filled, cost)
         pairs = compare(filled, k, config, self.world.total) if self.algorithm.pairs else None
-        return self._weigh(Judged(filled, value, joint, reference, k, pull, cost, pairs))
+        return self._weigh(Judged(filled, value, joint, reference, k, pull, cost, pairs, boot))
 
     def learn(self, judged: Judged, step: int) -> dict[str, Any]:
         """Update every policy, then every critic; what they did, by name.
@@ -257,7 +262,7 @@ class Study:
             return self._own(judged, judged.table.rows_of(learner.agents))
         table, value = judged.table, judged.value
         assert value is not None
-        target = joint_returns(table, self.algorithm, self.config.algorithm, value, judged.cost)
+        target = joint_returns(table, self.algorithm, self.config.algorithm, value, judged.cost, judged.boot)
         acted = ~by_step(table, value).isnan()
         mean = torch.where(acted, target, 0.0).sum(dim=1) / acted.sum(dim=1).clamp(min=1)
         some = acted.any(dim=1).nonzero()[:, 0].tolist()

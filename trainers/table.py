@@ -172,6 +172,7 @@ def fill(
     value: Tensor | None = None,
     cost: Tensor | None = None,
     total: Total = alone,
+    boot: Tensor | None = None,
 ) -> Table:
     """Returns and advantages of every row: credit, then returns over turns, then baseline, then scale.
 
@@ -182,9 +183,10 @@ def fill(
         value: (R,) what a critic expects; needed where the algorithm has one.
         cost: (R,) what each utterance pays before the returns, as a penalty.
         total: sums over the processes that share the rollout.
+        boot: (J, N) what a critic expects after cuts, 0 elsewhere; None where nothing was cut.
     """
     group = table.group if config.group_by == "prompt" else task_groups(table)
-    joint = joint_returns(table, row, config, value, cost)
+    joint = joint_returns(table, row, config, value, cost, boot)
     returns = row_returns(joint, table.member_step, table.member_row, table.agent)
     advantage = row.baseline(returns, group if value is None else value)
     if config.normalize == "whiten":
@@ -195,7 +197,12 @@ def fill(
 
 
 def joint_returns(
-    table: Table, row: Algorithm, config: AlgorithmConfig, value: Tensor | None, cost: Tensor | None
+    table: Table,
+    row: Algorithm,
+    config: AlgorithmConfig,
+    value: Tensor | None,
+    cost: Tensor | None,
+    boot: Tensor | None = None,
 ) -> Tensor:
     """(J, N) the return of each joint step for each agent; with values of a critic its lambda-return."""
     answerable = row.credit(table.reward)
@@ -203,8 +210,20 @@ def joint_returns(
         answerable = answerable - by_step(table, cost).nan_to_num()
     if value is None or row.critic == "agent":
         return tree_returns(answerable, table.parent, table.step_turn, config.discount)
+    if boot is not None:
+        answerable = answerable.masked_fill(gone(table), 0.0)
     known = by_step(table, value)
-    return lambda_returns(answerable, known, table.parent, table.step_turn, config.discount, config.gae_lambda)
+    return lambda_returns(answerable, known, table.parent, table.step_turn, config.discount, config.gae_lambda, boot)
+
+
+def gone(table: Table) -> Tensor:
+    """(J, N) bool, the joint steps after one that cut an agent while others went on: its value stands for them."""
+    found = torch.zeros_like(table.reward, dtype=torch.bool)
+    for step in torch.argsort(table.step_turn).tolist():
+        if (above := int(table.parent[step])) >= 0:
+            cut = [agent in table.steps[above].ahead for agent in table.agents]
+            found[step] = found[above] | torch.tensor(cut)
+    return found
 
 
 def by_step(table: Table, value: Tensor) -> Tensor:
