@@ -124,7 +124,7 @@ def test_a_killed_run_resumes_number_for_number(model, finished, tmp_path, after
     assert numbers(folder) == numbers(finished)
 
 
-@pytest.mark.parametrize("name", ["ippo", "happo", "rae", pytest.param("iac", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["ippo", "happo", "rae", "cory", pytest.param("iac", marks=pytest.mark.slow)])
 def test_resume_equals_the_uninterrupted_run_with_all_an_algorithm_keeps(model, tmp_path, name):
     """Critics, their optimisers and normalisation, moving means, orders of agents and minibatches."""
     trunk = "shared" if name == "iac" else "separate"
