@@ -287,7 +287,8 @@ def test_weights_and_biases_offline_keeps_one_id_across_resumes(model, tmp_path,
 
 @pytest.mark.slow  # three processes; sums over processes are held in the tests of what is summed
 @pytest.mark.parametrize(
-    ("kind", "name"), [("shared", "magrpo"), *(("separate", name) for name in ("magrpo", "mappo", "happo", "rae", "cory"))]
+    ("kind", "name"),
+    [("shared", "magrpo"), *(("separate", name) for name in ("magrpo", "mappo", "happo", "rae", "cory"))],
 )
 def test_two_processes_do_what_one_does(model, tmp_path, kind, name):
     """Tasks dealt to two gloo processes: the same rewards, and losses equal up to the order of summation."""
