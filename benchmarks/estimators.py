@@ -24,6 +24,7 @@ from palaver.trainers.config import RunConfig, parse
 from palaver.trainers.learner import Learner
 from palaver.trainers.study import Study
 from palaver.trainers.table import Table, tabulate
+from palaver.trainers.token_values import TokenValues
 from palaver.trainers.world import World
 
 
@@ -86,21 +87,28 @@ def study_of(game: Game, models: Sequence[Tabular], config: RunConfig) -> tuple[
         study.moving.means = {agent: game.value("moving", agent) for agent in AGENTS}
     elif row.critic != "none":
 
-        def expected(table: Table, joint: object) -> Tensor:
+        def expected(played: Table, joint: object) -> tuple[Tensor, TokenValues | None]:
             del joint
-            reads = [said.prompt_ids[1:] if row.critic == "joint" else said.prompt_ids for said in table.utterances]
-            return torch.tensor([game.value("critic", read) for read in reads], dtype=torch.float64)
+            length = torch.tensor([len(said.token_ids) for said in played.utterances])
+            known = torch.zeros(len(played), int(length.max()), dtype=torch.float64)
+            for number, said in enumerate(played.utterances):
+                read = said.prompt_ids[1:] if row.critic == "joint" else said.prompt_ids
+                for place in range(len(said.token_ids)):
+                    reader = "team" if row.critic == "joint" and not place else AGENTS[int(played.agent[number])]
+                    known[number, place] = game.value(reader, (*read, *said.token_ids[:place]))
+            return known[:, 0], TokenValues(known, torch.zeros_like(known), length) if study.by_token else None
 
-        study._expect = expected  # type: ignore[method-assign]
+        study._expect = expected  # type: ignore[method-assign,assignment]
     return study, kept
 
 
-def settings(name: str, temperature: float = 1.0, **algorithm: Any) -> RunConfig:
-    """Groups of two, returns as they are, one pass, no clipping of gradients."""
+def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorithm: Any) -> RunConfig:
+    """Groups of two, returns as they are, one pass, no clipping of gradients; `level` is `critic.level`."""
     values = {"name": name, "group_size": 2, "normalize": "none", "gae_lambda": 1.0, "discount": 1.0, "turns": "tree"}
     return parse(
         {
             "policy": {"temperature": temperature, "max_tokens": 8}, "algorithm": values | algorithm, "eval": {"n": 0},
+            "critic": {"level": level},
             "optim": {"max_grad_norm": 0}, "train": {"micro_tokens": 1_000_000}, "device": "cpu",
         }
     )  # fmt: skip
@@ -208,8 +216,12 @@ BIASES = (
     Bias("MAREMAX", "the group's best depends on the sample", "maremax"),
     Bias("RAE", "none, of each agent's own return", "rae"),
     Bias(f"{CRITICS}, `gae_lambda: 1`", "none, whatever the values", "ippo"),
-    Bias("the same, `gae_lambda: 0.95`", "wrong values lean on later turns", "ippo", {"gae_lambda": 0.95}, turns=(2,)),
-    Bias("the same, `gae_lambda: 0`", "wrong values replace later turns", "iac", {"gae_lambda": 0.0}, turns=(2,)),
+    Bias("CORY, and the same with `critic.level: token`, `gae_lambda: 1`", "none, whatever the values", "cory"),
+    Bias("CORY, `gae_lambda: 0.95`", "wrong values lean on later tokens and turns", "cory", {"gae_lambda": 0.95}),
+    Bias("utterance level, `gae_lambda: 0.95`", "wrong values lean on later turns", "ippo", {"gae_lambda": 0.95},
+         turns=(2,)),
+    Bias("utterance level, `gae_lambda: 0`", "wrong values replace later turns", "iac", {"gae_lambda": 0.0},
+         turns=(2,)),
     Bias("AT-GRPO, answering for the team", "each turn for its own reward, after the best sibling; the group's spread",
          "atgrpo", {"turns": "best", "discount": 0.0, "normalize": "std", "credit": "team"}, turns=(2,)),
     Bias("Dr. MAS", "all turns share one mean and one spread", "drmas", {"turns": "independent", "normalize": "std"},

@@ -22,7 +22,13 @@ from palaver.trainers.study import Study
 
 
 def announce(
-    config: RunConfig, team: Mapping[str, Policy], study: Study, longest: int, rows: int, console: Console
+    config: RunConfig,
+    team: Mapping[str, Policy],
+    study: Study,
+    longest: int,
+    rows: int,
+    console: Console,
+    read: int = 0,
 ) -> None:
     """What is about to run, who shares what, and what it needs."""
     if not study.world.is_main:
@@ -31,7 +37,7 @@ def announce(
     pull = held(learner.reference for learner in learners)
     pull += study.mixing.encoder.held if study.mixing is not None else 0
     critics = sum(p.numel() for critic in study.critics.values() for p in critic.parameters())
-    need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, pull)
+    need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, pull, read)
     a, t = config.algorithm, config.train
     device = torch.device(world.device)
     free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available

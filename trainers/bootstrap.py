@@ -14,13 +14,17 @@ from torch import Tensor
 from palaver.trainers.critic import Critic, joint_ids_after, own_ids_after
 from palaver.trainers.learner import Learner
 from palaver.trainers.table import Table
+from palaver.trainers.token_values import speaker_label
 
 
-def bootstrap(table: Table, critics: Mapping[str, Critic], learners: Sequence[Learner]) -> Tensor | None:
+def bootstrap(
+    table: Table, critics: Mapping[str, Critic], learners: Sequence[Learner], by_token: bool
+) -> Tensor | None:
     """(J, N) the value of each agent's state after a joint step that cut it, 0 elsewhere.
 
     An own critic reads the prompt that the agent would have answered next, a joint one the joint conversation with the
-    last utterances and observations. None where no critic is there or nothing was cut.
+    last utterances and observations, and the agent's label where its tokens have values (`by_token`). None where no
+    critic is there or nothing was cut.
 
     Raises:
         PolicyError: what a critic has to read does not fit the context of its model.
@@ -36,7 +40,10 @@ def bootstrap(table: Table, critics: Mapping[str, Critic], learners: Sequence[Le
 
     if "joint" in critics:
         critic = critics["joint"]
-        put(cuts, critic.values(joint_ids_after(table, [step for step, _ in cuts], critic.body)))
+        ids = joint_ids_after(table, [step for step, _ in cuts], critic.body)
+        if by_token:
+            ids = [(*each, *speaker_label(agent, critic.body)) for each, (_, agent) in zip(ids, cuts, strict=True)]
+        put(cuts, critic.values(ids))
         return found
     for learner in learners:
         mine = [(step, agent) for step, agent in cuts if agent in learner.agents]

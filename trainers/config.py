@@ -115,7 +115,9 @@ class AlgorithmConfig(Section):
         "summed over policy.max_tokens (Dr. GRPO)",
     )
     stop_above: float | None = Field(None, description="end an episode when the siblings' mean reward is above this")
-    gae_lambda: float = Field(0.95, ge=0, le=1, description="lambda of the critic's returns, over turns")
+    gae_lambda: float = Field(
+        0.95, ge=0, le=1, description="lambda of the critic's returns: per turn, per token with values of tokens"
+    )
     epochs: int = Field(1, ge=1, description="passes over the rollouts of a step")
     minibatches: int = Field(1, ge=1, description="optimiser steps a pass")
     ratio: Level = Field(
@@ -151,6 +153,9 @@ class CriticConfig(Section):
     """The values of actor-critic algorithms; without meaning for the others."""
 
     model: Literal["separate", "shared"] = Field("separate", description="a trunk of its own, or the policy's")
+    level: Literal["auto", "utterance", "token"] = Field(
+        "auto", description="one value of an utterance, or one before each of its tokens; auto: the row's"
+    )
     lr: float = Field(1e-5, gt=0, description="learning rate of the critic (of its head where the trunk is shared)")
     coef: float = Field(0.5, ge=0, description="weight beside the policy's loss where the trunk is shared")
     epochs: int = Field(1, ge=1, description="passes over the rollouts of a step")

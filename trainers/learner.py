@@ -219,7 +219,7 @@ class Learner:
     def _pays(self, work: Work, row: int) -> bool:
         a, kl = self.config.algorithm, self.config.kl
         return (
-            bool(work.table.advantage[row] != 0)
+            work.table.teaches(row)
             or row in work.extra
             or (kl.place == "loss" and kl.coef > 0 and bool(work.reference))
             or (a.entropy > 0)
@@ -288,7 +288,7 @@ class Learner:
             scores = response_scores(model, prompts, answers, self.sampling, entropy=a.entropy > 0)
         logp, mask = scores.logprobs, scores.mask
         old = padded_rows([torch.tensor(u.sample_logprobs, dtype=logp.dtype) for u in said], logp)
-        advantage = table.advantage[list(batch)].to(logp)[:, None].expand_as(logp)
+        advantage = table.advantages(batch, logp.shape[1]).to(logp)
         if work.extra:
             advantage = advantage + padded_rows([work.extra[row] for row in batch], logp)
         told = Said(advantage, old, mask, a.ratio, a.clip, a.dual_clip, a.truncate)

@@ -21,7 +21,7 @@ class Said:
     """What a loss is told of a batch of utterances.
 
     Attributes:
-        advantage: (R, T) of each token; equal within a row unless a term per token was added.
+        advantage: (R, T) of each token; equal within a row unless tokens have values or a term of their own.
         old: (R, T) log-probs when they were said.
         mask: (R, T) true on sampled tokens.
         level: what is one action of the ratio.

@@ -180,7 +180,7 @@ class Loop:
     def describe_table(self, table: Table) -> dict[str, float]:
         """What the table shows of the estimator."""
         groups = int(table.group.max()) + 1
-        alive = len(set(table.group[table.advantage != 0].tolist()))
+        alive = len({int(table.group[row]) for row in range(len(table)) if table.teaches(row)})
         value, zero, total, said = self.world.total(float(table.root_return.sum()), groups - alive, groups, len(table))
         return {
             "return/target": value / self.world.total(len(table.root_return))[0],

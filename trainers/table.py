@@ -15,9 +15,10 @@ from torch import Tensor
 
 from palaver.core import Episode, Turn, Utterance
 from palaver.trainers.algorithm import Algorithm
-from palaver.trainers.baselines import normalize
+from palaver.trainers.baselines import divisor, normalize
 from palaver.trainers.config import AlgorithmConfig
 from palaver.trainers.credit import row_returns, tree_returns
+from palaver.trainers.token_values import TokenValues, laid_out, token_returns
 from palaver.trainers.values import Total, alone, lambda_returns, whiten
 
 
@@ -40,7 +41,9 @@ class Table:
         steps: (J) the joint steps themselves.
         step_weight: (J,) share of each joint step in the expectation over its task's tree (`tree_weights`).
         returns: (R,) filled by `fill`.
-        advantage: (R,) filled by `fill`.
+        advantage: (R,) filled by `fill`; the mean over the tokens where they have advantages of their own.
+        token_returns: (R, T) filled by `fill` where tokens have values, 0 on padding.
+        token_advantage: (R, T) likewise.
     """
 
     agents: tuple[str, ...]
@@ -58,6 +61,8 @@ class Table:
     step_weight: Tensor
     returns: Tensor
     advantage: Tensor
+    token_returns: Tensor | None = None
+    token_advantage: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.utterances)
@@ -66,6 +71,16 @@ class Table:
         """Indices of the rows that any of these agents said."""
         wanted = {self.agents.index(agent) for agent in agents}
         return [row for row, agent in enumerate(self.agent.tolist()) if agent in wanted]
+
+    def advantages(self, rows: Sequence[int], width: int) -> Tensor:
+        """(n, width) the advantage of each token of n rows, equal within a row where tokens have no values."""
+        if self.token_advantage is None:
+            return self.advantage[list(rows), None].expand(-1, width)
+        return self.token_advantage[list(rows), :width]
+
+    def teaches(self, row: int) -> bool:
+        """Whether an advantage of this row is not 0."""
+        return bool((self.advantage if self.token_advantage is None else self.token_advantage)[row].ne(0).any())
 
     @property
     def tasks(self) -> int:
@@ -173,27 +188,50 @@ def fill(
     cost: Tensor | None = None,
     total: Total = alone,
     boot: Tensor | None = None,
+    tokens: TokenValues | None = None,
 ) -> Table:
     """Returns and advantages of every row: credit, then returns over turns, then baseline, then scale.
+
+    With values of tokens each token has a return and an advantage of its own. `normalize: std` and `batch` divide those
+    of a row by the spread of the returns of utterances, `whiten` is over the tokens of each agent. The return of a row
+    is that of the utterance, r less all its costs and what follows, whatever was expected within it.
 
     Args:
         table: of a rollout.
         row: the algorithm.
         config: its settings.
-        value: (R,) what a critic expects; needed where the algorithm has one.
+        value: (R,) what a critic expects before the first token; needed where the algorithm has one.
         cost: (R,) what each utterance pays before the returns, as a penalty.
         total: sums over the processes that share the rollout.
         boot: (J, N) what a critic expects after cuts, 0 elsewhere; None where nothing was cut.
+        tokens: values and costs of every token, whose first values and sums are `value` and `cost`.
     """
     group = table.group if config.group_by == "prompt" else task_groups(table)
-    joint = joint_returns(table, row, config, value, cost, boot)
+    start = None if tokens is None else tokens.start(config.gae_lambda)
+    joint = joint_returns(table, row, config, value, cost, boot, start)
     returns = row_returns(joint, table.member_step, table.member_row, table.agent)
+    if tokens is not None:
+        return _fill_tokens(replace(table, returns=returns, group=group), row, config, tokens, total)
     advantage = row.baseline(returns, group if value is None else value)
     if config.normalize == "whiten":
         scaled = whiten(advantage, table.agent, len(table.agents), total)
     else:
         scaled = normalize(advantage, returns, group, config.normalize, config.std, total)
     return replace(table, returns=returns, advantage=scaled, group=group)
+
+
+def _fill_tokens(table: Table, row: Algorithm, config: AlgorithmConfig, tokens: TokenValues, total: Total) -> Table:
+    """Returns and advantages of every token, from the returns of the utterances."""
+    target, mask = token_returns(tokens, table.returns + tokens.earlier_cost, config.gae_lambda), tokens.mask
+    flat = row.baseline(target[mask], tokens.value[mask])
+    if config.normalize == "whiten":
+        flat = whiten(flat, table.agent.repeat_interleave(tokens.length), len(table.agents), total)
+    elif config.normalize != "none":
+        spread = divisor(table.returns, table.group, config.normalize, config.std, total)
+        flat = flat / spread.repeat_interleave(tokens.length)
+    each = laid_out(flat, tokens.length)
+    mean = each.sum(dim=1) / tokens.length
+    return replace(table, advantage=mean, token_returns=target, token_advantage=each)
 
 
 def joint_returns(
@@ -203,8 +241,12 @@ def joint_returns(
     value: Tensor | None,
     cost: Tensor | None,
     boot: Tensor | None = None,
+    start: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """(J, N) the return of each joint step for each agent; with values of a critic its lambda-return."""
+    """(J, N) the return of each joint step for each agent; with values of a critic its lambda-return.
+
+    `start` are a and b (R,) of `TokenValues.start`, where an utterance is several decisions.
+    """
     answerable = row.credit(table.reward)
     if cost is not None:
         answerable = answerable - by_step(table, cost).nan_to_num()
@@ -213,7 +255,10 @@ def joint_returns(
     if boot is not None:
         answerable = answerable.masked_fill(gone(table), 0.0)
     known = by_step(table, value)
-    return lambda_returns(answerable, known, table.parent, table.step_turn, config.discount, config.gae_lambda, boot)
+    inner = None if start is None else (by_step(table, start[0]), by_step(table, start[1]))
+    return lambda_returns(
+        answerable, known, table.parent, table.step_turn, config.discount, config.gae_lambda, boot, inner
+    )
 
 
 def gone(table: Table) -> Tensor:

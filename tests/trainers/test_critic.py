@@ -90,7 +90,7 @@ def test_equal_conversations_are_computed_once():
     shapes = forwards(made)
     made.values(IDS)
     assert shapes == [(3, 4)]
-    made.backward(Samples(IDS, torch.zeros(4), torch.zeros(4)), 4)
+    made.backward(Samples(IDS, torch.zeros(4), torch.zeros(4)))
     assert shapes == [(3, 4)] * 2
 
 
@@ -102,7 +102,7 @@ def test_neither_the_vocabulary_head_nor_more_than_one_hidden_state_a_conversati
     made.head.register_forward_pre_hook(lambda _, inputs: seen.append(tuple(inputs[0].shape)))
     trunk(made).register_forward_hook(lambda _, __, out: asked.append("states") if out.hidden_states else None)
     made.values(IDS)
-    made.backward(Samples(IDS, torch.zeros(4), torch.zeros(4)), 4)
+    made.backward(Samples(IDS, torch.zeros(4), torch.zeros(4)))
     assert seen == [(3, 32)] * 2
     assert asked == []
 
@@ -113,7 +113,7 @@ def test_the_gradient_is_that_of_the_mean_loss(settings):
     made = critic(**settings)
     target, old = torch.tensor([1.0, -2.0, 0.3, 0.9]), torch.tensor([0.4, 0.1, -0.2, 0.1])
     made.micro_tokens = 5
-    loss = made.backward(Samples(IDS, target, old), 4)
+    loss = made.backward(Samples(IDS, target, old))
     value = plain(made, IDS)
     cost = (value - target).square() / 2
     if "clip" in settings:
@@ -183,7 +183,7 @@ def test_normalised_values_are_answered_as_returns():
     made.take_in(samples)
     assert made.values(IDS).tolist() == pytest.approx((bare * 1.25**0.5 + 2.5).tolist(), abs=1e-5)
     normal = torch.tensor([-1.3416408, -0.4472136, 0.4472136, 1.3416408])
-    assert made.backward(samples, 4) == pytest.approx(((bare - normal).square() / 2).mean().item(), abs=1e-5)
+    assert made.backward(samples) == pytest.approx(((bare - normal).square() / 2).mean().item(), abs=1e-5)
 
 
 def test_a_target_that_is_not_finite_stops_before_the_step():
