@@ -189,3 +189,13 @@ def together(jobs: Sequence[Callable[[Callable[..., list[float]]], Any]]) -> lis
 
     with ThreadPoolExecutor(len(jobs)) as pool:
         return [each.result(240) for each in [pool.submit(job, total_of(rank)) for rank, job in enumerate(jobs)]]
+
+
+def utterance(tokens: int, word: str = "x") -> Utterance:
+    return Utterance(word, (1, 2), tuple(range(3, 3 + tokens)), (-0.5,) * tokens)
+
+
+def row_at(table: Table) -> dict[tuple[str, str], int]:
+    """(node, agent) -> row."""
+    members = zip(table.member_row.tolist(), table.member_step.tolist(), strict=True)
+    return {(table.steps[step].node, table.agents[int(table.agent[row])]): row for row, step in members}
