@@ -108,17 +108,16 @@ from tests.docs.watch import watched
 watched([sys.executable, "-c", {command!r}], Path.cwd(), os.environ)
 """
     pid = tmp_path / "pid"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    ) as tests:
-        try:
-            until = time.monotonic() + 120
-            while not (pid.exists() and pid.read_text().endswith(" ")) and time.monotonic() < until:
-                assert tests.poll() is None
-                time.sleep(0.02)
-            below = psutil.Process(int(pid.read_text()))
-        finally:
-            tests.kill()
+    tests = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        until = time.monotonic() + 120
+        while not (pid.exists() and pid.read_text().endswith(" ")) and time.monotonic() < until:
+            assert tests.poll() is None
+            time.sleep(0.02)
+        below = psutil.Process(int(pid.read_text()))
+    finally:
+        tests.kill()
+        tests.wait(60)
     try:
         until = time.monotonic() + 30
         while alive(below) and time.monotonic() < until:
