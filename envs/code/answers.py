@@ -26,6 +26,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from palaver.envs.code.sandbox import syntax
+
 LONGEST = 65_536  # characters read of one answer
 EFFORT = 400_000  # characters parsed of one answer piece by piece
 REACH = 40  # lines without indentation that one piece may run over
@@ -118,7 +120,7 @@ def _parsed(source: str) -> tuple[ast.Module | None, str]:
     with _quiet, warnings.catch_warnings():  # invalid escapes warn; one thread at a time, for filters are global
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(source), ""
+            return syntax.parse(source), ""
         except SyntaxError as error:
             return None, f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
         except (ValueError, RecursionError, MemoryError, OverflowError) as error:

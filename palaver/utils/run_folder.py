@@ -127,11 +127,16 @@ def _in_use(folder: Path, holder: Mapping[str, Any]) -> FolderInUseError:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what processes of this host that have ended left half-written in the folder."""
-    for left in folder.glob(f"{WRITING}*"):
-        *_, pid = left.name.rpartition(".")
-        if left.is_file() and pid.isdigit() and not _alive(int(pid)):
-            left.unlink(missing_ok=True)
+    """Remove what processes of this host that have ended left half-written in the folder and below.
+
+    A folder below that has a lock of its own is left alone: a process of another host may write there.
+    """
+    for place, below, names in os.walk(folder):
+        below[:] = [each for each in below if not Path(place, each, LOCK).exists()]
+        for name in names:
+            *_, pid = name.rpartition(".")
+            if name.startswith(WRITING) and pid.isdigit() and not _alive(int(pid)):
+                Path(place, name).unlink(missing_ok=True)
 
 
 def _alive(pid: int) -> bool:

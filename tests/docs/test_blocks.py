@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
+import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.architecture.source import ROOT
 from tests.docs.blocks import NOT_RUN, PAGES, fences, module, python
-from tests.docs.watch import MOST, watched
+from tests.docs.watch import MOST, alive, watched
 
 OWN = ROOT / "docs" / "own-environment.md"
 WITH_PYTHON = [page for page in PAGES if python(page)]
@@ -92,6 +96,36 @@ def test_what_stays_behind_is_noticed_and_ended(tmp_path, monkeypatch):
     found = run(OWN, code, tmp_path, "{name}.py", most=MOST)
     assert (found.code, found.most) == (0, 2)
     assert found.fault.startswith("left behind: [")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals the death of a parent")
+def test_a_watched_command_is_killed_with_the_tests(tmp_path):
+    """The caller is killed, and can end nothing itself."""
+    command = "import os, time, pathlib; pathlib.Path('pid').write_text(f'{os.getpid()} '); time.sleep(600)"
+    code = f"""import os, sys
+from pathlib import Path
+from tests.docs.watch import watched
+watched([sys.executable, "-c", {command!r}], Path.cwd(), os.environ)
+"""
+    pid = tmp_path / "pid"
+    tests = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        until = time.monotonic() + 120
+        while not (pid.exists() and pid.read_text().endswith(" ")) and time.monotonic() < until:
+            assert tests.poll() is None
+            time.sleep(0.02)
+        below = psutil.Process(int(pid.read_text()))
+    finally:
+        tests.kill()
+        tests.wait(60)
+    try:
+        until = time.monotonic() + 30
+        while alive(below) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not alive(below)
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            below.kill()
 
 
 def test_every_block_of_python_is_marked_as_such():

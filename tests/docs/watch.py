@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,7 @@ import psutil
 MOST = 4  # processes at a time: the command itself and all below it
 _EVERY_S = 0.01
 _GRACE_S = 10.0  # for what is below the command to end after it
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -43,12 +45,15 @@ def watched(
 ) -> Watched:
     """Run a command to its end, for `seconds` at most, with `most` processes at most.
 
-    A process that has lost its parent becomes a child of the command (on Linux), so that none leaves the count.
+    On Linux, a process that has lost its parent becomes a child of the command, so that none leaves the count, and the
+    command is killed when the caller is: no block runs on after tests that were killed. Processes below the command get
+    no such signal.
     """
+    parent = os.getpid()
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(
             command, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-            preexec_fn=_keep_orphans,
+            preexec_fn=lambda: _bind(parent),
         )  # fmt: skip
         tree, seen, peak, fault, until = psutil.Process(process.pid), set(), 1, "", time.monotonic() + seconds
         try:
@@ -70,20 +75,27 @@ def watched(
         return Watched(code, out.read().decode(errors="replace"), peak, fault)
 
 
-def _keep_orphans() -> None:
+def _bind(parent: int) -> None:
+    """Have the command adopt the orphans below it, and end with the caller."""
     if _libc is not None:
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        # The kernel sends it when the thread that forked ends, not the process; that thread stays in `watched` until
+        # the command is over.
+        _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:  # it ended before the request
+            os._exit(1)
 
 
 def _below(tree: psutil.Process) -> set[psutil.Process]:
     """The live processes below one; a zombie has ended."""
     try:
-        return {each for each in tree.children(recursive=True) if _alive(each)}
+        return {each for each in tree.children(recursive=True) if alive(each)}
     except psutil.NoSuchProcess:
         return set()
 
 
-def _alive(process: psutil.Process) -> bool:
+def alive(process: psutil.Process) -> bool:
+    """Whether a process runs; a zombie that nobody collects has ended."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -93,9 +105,9 @@ def _alive(process: psutil.Process) -> bool:
 def _after(seen: set[psutil.Process]) -> list[str]:
     """The command lines of those that do not end soon; a zombie that nobody collects has ended."""
     until = time.monotonic() + _GRACE_S
-    while any(map(_alive, seen)) and time.monotonic() < until:
+    while any(map(alive, seen)) and time.monotonic() < until:
         time.sleep(_EVERY_S)
-    return [_name(each) for each in seen if _alive(each)]
+    return [_name(each) for each in seen if alive(each)]
 
 
 def _name(process: psutil.Process) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 import palaver
 from palaver.core import ConfigError, PalaverError, TaskError
+from palaver.envs.matrix import env as page
 from palaver.envs.matrix import games
 from palaver.envs.matrix.reading import from_mapping
 
@@ -40,8 +41,7 @@ def test_the_page_s_file_is_the_built_in_game(file):
     assert (game.agents, game.actions, game.states) == (own.agents, own.actions, own.states)
     assert game.payoffs.tolist() == own.payoffs.tolist()
     assert game.successor.tolist() == own.successor.tolist()
-    page = palaver.envs.matrix.env.__doc__
-    assert all(line in page for line in TWO_STEP.strip().splitlines())
+    assert all(line in page.__doc__ for line in TWO_STEP.strip().splitlines())
 
 
 @pytest.mark.parametrize("suffix", ["json", "yaml", "yml"])

@@ -131,6 +131,7 @@ def test_a_terminal_that_goes_away_ends_the_run_as_sigterm_does(whole, tmp_path)
             except BlockingIOError:
                 time.sleep(0.01)
         os.close(terminal)
+        seen = max(line["step"] for line in read_metrics(folder / "metrics.jsonl"))
         while (done := os.waitpid(pid, os.WNOHANG))[0] == 0:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -140,6 +141,6 @@ def test_a_terminal_that_goes_away_ends_the_run_as_sigterm_does(whole, tmp_path)
             os.kill(pid, signal.SIGKILL)
     status = json.loads((folder / "status.json").read_text())
     assert (os.waitstatus_to_exitcode(done[1]), status["status"]) == (0, "interrupted")
-    assert status["step"] >= 3
+    assert status["step"] >= seen >= 2  # it may have been evaluating after step 2
     assert (folder / "checkpoints" / f"step-{status['step']:06d}").is_dir()
     assert len(read_metrics(folder / "metrics.jsonl")) >= status["step"]

@@ -105,8 +105,15 @@ def test_what_a_killed_process_was_writing_is_swept_away(tmp_path):
     done.wait(timeout=60)
     (tmp_path / f".writing-status.json.{done.pid}").write_text("ha")
     (tmp_path / f".writing-report.html.{os.getppid()}").write_text("of a process that lives")
+    for below in ("episodes", "inner/run/deep", "inner/run"):
+        (tmp_path / below).mkdir(parents=True, exist_ok=True)
+        (tmp_path / below / f".writing-eval.jsonl.{done.pid}").write_text("ha")
+    (tmp_path / "inner" / "run" / LOCK).touch()  # a run folder of its own
     with locked(tmp_path):
-        assert {path.name for path in tmp_path.iterdir()} == {LOCK, f".writing-report.html.{os.getppid()}"}
+        kept = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    inner = {f"inner/run/{name}" for name in (LOCK, f".writing-eval.jsonl.{done.pid}")}
+    inner.add(f"inner/run/deep/.writing-eval.jsonl.{done.pid}")
+    assert kept == {LOCK, f".writing-report.html.{os.getppid()}", *inner}
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside(tmp_path, monkeypatch):

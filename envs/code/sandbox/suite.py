@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from types import CodeType
 from typing import NamedTuple
 
+from palaver.envs.code.sandbox.syntax import parse
+
 TRIAL = "<trial>"  # no identifier, so that no name of a data set's can be equal to it
 CHECK = "check"
 
@@ -61,7 +63,7 @@ def read(tests: str, entry_point: str, prompt: str = "") -> Suite:
     (Assertion(line=1, source='f(1) == 2'), Assertion(line=2, source='f(2) == 3'))
     """
     try:
-        tree = ast.parse(tests, "tests")
+        tree = parse(tests, "tests")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnusableError(f"the tests do not parse: {error}") from error
     check = next((s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name == CHECK), None)
@@ -169,7 +171,7 @@ def needed_of(source: str, entry_point: str, names: set[str]) -> list[ast.stmt]:
         names: builtins aside.
     """
     try:
-        body = ast.parse(source, "source").body
+        body = parse(source, "source").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         body = []
     wanted = names - {entry_point} - vars(builtins).keys()

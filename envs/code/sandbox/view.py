@@ -26,7 +26,7 @@ _FILES = ("/etc/ld.so.cache", "/usr/share/zoneinfo")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _PACKAGE = __name__.rpartition(".")[0]
 _WORKER = ("wire", "confine", "seccomp", "threads", "worker")
-_EXAMINER = ("wire", "suite", "launch", "clock", "session", "examiner")
+_EXAMINER = ("wire", "syntax", "suite", "launch", "clock", "session", "examiner")
 
 
 def unprivileged() -> int | None:

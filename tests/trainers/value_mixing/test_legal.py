@@ -218,6 +218,7 @@ def test_a_full_table_ends_the_run_with_what_to_do(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # ten runs, two CPU minutes
 @pytest.mark.parametrize(("recipe", "returned"), [("matrix-vdn", 7.0), ("matrix-qmix", 8.0)])
 def test_the_recipes_end_where_theory_says_in_nine_of_ten_seeds(tmp_path, recipe, returned):
     found = [
