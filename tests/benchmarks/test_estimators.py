@@ -73,8 +73,8 @@ def test_a_tree_of_4096_outcomes():
 
 
 def test_weights_by_rows_are_biased_in_a_tree():
-    rows = estimate(Game(2, 1), settings("marloo", 0.7, turn_weights="rows"))
-    assert max(each.cosine for each in rows) < 0.995
+    rows = estimate(Game(2, 1, waits=True), settings("marloo", 0.7, turn_weights="rows"))
+    assert rows[0].cosine < 0.999  # the other agent acts in the first turn alone
 
 
 @pytest.mark.slow
@@ -139,6 +139,7 @@ def test_every_algorithm_has_a_row_or_a_sentence():
     assert len({bias.label for bias in BIASES}) == len(BIASES)
 
 
+@pytest.mark.slow
 def test_batches_of_a_constant_reward_are_not_alike():
     """MAREINFORCE with the shipped tiny model: the mean cosine of 20 pairs of independent batches is 0 in its interval.
 
