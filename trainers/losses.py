@@ -116,9 +116,9 @@ def kl_k1(logp: Tensor, reference: Tensor) -> Tensor:
 def kl_k2(logp: Tensor, reference: Tensor) -> Tensor:
     """Per-token estimate of KL(pi || pi_ref): d^2 / 2 with d = log pi_ref - log pi; never below 0.
 
-    Schulman, "Approximating KL divergence" (2020), estimator k2. On the policy's own samples (temperature 1, no top-k
-    or top-p) its mean gradient is that of KL(pi || pi_ref) of the next token after each prefix, the prefix held fixed:
-    the pull on a token grows with log(pi / pi_ref) without bound.
+    Schulman, "Approximating KL divergence" (2020), estimator k2. On the policy's own samples its mean gradient is
+    that of KL(pi || pi_ref) of the next token after each prefix, the prefix held fixed: the pull on a token grows with
+    log(pi / pi_ref) without bound.
 
     Args:
         logp: (R, T).
