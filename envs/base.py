@@ -49,7 +49,8 @@ class Outcome:
         components: agent -> named parts of its reward; the reward is their sum. Needed for every live agent.
         observations: agent -> what is new for it; an agent left out hears nothing.
         terminated: True if the task is over for all, or the agents it is over for.
-        truncated: the same for an end by an outer limit.
+        truncated: the same for an end by an outer limit, of which agents are not told. Observations, `can_act` and
+            `legal_actions` are then those of a task that goes on: trainers estimate the value of the state after it.
         metrics: measurements that are not reward, the same for all agents.
         illegal: how many moves broke the rules; added to the metric `illegal`. Given as agent -> number, or 0, `infos`
             also tell each agent its own, so that they can be counted by player.
@@ -263,7 +264,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self._log.append(("$", ", ".join(f"{agent} {rewards[agent]:g}" for agent in agents)))
         observations = self._tell(outcome.observations, agents)
         self.agents = [agent for agent in agents if not (terminated[agent] or truncated[agent])]
-        self._acting = frozenset(self.agents).intersection(self.agents if outcome.can_act is None else outcome.can_act)
+        on = [] if outcome.unscored else [agent for agent in agents if not terminated[agent]]
+        self._acting = frozenset(on).intersection(on if outcome.can_act is None else outcome.can_act)
         metrics = {name: float(value) for name, value in outcome.metrics.items()}
         broke = outcome.illegal
         told = isinstance(broke, Mapping) or not broke  # a bare number does not say whose they were

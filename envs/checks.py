@@ -28,6 +28,7 @@ import numpy as np
 from gymnasium.spaces import Text
 from numpy.typing import NDArray
 
+from palaver.envs.base import Step
 from palaver.envs.playing import HOSTILE, Env, as_json, babble, follow, hostile, play, steps
 
 Make = Callable[[], Env]
@@ -354,6 +355,18 @@ def check_leaving(make: Make) -> None:
                 assert isinstance(flag, bool), "terminations and truncations are True or False"
             left = [agent for agent in alive if not (terminated[agent] or truncated[agent])]
             assert env.agents == left, f"after step {turn} agents is {env.agents}, expected {left}"
+            _listed(answers, turn)
+
+
+def _listed(answers: Step, turn: int) -> None:
+    """The state after a truncation has a value, which is that of its actions where they can be listed."""
+    _, _, terminated, truncated, infos = answers
+    for agent, info in infos.items():
+        if truncated[agent] and not terminated[agent] and info.get("can_act") and "legal_actions" in info:
+            assert info["legal_actions"], (
+                f"{agent!r} is truncated at step {turn} and may act, but its legal_actions are empty: list those of "
+                "the state after the step"
+            )
 
 
 def check_end(make: Make) -> None:

@@ -128,6 +128,11 @@ class Sampling:
         if "" in self.stop:
             raise ConfigError(f"stop must hold no empty string, which every text contains, got {self.stop}")
 
+    @property
+    def truncated(self) -> bool:
+        """Whether top-k or top-p leaves tokens out of the distribution."""
+        return self.top_p < 1 or self.top_k > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -169,6 +174,21 @@ class Utterance:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """The state of an agent after a step that cut its episode: it has a value, and nobody has acted in it.
+
+    Attributes:
+        observation: the newest one.
+        conversation: all that the agent would have answered; its last message ends with the newest observation.
+        candidates: answers sampled for it and not played, where an algorithm compares actions of the next state.
+    """
+
+    observation: str
+    conversation: Conversation
+    candidates: tuple[Utterance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One `env.step`.
 
@@ -187,6 +207,8 @@ class Turn:
         legal: agent -> the actions that were offered to it, of those that could act where actions are enumerable.
         executed: agent -> the action that the environment took its utterance for, where it says so.
         illegal: agent -> how many illegal moves its utterance held, of those with any, where the environment says so.
+        ahead: agent -> its state after this turn, of the agents whose episode was cut here. Used in training, not
+            written to files, and no part of a comparison of turns.
     """
 
     index: int
@@ -203,6 +225,7 @@ class Turn:
     legal: Mapping[str, Sequence[str]] = field(default_factory=dict)
     executed: Mapping[str, str] = field(default_factory=dict)
     illegal: Mapping[str, int] = field(default_factory=dict)
+    ahead: Mapping[str, Ahead] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def team_reward(self) -> float:
@@ -217,7 +240,8 @@ Stop = Literal["terminated", "truncated", "threshold", "outdone", "unscored"]
 class Episode:
     """The frozen record of one rollout, root to leaf.
 
-    `stop` says how it ended; `unscored` if what should have judged its last turn failed: its reward says nothing.
+    `stop` says how it ended; `unscored` if what should have judged its last turn failed: its reward says nothing. After
+    `truncated` and `threshold` the state of its last turn has a value (`Turn.ahead`), after `terminated` it is worth 0.
     """
 
     env: str
@@ -239,7 +263,7 @@ class Episode:
     def to_dict(self, tokens: bool = False) -> dict[str, Any]:
         """Plain data for a JSON line; token ids and log-probabilities only with `tokens=True`."""
         turns = [
-            {name: value for name, value in _shallow(turn).items() if value or name not in _WHERE_TOLD}
+            {name: value for name, value in _shallow(turn).items() if _written(name, value)}
             | {"utterances": {agent: _said(u, tokens) for agent, u in turn.utterances.items()}}
             for turn in self.turns
         ]
@@ -254,6 +278,10 @@ class Episode:
 
 _WHERE_TOLD = ("legal", "executed", "illegal")
 _BY_TOKEN = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
+
+
+def _written(name: str, value: object) -> bool:
+    return name != "ahead" and (bool(value) or name not in _WHERE_TOLD)
 
 
 def _shallow(record: Any) -> dict[str, Any]:

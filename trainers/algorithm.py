@@ -10,7 +10,7 @@ from typing import Literal
 from torch import Tensor
 
 from palaver.core import ConfigError, nearest
-from palaver.trainers.config import AlgorithmConfig
+from palaver.trainers.config import AlgorithmConfig, CriticConfig
 from palaver.trainers.credit import both, own, team
 from palaver.trainers.losses import Loss, clipped, clipped_weight, reinforce
 
@@ -30,6 +30,7 @@ class Algorithm:
         loss: what each token pays (`losses.py`).
         critic: what expects the returns: nothing, a critic on what the agent has heard, one on what all have heard, or
             a moving mean of each agent's returns.
+        level: with a model for a critic, whether an utterance has one value or each of its tokens (`critic.level`).
         order: whether agents update together, or one after the other, each knowing how the former have moved.
         needs_group: the baseline compares siblings, so G must be 2 or more.
         mixer: what joins the agents' values of actions to the team's: nothing, their sum, or a function that falls in
@@ -43,6 +44,7 @@ class Algorithm:
     baseline: Baseline
     loss: Loss
     critic: Literal["none", "own", "joint", "agent"] = "none"
+    level: Literal["utterance", "token"] = "utterance"
     order: Literal["together", "sequence"] = "together"
     needs_group: bool = True
     mixer: Literal["none", "sum", "monotonic"] = "none"
@@ -82,6 +84,11 @@ def algorithm(name: str) -> Algorithm:
     module, _, attribute = ROWS[name].partition(":")
     row: Algorithm = getattr(importlib.import_module(module), attribute)
     return row
+
+
+def has_token_values(row: Algorithm, config: CriticConfig) -> bool:
+    """Whether the critics of a run have a value for every token."""
+    return row.critic in ("own", "joint") and (row.level if config.level == "auto" else config.level) == "token"
 
 
 def chosen(config: AlgorithmConfig) -> Algorithm:

@@ -22,7 +22,13 @@ from palaver.trainers.study import Study
 
 
 def announce(
-    config: RunConfig, team: Mapping[str, Policy], study: Study, longest: int, rows: int, console: Console
+    config: RunConfig,
+    team: Mapping[str, Policy],
+    study: Study,
+    longest: int,
+    rows: int,
+    console: Console,
+    read: int = 0,
 ) -> None:
     """What is about to run, who shares what, and what it needs."""
     if not study.world.is_main:
@@ -31,7 +37,7 @@ def announce(
     pull = held(learner.reference for learner in learners)
     pull += study.mixing.encoder.held if study.mixing is not None else 0
     critics = sum(p.numel() for critic in study.critics.values() for p in critic.parameters())
-    need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, pull)
+    need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, pull, read)
     a, t = config.algorithm, config.train
     device = torch.device(world.device)
     free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available
@@ -41,6 +47,7 @@ def announce(
             f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} joint actions ({a.joint})\n"
             f"team: {', '.join(team)}: {_sharing(config, study)}, "
             f"{config.policy.dtype} on {world.device}, {world.size} process(es)\n{_partners(config)}"
+            f"sampled and scored at {_distributions(study)}\n"
             f"longest prompt {longest} tokens; estimated memory {need}; free {free / GIB:.1f} GiB",
         )
     )  # fmt: skip
@@ -57,6 +64,17 @@ def _sharing(config: RunConfig, study: Study) -> str:
     counted = f"{len(sizes)} x {sizes[0]:,}" if len(set(sizes)) == 1 else " + ".join(f"{size:,}" for size in sizes)
     swap = f"; all move on by one seat every {config.team.swap_every} updates" if config.team.swap_every else ""
     return f"{SHARING[config.team.kind]}, {counted} trained parameters ({', '.join(models)}){swap}"
+
+
+def _distributions(study: Study) -> str:
+    """The distributions that are sampled, whose log-probabilities are trained."""
+    found = []
+    for learner in study.learners:
+        s = learner.sampling
+        cuts = [f"top_k {s.top_k}"] * (s.top_k > 0) + [f"top_p {s.top_p:g}"] * (s.top_p < 1)
+        truncated = f", truncated by {' and '.join(cuts)}" if cuts else ", the whole vocabulary"
+        found.append(f"temperature {s.temperature:g}{truncated}")
+    return "; ".join(dict.fromkeys(found))
 
 
 def _partners(config: RunConfig) -> str:

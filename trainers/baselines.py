@@ -73,6 +73,21 @@ def pooled_std(value: Tensor, group: Tensor, kind: Literal["population", "unbias
     return torch.tensor((squares / divisor) ** 0.5, dtype=value.dtype)
 
 
+def divisor(
+    returns: Tensor,
+    group: Tensor,
+    how: Literal["std", "batch"],
+    kind: Literal["population", "unbiased"] = "population",
+    total: Total = alone,
+) -> Tensor:
+    """(R,) the spread that `normalize` divides by; 1 where it is below 1e-6."""
+    if how == "std":
+        spread = group_std(returns, group, kind)
+    else:
+        spread = pooled_std(returns, group, kind, total).expand_as(returns)
+    return torch.where(spread > ALMOST_EQUAL, spread, torch.ones_like(spread))
+
+
 def normalize(
     advantage: Tensor,
     returns: Tensor,
@@ -98,10 +113,4 @@ def normalize(
     Returns:
         (R,).
     """
-    if how == "none":
-        return advantage
-    if how == "std":
-        spread = group_std(returns, group, kind)
-    else:
-        spread = pooled_std(returns, group, kind, total).expand_as(returns)
-    return advantage / torch.where(spread > ALMOST_EQUAL, spread, torch.ones_like(spread))
+    return advantage if how == "none" else advantage / divisor(returns, group, how, kind, total)

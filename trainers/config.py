@@ -63,6 +63,9 @@ class PolicyConfig(Section):
     temperature: float = Field(1.0, ge=0)
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0)
+    score_truncated: bool = Field(
+        False, description="train with top_p < 1 or top_k > 0, on log-probs of the truncated distribution; one pass"
+    )
     max_tokens: int = Field(256, ge=1)
     max_prompt_tokens: int = Field(4096, ge=1, description="a longer opening is refused at the start")
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
@@ -98,6 +101,10 @@ class AlgorithmConfig(Section):
         "prompt", description="compare answers to one prompt, or all of an agent's to one task (Dr. MAS)"
     )
     discount: float = Field(1.0, ge=0, le=1, description="gamma, per turn")
+    turn_weights: Literal["balanced", "rows"] = Field(
+        "balanced",
+        description="balanced: each turn weighs 1, as in the gradient of the return; rows: each utterance weighs alike",
+    )
     normalize: Literal["none", "std", "batch", "whiten"] = Field(
         "none", description="what divides the advantage; whiten also shifts it, per agent over the batch"
     )
@@ -108,7 +115,9 @@ class AlgorithmConfig(Section):
         "summed over policy.max_tokens (Dr. GRPO)",
     )
     stop_above: float | None = Field(None, description="end an episode when the siblings' mean reward is above this")
-    gae_lambda: float = Field(0.95, ge=0, le=1, description="lambda of the critic's returns, over turns")
+    gae_lambda: float = Field(
+        0.95, ge=0, le=1, description="lambda of the critic's returns: per turn, per token with values of tokens"
+    )
     epochs: int = Field(1, ge=1, description="passes over the rollouts of a step")
     minibatches: int = Field(1, ge=1, description="optimiser steps a pass")
     ratio: Level = Field(
@@ -144,6 +153,9 @@ class CriticConfig(Section):
     """The values of actor-critic algorithms; without meaning for the others."""
 
     model: Literal["separate", "shared"] = Field("separate", description="a trunk of its own, or the policy's")
+    level: Literal["auto", "utterance", "token"] = Field(
+        "auto", description="one value of an utterance, or one before each of its tokens; auto: the row's"
+    )
     lr: float = Field(1e-5, gt=0, description="learning rate of the critic (of its head where the trunk is shared)")
     coef: float = Field(0.5, ge=0, description="weight beside the policy's loss where the trunk is shared")
     epochs: int = Field(1, ge=1, description="passes over the rollouts of a step")

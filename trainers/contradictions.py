@@ -34,7 +34,7 @@ def refuse_contradictions(
     apart = alike is not None and not set(range(turns)) <= set(alike)
     reasons = _mixing(config, row, turns) if row.mixer != "none" else []
     if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
-        reasons += [*_sampling(config, row, turns, rows), *_grouping(config, row, apart)]
+        reasons += [*_sampling(config, row, turns, rows), *_truncation(config, row), *_grouping(config, row, apart)]
         reasons += [*_ratios(config, row), *_values(config, row), *_pull(config, rows)]
     reasons += _pairs(config, row, turns) if row.pairs else []
     for reason in reasons:
@@ -84,6 +84,29 @@ def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[
             f"policy; lower it, or raise train.prompts_per_step or algorithm.group_size"
         )
     return found
+
+
+def _truncation(config: RunConfig, row: Algorithm) -> list[str]:
+    """Sampling from a part of the vocabulary."""
+    a, seats = config.algorithm, ["", *config.team.seats]
+    cut = [(f"team.seats.{seat}" if seat else "policy", config.seat(seat)) for seat in seats]
+    cut = [(section, policy) for section, policy in cut if policy.sampling().truncated]
+    if not cut:
+        return []
+    section, policy = cut[0]
+    how = f"{section}.top_p={policy.top_p:g}" if policy.top_p < 1 else f"{section}.top_k={policy.top_k}"
+    if not config.policy.score_truncated:
+        return [
+            f"{how} samples from a part of the vocabulary, and log-probabilities over all of it belong to another "
+            "policy: set top_p=1 and top_k=0, or policy.score_truncated=true to train on those of the part"
+        ]
+    if row.pairs or row.order == "sequence" or max(a.epochs, a.minibatches) > 1:
+        return [
+            f"{how} with policy.score_truncated needs the weights that sampled, and {row.name} scores texts with later "
+            "ones too: set top_p=1 and top_k=0, or an algorithm that updates all agents together, with "
+            "algorithm.epochs=1 and algorithm.minibatches=1"
+        ]
+    return []
 
 
 def _pairs(config: RunConfig, row: Algorithm, turns: int) -> list[str]:

@@ -1,11 +1,12 @@
 """CORY: coevolving with the other you. Ma et al., arXiv 2410.06101 (NeurIPS 2024).
 
     pioneer  a_1 ~ pi_1( . | q)          observer  a_2 ~ pi_2( . | q, a_1)          r_1 = r_2 = r(q, a_1) + r(q, a_2)
-    L_i = -E[ min(rho A_i, clip(rho, 1 - eps, 1 + eps) A_i) ]     A_i = r_i - KL_i - V_i(h_i), one decision an episode
+    L_i = -E[ min(rho A_i, clip(rho, 1 - eps, 1 + eps) A_i) ]     A_i: GAE over tokens on V_i(h_i, a_i,<t)
 
-Two copies of one model, each with a critic of its own, learn by PPO. As a row this is IPPO. What makes it CORY stands
-elsewhere: who answers whom and the sum of both rewards are the environment's (`pioneer-v0`), the exchange of roles is
-the team's (`team.swap_every`), the pull to the start as a cost in the reward is `kl.place: reward`.
+Two copies of one model, each with a critic of its own, learn by PPO with a value before every token. As a row this is
+IPPO with `level="token"`. The rest of CORY stands elsewhere: who answers whom and the sum of both rewards are the
+environment's (`pioneer-v0`), the exchange of roles is the team's (`team.swap_every`), the KL penalty of each token as a
+cost in the reward is `kl.place: reward`.
 """
 
 from __future__ import annotations
@@ -16,5 +17,12 @@ from palaver.trainers.credit import team
 from palaver.trainers.losses import clipped
 
 CORY = Algorithm(
-    "cory", "arXiv 2410.06101", credit=team, baseline=minus_value, loss=clipped, critic="own", needs_group=False
+    "cory",
+    "arXiv 2410.06101",
+    credit=team,
+    baseline=minus_value,
+    loss=clipped,
+    critic="own",
+    level="token",
+    needs_group=False,
 )

@@ -1,7 +1,9 @@
-"""Critics: a language model's trunk and one linear output, read at the last token of a conversation.
+"""Critics: a language model's trunk and one linear output, read at the last tokens of a sequence.
 
 `own` critics read what their agent has heard; a `joint` critic reads what all have heard and said, labelled by agent.
-Neither the vocabulary's head nor more than one hidden state a conversation is computed.
+A value of an utterance is read at the last token of that conversation. For values of tokens the sequence goes on with
+the utterance, and they are read at as many of its last places as the utterance has tokens (`token_values.token_reads`).
+The vocabulary's head is never computed, the output only where a value is read.
 """
 
 from __future__ import annotations
@@ -10,37 +12,53 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from palaver.agents.llm.packing import padded
 from palaver.agents.llm.policy import LLMPolicy
-from palaver.core import Message, PolicyError, stable_seed
+from palaver.core import Conversation, Message, PolicyError, stable_seed
 from palaver.envs.base import TextEnv
 from palaver.trainers.config import RunConfig
 from palaver.trainers.faults import NumericalError
 from palaver.trainers.table import Table
+from palaver.trainers.token_values import Ids, speaker_label
 from palaver.trainers.values import ValueNorm, value_loss
 from palaver.trainers.world import World
 
-Ids = tuple[int, ...]
+Read = tuple[Ids, int]  # a sequence, and at how many of its last places values are read
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What a critic learns from: n conversations, each with its target and the value it was given before.
+    """What a critic learns from: n sequences with S values, each with its target and the value it was given before.
 
     Attributes:
         ids: n token sequences; equal ones are computed once.
-        target: (n,) in returns.
-        old: (n,) in returns.
+        target: (S,) in returns, sequence by sequence.
+        old: (S,) in returns, likewise.
+        counts: values of each sequence; empty is one each.
     """
 
     ids: Sequence[Ids]
     target: Tensor
     old: Tensor
+    counts: Sequence[int] = ()
+
+    @property
+    def reads(self) -> list[Read]:
+        """The n sequences, each with the number of its values."""
+        return _reads(self.ids, self.counts)
+
+    @property
+    def places(self) -> list[range]:
+        """The n ranges of S that hold the values of a sequence."""
+        counts = [count for _, count in self.reads]
+        return [range(end - count, end) for end, count in zip(accumulate(counts), counts, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +66,7 @@ class CriticStats:
     """What a critic's update did.
 
     Attributes:
-        loss: mean over samples, of normalised values where they are normalised.
+        loss: mean over values, of normalised ones where they are normalised.
         grad_norm: before clipping; where the trunk is shared, of the output alone.
         explained: 1 - variance of (target - value) / variance of target, before the update; nan for equal targets.
     """
@@ -91,14 +109,20 @@ class Critic:
         """Whether it reads with the policy's own trunk."""
         return self.trunk is None
 
-    def values(self, ids: Sequence[Ids]) -> Tensor:
-        """(n,) float64 values in returns, without gradient; equal conversations are computed once."""
-        unique = list(dict.fromkeys(ids))
-        found: dict[Ids, float] = {}
+    def values(self, ids: Sequence[Ids], counts: Sequence[int] = ()) -> Tensor:
+        """(S,) float64 values in returns, without gradient, sequence by sequence; equal ones are computed once.
+
+        Args:
+            ids: n token sequences.
+            counts: values of each, read at that many of its last places; empty is one each.
+        """
+        reads = _reads(ids, counts)
+        found: dict[Read, list[float]] = {}
         with torch.no_grad(), self._reading() as trunk:
-            for batch in self._batches(unique):
-                found |= zip(batch, self._forward(trunk, batch).double().tolist(), strict=True)
-        values = torch.tensor([found[each] for each in ids], dtype=torch.float64)
+            for batch in self._batches(list(dict.fromkeys(reads))):
+                value, ends = self._forward(trunk, batch).double().tolist(), accumulate(count for _, count in batch)
+                found |= {read: value[end - read[1] : end] for end, read in zip(ends, batch, strict=True)}
+        values = torch.tensor([value for each in reads for value in found[each]], dtype=torch.float64)
         return self.norm.denormalize(values) if self.norm else values
 
     def update(self, samples: Samples, step: int) -> CriticStats:
@@ -115,18 +139,18 @@ class Critic:
             for part in order.tensor_split(self.config.minibatches):
                 if not self.world.total(float(len(part)))[0]:
                     continue  # on every process alike: they must take the same number of steps
-                losses.append(self.backward(_pick(samples, part.tolist()), len(part)))
+                losses.append(self.backward(_pick(samples, part.tolist())))
                 norm = self.step()
         return critic_stats(samples, losses, norm)
 
     def take_in(self, samples: Samples) -> None:
         """Move the normalisation of targets, once for a batch of rollouts."""
         if self.norm:
-            sums = float(samples.target.sum()), float(samples.target.square().sum()), float(len(samples.ids))
+            sums = float(samples.target.sum()), float(samples.target.square().sum()), float(len(samples.target))
             self.norm.update(*self.world.total(*sums))
 
-    def backward(self, samples: Samples, count: int) -> float:
-        """Add the gradient of the mean loss over `count` samples, of which these are this process's; that mean.
+    def backward(self, samples: Samples) -> float:
+        """Add the gradient of the mean loss over all processes' values, of which these are this process's; that mean.
 
         Raises:
             NumericalError: the loss is not finite, on any process.
@@ -134,16 +158,18 @@ class Critic:
         target, old = (part.float().to(self.head.weight.device) for part in (samples.target, samples.old))
         if self.norm:
             target, old = self.norm.normalize(target), self.norm.normalize(old)
-        places: dict[Ids, list[int]] = {}
-        for place, ids in enumerate(samples.ids):
-            places.setdefault(ids, []).append(place)
-        total_count = max(1.0, self.world.total(float(count))[0])
+        places: dict[Read, list[range]] = {}
+        for read, place in zip(samples.reads, samples.places, strict=True):
+            places.setdefault(read, []).append(place)
+        total_count = max(1.0, self.world.total(float(len(target)))[0])
         scale, loss = (1.0 if not self.shared else self.config.coef) / total_count, 0.0
         with self._reading() as trunk:
             for batch in self._batches(list(places)):
-                value = self._forward(trunk, batch)
-                row = [number for number, ids in enumerate(batch) for _ in places[ids]]
-                each = [place for ids in batch for place in places[ids]]
+                value, ends = self._forward(trunk, batch), accumulate(count for _, count in batch)
+                row = [
+                    at for end, read in zip(ends, batch, strict=True) for _ in places[read] for at in _last(end, read)
+                ]
+                each = [at for read in batch for place in places[read] for at in place]
                 cost = value_loss(value[row], target[each], old[each], self.config.clip, self.config.huber).sum()
                 self.world.accelerator.backward(cost * scale)
                 loss += cost.item()
@@ -192,21 +218,22 @@ class Critic:
             with self.body.active() as model:
                 yield model.base_model
 
-    def _forward(self, trunk: Any, batch: Sequence[Ids]) -> Tensor:
-        """(n,) as the critic predicts them; causal attention never looks at the padding on the right."""
+    def _forward(self, trunk: Any, batch: Sequence[Read]) -> Tensor:
+        """(S,) as the critic predicts them; causal attention never looks at the padding on the right."""
         device = self.head.weight.device
-        ids = torch.from_numpy(padded(batch)).to(device)
-        last = torch.tensor([len(each) - 1 for each in batch], device=device)
+        ids = torch.from_numpy(padded([ids for ids, _ in batch])).to(device)
+        row = torch.from_numpy(np.repeat(np.arange(len(batch)), [count for _, count in batch])).to(device)
+        place = torch.tensor([at for read in batch for at in _last(len(read[0]), read)], device=device)
         with self.world.autocast():
             hidden = trunk(input_ids=ids, use_cache=False)[0]
-        values: Tensor = self.head(hidden[torch.arange(len(batch), device=device), last].float())[:, 0]
+        values: Tensor = self.head(hidden[row, place].float())[:, 0]
         return values
 
-    def _batches(self, ids: list[Ids]) -> list[list[Ids]]:
-        """Long conversations first, at most `train.micro_tokens` padded tokens each (or one conversation)."""
-        found: list[list[Ids]] = []
-        for each in sorted(ids, key=lambda ids: (-len(ids), ids)):
-            if not found or len(found[-1][0]) * (len(found[-1]) + 1) > self.micro_tokens:
+    def _batches(self, reads: list[Read]) -> list[list[Read]]:
+        """Long sequences first, at most `train.micro_tokens` padded tokens each (or one sequence)."""
+        found: list[list[Read]] = []
+        for each in sorted(reads, key=lambda read: (-len(read[0]), read)):
+            if not found or len(found[-1][0][0]) * (len(found[-1]) + 1) > self.micro_tokens:
                 found.append([])
             found[-1].append(each)
         return found
@@ -217,8 +244,11 @@ def critic_stats(samples: Samples, losses: Sequence[float], norm: float) -> Crit
     return CriticStats(sum(losses) / max(1, len(losses)), norm, _explained(samples.target, samples.old))
 
 
-def joint_text(table: Table, step: int) -> str:
-    """What all agents had heard and said when joint step `step` was decided, in order, each part under its label."""
+def joint_text(table: Table, step: int, after: bool = False) -> str:
+    """What all agents had heard and said when joint step `step` was decided, in order, each part under its label.
+
+    With `after` that step's utterances follow, and the observations of the agents that it cut.
+    """
     path = [step]
     while (above := int(table.parent[path[-1]])) >= 0:
         path.append(above)
@@ -226,8 +256,10 @@ def joint_text(table: Table, step: int) -> str:
     for number in reversed(path):
         turn = table.steps[number]
         parts += _read(turn.observations)
-        if number != step:
+        if number != step or after:
             parts += [f"[{agent} says]\n{said.text}" for agent, said in turn.utterances.items()]
+    if after:
+        parts += _read({agent: state.observation for agent, state in table.steps[step].ahead.items()})
     return "\n\n".join(parts)
 
 
@@ -241,34 +273,86 @@ def joint_ids(table: Table, body: LLMPolicy) -> list[Ids]:
     Raises:
         PolicyError: one does not fit the context of the model.
     """
-    found = [tuple(body.render((Message("user", joint_text(table, step)),))) for step in range(len(table.steps))]
-    longest = max(map(len, found))
+    return _rendered([joint_text(table, step) for step in range(len(table.steps))], body)
+
+
+def joint_ids_after(table: Table, steps: Sequence[int], body: LLMPolicy) -> list[Ids]:
+    """The joint conversation after each of these joint steps, which cut agents, as `body` reads it.
+
+    Raises:
+        PolicyError: one does not fit the context of the model.
+    """
+    return _rendered([joint_text(table, step, after=True) for step in steps], body)
+
+
+def own_ids_after(conversations: Sequence[Conversation], body: LLMPolicy) -> list[Ids]:
+    """The conversations of agents after a cut, as `body` reads them.
+
+    Raises:
+        PolicyError: one does not fit the context of the model.
+    """
+    found = [tuple(body.render(conversation)) for conversation in conversations]
+    longest = max(map(len, found), default=0)
     if longest > _context(body):
-        raise _too_long(f"has grown to {longest} tokens", body)
+        raise PolicyError(
+            f"the conversation after an episode was cut has {longest} tokens, but the context of {body.name!r} holds "
+            f"{_context(body)}, so it has no value: shorten the data, lower policy.max_tokens, or cut episodes earlier"
+        )
     return found
 
 
-def refuse_long_joint(env: TextEnv, body: LLMPolicy, said: Mapping[str, int], turns: int) -> None:
+def _rendered(texts: Sequence[str], body: LLMPolicy) -> list[Ids]:
+    found = [tuple(body.render((Message("user", text),))) for text in texts]
+    refuse_longer(found, body)
+    return found
+
+
+def refuse_long_joint(
+    env: TextEnv, body: LLMPolicy, said: Mapping[str, int], turns: int, *, tokens: bool = False
+) -> int:
     """Refuse a run whose joint conversation the critic of the team may not be able to read to its end.
 
     Args:
         env: whose openings are read, of all tasks.
         body: whose trunk the critic's is.
         said: agent -> most tokens of an utterance.
-        turns: of an episode; what is said in the last is not read.
+        turns: of an episode; what is said in the last is read for values of tokens, and after a truncation
+            (`joint_ids_after`), where its length is refused during the run.
+        tokens: whether every token has a value.
+
+    Returns:
+        Tokens of the longest sequence that the critic may have to read.
 
     Raises:
         PolicyError: the openings with all that may be said after them do not fit the context of the model.
     """
-    scratch = env.fork()
+    scratch, most = env.fork(), 0
     for task in env.tasks:
         observations, infos = scratch.reset(seed=0, options={"task": task.id})
         length = len(body.render((Message("user", "\n\n".join(_read(observations))),)))
-        first = sum(most for agent, most in said.items() if infos[agent].get("can_act", True))
-        grown = min(turns - 1, 1) * first + max(turns - 2, 0) * sum(said.values())
+        first = {agent: longest for agent, longest in said.items() if infos[agent].get("can_act", True)}
+        grown = min(turns - 1, 1) * sum(first.values()) + max(turns - 2, 0) * sum(said.values())
+        if tokens:  # the last token of the last utterance is not read
+            last = first if turns == 1 else said
+            grown += max(len(speaker_label(agent, body)) + longest - 1 for agent, longest in last.items())
         if length + grown > _context(body):
-            more = f" and may grow by {grown} until the last turn" if grown else ""
-            raise _too_long(f"of task {task.id!r} has {length} tokens{more}", body)
+            until = "to the end" if tokens else "until the last turn"
+            raise _too_long(
+                f"of task {task.id!r} has {length} tokens{f' and may grow by {grown} {until}' * (grown > 0)}", body
+            )
+        most = max(most, length + grown)
+    return most
+
+
+def refuse_longer(sequences: Sequence[Ids], body: LLMPolicy) -> None:
+    """Refuse what a joint critic cannot read to its end.
+
+    Raises:
+        PolicyError: a sequence does not fit the context of the model.
+    """
+    longest = max(map(len, sequences))
+    if longest > _context(body):
+        raise _too_long(f"has grown to {longest} tokens", body)
 
 
 def _context(body: LLMPolicy) -> float:
@@ -283,8 +367,20 @@ def _too_long(what: str, body: LLMPolicy) -> PolicyError:
     )
 
 
-def _pick(samples: Samples, places: list[int]) -> Samples:
-    return Samples([samples.ids[place] for place in places], samples.target[places], samples.old[places])
+def _reads(ids: Sequence[Ids], counts: Sequence[int]) -> list[Read]:
+    return list(zip(ids, counts or [1] * len(ids), strict=True))
+
+
+def _last(end: int, read: Read) -> range:
+    """The places of the values of a sequence that ends before `end`."""
+    return range(end - read[1], end)
+
+
+def _pick(samples: Samples, chosen: list[int]) -> Samples:
+    reads, places = samples.reads, samples.places
+    flat = [place for number in chosen for place in places[number]]
+    counts = [reads[number][1] for number in chosen]
+    return Samples([samples.ids[number] for number in chosen], samples.target[flat], samples.old[flat], counts)
 
 
 def _explained(target: Tensor, value: Tensor) -> float:

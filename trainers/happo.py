@@ -2,9 +2,10 @@
 
     L_i = -E[ M_i min(rho_i A, clip(rho_i, 1 - eps, 1 + eps) A) ]        M_i = prod of rho_j, j before i
 
-One advantage for all, from a joint critic. Agents move one after the other, in a random order or a fixed one, and each
-weighs its samples by how much likelier those before it now make the joint action. Products over hundreds of tokens
-explode: rho_j in M is by default the mean over tokens of the log ratio, exponentiated, and clamped.
+One advantage for all, from a joint critic; with `critic.level: token` one for each token. Agents move one after the
+other, in a random order or a fixed one, and each weighs its samples by how much likelier those before it now make the
+joint action. Products over hundreds of tokens explode: rho_j in M is by default the mean over tokens of the log ratio,
+exponentiated, and clamped.
 """
 
 from __future__ import annotations

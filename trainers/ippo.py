@@ -1,8 +1,9 @@
 """IPPO: independent proximal policy optimisation. de Witt et al., arXiv 2011.09533.
 
-    L_i = -E[ min(rho A_i, clip(rho, 1 - eps, 1 + eps) A_i) ]        A_i: GAE over turns on V_i(h_i)
+    L_i = -E[ min(rho A_i, clip(rho, 1 - eps, 1 + eps) A_i) ]        A_i: GAE on V_i(h_i)
 
-Every agent has a critic of its own and knows nothing of the others. The samples of a step are used in several passes;
+Every agent has a critic of its own and knows nothing of the others. Decisions of the advantage estimate are turns, or
+tokens with `critic.level: token`, as in MAPoRL (arXiv 2502.18439). The samples of a step are used in several passes;
 the ratio rho says how far the policy has moved since.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from palaver.agents.llm.logprob import response_logprobs, response_scores
 from palaver.agents.llm.policy import LLMPolicy
-from palaver.core import CheckpointError, stable_seed
+from palaver.core import CheckpointError, Sampling, stable_seed
 from palaver.trainers.config import OptimConfig, RunConfig
 from palaver.trainers.faults import NumericalError
 from palaver.trainers.kl import penalty
@@ -78,7 +78,8 @@ class Work:
         rows: this policy's, of this process.
         loss: of each token.
         step: 1, 2, ...
-        factor: (R,) positive weight of each row; None weighs all alike.
+        weight: (R,) of each row's part in the gradient; None: 1 / rows, of all processes.
+        factor: (R,) that multiplies the policy loss of each row and not its KL and entropy; None is 1.
         extra: row -> (T,) what is added to the advantage of each token.
         reference: row -> (T,) log-probs under the reference.
         also: adds a gradient for these rows before each optimiser step (a value head on a shared trunk).
@@ -88,6 +89,7 @@ class Work:
     rows: Sequence[int]
     loss: Loss
     step: int
+    weight: Tensor | None = None
     factor: Tensor | None = None
     extra: Mapping[int, Tensor] = field(default_factory=dict)
     reference: Mapping[int, Tensor] = field(default_factory=dict)
@@ -134,6 +136,7 @@ class Learner:
             policy.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay, fused=True
         )
         self.pass_tokens = config.train.pass_tokens(next(self.model.parameters()).device.type)
+        self.sampling = config.seat(policy.name).sampling()  # log-probs are of the distribution that is sampled
         self.coef = config.kl.coef
         self.reference: Reference | None = reference_of(policy, config, reference) if self.coef > 0 else None
 
@@ -152,10 +155,11 @@ class Learner:
         stats = Stats(0.0, 0.0, 0.0, 0.0, 0.0, 0, count, rate)
         if count == 0 and work.also is None:
             return stats
+        weights, total = self._weights(work)
         for number in range(a.epochs):
             sums, norm = Sums(), 0.0
             for part in self._parts(work, number):
-                here = self._gradient(work, part)
+                here = self._gradient(work, part, weights, total)
                 norm = self._step(rate, part)
                 sums.add(here)
             tokens = max(1.0, sums.tokens)
@@ -168,22 +172,29 @@ class Learner:
                 break
         return stats
 
-    def log_probs(self, model: Any, table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs of what was said under a model, without gradient."""
+    def log_probs(
+        self, model: Any, table: Table, rows: Sequence[int], sampling: Sampling | None = None
+    ) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs of what was said under a model, without gradient; by default as it is sampled."""
         found: dict[int, Tensor] = {}
         with torch.no_grad(), self.world.autocast():
             for batch in micro_batches(table, rows, self.pass_tokens):
                 said = [table.utterances[row] for row in batch]
-                logp, _ = response_logprobs(model, [u.prompt_ids for u in said], [u.token_ids for u in said])
+                prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
+                logp, _ = response_logprobs(model, prompts, answers, sampling or self.sampling)
                 found |= {row: logp[n, : len(u.token_ids)] for n, (row, u) in enumerate(zip(batch, said, strict=True))}
         return found
 
     def reference_log_probs(self, table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs of what was said under the reference; empty without one."""
+        """Row -> (T,) log-probs of what was said under the reference; empty without one.
+
+        The reference has the temperature of the policy and the whole vocabulary: KL(pi || pi_ref) is infinite where a
+        truncated reference lacks a token.
+        """
         if self.reference is None:
             return {}
         with self.reference.active() as model:
-            return self.log_probs(model, table, rows)
+            return self.log_probs(model, table, rows, replace(self.sampling, top_p=1.0, top_k=0))
 
     def pull_state(self) -> dict[str, Any]:
         """The weight of the pull, and its reference; empty without one."""
@@ -208,7 +219,7 @@ class Learner:
     def _pays(self, work: Work, row: int) -> bool:
         a, kl = self.config.algorithm, self.config.kl
         return (
-            bool(work.table.advantage[row] != 0)
+            work.table.teaches(row)
             or row in work.extra
             or (kl.place == "loss" and kl.coef > 0 and bool(work.reference))
             or (a.entropy > 0)
@@ -223,24 +234,39 @@ class Learner:
         order = torch.randperm(len(work.rows), generator=torch.Generator().manual_seed(seed))
         return [[work.rows[place] for place in part.tolist()] for part in order.tensor_split(count)]
 
-    def _gradient(self, work: Work, rows: Sequence[int]) -> Sums:
-        """Leave this process's gradient of the mean over all processes' rows on the parameters.
+    def _weights(self, work: Work) -> tuple[dict[int, float], float]:
+        """Row -> weight of each of its tokens, and the number of rows, of all processes."""
+        lengths = [len(work.table.utterances[row].token_ids) for row in work.rows]
+        total = self.world.total(float(len(work.rows)))[0]
+        even = [1.0 / max(1.0, total)] * len(work.rows)
+        each = even if work.weight is None else work.weight[list(work.rows)].tolist()
+        by_token = sum(weight * length for weight, length in zip(each, lengths, strict=True))
+        sums = self.world.total(sum(each), by_token)
+        how, longest = self.config.algorithm.aggregate, self.config.seat(self.policy.name).max_tokens
+        found = token_weights(each, lengths, how, sums[0] / max(sums[1], 1e-300), longest)
+        return dict(zip(work.rows, found, strict=True)), total
+
+    def _gradient(self, work: Work, rows: Sequence[int], weights: Mapping[int, float], total: float) -> Sums:
+        """Leave this process's gradient of the loss on the parameters, estimated from these of all rows.
+
+        Args:
+            work: of the step.
+            rows: of this process, in this optimiser step.
+            weights: row -> weight of each of its tokens in the loss over all rows.
+            total: rows of all processes.
 
         Raises:
             NumericalError: on every process, where a loss is not finite on one: the others would wait for it forever.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        lengths = [len(work.table.utterances[row].token_ids) for row in rows]
-        n, tokens = map(int, self.world.total(len(rows), sum(lengths)))
-        how, longest = self.config.algorithm.aggregate, self.config.seat(self.policy.name).max_tokens
-        weights = dict(zip(rows, token_weights(lengths, how, max(1, n), tokens, longest), strict=True))
+        scale = total / max(1.0, self.world.total(float(len(rows)))[0])  # a part stands for all rows
         sums = Sums()
         fault: NumericalError | None = None
         paying = [row for row in rows if self._pays(work, row)]
         with self.policy.active() as model:
             for batch in micro_batches(work.table, paying, self.pass_tokens):
                 try:
-                    sums.add(self._backward(model, work, batch, [weights[row] for row in batch]))
+                    sums.add(self._backward(model, work, batch, [scale * weights[row] for row in batch]))
                 except NumericalError as error:
                     fault = error
                     break
@@ -259,10 +285,10 @@ class Learner:
         said = [table.utterances[row] for row in batch]
         prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
         with self.world.autocast():
-            scores = response_scores(model, prompts, answers, entropy=a.entropy > 0)
+            scores = response_scores(model, prompts, answers, self.sampling, entropy=a.entropy > 0)
         logp, mask = scores.logprobs, scores.mask
-        old = padded_rows([torch.tensor(u.logprobs) for u in said], logp)
-        advantage = table.advantage[list(batch)].to(logp)[:, None].expand_as(logp)
+        old = padded_rows([torch.tensor(u.sample_logprobs, dtype=logp.dtype) for u in said], logp)
+        advantage = table.advantages(batch, logp.shape[1]).to(logp)
         if work.extra:
             advantage = advantage + padded_rows([work.extra[row] for row in batch], logp)
         told = Said(advantage, old, mask, a.ratio, a.clip, a.dual_clip, a.truncate)
@@ -321,11 +347,11 @@ class Learner:
         end = next(iter(self.model.parameters()))
         with self.policy.active() as model:
             with self.world.autocast():
-                logp, _ = response_logprobs(model, prompts, answers)
+                logp, _ = response_logprobs(model, prompts, answers, self.sampling)
             torch.autograd.backward(logp.sum() * 0.0)
         if self.reference is not None:
             with self.reference.active() as model, self.world.autocast():
-                response_logprobs(model, prompts, answers)
+                response_logprobs(model, prompts, answers, self.sampling)
         self.optimizer.zero_grad(set_to_none=True)
         if end.device.type == "cuda":
             torch.cuda.synchronize(end.device)

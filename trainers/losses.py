@@ -21,7 +21,7 @@ class Said:
     """What a loss is told of a batch of utterances.
 
     Attributes:
-        advantage: (R, T) of each token; equal within a row unless a term per token was added.
+        advantage: (R, T) of each token; equal within a row unless tokens have values or a term of their own.
         old: (R, T) log-probs when they were said.
         mask: (R, T) true on sampled tokens.
         level: what is one action of the ratio.
@@ -116,9 +116,9 @@ def kl_k1(logp: Tensor, reference: Tensor) -> Tensor:
 def kl_k2(logp: Tensor, reference: Tensor) -> Tensor:
     """Per-token estimate of KL(pi || pi_ref): d^2 / 2 with d = log pi_ref - log pi; never below 0.
 
-    Schulman, "Approximating KL divergence" (2020), estimator k2. On the policy's own samples (temperature 1, no top-k
-    or top-p) its mean gradient is that of KL(pi || pi_ref) of the next token after each prefix, the prefix held fixed:
-    the pull on a token grows with log(pi / pi_ref) without bound.
+    Schulman, "Approximating KL divergence" (2020), estimator k2. On the policy's own samples its mean gradient is
+    that of KL(pi || pi_ref) of the next token after each prefix, the prefix held fixed: the pull on a token grows with
+    log(pi / pi_ref) without bound.
 
     Args:
         logp: (R, T).
@@ -154,26 +154,28 @@ KL = {"k1": kl_k1, "k2": kl_k2, "k3": kl_k3}
 Aggregate = Literal["sum", "mean", "token", "fixed"]
 
 
-def token_weights(lengths: Sequence[int], how: Aggregate, rows: int, tokens: int, longest: int) -> list[float]:
+def token_weights(
+    rows: Sequence[float], lengths: Sequence[int], how: Aggregate, per_token: float, longest: int
+) -> list[float]:
     """Weight of one token of each row, so that the loss is a weighted sum over tokens.
 
-    `sum`: 1/rows; an utterance counts with the sum of its log-probs (MAGRPO). `mean`: 1/(rows * length); every
-    utterance weighs the same (GRPO, arXiv 2402.03300). `token`: 1/tokens; every token weighs the same (DAPO, arXiv
-    2503.14476). `fixed`: 1/(rows * longest); a sum divided by a constant, so that length is neither paid nor punished
-    (Dr. GRPO, arXiv 2503.20783). The totals are those of the whole batch: splitting it into micro-batches changes
-    nothing.
+    With w the row's weight: `sum`: w; an utterance counts with the sum of its log-probs (MAGRPO). `mean`: w / length;
+    an utterance weighs the same whatever its length (GRPO, arXiv 2402.03300). `token`: w * (sum of w) / (sum of w *
+    length); with equal w every token of the batch weighs the same (DAPO, arXiv 2503.14476). `fixed`: w / longest; a sum
+    divided by a constant, so that length is neither rewarded nor punished (Dr. GRPO, arXiv 2503.20783). Sums are over
+    the whole batch: splitting it into micro-batches changes nothing.
 
     Args:
+        rows: weight of each row.
         lengths: sampled tokens of each row.
         how: the aggregation.
-        rows: utterances in the whole batch of this policy.
-        tokens: sampled tokens in the whole batch of this policy.
+        per_token: (sum of w) / (sum of w * length) over the whole batch of this policy.
         longest: most tokens an utterance may have.
     """
     if how == "sum":
-        return [1.0 / rows] * len(lengths)
+        return list(rows)
     if how == "mean":
-        return [1.0 / (rows * max(1, length)) for length in lengths]
+        return [weight / max(1, length) for weight, length in zip(rows, lengths, strict=True)]
     if how == "fixed":
-        return [1.0 / (rows * longest)] * len(lengths)
-    return [1.0 / max(1, tokens)] * len(lengths)
+        return [weight / longest for weight in rows]
+    return [weight * per_token for weight in rows]

@@ -69,7 +69,13 @@ def most_rows(config: RunConfig, sharing: int, agents: int, turns: int) -> int:
 
 
 def estimate(
-    config: RunConfig, policies: Sequence[LLMPolicy], prompt_tokens: int, rows: int, critics: int = 0, pull: int = 0
+    config: RunConfig,
+    policies: Sequence[LLMPolicy],
+    prompt_tokens: int,
+    rows: int,
+    critics: int = 0,
+    pull: int = 0,
+    read: int = 0,
 ) -> Estimate:
     """Reckon from the config and the policies, each of which is trained.
 
@@ -83,6 +89,8 @@ def estimate(
         rows: see `most_rows`.
         critics: numbers that the critics train (`Critic.parameters`).
         pull: numbers that the references keep (`reference.held`).
+        read: tokens of the longest sequence that a critic of the team reads (`critic.refuse_long_joint`); an own critic
+            reads no more than its policy.
     """
     dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
     models = list({id(policy.model): policy.model for policy in policies}.values())
@@ -91,7 +99,7 @@ def estimate(
         weights=sum(_weights(model, dtype) for model in models) + 4 * (pull + critics),
         optimizer=12 * trained,
         cache=max(_cache(config, model, prompt_tokens, rows, dtype) for model in models),
-        activations=max(_activations(config, model, prompt_tokens, rows, dtype) for model in models),
+        activations=max(_activations(config, model, prompt_tokens, rows, dtype, read) for model in models),
     )
 
 
@@ -109,8 +117,8 @@ def _cache(config: RunConfig, model: Any, prompt_tokens: int, rows: int, dtype: 
     return min(needed * bytes_each, store_bytes(next(model.parameters()).device))
 
 
-def _activations(config: RunConfig, model: Any, prompt_tokens: int, rows: int, dtype: torch.dtype) -> int:
-    shape, width = model.config.get_text_config(), prompt_tokens + config.policy.max_tokens
+def _activations(config: RunConfig, model: Any, prompt_tokens: int, rows: int, dtype: torch.dtype, read: int) -> int:
+    shape, width = model.config.get_text_config(), max(read, prompt_tokens + config.policy.max_tokens)
     layers, hidden = shape.num_hidden_layers, shape.hidden_size
     together = min(rows * width, max(width, config.train.pass_tokens(next(model.parameters()).device.type)))
     inner = getattr(shape, "intermediate_size", None) or 4 * hidden

@@ -25,6 +25,7 @@ from palaver.trainers.preferences.choice import ComparedConfig, PairsConfig, cho
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights
 from palaver.trainers.presets import preset
 from palaver.trainers.pull import KLConfig
+from palaver.trainers.token_values import TokenValues, token_returns
 from palaver.trainers.value_mixing.credits import counterfactual
 from palaver.trainers.value_mixing.mixers import added, monotonic
 from palaver.trainers.value_mixing.settings import MixerConfig
@@ -33,6 +34,7 @@ from palaver.trainers.values import lambda_returns, whiten
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "algorithms"
 RETURNS = (0.0, 1.0, 1.0, 2.0)
 VALUES = (0.25, 0.25, 1.5, 1.5)  # of two prompts, two samples each
+TOKENS = (2.0, (0.5, 1.0, 1.5), (0.1, 0.2, 0.3))  # reward of an utterance, values and costs of its tokens
 CHAIN = ((0.0, 1.0), (0.3, 0.6), 0.9)  # rewards and values of two turns, discount
 MARGINS = (-2.0, 0.0, 2.0, 10.0)
 BETA = 0.5
@@ -51,6 +53,7 @@ CRITICS = {
     "joint": "`critic.Critic`, one for the team, on what all have heard and said",
     "agent": "`moving.Moving`, a moving mean of each agent's returns",
 }
+LEVELS = {"utterance": "one of each utterance", "token": "one before each token"}
 MIXERS: dict[str, Callable[..., torch.Tensor]] = {"sum": added, "monotonic": monotonic}
 ORDERS = {"together": "all update together", "sequence": "one after the other, weighed by how the former have moved"}
 
@@ -67,7 +70,10 @@ def choices(row: Algorithm) -> str:
     for name, function in (("credit", row.credit), ("baseline", row.baseline), ("loss", row.loss)):
         place = f"{function.__module__.rpartition('.')[2]}.{getattr(function, '__name__', '')}"
         table[name] = f"`{place}`: {(function.__doc__ or '').strip().splitlines()[0]}"
-    table |= {"critic": CRITICS[row.critic], "order": ORDERS[row.order]}
+    table |= {"critic": CRITICS[row.critic]}
+    if row.critic in ("own", "joint"):
+        table["values"] = LEVELS[row.level]
+    table["order"] = ORDERS[row.order]
     if row.mixer != "none":
         function = MIXERS[row.mixer]
         table["mixer"] = f"`mixers.{function.__name__}`: {(function.__doc__ or '').strip().splitlines()[0]}"
@@ -82,6 +88,8 @@ def choices(row: Algorithm) -> str:
 def example(row: Algorithm) -> str:
     """What the row makes of a few numbers: advantages, returns over turns, what a token pays by its ratio."""
     tables = {"none": [_siblings], "agent": [_steps]}.get(row.critic, [_errors, _turns])
+    if row.level == "token":
+        tables = [*tables, _tokens]
     if row.mixer != "none":
         tables = [_mixed, _credited]
     if row.pairs:
@@ -127,6 +135,22 @@ def _turns(row: Algorithm) -> str:
         lines.append((f"return, {label}", *_numbers(returns[:, 0].tolist(), "")))
         lines.append((f"advantage, {label}", *_numbers(row.baseline(returns[:, 0], value[:, 0]).tolist())))
     return markdown_table((f"`discount: {discount:g}`", "turn 1", "turn 2"), lines)
+
+
+def _tokens(row: Algorithm) -> str:
+    """Returns and advantages of the tokens of one utterance by lambda."""
+    reward, values, costs = TOKENS
+    value, cost = (torch.tensor([each], dtype=torch.float64) for each in (values, costs))
+    tokens = TokenValues(value, cost, torch.tensor([len(values)]))
+    last = torch.tensor([reward - costs[-1]], dtype=torch.float64)
+    lines = [("value", *_numbers(values, "")), ("cost", *_numbers(costs, ""))]
+    for decay in (0.0, 0.95, 1.0):
+        returns = token_returns(tokens, last, decay)
+        label = f"`gae_lambda: {decay:g}`"
+        lines.append((f"return, {label}", *_numbers(returns[0].tolist(), "")))
+        lines.append((f"advantage, {label}", *_numbers(row.baseline(returns[0], value[0]).tolist())))
+    head = (f"last turn, reward {reward:g}", *(f"token {n}" for n in range(1, len(values) + 1)))
+    return markdown_table(head, lines)
 
 
 def _steps(row: Algorithm) -> str:

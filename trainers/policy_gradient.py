@@ -117,8 +117,9 @@ class Loop:
         config, a = self.config, self.config.algorithm
         tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
         mine = self.world.deal(list(enumerate(tasks)))
+        ahead = self.study.mixing.agents if self.study.mixing else ()
         return rollout(
-            self.env, team, [task for _, task in mine], Plan(a.group_size, a.joint, a.turns, a.stop_above),
+            self.env, team, [task for _, task in mine], Plan(a.group_size, a.joint, a.turns, a.stop_above, ahead),
             sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step), workers=config.train.workers,
             places=[place for place, _ in mine],
         )  # fmt: skip
@@ -179,7 +180,7 @@ class Loop:
     def describe_table(self, table: Table) -> dict[str, float]:
         """What the table shows of the estimator."""
         groups = int(table.group.max()) + 1
-        alive = len(set(table.group[table.advantage != 0].tolist()))
+        alive = len({int(table.group[row]) for row in range(len(table)) if table.teaches(row)})
         value, zero, total, said = self.world.total(float(table.root_return.sum()), groups - alive, groups, len(table))
         return {
             "return/target": value / self.world.total(len(table.root_return))[0],

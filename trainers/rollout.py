@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from palaver.agents.policy import Policy, speak
 from palaver.core import (
+    Ahead,
     ConfigError,
     Conversation,
     Episode,
@@ -29,6 +30,7 @@ from palaver.core import (
 )
 from palaver.envs.base import Each, Step, TextEnv
 from palaver.registry import make
+from palaver.trainers.ends import CUT, ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,14 @@ class Plan:
         turns: `tree` branches at every turn, `independent` at the first only, `best` at every turn from the sibling
             with the largest team reward, where the others end (AT-GRPO, arXiv 2510.11062).
         stop_above: siblings whose mean team reward exceeds this end there; None never stops early.
+        look_ahead: agents for which answers are sampled, and not played, where their episode was cut.
     """
 
     group_size: int = 1
     joint: Literal["aligned", "cross"] = "aligned"
     turns: Literal["tree", "independent", "best"] = "tree"
     stop_above: float | None = None
+    look_ahead: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +127,21 @@ def rollout(
     numbers = range(len(tasks)) if places is None else places
     live = [_open(env, task, place, seed) for place, task in zip(numbers, tasks, strict=True)]
     done: list[_Branch] = []
+    cut: list[_Branch] = []  # whose next answers are sampled in the batch of those that go on
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        while live:
-            width = 1 if plan.turns == "independent" and live[0].turns else plan.group_size
-            spoken = _speak(live, team, sampling, width, seed)
-            joints = [joint for b, words in zip(live, spoken, strict=True) for joint in _widen(b, words, plan, width)]
-            stepped = _step(joints, pool.map if workers > 1 else map)
+        while live or cut:
+            width = 1 if plan.turns == "independent" and (live or cut)[0].turns else plan.group_size
+            spoken = _speak([*cut, *live], team, sampling, width, seed, plan.look_ahead)
+            done += [_foreseen(branch, words) for branch, words in zip(cut, spoken, strict=False)]
+            words = zip(live, spoken[len(cut) :], strict=True)
+            joints = [joint for branch, said in words for joint in _widen(branch, said, plan, width)]
+            stepped = _step(joints, pool.map if workers > 1 else map) if joints else []
             if plan.turns == "independent":
                 stepped = [_booked(branch) for branch in stepped]
             children = _stop_early(_outdo(stepped) if plan.turns == "best" else stepped, plan.stop_above)
-            done += [branch for branch in children if branch.stop]
+            held = CUT if plan.look_ahead else ()
+            cut = [branch for branch in children if branch.stop in held]
+            done += [branch for branch in children if branch.stop and branch.stop not in held]
             live = [branch for branch in children if not branch.stop]
     names = {agent: policy.name for agent, policy in team.items()}
     done.sort(key=_place)
@@ -208,12 +217,20 @@ def _open(env: TextEnv, task: str, place: int, seed: int) -> _Branch:
 
 
 def _speak(
-    live: Sequence[_Branch], team: Mapping[str, Policy], sampling: Mapping[str, Sampling], width: int, seed: int
+    live: Sequence[_Branch],
+    team: Mapping[str, Policy],
+    sampling: Mapping[str, Sampling],
+    width: int,
+    seed: int,
+    look_ahead: Collection[str],
 ) -> list[dict[str, list[Utterance]]]:
-    """`width` candidates of every agent that may act, one batch per policy, or for policies of one host."""
+    """`width` candidates of every agent that may act, one batch per policy, or for policies of one host.
+
+    Of a branch that was cut only the agents in `look_ahead` are asked.
+    """
     asked: list[tuple[int, Policy, Request]] = []
     for index, branch in enumerate(live):
-        for agent in branch.env.agents:
+        for agent in [a for a in branch.turns[-1].ahead if a in look_ahead] if branch.stop else branch.env.agents:
             if branch.infos[agent].get("can_act", True):
                 seeds = tuple(stable_seed(seed, branch.node, agent, k) for k in range(width))
                 request = Request(agent, _hear(branch, agent), seeds, sampling[agent])
@@ -279,7 +296,7 @@ def _step(joints: Sequence[_Joint], each: Each) -> list[_Branch]:
 def _follow(joint: _Joint, acting: Sequence[str], step: Step) -> _Branch:
     """The branch after its joint action was played."""
     branch, said, everyone = joint.branch, joint.said, joint.branch.env.possible_agents
-    observations, rewards, terminations, _, infos = step
+    observations, rewards, _, _, infos = step
     turn = Turn(
         index=len(branch.turns),
         node=joint.node,
@@ -296,16 +313,12 @@ def _follow(joint: _Joint, acting: Sequence[str], step: Step) -> _Branch:
         executed={agent: str(infos[agent]["executed"]) for agent in said if "executed" in infos.get(agent, ())},
         illegal={agent: int(infos[agent]["illegal"]) for agent in said if infos.get(agent, {}).get("illegal")},
     )
-    stop: Stop | None = None
-    if any(info.get("unscored") for info in infos.values()):
-        stop = "unscored"
-    elif not branch.env.agents:
-        stop = "terminated" if all(terminations[agent] for agent in acting) else "truncated"
+    stop, cut = ended(branch.env.agents, acting, step)
     heard = {
         agent: (*_hear(branch, agent), Message("assistant", said[agent].text)) if agent in said else past
         for agent, past in branch.heard.items()
     }
-    return replace(
+    after = replace(
         branch,
         node=joint.node,
         heard=heard,
@@ -315,6 +328,23 @@ def _follow(joint: _Joint, acting: Sequence[str], step: Step) -> _Branch:
         turns=(*branch.turns, turn),
         stop=stop,
     )
+    return _cut(after, cut)
+
+
+def _cut(branch: _Branch, agents: Collection[str]) -> _Branch:
+    """The branch with the states of these agents, which its last step cut."""
+    found = {agent: Ahead(branch.observations[agent], _hear(branch, agent)) for agent in agents}
+    return _ahead(branch, {**branch.turns[-1].ahead, **found}) if found else branch
+
+
+def _foreseen(branch: _Branch, words: Mapping[str, Sequence[Utterance]]) -> _Branch:
+    """The branch with the answers that its agents might have given after the cut."""
+    states = branch.turns[-1].ahead
+    return _ahead(branch, {agent: replace(s, candidates=tuple(words.get(agent, ()))) for agent, s in states.items()})
+
+
+def _ahead(branch: _Branch, states: Mapping[str, Ahead]) -> _Branch:
+    return replace(branch, turns=(*branch.turns[:-1], replace(branch.turns[-1], ahead=states)))
 
 
 def _booked(branch: _Branch) -> _Branch:
@@ -353,5 +383,8 @@ def _stop_early(branches: list[_Branch], above: float | None) -> list[_Branch]:
     rewards: dict[str, list[float]] = {}
     for branch in _scored(branches):
         rewards.setdefault(branch.turns[-1].group, []).append(branch.turns[-1].team_reward)
-    ended = {group for group, values in rewards.items() if sum(values) / len(values) > above}
-    return [replace(b, stop=b.stop or "threshold") if b.turns[-1].group in ended else b for b in branches]
+    over = {group for group, values in rewards.items() if sum(values) / len(values) > above}
+    return [
+        _cut(replace(b, stop="threshold"), b.env.agents) if not b.stop and b.turns[-1].group in over else b
+        for b in branches
+    ]

@@ -16,13 +16,16 @@ from torch import Tensor
 from palaver.agents.policy import Policy
 from palaver.core import stable_seed
 from palaver.trainers import kl
-from palaver.trainers.algorithm import Algorithm
+from palaver.trainers.algorithm import Algorithm, has_token_values
+from palaver.trainers.bootstrap import bootstrap
 from palaver.trainers.config import RunConfig
-from palaver.trainers.critic import Critic, CriticStats, Ids, Samples, critic_stats, joint_ids
-from palaver.trainers.learner import Learner, Stats, Work
+from palaver.trainers.critic import Critic, CriticStats, Samples, critic_stats, joint_ids
+from palaver.trainers.joint_tokens import joint_prompts, refuse_other_tokens
+from palaver.trainers.learner import Learner, Stats, Work, padded_rows
 from palaver.trainers.moving import Moving
 from palaver.trainers.preferences.compared import Pairs, compare, describe, weighed
 from palaver.trainers.table import Table, by_step, fill, joint_returns
+from palaver.trainers.token_values import Ids, TokenValues, laid_out, token_reads
 from palaver.trainers.value_mixing.sentences import Mixing
 from palaver.trainers.world import World
 
@@ -35,13 +38,16 @@ class Judged:
 
     Attributes:
         table: with returns and advantages.
-        value: (R,) what the critics expected; None without.
-        joint: the joint conversations (J) where a joint critic read them.
+        value: (R,) what the critics expected before the first token; None without.
+        boot: (J, N) what they expected after cuts, 0 elsewhere; None where nothing was cut.
+        joint: what a joint critic read: the joint conversations (J), or with values of tokens what stood before the
+            first of each row (R).
         reference: row -> (T,) log-probs under the reference; empty without.
         k: row -> (T,) log pi - log pi_ref; empty without a reference.
         pull: (R,) what the pull to the reference takes from what an utterance earns; None without a reference.
         cost: (R,) the same where it was taken from the rewards, before the returns; None elsewhere.
         pairs: of joint steps, where they are compared two by two; None elsewhere.
+        tokens: values of tokens and the costs of each, where critics have them; None elsewhere.
     """
 
     table: Table
@@ -52,6 +58,8 @@ class Judged:
     pull: Tensor | None = None
     cost: Tensor | None = None
     pairs: Pairs | None = None
+    boot: Tensor | None = None
+    tokens: TokenValues | None = None
 
 
 class Study:
@@ -66,6 +74,7 @@ class Study:
 
     def __init__(self, algorithm: Algorithm, config: RunConfig, learners: Sequence[Learner], world: World) -> None:
         self.algorithm, self.config, self.learners, self.world = algorithm, config, list(learners), world
+        self.by_token = has_token_values(algorithm, config.critic)
         self.critics: dict[str, Critic] = {}
         self.moving: Moving | None = None
         if algorithm.critic == "own":
@@ -73,6 +82,8 @@ class Study:
                 each.policy.name: Critic(each.policy, each.policy.name, config, world) for each in self.learners
             }
         elif algorithm.critic == "joint":
+            if self.by_token:
+                refuse_other_tokens(self.learners[0].policy, [each.policy for each in self.learners])
             self.critics = {"joint": Critic(self.learners[0].policy, "joint", config, world)}
         elif algorithm.critic == "agent":
             self.moving = Moving(config.algorithm.decay)
@@ -102,20 +113,27 @@ class Study:
             NumericalError: a mixer learns first, and its loss is not finite.
         """
         config = self.config
-        joint = joint_ids(table, self.critics["joint"].body) if "joint" in self.critics else []
-        value = self._expect(table, joint)
+        joint: Sequence[Ids] = []
+        if "joint" in self.critics:
+            joint = (joint_prompts if self.by_token else joint_ids)(table, self.critics["joint"].body)
+        value, tokens = self._expect(table, joint)
+        boot = None
+        if config.algorithm.discount:  # else nothing beyond a turn counts
+            boot = bootstrap(table, self.critics, self.learners, self.by_token)
         reference, k = self._pull(table)
         pull = None
         if k:
-            paid = [float(self._penalty(k[row]).sum()) for row in range(len(table))]
             coefs = torch.tensor(self._coefs(table), dtype=torch.float64)[table.agent]
-            pull = coefs * torch.tensor(paid, dtype=torch.float64)
+            each = [self._penalty(k[row]) for row in range(len(table))]
+            pull = coefs * torch.tensor([float(one.sum()) for one in each], dtype=torch.float64)
+            if tokens is not None and config.kl.place == "reward":
+                tokens = replace(tokens, cost=coefs[:, None] * padded_rows(each, tokens.value))
         cost = pull if config.kl.place == "reward" else None
-        filled = fill(table, self.algorithm, config.algorithm, value, cost, self.world.total)
+        filled = fill(table, self.algorithm, config.algorithm, value, cost, self.world.total, boot, tokens)
         if self.mixing is not None:
             filled = self.mixing.judge(filled, cost)
         pairs = compare(filled, k, config, self.world.total) if self.algorithm.pairs else None
-        return self._weigh(Judged(filled, value, joint, reference, k, pull, cost, pairs))
+        return self._weigh(Judged(filled, value, joint, reference, k, pull, cost, pairs, boot, tokens))
 
     def learn(self, judged: Judged, step: int) -> dict[str, Any]:
         """Update every policy, then every critic; what they did, by name.
@@ -128,8 +146,10 @@ class Study:
         ahead = torch.zeros(len(table.steps), dtype=torch.float64)  # log of how much likelier joint steps have become
         shown: dict[str, Any] = {}
 
+        weight = self._weights(table)
+
         def teach(learner: Learner) -> dict[str, Any]:
-            return self._teach(learner, self._weigh(judged, ahead), step, extra, self._factor(table, ahead))
+            return self._teach(learner, self._weigh(judged, ahead), step, extra, self._factor(table, ahead), weight)
 
         if self.algorithm.order == "together":
             for found in self._at_once(teach):
@@ -163,8 +183,9 @@ class Study:
         return replace(judged, table=table)
 
     def _teach(
-        self, learner: Learner, judged: Judged, step: int, extra: Mapping[int, Tensor], factor: Tensor | None
-    ) -> dict[str, Any]:
+        self, learner: Learner, judged: Judged, step: int, extra: Mapping[int, Tensor], factor: Tensor | None,
+        weight: Tensor | None,
+    ) -> dict[str, Any]:  # fmt: skip
         """Update one policy, and the critic that shares its trunk; what came of it."""
         rows = judged.table.rows_of(learner.agents)
         critic = self.critics.get(learner.policy.name)
@@ -174,6 +195,7 @@ class Study:
         steps: list[tuple[float, float]] = []
         work = Work(
             judged.table, rows, self.algorithm.loss, step, factor=factor, extra=extra,
+            weight=None if weight is None else weight / len(learner.agents),
             reference={} if judged.pairs else judged.reference,
             also=None if shared is None else self._beside(shared, judged, steps),
         )  # fmt: skip
@@ -231,29 +253,44 @@ class Study:
             return [function(learner) for learner in self.learners]
         return self.world.at_once(function, self.learners)
 
-    def _expect(self, table: Table, joint: Sequence[Ids]) -> Tensor | None:
-        """(R,) what each utterance's return was expected to be, before it was said."""
-        if self.moving is not None:
-            return self.moving.values(table)
-        if not self.critics:
-            return None
+    def _expect(self, table: Table, joint: Sequence[Ids]) -> tuple[Tensor | None, TokenValues | None]:
+        """(R,) the expected return before each utterance, and before each token where tokens have values."""
+        if self.moving is not None or not self.critics:
+            return None if self.moving is None else self.moving.values(table), None
         value = torch.full((len(table),), torch.nan, dtype=torch.float64)
-        if "joint" in self.critics:
+        if "joint" in self.critics and not self.by_token:
             value[table.member_row] = self.critics["joint"].values(joint)[table.member_step]
-            return value
-        for learner in self.learners:
-            rows = table.rows_of(learner.agents)
-            value[rows] = self.critics[learner.policy.name].values([table.utterances[row].prompt_ids for row in rows])
-        return value
+            return value, None
+        order, counts, flat = list[int](), list[int](), list[Tensor]()
+        for name, critic in self.critics.items():
+            rows = self._rows(name, table)
+            ids, each = self._reads(table, rows, joint)
+            order, counts, flat = order + rows, counts + each, [*flat, critic.values(ids, each)]
+        length = torch.tensor(counts)[torch.tensor(order).argsort()]
+        known = torch.zeros(len(table), max(counts), dtype=torch.float64)
+        known[order] = laid_out(torch.cat(flat), torch.tensor(counts))
+        return known[:, 0], TokenValues(known, torch.zeros_like(known), length) if self.by_token else None
+
+    def _rows(self, name: str, table: Table) -> list[int]:
+        """The rows that a critic has values of."""
+        return table.rows_of([a for each in self.learners if name in ("joint", each.policy.name) for a in each.agents])
+
+    def _reads(self, table: Table, rows: Sequence[int], joint: Sequence[Ids]) -> tuple[list[Ids], list[int]]:
+        """What critics read of some rows, and of how many last places; see `Samples`."""
+        said = [table.utterances[row] for row in rows]
+        prompts = [joint[row] for row in rows] if "joint" in self.critics else [each.prompt_ids for each in said]
+        return token_reads(prompts, [each.token_ids for each in said]) if self.by_token else (prompts, [1] * len(rows))
 
     def _samples(self, name: str, judged: Judged) -> Samples:
-        """What a critic learns from: an own one from its policy's utterances, a joint one from each joint step once."""
-        if name != "joint":
-            (learner,) = (each for each in self.learners if each.policy.name == name)
-            return self._own(judged, judged.table.rows_of(learner.agents))
+        """What a critic learns from: an own one from its policy's utterances, a joint one from each joint step once.
+
+        With values of tokens a joint one learns from every utterance, too.
+        """
+        if name != "joint" or self.by_token:
+            return self._own(judged, self._rows(name, judged.table))
         table, value = judged.table, judged.value
         assert value is not None
-        target = joint_returns(table, self.algorithm, self.config.algorithm, value, judged.cost)
+        target = joint_returns(table, self.algorithm, self.config.algorithm, value, judged.cost, judged.boot)
         acted = ~by_step(table, value).isnan()
         mean = torch.where(acted, target, 0.0).sum(dim=1) / acted.sum(dim=1).clamp(min=1)
         some = acted.any(dim=1).nonzero()[:, 0].tolist()
@@ -261,9 +298,13 @@ class Study:
         return Samples([judged.joint[number] for number in some], mean[some], old[some])
 
     def _own(self, judged: Judged, rows: Sequence[int]) -> Samples:
-        table, value = judged.table, judged.value
+        table, value, tokens = judged.table, judged.value, judged.tokens
         assert value is not None
-        return Samples([table.utterances[row].prompt_ids for row in rows], table.returns[list(rows)], value[list(rows)])
+        ids, counts = self._reads(table, rows, judged.joint)
+        if tokens is None or table.token_returns is None:
+            return Samples(ids, table.returns[list(rows)], value[list(rows)], counts)
+        mask = tokens.mask[list(rows)]
+        return Samples(ids, table.token_returns[list(rows)][mask], tokens.value[list(rows)][mask], counts)
 
     def _beside(self, critic: Critic, judged: Judged, steps: list[tuple[float, float]]) -> Any:
         """Adds the value loss of some rows to the gradient of the trunk they share with the policy.
@@ -272,10 +313,16 @@ class Study:
         """
 
         def also(rows: Sequence[int]) -> None:
-            loss = critic.backward(self._own(judged, rows), len(rows))
+            loss = critic.backward(self._own(judged, rows))
             steps.append((loss, critic.step()))
 
         return also
+
+    def _weights(self, table: Table) -> Tensor | None:
+        """(R,) weight of each row in the mean over tasks; None where all rows weigh alike."""
+        if self.algorithm.pairs or self.config.algorithm.turn_weights == "rows":
+            return None
+        return table.weight / max(1.0, self.world.total(float(table.tasks))[0])
 
     def _order(self, step: int) -> list[Learner]:
         a = self.config.algorithm
@@ -342,8 +389,8 @@ class Study:
 
 
 def sampled(table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
-    """Row -> (T,) log-probs at sampling."""
-    return {row: torch.tensor(table.utterances[row].logprobs) for row in rows}
+    """Row -> (T,) log-probs under the distribution that was sampled."""
+    return {row: torch.tensor(table.utterances[row].sample_logprobs) for row in rows}
 
 
 def _named(prefix: str, stats: CriticStats) -> dict[str, float]:

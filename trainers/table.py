@@ -15,9 +15,10 @@ from torch import Tensor
 
 from palaver.core import Episode, Turn, Utterance
 from palaver.trainers.algorithm import Algorithm
-from palaver.trainers.baselines import normalize
+from palaver.trainers.baselines import divisor, normalize
 from palaver.trainers.config import AlgorithmConfig
 from palaver.trainers.credit import row_returns, tree_returns
+from palaver.trainers.token_values import TokenValues, laid_out, token_returns
 from palaver.trainers.values import Total, alone, lambda_returns, whiten
 
 
@@ -38,8 +39,11 @@ class Table:
         member_row: (M,) row of each membership.
         member_step: (M,) joint step of each membership.
         steps: (J) the joint steps themselves.
+        step_weight: (J,) share of each joint step in the expectation over its task's tree (`tree_weights`).
         returns: (R,) filled by `fill`.
-        advantage: (R,) filled by `fill`.
+        advantage: (R,) filled by `fill`; the mean over the tokens where they have advantages of their own.
+        token_returns: (R, T) filled by `fill` where tokens have values, 0 on padding.
+        token_advantage: (R, T) likewise.
     """
 
     agents: tuple[str, ...]
@@ -54,8 +58,11 @@ class Table:
     member_row: Tensor
     member_step: Tensor
     steps: tuple[Turn, ...]
+    step_weight: Tensor
     returns: Tensor
     advantage: Tensor
+    token_returns: Tensor | None = None
+    token_advantage: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.utterances)
@@ -64,6 +71,27 @@ class Table:
         """Indices of the rows that any of these agents said."""
         wanted = {self.agents.index(agent) for agent in agents}
         return [row for row, agent in enumerate(self.agent.tolist()) if agent in wanted]
+
+    def advantages(self, rows: Sequence[int], width: int) -> Tensor:
+        """(n, width) the advantage of each token of n rows, equal within a row where tokens have no values."""
+        if self.token_advantage is None:
+            return self.advantage[list(rows), None].expand(-1, width)
+        return self.token_advantage[list(rows), :width]
+
+    def teaches(self, row: int) -> bool:
+        """Whether an advantage of this row is not 0."""
+        return bool((self.advantage if self.token_advantage is None else self.token_advantage)[row].ne(0).any())
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks, a task that was drawn twice counted twice."""
+        return len({_root(turn) for turn in self.steps})
+
+    @property
+    def weight(self) -> Tensor:
+        """(R,) share of each row in the expectation over its task's tree: the sum over its joint steps."""
+        total = torch.zeros(len(self), dtype=torch.float64)
+        return total.index_add_(0, self.member_row, self.step_weight[self.member_step])
 
     @property
     def root_return(self) -> Tensor:
@@ -115,8 +143,41 @@ def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None
         reward=torch.tensor([[t.rewards.get(a, 0.0) for a in agents] for t in turns], dtype=torch.float64),
         parent=torch.tensor([steps[t.parent] if t.parent else -1 for t in turns]),
         step_turn=torch.tensor([t.index for t in turns]),
-        member_row=member[0], member_step=member[1], steps=tuple(turns), returns=unfilled, advantage=unfilled,
+        member_row=member[0], member_step=member[1], steps=tuple(turns),
+        step_weight=torch.tensor(
+            tree_weights(turns, {e.turns[-1].node for e in episodes if e.stop == "outdone"}), dtype=torch.float64
+        ),
+        returns=unfilled, advantage=unfilled,
     )  # fmt: skip
+
+
+def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[float]:
+    """(J) weight of each joint step: that of its parent over the number of its siblings; at a root 1 over that number.
+
+    A mean over siblings of the means over their children is the mean over the tree, so that every turn that all
+    branches reach has the weight 1 a task, however wide the tree. Where one sibling was selected to go on
+    (`turns: best`), it goes on with the weight of all.
+
+    Args:
+        turns: joint steps, parents before their children.
+        outdone: nodes that were left for a better sibling.
+    """
+    siblings: dict[str, list[str]] = {}
+    for turn in turns:
+        siblings.setdefault(turn.parent or _root(turn), []).append(turn.node)
+    onward = {_root(turn): 1.0 for turn in turns}  # node -> what its children share
+    weights = []
+    for turn in turns:
+        beside = siblings[turn.parent or _root(turn)]
+        weights.append(onward[turn.parent or _root(turn)] / len(beside))
+        selected = any(node in outdone for node in beside)
+        onward[turn.node] = weights[-1] * (len(beside) if selected else 1)
+    return weights
+
+
+def _root(turn: Turn) -> str:
+    """The part of a node's name that tells tasks apart."""
+    return turn.node.partition("/")[0]
 
 
 def fill(
@@ -126,20 +187,31 @@ def fill(
     value: Tensor | None = None,
     cost: Tensor | None = None,
     total: Total = alone,
+    boot: Tensor | None = None,
+    tokens: TokenValues | None = None,
 ) -> Table:
     """Returns and advantages of every row: credit, then returns over turns, then baseline, then scale.
+
+    With values of tokens each token has a return and an advantage of its own. `normalize: std` and `batch` divide those
+    of a row by the spread of the returns of utterances, `whiten` is over the tokens of each agent. The return of a row
+    is that of the utterance, r less all its costs and what follows, whatever was expected within it.
 
     Args:
         table: of a rollout.
         row: the algorithm.
         config: its settings.
-        value: (R,) what a critic expects; needed where the algorithm has one.
+        value: (R,) what a critic expects before the first token; needed where the algorithm has one.
         cost: (R,) what each utterance pays before the returns, as a penalty.
         total: sums over the processes that share the rollout.
+        boot: (J, N) what a critic expects after cuts, 0 elsewhere; None where nothing was cut.
+        tokens: values and costs of every token, whose first values and sums are `value` and `cost`.
     """
     group = table.group if config.group_by == "prompt" else task_groups(table)
-    joint = joint_returns(table, row, config, value, cost)
+    start = None if tokens is None else tokens.start(config.gae_lambda)
+    joint = joint_returns(table, row, config, value, cost, boot, start)
     returns = row_returns(joint, table.member_step, table.member_row, table.agent)
+    if tokens is not None:
+        return _fill_tokens(replace(table, returns=returns, group=group), row, config, tokens, total)
     advantage = row.baseline(returns, group if value is None else value)
     if config.normalize == "whiten":
         scaled = whiten(advantage, table.agent, len(table.agents), total)
@@ -148,17 +220,55 @@ def fill(
     return replace(table, returns=returns, advantage=scaled, group=group)
 
 
+def _fill_tokens(table: Table, row: Algorithm, config: AlgorithmConfig, tokens: TokenValues, total: Total) -> Table:
+    """Returns and advantages of every token, from the returns of the utterances."""
+    target, mask = token_returns(tokens, table.returns + tokens.earlier_cost, config.gae_lambda), tokens.mask
+    flat = row.baseline(target[mask], tokens.value[mask])
+    if config.normalize == "whiten":
+        flat = whiten(flat, table.agent.repeat_interleave(tokens.length), len(table.agents), total)
+    elif config.normalize != "none":
+        spread = divisor(table.returns, table.group, config.normalize, config.std, total)
+        flat = flat / spread.repeat_interleave(tokens.length)
+    each = laid_out(flat, tokens.length)
+    mean = each.sum(dim=1) / tokens.length
+    return replace(table, advantage=mean, token_returns=target, token_advantage=each)
+
+
 def joint_returns(
-    table: Table, row: Algorithm, config: AlgorithmConfig, value: Tensor | None, cost: Tensor | None
+    table: Table,
+    row: Algorithm,
+    config: AlgorithmConfig,
+    value: Tensor | None,
+    cost: Tensor | None,
+    boot: Tensor | None = None,
+    start: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """(J, N) the return of each joint step for each agent; with values of a critic its lambda-return."""
+    """(J, N) the return of each joint step for each agent; with values of a critic its lambda-return.
+
+    `start` are a and b (R,) of `TokenValues.start`, where an utterance is several decisions.
+    """
     answerable = row.credit(table.reward)
     if cost is not None:
         answerable = answerable - by_step(table, cost).nan_to_num()
     if value is None or row.critic == "agent":
         return tree_returns(answerable, table.parent, table.step_turn, config.discount)
+    if boot is not None:
+        answerable = answerable.masked_fill(gone(table), 0.0)
     known = by_step(table, value)
-    return lambda_returns(answerable, known, table.parent, table.step_turn, config.discount, config.gae_lambda)
+    inner = None if start is None else (by_step(table, start[0]), by_step(table, start[1]))
+    return lambda_returns(
+        answerable, known, table.parent, table.step_turn, config.discount, config.gae_lambda, boot, inner
+    )
+
+
+def gone(table: Table) -> Tensor:
+    """(J, N) bool, the joint steps after one that cut an agent while others went on: its value stands for them."""
+    found = torch.zeros_like(table.reward, dtype=torch.bool)
+    for step in torch.argsort(table.step_turn).tolist():
+        if (above := int(table.parent[step])) >= 0:
+            cut = [agent in table.steps[above].ahead for agent in table.agents]
+            found[step] = found[above] | torch.tensor(cut)
+    return found
 
 
 def by_step(table: Table, value: Tensor) -> Tensor:
@@ -170,7 +280,7 @@ def by_step(table: Table, value: Tensor) -> Tensor:
 
 def task_groups(table: Table) -> Tensor:
     """(R,) equal for all that an agent said to one task, at whichever turn. Dr. MAS (arXiv 2602.08847), section 4."""
-    roots = [table.steps[int(step)].node.partition("/")[0] for step in table.member_step]
+    roots = [_root(table.steps[int(step)]) for step in table.member_step]
     named = {int(row): (root, int(table.agent[row])) for row, root in zip(table.member_row, roots, strict=True)}
     numbers: dict[tuple[str, int], int] = {}
     return torch.tensor([numbers.setdefault(named[row], len(numbers)) for row in range(len(table))])

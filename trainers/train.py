@@ -180,10 +180,12 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     if start:
         study.load_state_dict(checkpoint.load_study(start))
     rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
+    read = 0
     if "joint" in study.critics:
         said = {agent: config.seat(agent).max_tokens for agent in team}
-        refuse_long_joint(env, study.critics["joint"].body, said, _turns(config, env))
-    announce(config, team, study, longest, rows, console)
+        body = study.critics["joint"].body
+        read = refuse_long_joint(env, body, said, _turns(config, env), tokens=study.by_token)
+    announce(config, team, study, longest, rows, console, read)
     for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
         learner.probe(longest, config.seat(learner.agents[0]).max_tokens, rows)
 

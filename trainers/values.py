@@ -20,13 +20,21 @@ def alone(*numbers: float) -> Sequence[float]:
 
 
 def lambda_returns(
-    reward: Tensor, value: Tensor, parent: Tensor, turn: Tensor, discount: float, decay: float
+    reward: Tensor,
+    value: Tensor,
+    parent: Tensor,
+    turn: Tensor,
+    discount: float,
+    decay: float,
+    boot: Tensor | None = None,
+    start: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     """The target of each value, G_j = r_j + discount * mean over children c of ((1 - decay) V_c + decay G_c).
 
     G - V is the generalised advantage estimate (Schulman et al., arXiv 1506.02438, equation 16) on a chain; decay 0 is
-    TD(0), decay 1 the discounted return. A leaf ends its episode and has no value behind it. Where an agent did not
-    act, V_c is what it had coming, r_c + discount * (what lies behind c), so that no decision of its own is counted.
+    TD(0), decay 1 the discounted return. A leaf that terminated has nothing behind it; one that was cut counts
+    r_j + discount * boot_j, boot_j the value of the state after it. Where an agent did not act, V_c is what it had
+    coming, r_c + discount * (what lies behind c), so that no decision of its own is counted.
 
     Args:
         reward: (J, N).
@@ -35,12 +43,18 @@ def lambda_returns(
         turn: (J,) index of the turn.
         discount: gamma in [0, 1], per turn.
         decay: lambda in [0, 1], per decision.
+        boot: (J, N) values of the states after cuts, 0 elsewhere; None where nothing was cut.
+        start: (J, N) a and b, by which G_c <- a + b G_c is the return before the first of several decisions in a step;
+            None where a step is one decision.
 
     Returns:
-        (J, N); where an agent did not act, what it had coming.
+        (J, N), of the last decision of each step; where an agent did not act, what it had coming.
     """
     acted = ~value.isnan()
+    if boot is not None:
+        reward = reward + discount * boot
     target, ahead = reward.clone(), torch.where(acted, value, reward)
+    base, slope = (None, None) if start is None else (start[0].nan_to_num(), start[1].nan_to_num(1.0))
     children = torch.zeros(len(reward), dtype=reward.dtype).index_add_(
         0, parent[parent >= 0], torch.ones(int((parent >= 0).sum()), dtype=reward.dtype)
     )
@@ -48,8 +62,9 @@ def lambda_returns(
         here = (turn == depth).nonzero()[:, 0]
         above = parent[here]
         share = (discount / children[above])[:, None]
-        mixed = (1 - decay) * ahead[here] + decay * target[here]
-        target.index_add_(0, above, share * torch.where(acted[above], mixed, target[here]))
+        whole = target[here] if base is None or slope is None else base[here] + slope[here] * target[here]
+        mixed = (1 - decay) * ahead[here] + decay * whole
+        target.index_add_(0, above, share * torch.where(acted[above], mixed, whole))
         ahead.index_add_(0, above, torch.where(acted[above], 0.0, share * ahead[here]))
     return target
 

@@ -12,6 +12,10 @@ from torch import Tensor
 
 from palaver.agents.llm.packing import Packed, attention_mask, pack, padded, sequences, worth_packing
 from palaver.agents.llm.split import Parts, split_head
+from palaver.agents.llm.support import truncated_scores
+from palaver.core import Sampling
+
+FULL = Sampling()  # temperature 1, the whole vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +34,9 @@ class Scores:
 
 
 def response_logprobs(
-    model: Any, prompt_ids: Sequence[Sequence[int]], token_ids: Sequence[Sequence[int]], temperature: float = 1.0
+    model: Any, prompt_ids: Sequence[Sequence[int]], token_ids: Sequence[Sequence[int]], sampling: Sampling = FULL
 ) -> tuple[Tensor, Tensor]:
-    """log pi(token) of every response token given its prompt and the tokens before it.
+    """log pi(token) of every response token given its prompt and the tokens before it, pi being what `sampling` draws.
 
     One right-padded batch: causal attention never looks at padding on the right, so no mask is needed, and the head
     runs on the positions that predict a response token only. Where responses share prompts, and the model allows it,
@@ -42,12 +46,12 @@ def response_logprobs(
         model: a causal LM of transformers; gradients flow where they are enabled.
         prompt_ids: R prompts, each with a token or more.
         token_ids: R responses, end tokens included.
-        temperature: divides the logits.
+        sampling: temperature, top-k and top-p of the distribution; a temperature of 0 is taken as 1.
 
     Returns:
         log-probabilities (R, T), 0 on padding, and the mask (R, T), true on response tokens.
     """
-    scores = response_scores(model, prompt_ids, token_ids, temperature)
+    scores = response_scores(model, prompt_ids, token_ids, sampling)
     return scores.logprobs, scores.mask
 
 
@@ -55,13 +59,14 @@ def response_scores(
     model: Any,
     prompt_ids: Sequence[Sequence[int]],
     token_ids: Sequence[Sequence[int]],
-    temperature: float = 1.0,
+    sampling: Sampling = FULL,
     *,
     entropy: bool = False,
 ) -> Scores:
     """As `response_logprobs`, with the exact entropy of every next-token distribution if `entropy`.
 
-    The entropy costs the head a second time (`entropy.py`), and no memory beside one tile of its logits.
+    The entropy costs the head a second time (`entropy.py`), and no memory beside one tile of its logits. A truncated
+    distribution takes its logits whole, in chunks of rows (`support.py`).
     """
     device = next(model.parameters()).device
     counts = [len(tokens) for tokens in token_ids]
@@ -70,7 +75,7 @@ def response_scores(
     if not sum(counts):
         nothing = torch.zeros(mask.shape, device=device)
         return Scores(nothing, mask_here, nothing if entropy else None)
-    values, spread = _scores(model, prompt_ids, token_ids, temperature, device, entropy)
+    values, spread = _scores(model, prompt_ids, token_ids, sampling, device, entropy)
     row, column = (torch.from_numpy(index).to(device) for index in np.nonzero(mask))
 
     def laid_out(numbers: Tensor) -> Tensor:
@@ -83,14 +88,16 @@ def _scores(
     model: Any,
     prompts: Sequence[Sequence[int]],
     answers: Sequence[Sequence[int]],
-    temperature: float,
+    sampling: Sampling,
     device: torch.device,
     entropy: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Log-probabilities (n,) of all answer tokens, in order, and the entropies (n,) before them if asked for."""
-    parts = split_head(model)
+    parts, temperature = split_head(model), sampling.temperature or 1.0
     if parts is None:
         logits, targets = _whole(model, prompts, answers, device)
+        if sampling.truncated:
+            return truncated_scores(logits, lambda rows: rows, targets, sampling, entropy=entropy)
         logp = (logits / temperature).log_softmax(1)
         return logp.gather(1, targets[:, None])[:, 0], -(logp.exp() * logp).sum(1) if entropy else None
     shared = sequences(prompts, answers)
@@ -98,6 +105,8 @@ def _scores(
         hidden, targets = _packed(parts, pack(shared, prompts, answers), device)
     else:
         hidden, targets = _padded(parts, prompts, answers, device)
+    if sampling.truncated:
+        return truncated_scores(hidden, parts.head, targets, sampling, entropy=entropy)
     return parts.score(hidden, targets, temperature), parts.entropy(hidden, temperature) if entropy else None
 
 
@@ -128,7 +137,7 @@ def _whole(
     ids, row, position = (torch.from_numpy(part).to(device) for part in _layout(prompts, answers))
     kept, place = torch.unique(position, return_inverse=True)
     logits: Tensor = model(input_ids=ids[:, :-1], use_cache=False, logits_to_keep=kept).logits[row, place]
-    return logits.float(), ids[row, position + 1]
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)), ids[row, position + 1]
 
 
 def _layout(

@@ -68,7 +68,7 @@ def draw(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor, T
         values, candidates = largest(logits, top_k)
         weights = (values.double() / temperature).softmax(-1)
         if top_p < 1:
-            weights = weights.masked_fill(weights < _last(weights, top_p), 0.0)
+            weights = weights.masked_fill(weights < nucleus_floor(weights, top_p), 0.0)
         ids, drawn = _draw_among(candidates, weights, uniform)
     else:
         tempered = probabilities if temperature == 1 else (logits / temperature).softmax(-1)
@@ -93,8 +93,8 @@ def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return best, members.gather(-1, place)
 
 
-def _last(weights: Tensor, top_p: float) -> Tensor:
-    """The smallest weight (R, 1) of the smallest leading set whose mass reaches top_p, from (R, k; descending).
+def nucleus_floor(weights: Tensor, top_p: float) -> Tensor:
+    """Smallest weight (R, 1) of the smallest leading set whose mass reaches top_p, from weights (R, k) that descend.
 
     The nucleus is every weight not below it: else the order in which equal ones are found would choose among them.
     """
@@ -109,7 +109,7 @@ def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple
         if 8 * k <= probabilities.shape[-1]:
             values, candidates = largest(probabilities, k)
             weights = values.double()
-            lowest = _last(weights, top_p)
+            lowest = nucleus_floor(weights, top_p)
             # equals of the last candidate may stand outside, so it must not be in the nucleus
             if bool(((weights.sum(-1) >= top_p) & (weights[:, -1] < lowest[:, 0])).all()):
                 return _draw_among(candidates, weights.masked_fill(weights < lowest, 0.0), uniform)
@@ -118,12 +118,12 @@ def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple
 
 
 def _lowest(probabilities: Tensor, top_p: float) -> Tensor:
-    """`_last` of probabilities (R, V) in any order."""
+    """`nucleus_floor` of probabilities (R, V) in any order."""
     if probabilities.device.type == "cpu":
         ordered = torch.from_numpy(np.sort(probabilities.numpy(), -1)).flip(-1)  # 10 times faster than torch's sort
     else:
         ordered = probabilities.sort(-1, descending=True).values
-    return _last(ordered, top_p)
+    return nucleus_floor(ordered, top_p)
 
 
 def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:

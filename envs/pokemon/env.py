@@ -49,7 +49,8 @@ place: there is nothing to gain by an illegal answer, and nothing to lose by goi
 ## Termination
 
 The battle is over or forfeited, or after `turn_limit` turns of the simulator: a truncation, `infos` say so in `reason`,
-nobody has won. If the simulator's process is lost the episode is `unscored`.
+nobody has won. No text names the limit: the last ones, and the actions in `infos`, are those of a battle that goes on.
+If the simulator's process is lost the episode is `unscored`.
 
 The metric `outcome` of the last step is 1 where p1 has won, -1 where p2 has, and 0 else; `turn` counts the simulator's
 turns, which are fewer than steps.
@@ -230,8 +231,8 @@ class PokemonEnv(TextEnv):
         if self.battle is not None:
             self.battle.close()
         pair = task["teams"]
-        texts = self.turn_limit if self.observation == "text" else None
-        [self.battle] = shared_pool().start([Setup(self.format, self._seed, tuple(pair) if pair else None)], texts)
+        setup = Setup(self.format, self._seed, tuple(pair) if pair else None)
+        [self.battle] = shared_pool().start([setup], self.observation == "text")
         self.choices, self._planned, self._wrong = [], None, dict.fromkeys(SIDES, 0)
         self._seen, self._memory = {}, {}
         self._standing = self._stand()
@@ -266,7 +267,7 @@ class PokemonEnv(TextEnv):
         said = f"{' and '.join(gone)} forfeited by {self.forfeit} illegal answers" if gone else ""
         return Outcome(
             self._paid(battle, wrong, gone),
-            observations=self._told(battle, limit),
+            observations=self._told(battle),
             terminated=battle.ended,
             truncated=limit,
             metrics={"outcome": {"p1": 1.0, "p2": -1.0}.get(battle.winner, 0.0), "turn": float(battle.turn)},
@@ -384,10 +385,9 @@ class PokemonEnv(TextEnv):
                 paid[side]["illegal"] = -self.penalty * self.weights.win
         return paid
 
-    def _told(self, battle: Battle, limit: bool = False) -> dict[str, str]:
+    def _told(self, battle: Battle) -> dict[str, str]:
         """Each side's text."""
-        over = battle.ended or limit
-        self.legal_actions = {} if over else {side: list(legal) for side, legal in battle.legal.items()}
+        self.legal_actions = {} if battle.ended else {side: list(legal) for side, legal in battle.legal.items()}
         if self.observation == "text":
             return {side: battle.texts[side] for side in SIDES}
         return {side: vector.observation(self.dex, self.format, battle.turn, v) for side, v in battle.views.items()}

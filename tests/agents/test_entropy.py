@@ -10,6 +10,7 @@ import torch
 from palaver.agents.llm import entropy, linear
 from palaver.agents.llm.entropy import linear_entropy
 from palaver.agents.llm.logprob import response_logprobs, response_scores
+from palaver.core import Sampling
 from tests.agents.test_logprob import tiny_gemma2
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_llama, tiny_qwen3
@@ -104,7 +105,7 @@ def test_no_tokens() -> None:
 def test_of_a_model_along_its_answers(make) -> None:
     """Packed, split into trunk and head, or whole (Gemma 2 caps its logits): as the full logits of each row alone."""
     model = make()
-    scores = response_scores(model, PROMPTS, ANSWERS, 0.9, entropy=True)
+    scores = response_scores(model, PROMPTS, ANSWERS, Sampling(0.9), entropy=True)
     assert scores.entropy is not None
     expected = torch.zeros(3, 5)
     for row, (prompt, answer) in enumerate(zip(PROMPTS, ANSWERS, strict=True)):

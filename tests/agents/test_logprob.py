@@ -55,7 +55,7 @@ def one_by_one(model, temperature: float) -> list[torch.Tensor]:
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_values_equal_full_logits_of_each_row_alone(make: Callable, temperature: float) -> None:
     model = make(0)
-    logprobs, mask = response_logprobs(model, PROMPTS, ANSWERS, temperature)
+    logprobs, mask = response_logprobs(model, PROMPTS, ANSWERS, Sampling(temperature))
     assert mask.sum(1).tolist() == [4, 2, 5]
     assert logprobs.shape == mask.shape == (3, 5)
     for row, expected in enumerate(one_by_one(model, temperature)):

@@ -12,6 +12,7 @@ from transformers import BloomConfig, BloomForCausalLM, MistralConfig, MistralFo
 from palaver.agents.llm import logprob, packing, split
 from palaver.agents.llm.logprob import response_logprobs
 from palaver.agents.llm.split import holds, split_head
+from palaver.core import Sampling
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_gpt2, tiny_llama, tiny_qwen3
 
@@ -71,11 +72,11 @@ def test_a_long_group_is_cut():
 def test_values_and_gradients_are_those_of_separate_sequences(build, temperature, monkeypatch):
     together, alone = build(3), build(3)
     weights = torch.linspace(-1, 1, 20).reshape(5, 4)
-    packed, mask = response_logprobs(together, PROMPTS, ANSWERS, temperature)
+    packed, mask = response_logprobs(together, PROMPTS, ANSWERS, Sampling(temperature))
     assert split_head(together).packs
     (packed * weights).sum().backward()
     monkeypatch.setattr(logprob, "worth_packing", lambda *_: False)
-    padded, same = response_logprobs(alone, PROMPTS, ANSWERS, temperature)
+    padded, same = response_logprobs(alone, PROMPTS, ANSWERS, Sampling(temperature))
     (padded * weights).sum().backward()
     assert torch.equal(mask, same)
     assert_values_close(packed, padded)

@@ -114,7 +114,7 @@ def test_legal_actions_are_listed_for_those_who_may_act():
     assert {agent: info["legal_actions"] for agent, info in infos.items()} == {"a": ["shut"], "b": []}
     env.step({})
     *_, infos = env.step({})
-    assert {agent: info["legal_actions"] for agent, info in infos.items()} == {"a": [], "b": []}
+    assert {agent: info["legal_actions"] for agent, info in infos.items()} == {"a": ["shut"], "b": []}, "truncated"
 
 
 def test_agents_leave_one_by_one_and_only_actors_are_heard():

@@ -199,6 +199,14 @@ class IgnoresTask(Good):
         return self.tasks[0] if chosen == 0 else self.tasks[1]
 
 
+class CutWithoutActions(Good):
+    """Truncated where agents may act, and no action is legal."""
+
+    def judge(self, actions):
+        self.legal_actions = {} if self.turn else {agent: ["yes"] for agent in self.agents}
+        return Outcome({agent: {"none": 0.0} for agent in actions}, truncated=self.turn == 1)
+
+
 class NeverLeaves(Good):
     def step(self, actions):
         answers = super().step(actions)
@@ -259,6 +267,7 @@ FAULTS = [
     (checks.check_options, StrictOptions, "an unknown reset option raised ValueError"),
     (checks.check_options, IgnoresTask, "started another task"),
     (checks.check_leaving, NeverLeaves, "agents"),
+    (checks.check_leaving, CutWithoutActions, "legal_actions are empty"),
     (checks.check_leaving, NumpyFlags, "True or False"),
     (checks.check_end, AnswersTheDead, "five empty dictionaries"),
 ]

@@ -149,7 +149,9 @@ def stale(table: Table, by: float = 0.3, seed: int = 2) -> Table:
     def noisy(logprobs: tuple[float, ...]) -> tuple[float, ...]:
         return tuple((torch.tensor(logprobs) + by * torch.randn(len(logprobs), generator=generator)).tolist())
 
-    return replace(table, utterances=tuple(replace(u, logprobs=noisy(u.logprobs)) for u in table.utterances))
+    return replace(
+        table, utterances=tuple(replace(u, sample_logprobs=noisy(u.sample_logprobs)) for u in table.utterances)
+    )
 
 
 def episode(
@@ -158,7 +160,7 @@ def episode(
     """A chain of turns that branches at the first alone: `rewards` by turn and agent; all agents speak by default."""
     node, turns = root, []
     for index, paid in enumerate(rewards):
-        words = said[index] if said else {a: Utterance("x", (1, 2), (3,), (-0.5,)) for a in SEATS[: len(paid)]}
+        words = said[index] if said else {a: Utterance("x", (1, 2), (3,), (-0.5,), (-0.5,)) for a in SEATS[: len(paid)]}
         above, node = node if index else "", f"{node}/{lane if index == 0 else 0}"
         pays = dict(zip(SEATS, paid, strict=False))
         turns.append(
@@ -187,3 +189,13 @@ def together(jobs: Sequence[Callable[[Callable[..., list[float]]], Any]]) -> lis
 
     with ThreadPoolExecutor(len(jobs)) as pool:
         return [each.result(240) for each in [pool.submit(job, total_of(rank)) for rank, job in enumerate(jobs)]]
+
+
+def utterance(tokens: int, word: str = "x") -> Utterance:
+    return Utterance(word, (1, 2), tuple(range(3, 3 + tokens)), (-0.5,) * tokens)
+
+
+def row_at(table: Table) -> dict[tuple[str, str], int]:
+    """(node, agent) -> row."""
+    members = zip(table.member_row.tolist(), table.member_step.tolist(), strict=True)
+    return {(table.steps[step].node, table.agents[int(table.agent[row])]): row for row, step in members}

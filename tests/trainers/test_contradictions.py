@@ -13,6 +13,18 @@ from tests.trainers.toys import register_toy
 REFUSED = [
     (["algorithm.name=magrpo", "algorithm.group_size=1"], "group_size must be 2 or more"),
     (["policy.temperature=0"], "set it above 0"),
+    (["policy.top_p=0.9"], "policy.top_p=0.9 samples from a part of the vocabulary"),
+    (["policy.top_k=40"], "policy.top_k=40 samples from a part of the vocabulary"),
+    (["team.kind=heterogeneous", "team.seats.b.top_k=40"], "team.seats.b.top_k=40 samples from a part"),
+    (
+        ["policy.top_p=0.9", "policy.score_truncated=true", "algorithm.name=ippo", "algorithm.epochs=2"],
+        "ippo scores texts with later ones too",
+    ),
+    (["policy.top_k=40", "policy.score_truncated=true", "algorithm.name=happo"], "happo scores texts with later ones"),
+    (
+        ["policy.top_k=40", "policy.score_truncated=true", "algorithm.name=madpo", "kl.coef=0.1"],
+        "madpo scores texts with later ones",
+    ),
     (["algorithm.name=maac", "critic.model=shared"], "critic.model=separate"),
     (["algorithm.name=mappo", "critic.model=shared"], "critic of mappo"),
     (["algorithm.name=happo", "critic.model=shared"], "critic of happo"),
@@ -46,6 +58,8 @@ REFUSED = [
     (["env.id=echo-v0", "algorithm.name=atgrpo", "algorithm.discount=0.5"], "algorithm.discount=0"),
 ]
 HARMLESS = [
+    ["policy.top_p=0.9", "policy.top_k=40", "policy.score_truncated=true"],
+    ["policy.temperature=0.6", "algorithm.name=ippo", "algorithm.epochs=2"],
     ["algorithm.name=ippo", "critic.model=shared"],
     ["algorithm.name=magrpo", "critic.model=shared"],
     ["algorithm.name=rae", "algorithm.normalize=std"],

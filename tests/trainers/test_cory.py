@@ -1,4 +1,4 @@
-"""CORY: numbers worked out by hand, and that as a row it is IPPO."""
+"""CORY: numbers worked out by hand, and that as a row it is IPPO with values of tokens."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from palaver.trainers.algorithm import algorithm
 from palaver.trainers.config import load, parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.table import fill, tabulate
+from palaver.trainers.token_values import TokenValues
 from palaver.trainers.train import train
 from tests.trainers.learning import config, episode
 from tests.trainers.toys import register_toy, save_model
 
-WORD = Utterance("x", (1, 2), (3,), (-0.5,))
+WORD = Utterance("x", (1, 2), (3,), (-0.5,), (-0.5,))
 TIMINGS = ("wall_s", "cpu_s", "tokens_per_s", "time/")
 
 
 @pytest.mark.parametrize(("discount", "pioneer"), [(1.0, 2.7), (0.9, 2.5)])
 @pytest.mark.parametrize("decay", [0.0, 0.95, 1.0])
 def test_both_answers_pay_the_pioneer_and_each_pays_for_its_own_words(discount, pioneer, decay):
-    """The docs' example: rewards 1 and 2, values .5 and .25, k1 of 3 and -1 nats at .1: 1 + 2 - .3 and 2 + .1.
+    """Of words of one token: rewards 1 and 2, values .5 and .25, k1 of 3 and -1 nats at .1: 1 + 2 - .3 and 2 + .1.
 
     With discount .9 the pioneer's return is 1 + .9 * 2 - .3. Each decides once, so lambda changes nothing.
     """
@@ -34,20 +35,46 @@ def test_both_answers_pay_the_pioneer_and_each_pays_for_its_own_words(discount, 
     assert filled.advantage.tolist() == pytest.approx([pioneer - 0.5, 1.85])
 
 
-def test_as_a_row_it_is_ippo(tmp_path):
+@pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
+def test_the_example_of_the_page(decay):
+    """Answers of two tokens, rewards 1 and 2, values .5, 1 and .25, 1.5, costs of tokens .1, .2 and 0, -.1, discount 1.
+
+    The pioneer decides nothing after its answer: G_1 = 1 - .2 + 2 = 2.8, the observer's costs are its own. The
+    observer: G_1 = 2 + .1. First tokens at lambda .5: -.1 + .5 * 1 + .5 * 2.8 = 1.8 and .5 * 1.5 + .5 * 2.1 = 1.8, at
+    lambda 0: -.1 + 1 and 1.5, at lambda 1: 2.7 and 2.1.
+    """
+    expected = {0.0: [[0.9, 2.8], [1.5, 2.1]], 0.5: [[1.8, 2.8], [1.8, 2.1]], 1.0: [[2.7, 2.8], [2.1, 2.1]]}
+    answer = Utterance("x", (1, 2), (3, 4), (-0.5, -0.5))
+    table = tabulate([episode("0", 0, [(1.0, 1.0), (2.0, 2.0)], [{"a": answer}, {"b": answer}])])
+    value = torch.tensor([[0.5, 1.0], [0.25, 1.5]], dtype=torch.float64)
+    cost = torch.tensor([[0.1, 0.2], [0.0, -0.1]], dtype=torch.float64)
+    tokens = TokenValues(value, cost, torch.tensor([2, 2]))
+    settings = config(algorithm={"gae_lambda": decay}).algorithm
+    filled = fill(table, algorithm("cory"), settings, value[:, 0], cost.sum(dim=1), tokens=tokens)
+    for row in (0, 1):
+        assert filled.token_returns[row].tolist() == pytest.approx(expected[decay][row])
+        assert filled.token_advantage[row].tolist() == pytest.approx(
+            [target - known for target, known in zip(expected[decay][row], value[row].tolist(), strict=True)]
+        )
+
+
+def test_as_a_row_it_is_ippo_with_values_of_tokens(tmp_path):
     register_toy()
-    model, found = save_model(tmp_path / "m"), []
-    for name in ("cory", "ippo"):
+    model, found = save_model(tmp_path / "m"), {}
+    for name, level in (("cory", "auto"), ("ippo", "token"), ("cory", "utterance"), ("ippo", "auto")):
         run = parse({
             "env": {"id": "pioneer-v0", "env": "echo-v0", "tasks": "sample[:4]", "keywords": {"num_turns": 1}},
             "policy": {"model": model, "max_tokens": 6}, "team": {"swap_every": 1}, "eval": {"n": 0}, "device": "cpu",
-            "algorithm": {"name": name, "turns": "independent", "epochs": 2}, "critic": {"lr": 1e-3},
+            "algorithm": {"name": name, "turns": "independent", "epochs": 2},
+            "critic": {"lr": 1e-3, "level": level},
             "kl": {"coef": 0.1, "place": "reward"}, "train": {"steps": 2}, "optim": {"lr": 1e-3},
             "log": {"tensorboard": False},
         })  # fmt: skip
-        lines = read_metrics(train(run, tmp_path / name) / "metrics.jsonl")
-        found.append([{k: v for k, v in line.items() if not k.startswith(TIMINGS)} for line in lines])
-    assert found[0] == found[1]
+        lines = read_metrics(train(run, tmp_path / f"{name}-{level}") / "metrics.jsonl")
+        found[name, level] = [{k: v for k, v in line.items() if not k.startswith(TIMINGS)} for line in lines]
+    assert found["cory", "auto"] == found["ippo", "token"]
+    assert found["cory", "utterance"] == found["ippo", "auto"]
+    assert found["cory", "auto"] != found["ippo", "auto"]
 
 
 def test_the_recipe_is_what_the_paper_calls_so():

@@ -90,7 +90,7 @@ def test_equal_conversations_are_computed_once():
     shapes = forwards(made)
     made.values(IDS)
     assert shapes == [(3, 4)]
-    made.backward(Samples(IDS, torch.zeros(4), torch.zeros(4)), 4)
+    made.backward(Samples(IDS, torch.zeros(4), torch.zeros(4)))
     assert shapes == [(3, 4)] * 2
 
 
@@ -102,7 +102,7 @@ def test_neither_the_vocabulary_head_nor_more_than_one_hidden_state_a_conversati
     made.head.register_forward_pre_hook(lambda _, inputs: seen.append(tuple(inputs[0].shape)))
     trunk(made).register_forward_hook(lambda _, __, out: asked.append("states") if out.hidden_states else None)
     made.values(IDS)
-    made.backward(Samples(IDS, torch.zeros(4), torch.zeros(4)), 4)
+    made.backward(Samples(IDS, torch.zeros(4), torch.zeros(4)))
     assert seen == [(3, 32)] * 2
     assert asked == []
 
@@ -113,7 +113,7 @@ def test_the_gradient_is_that_of_the_mean_loss(settings):
     made = critic(**settings)
     target, old = torch.tensor([1.0, -2.0, 0.3, 0.9]), torch.tensor([0.4, 0.1, -0.2, 0.1])
     made.micro_tokens = 5
-    loss = made.backward(Samples(IDS, target, old), 4)
+    loss = made.backward(Samples(IDS, target, old))
     value = plain(made, IDS)
     cost = (value - target).square() / 2
     if "clip" in settings:
@@ -183,7 +183,7 @@ def test_normalised_values_are_answered_as_returns():
     made.take_in(samples)
     assert made.values(IDS).tolist() == pytest.approx((bare * 1.25**0.5 + 2.5).tolist(), abs=1e-5)
     normal = torch.tensor([-1.3416408, -0.4472136, 0.4472136, 1.3416408])
-    assert made.backward(samples, 4) == pytest.approx(((bare - normal).square() / 2).mean().item(), abs=1e-5)
+    assert made.backward(samples) == pytest.approx(((bare - normal).square() / 2).mean().item(), abs=1e-5)
 
 
 def test_a_target_that_is_not_finite_stops_before_the_step():
@@ -205,7 +205,7 @@ def test_a_saved_critic_goes_on_as_the_first():
     assert torch.equal(one.values(IDS), other.values(IDS))
 
 
-TEXT = Utterance("first", (1, 2), (3,), (-0.5,)), Utterance("second", (1, 2), (3,), (-0.5,))
+TEXT = Utterance("first", (1, 2), (3,), (-0.5,), (-0.5,)), Utterance("second", (1, 2), (3,), (-0.5,), (-0.5,))
 
 
 def test_the_joint_conversation_is_labelled_and_ends_before_this_turns_words():
@@ -279,8 +279,9 @@ def test_one_critic_step_for_each_joint_transition_once():
 def test_a_shared_trunk_gets_both_gradients(minibatches):
     """The policy's, and `critic.coef` times that of the mean half square of (V - G), one trunk step each minibatch."""
     settings = config(
-        algorithm={"name": "iac", "minibatches": minibatches, "group_size": 2}, critic={"model": "shared", "coef": 0.3},
-    )  # fmt: skip
+        algorithm={"name": "iac", "minibatches": minibatches, "group_size": 2, "turn_weights": "rows"},
+        critic={"model": "shared", "coef": 0.3},
+    )
     team = {"a": policy(0), "b": policy(1)}
     study = Study(algorithm("iac"), settings, learners(team, settings), WORLD)
     made = study.critics["p0"]

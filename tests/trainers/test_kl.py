@@ -223,7 +223,10 @@ def test_at_the_start_it_is_zero_in_every_place(place, source):
 
 
 def test_the_whole_gradient_in_each_place():
-    """Against full logits, one row at a time: -(A + extra) log pi, with coef k3 beside it in place `loss`."""
+    """Against full logits, one row at a time: -(A + extra) log pi, with coef k3 beside it in place `loss`.
+
+    A row weighs the share of its joint steps in its task's tree, over the tasks.
+    """
     for place, estimator in (("loss", "k3"), ("advantage", "k1"), ("advantage", "k3")):
         study, team, settings = study_of(place, estimator=estimator)
         found = judged(study, team, settings)
@@ -235,18 +238,20 @@ def test_the_whole_gradient_in_each_place():
         with torch.no_grad():
             for row in rows:
                 said = table.utterances[row]
-                apart[row] = torch.tensor(said.logprobs).double() - row_log_probs(anchor(study.learners[0]), said)
+                apart[row] = torch.tensor(said.sample_logprobs).double() - row_log_probs(
+                    anchor(study.learners[0]), said
+                )
         k = {row: each if estimator == "k1" else (-each).exp() + each - 1 for row, each in apart.items()}
         centre = torch.cat([k[row] for row in rows]).mean()
         loss = torch.tensor(0.0, dtype=torch.float64)
         for row in rows:
             logp = row_log_probs(model, table.utterances[row])
             if place == "advantage":
-                loss = loss - ((table.advantage[row] + 0.3 * (centre - k[row])) * logp).sum()
+                loss = loss - table.weight[row] * ((table.advantage[row] + 0.3 * (centre - k[row])) * logp).sum()
             else:
-                d = (torch.tensor(table.utterances[row].logprobs).double() - apart[row]) - logp
-                loss = loss + (-table.advantage[row] * logp + 0.3 * (d.exp() - d - 1)).sum()
-        assert_gradients_close(spy.steps[0], gradients(model, loss / len(rows)))
+                d = (torch.tensor(table.utterances[row].sample_logprobs).double() - apart[row]) - logp
+                loss = loss + table.weight[row] * (-table.advantage[row] * logp + 0.3 * (d.exp() - d - 1)).sum()
+        assert_gradients_close(spy.steps[0], gradients(model, loss / table.tasks))
 
 
 @pytest.mark.parametrize("centre", ["agent_batch", "sequence", "leave_one_out"])
@@ -275,7 +280,7 @@ def test_in_the_reward_each_utterance_pays_the_sum_of_its_tokens():
         said = found.table.utterances[row]
         learner = study.learners[int(found.table.agent[row])]
         with torch.no_grad():
-            expected = float((torch.tensor(said.logprobs).double() - row_log_probs(anchor(learner), said)).sum())
+            expected = float((torch.tensor(said.sample_logprobs).double() - row_log_probs(anchor(learner), said)).sum())
         assert float(found.cost[row]) == pytest.approx(0.3 * expected, abs=1e-4)
     last = (found.table.turn == 1).nonzero()[:, 0]
     paid = torch.tensor([found.table.steps[s].team_reward for s in found.table.member_step[last].tolist()])

@@ -177,7 +177,7 @@ def test_in_every_place_it_is_the_gradient_of_one_divergence(place, kl):
     speaker.host = speaker
     learner = Learner(speaker, ["a"], settings, WORLD, Softmax((math.log(0.8), math.log(0.2))))
     study = Study(algorithm("mareinforce"), settings, [learner], WORLD)
-    said = [Utterance(str(n), (0,), (n % 2,), (math.log(0.5),)) for n in range(4)]
+    said = [Utterance(str(n), (0,), (n % 2,), (math.log(0.5),), (math.log(0.5),)) for n in range(4)]
     table = tabulate([episode("0", lane, [(0.0,)], [{"a": word}]) for lane, word in enumerate(said)])
     spy = spied(learner)
     shown = study.learn(study.judge(table), 1)

@@ -24,6 +24,8 @@ from palaver.trainers.table import Table, fill, tabulate
 from palaver.trainers.world import World
 from tests.closeness import assert_gradients_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
+from tests.trainers.learning import config, learners, played, scattered, spied
+from tests.trainers.learning import policy as tiny
 from tests.trainers.toys import SEATS, Lengths
 
 CONFIG = RunConfig(
@@ -295,7 +297,7 @@ def test_a_fault_on_another_process_stops_this_one_before_its_step(monkeypatch):
     learner = Learner(who, SEATS, CONFIG, world)
     table = sampled(dict.fromkeys(SEATS, who))
     before = [p.clone() for p in learner.model.parameters()]
-    totals = iter([0.0, 0.0, 1.0])  # rows that pay, rows and tokens of the step, faults
+    totals = iter([0.0, 0.0, 0.0, 0.0, 1.0])  # rows that pay, all rows, their weights, rows of the part, faults
     monkeypatch.setattr(world, "total", lambda *n: [n[0] + next(totals), *n[1:]])
     with pytest.raises(NumericalError, match="another process") as caught:
         learn(learner, table, 1)
@@ -315,3 +317,23 @@ def test_most_rows_of_a_step():
     assert rows(1, 3) == 5 * 39
     assert rows(1, 3, joint="cross") == 5 * 273
     assert rows(1, 3, turns="independent") == 5 * (3 + 3 + 3)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "mean", "token", "fixed"])
+def test_minibatches_of_weighed_rows_have_the_whole_gradient_as_their_mean(aggregate):
+    """Rows of a tree weigh differently; a part of the rows stands for all, also where parts are not equal."""
+    found = []
+    for minibatches in (1, 3):
+        settings = config(algorithm={"minibatches": minibatches, "aggregate": aggregate, "truncate": 2.0})
+        who = tiny(0)
+        (learner,) = learners({"a": who}, settings)
+        table = scattered(played({"a": who, "b": who}, settings), settings)
+        spy = spied(learner)
+        rows = table.rows_of(["a"])
+        learner.update(Work(table, rows, reinforce, 1, weight=table.weight / table.tasks))
+        sizes = [len(part) for part in torch.arange(len(rows)).tensor_split(minibatches)]
+        found.append(
+            {n: sum(s / len(rows) * step[n] for s, step in zip(sizes, spy.steps, strict=True)) for n in spy.names}
+        )
+        assert len(set(table.weight[rows].tolist())) == 2
+    assert_gradients_close(found[1], found[0])

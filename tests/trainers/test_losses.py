@@ -124,10 +124,17 @@ def test_gradients_of_the_estimators_on_a_small_softmax():
 
 
 def test_token_weights():
-    assert token_weights([1, 3], "sum", rows=4, tokens=10, longest=5) == [0.25, 0.25]
-    assert token_weights([1, 4], "mean", rows=4, tokens=10, longest=5) == [0.25, 0.0625]
-    assert token_weights([1, 4], "token", rows=4, tokens=10, longest=5) == [0.1, 0.1]
-    assert token_weights([1, 4], "fixed", rows=4, tokens=10, longest=5) == [0.05, 0.05]
+    """Of 4 rows with 10 tokens that weigh 1/4 each, two; then of two rows that weigh 1/2 and 1/8."""
+    even = [0.25, 0.25]
+    assert token_weights(even, [1, 3], "sum", per_token=0.1 / 0.25, longest=5) == [0.25, 0.25]
+    assert token_weights(even, [1, 4], "mean", per_token=0.1 / 0.25, longest=5) == [0.25, 0.0625]
+    assert token_weights(even, [1, 4], "token", per_token=1 / (0.25 * 10), longest=5) == [0.1, 0.1]
+    assert token_weights(even, [1, 4], "fixed", per_token=0.1 / 0.25, longest=5) == [0.05, 0.05]
+    uneven = [0.5, 0.125]
+    assert token_weights(uneven, [2, 4], "sum", per_token=1.0, longest=5) == [0.5, 0.125]
+    assert token_weights(uneven, [2, 4], "mean", per_token=1.0, longest=5) == [0.25, 0.03125]
+    # 0.5 * 2 + 0.125 * 4 = 1.5 tokens weigh 0.625 together
+    assert token_weights(uneven, [2, 4], "token", per_token=0.625 / 1.5, longest=5) == [0.625 / 3, 0.625 / 12]
 
 
 def test_schedules():

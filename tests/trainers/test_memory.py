@@ -68,6 +68,15 @@ def test_critics(kind: str) -> None:
     assert found.optimizer - without.optimizer == numbers * 12
 
 
+def test_a_critic_of_the_team_reads_more_than_its_policy() -> None:
+    """8 rows of 30 + 20 tokens, or of 200 that the critic reads: activations grow with the tokens."""
+    who = speaker(tiny_qwen3())
+    per_token = 2 * (16 * 32 + 3 * who.model.config.intermediate_size) * 4 + who.model.config.vocab_size * 4
+    assert estimate(config("fp32"), [who], 30, 8).activations == 8 * 50 * per_token
+    assert estimate(config("fp32"), [who], 30, 8, read=50).activations == 8 * 50 * per_token
+    assert estimate(config("fp32"), [who], 30, 8, read=200).activations == 8 * 200 * per_token
+
+
 def test_adapters_count_their_base_once(tmp_path) -> None:
     """Base 4 + 4 bytes a weight (held and folded); an adapter of rank 2 on q (32 x 32) and v (32 x 16), 2 layers."""
     shape = LoraOptions(2, 4.0, ("q_proj", "v_proj"))

@@ -84,6 +84,12 @@ VALUED = ["0.00 1.00 1.00 2.00", "0.25 0.25 1.50 1.50", "-0.25 +0.75 -0.50 +0.50
 CHAINED = [
     "0.00 1.00", "0.30 0.60", "0.54 1.00", "+0.24 +0.40", "0.88 1.00", "+0.58 +0.40", "0.90 1.00", "+0.60 +0.40",
 ]  # fmt: skip
+# reward 2, values .5, 1, 1.5, costs .1, .2, .3. Lambda 0: -.1 + 1, -.2 + 1.5, 1.7. Lambda 1: 1.4, 1.5, 1.7. Lambda .95:
+# -.2 + .05 * 1.5 + .95 * 1.7 = 1.49, -.1 + .05 * 1 + .95 * 1.49 = 1.3655
+TOKENS = [
+    "0.50 1.00 1.50", "0.10 0.20 0.30", "0.90 1.30 1.70", "+0.40 +0.30 +0.20", "1.37 1.49 1.70", "+0.87 +0.49 +0.20",
+    "1.40 1.50 1.70", "+0.90 +0.50 +0.20",
+]  # fmt: skip
 # ratios 0.5, 0.9, 1.1, 1.5, clipped to 0.8 .. 1.2; d rho / d log pi = rho where the clip does not hold it
 CLIPPED = [
     "-0.50 -0.90 -1.10 -1.20", "-0.50 -0.90 -1.10 +0.00", "+0.80 +0.90 +1.10 +1.50", "+0.00 +0.90 +1.10 +1.50",
@@ -93,7 +99,9 @@ CLIPPED = [
 @pytest.mark.parametrize("name", ["iac", "maac", "ippo", "mappo", "happo", "cory"])
 def test_worked_examples_of_critics(name):
     tables = [[" ".join(line) for line in _cells(table)] for table in pages.example(algorithm(name)).split("\n\n")]
-    assert tables == [VALUED, CHAINED] + ([] if name.endswith("ac") else [CLIPPED])
+    assert tables == [VALUED, CHAINED, *[TOKENS] * (name == "cory"), *[CLIPPED] * (not name.endswith("ac"))]
+    level = "one before each token" if name == "cory" else "one of each utterance"
+    assert f"| values | {level} |" in pages.choices(algorithm(name))
 
 
 def test_worked_example_of_the_moving_mean():

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from palaver.agents.llm import logprob
+from palaver.agents.llm.logprob import response_scores
 from palaver.core import Message, Request, Sampling
 from palaver.trainers import train as training
 from palaver.trainers.algorithm import chosen
@@ -18,7 +20,7 @@ from palaver.trainers.losses import reinforce
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import resume, train
 from palaver.trainers.world import World
-from tests.closeness import assert_values_close
+from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import byte_tokenizer
 from tests.trainers.learning import config, learners, played, policy, scattered, spied
 from tests.trainers.toys import SEATS, register_toy, save_model
@@ -55,9 +57,16 @@ def work_of(learner, table):
 HOT = Sampling(temperature=0.7, top_p=0.8, top_k=40, max_tokens=16)
 
 
-def test_what_is_scored_is_the_full_softmax_at_temperature_1_whatever_was_sampled_from():
-    """Recorded are both: `logprobs` of the model itself, which training uses, and `sample_logprobs` of the tempered
-    nucleus that the token was drawn from. Against full logits in double precision."""
+def nucleus(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """(n, V) probabilities of what is drawn from float64 logits (n, V), by sorting."""
+    best, order = (logits / sampling.temperature).topk(sampling.top_k, -1)
+    weight = best.softmax(-1)
+    weight[weight.cumsum(-1) - weight >= sampling.top_p] = 0.0
+    return torch.zeros_like(logits).scatter(-1, order, weight / weight.sum(-1, keepdim=True))
+
+
+def test_both_log_probabilities_are_recorded_of_the_model_and_of_the_distribution_that_was_drawn_from():
+    """`logprobs` of the model itself, `sample_logprobs` of the tempered nucleus. Against full logits in float64."""
     who = policy(0)
     asked = [Request("a", (Message("user", text),), tuple(range(6)), HOT) for text in ("hello", "what is it")]
     answers = [said for row in who.act(asked) for said in row]
@@ -69,26 +78,52 @@ def test_what_is_scored_is_the_full_softmax_at_temperature_1_whatever_was_sample
         token = torch.tensor(said.token_ids)[:, None]
         full = torch.log_softmax(logits, -1).gather(-1, token)[:, 0]
         assert_values_close(said.logprobs, full)
-        best, order = (logits / HOT.temperature).topk(HOT.top_k, -1)
-        weight = best.softmax(-1)
-        weight[weight.cumsum(-1) - weight >= HOT.top_p] = 0.0
-        drawn = torch.zeros_like(logits).scatter(-1, order, weight / weight.sum(-1, keepdim=True)).gather(-1, token)
+        drawn = nucleus(logits, HOT).gather(-1, token)
         assert_values_close(said.sample_logprobs, drawn[:, 0].log())
         apart = max(apart, float((drawn[:, 0].log() - full).max()))
     assert apart > 0.3, "the two are different distributions"
 
 
-def test_training_scores_what_was_recorded_at_sampling_whatever_the_temperature():
-    settings, team = config(), {"a": policy(0), "b": policy(1)}
+WAYS = {
+    "whole": {}, "cool": {"temperature": 0.6}, "hot": {"temperature": 1.5}, "top-p": {"top_p": 0.8},
+    "top-k": {"top_k": 12}, "all three": {"temperature": 0.7, "top_p": 0.8, "top_k": 40},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_training_scores_the_distribution_that_was_sampled(way):
+    """Log-probs of the learner before its first step are those of the sampler, up to rounding."""
+    settings = config(policy={**WAYS[way], "score_truncated": True})
+    team = {"a": policy(0), "b": policy(1)}
     found = learners(team, settings)
-    hot = played(team, settings, temperature=HOT.temperature, top_p=HOT.top_p, top_k=HOT.top_k)
-    table = scattered(hot, settings)
+    table = scattered(played(team, settings, **WAYS[way]), settings)
     for learner in found:
         scored = learner.log_probs(learner.model, table, table.rows_of(learner.agents))
         for row, logp in scored.items():
-            assert float((logp - torch.tensor(table.utterances[row].logprobs)).abs().max()) < 1e-5
+            assert float((logp - torch.tensor(table.utterances[row].sample_logprobs)).abs().max()) < 1e-5
         spied(learner)
         assert learner.update(work_of(learner, table)).drift < 1e-5
+
+
+@pytest.mark.parametrize("parts", [True, False], ids=["trunk and head", "whole model"])
+def test_the_gradient_of_a_truncated_log_probability_is_that_of_its_definition(parts, monkeypatch):
+    """Against autograd through the nucleus in float64; entropies too."""
+    who = policy(0)
+    prompts, answers = [[5, 6, 7], [8, 9]], [[1, 2, 3], [4]]
+    if not parts:
+        monkeypatch.setattr(logprob, "split_head", lambda _: None)
+    scores = response_scores(who.model, prompts, answers, HOT, entropy=True)
+    found = torch.autograd.grad(scores.logprobs.sum() + scores.entropy.sum(), list(who.model.parameters()))
+    expected = 0.0
+    for prompt, answer in zip(prompts, answers, strict=True):
+        logits = who.model(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1].double() / 0.7
+        token = torch.tensor(answer)[:, None]
+        inside = (nucleus(logits.detach() * 0.7, HOT) > 0).scatter(1, token, value=True)
+        logp = logits.masked_fill(~inside, -torch.inf).log_softmax(-1)
+        expected = expected + logp.gather(1, token).sum() - (logp[inside].exp() * logp[inside]).sum()
+    wanted = torch.autograd.grad(expected, list(who.model.parameters()))
+    named = [name for name, _ in who.model.named_parameters()]
+    assert_gradients_close(dict(zip(named, found, strict=True)), dict(zip(named, wanted, strict=True)))
 
 
 @pytest.fixture(scope="module")

@@ -51,8 +51,8 @@ def game_table() -> Table:
     for lane in range(4):
         first, second = divmod(lane, 2)
         said = {
-            "a": Utterance(str(first), (0,), (first,), (math.log(0.5),)),
-            "b": Utterance(str(second), (0,), (second,), (math.log(0.5),)),
+            "a": Utterance(str(first), (0,), (first,), (math.log(0.5),), (math.log(0.5),)),
+            "b": Utterance(str(second), (0,), (second,), (math.log(0.5),), (math.log(0.5),)),
         }
         episodes.append(episode("0", lane, [(GAME[first][second],) * 2], [said]))
     return tabulate(episodes)
@@ -102,7 +102,7 @@ class Mover:
         self.factor: list[float] | None = None
 
     def log_probs(self, model, table, rows):
-        said = [torch.tensor(table.utterances[row].logprobs) for row in rows]
+        said = [torch.tensor(table.utterances[row].sample_logprobs) for row in rows]
         return {row: old + torch.tensor(move) for row, old, move in zip(rows, said, self.moves, strict=True)}
 
     def update(self, work):
@@ -114,9 +114,9 @@ class Mover:
 @pytest.mark.parametrize(("how", "first", "second"), [("mean", 0.2, -0.3), ("sum", 0.4, -0.3)])
 def test_the_factor_of_utterances_of_several_tokens(how, first, second):
     """Agent a's two rows moved by (.1, .3) and (-.3); agent b's factor is exp of their mean or sum, a's is 1."""
-    words = [Utterance("x", (1,), (3, 4), (-1.0, -2.0)), Utterance("y", (1,), (5,), (-1.0,))]
+    words = [Utterance("x", (1,), (3, 4), (-1.0, -2.0), (-1.0, -2.0)), Utterance("y", (1,), (5,), (-1.0,), (-1.0,))]
     episodes = [
-        episode("0", lane, [(1.0, 1.0)], [{"a": words[lane], "b": Utterance("z", (1,), (3,), (-0.5,))}])
+        episode("0", lane, [(1.0, 1.0)], [{"a": words[lane], "b": Utterance("z", (1,), (3,), (-0.5,), (-0.5,))}])
         for lane in (0, 1)
     ]
     a, b = Mover("a", [[0.1, 0.3], [-0.3]]), Mover("b", [[0.0], [0.0]])
@@ -129,7 +129,7 @@ def test_the_factor_of_utterances_of_several_tokens(how, first, second):
 
 def test_factors_multiply_and_who_waited_has_moved_nothing():
     """Two turns: both speak, then b alone. b's second row stands alone in its joint step: factor 1."""
-    word = Utterance("x", (1,), (3,), (-1.0,))
+    word = Utterance("x", (1,), (3,), (-1.0,), (-1.0,))
     table = tabulate([episode("0", 0, [(1.0, 1.0), (1.0, 1.0)], [{"a": word, "b": word}, {"b": word}])])
     study = Study(BARE, config(algorithm={"order": "fixed"}), [Mover("a", [[0.5]]), Mover("b", [[0.2], [0.3]])], WORLD)
     ahead = torch.zeros(2, dtype=torch.float64)
@@ -141,7 +141,7 @@ def test_factors_multiply_and_who_waited_has_moved_nothing():
 
 
 def test_an_algorithm_whose_agents_update_together_has_no_factor():
-    word = Utterance("x", (1,), (3,), (-1.0,))
+    word = Utterance("x", (1,), (3,), (-1.0,), (-1.0,))
     movers = [Mover("a", [[0.5]]), Mover("b", [[0.5]])]
     study = Study(replace(BARE, order="together"), config(), movers, WORLD)
     study.learn(study.judge(tabulate([episode("0", 0, [(1.0, 1.0)], [{"a": word, "b": word}])])), 1)

@@ -125,7 +125,7 @@ def test_a_killed_run_resumes_number_for_number(model, finished, tmp_path, after
     assert numbers(folder) == numbers(finished)
 
 
-@pytest.mark.parametrize("name", ["ippo", "happo", "rae", pytest.param("iac", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["ippo", "happo", "rae", "cory", pytest.param("iac", marks=pytest.mark.slow)])
 def test_resume_equals_the_uninterrupted_run_with_all_an_algorithm_keeps(model, tmp_path, name):
     """Critics, their optimisers and normalisation, moving means, orders of agents and minibatches."""
     trunk = "shared" if name == "iac" else "separate"
@@ -288,7 +288,8 @@ def test_weights_and_biases_offline_keeps_one_id_across_resumes(model, tmp_path,
 
 @pytest.mark.slow  # three processes; sums over processes are held in the tests of what is summed
 @pytest.mark.parametrize(
-    ("kind", "name"), [("shared", "magrpo"), *(("separate", name) for name in ("magrpo", "mappo", "happo", "rae"))]
+    ("kind", "name"),
+    [("shared", "magrpo"), *(("separate", name) for name in ("magrpo", "mappo", "happo", "rae", "cory"))],
 )
 def test_two_processes_do_what_one_does(model, tmp_path, kind, name):
     """Tasks dealt to two gloo processes: the same rewards, and losses equal up to the order of summation."""

@@ -85,7 +85,7 @@ def table() -> Table:
     episodes = rollout(Alone(), team, ["t0", "t1"], Plan(4), sampling={"a": Sampling(max_tokens=LONGEST)}, seed=3)
     table = stale(tabulate(episodes))
     cut = [
-        replace(said, token_ids=said.token_ids[: 4 + row], logprobs=said.logprobs[: 4 + row])
+        replace(said, token_ids=said.token_ids[: 4 + row], sample_logprobs=said.sample_logprobs[: 4 + row])
         for row, said in enumerate(table.utterances)
     ]
     table = replace(table, utterances=tuple(cut))
@@ -115,7 +115,7 @@ def test_one_agent_with_the_mean_as_baseline_is_grpo(table, name, coef):
     lengths = [len(said.token_ids) for said in table.utterances]
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     logp = pad_sequence([row_log_probs(model, said) for said in table.utterances], batch_first=True)
-    old = pad_sequence([torch.tensor(said.logprobs).double() for said in table.utterances], batch_first=True)
+    old = pad_sequence([torch.tensor(said.sample_logprobs).double() for said in table.utterances], batch_first=True)
     pulled = None
     if coef:
         with torch.no_grad():

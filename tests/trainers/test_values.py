@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -160,3 +161,60 @@ def test_value_norm_has_a_floor_and_takes_no_empty_batch():
     assert norm.std == pytest.approx(0.1)
     norm.update(0.0, 0.0, 0)
     assert norm.mean == pytest.approx(2.0)
+
+
+def gae(reward, value, after, discount, decay):
+    """Advantages of a chain, sum_l (gamma lambda)^l delta_{t+l}; `after` is the value behind its end."""
+    value = np.append(value, after)
+    delta = reward + discount * value[1:] - value[:-1]
+    return [sum((discount * decay) ** n * d for n, d in enumerate(delta[t:])) for t in range(len(reward))]
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.37, 1.0])
+def test_a_chain_that_was_cut_is_gae_with_the_value_behind_it(decay):
+    draw = np.random.default_rng(4)
+    reward, value = draw.normal(size=6), draw.normal(size=6)
+    boot = torch.zeros(6, 1, dtype=torch.float64)
+    for after in (0.0, 2.5):
+        boot[-1] = after
+        steps = torch.arange(6)
+        got = lambda_returns(column(*reward), column(*value), steps - 1, steps, 0.9, decay, boot)
+        assert (got[:, 0].numpy() - value).tolist() == pytest.approx(gae(reward, value, after, 0.9, decay), abs=1e-9)
+
+
+def test_a_cut_of_one_turn_by_hand():
+    """1 + .5 * 3 whatever lambda is; an end is worth its reward."""
+    for decay in (0.0, 0.5, 1.0):
+        step = torch.tensor([0])
+        assert lambda_returns(column(1), column(9), step - 1, step, 0.5, decay, column(3)).item() == 2.5
+        assert lambda_returns(column(1), column(9), step - 1, step, 0.5, decay, column(0)).item() == 1.0
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.37, 1.0])
+def test_a_tree_with_leaves_that_were_cut_and_leaves_that_ended(decay):
+    """Each root's return is the mean over its leaves of the chain that leads to it, for two agents apart.
+
+    Roots 0 and 4. Below 0: leaf 1, and 2 with leaf 3. For agent 0 leaves 1 and 3 were cut, for agent 1 leaf 4.
+    """
+    draw = np.random.default_rng(8)
+    reward, value = draw.normal(size=(5, 2)), draw.normal(size=(5, 2))
+    boot = np.array([[0, 0], [1.7, 0], [0, 0], [-0.6, 0], [0, 2.2]])
+    got = lambda_returns(
+        *map(torch.tensor, (reward, value)), TREE["parent"], TREE["turn"], 0.8, decay, torch.tensor(boot)
+    ).numpy()
+    for agent in (0, 1):
+
+        def chain_to(path, agent=agent):
+            return gae(reward[path, agent], value[path, agent], boot[path[-1], agent], 0.8, decay)
+
+        root = (chain_to([0, 1])[0] + chain_to([0, 2, 3])[0]) / 2
+        expected = [root, chain_to([1])[0], *chain_to([2, 3]), chain_to([4])[0]]
+        assert got[:, agent] - value[:, agent] == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_agent_that_waits_when_it_is_cut_has_what_comes_behind_the_cut():
+    """It acts, then waits and is cut: 1 + .5 * (2 + .5 * 6) for every lambda; while it waits 2 + .5 * 6."""
+    steps, boot = torch.arange(2), column(0, 6)
+    for decay in (0.0, 0.25, 1.0):
+        got = lambda_returns(column(1, 2), column(0.5, NAN), steps - 1, steps, 0.5, decay, boot)
+        assert got[:, 0].tolist() == pytest.approx([3.5, 5.0], abs=1e-9)

@@ -100,6 +100,9 @@ class Script:
     def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
         self.calls.append(list(requests))
         return [
-            [Utterance(self.word * (k + 1), (1, 2), (3,) * (k + 1), (-0.5,) * (k + 1)) for k, _ in enumerate(r.seeds)]
+            [
+                Utterance(self.word * (k + 1), (1, 2), (3,) * (k + 1), (-0.5,) * (k + 1), (-0.5,) * (k + 1))
+                for k, _ in enumerate(r.seeds)
+            ]
             for r in requests
         ]

@@ -70,9 +70,9 @@ class PairReader:
             for part in self._batches([(known[place][agent], place, agent) for place, agent in spoken]):
                 prompts, tokens = [said.prompt_ids for said, *_ in part], [said.token_ids for said, *_ in part]
                 with torch.no_grad(), self.world.autocast(), policy.active() as model:
-                    logp, _ = response_logprobs(model, prompts, tokens)
+                    logp, _ = response_logprobs(model, prompts, tokens, self.config.seat(policy.name).sampling())
                 for row, (said, place, agent) in zip(logp.double().tolist(), part, strict=True):
-                    known[place][agent] = replace(said, logprobs=tuple(row[: len(said.token_ids)]))
+                    known[place][agent] = replace(said, sample_logprobs=tuple(row[: len(said.token_ids)]))
         return [replace(turn, utterances=said) for turn, said in zip(turns, known, strict=True)]
 
     def _batches(self, spoken: Sequence[tuple[Utterance, int, str]]) -> Iterator[list[tuple[Utterance, int, str]]]:

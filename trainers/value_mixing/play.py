@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from palaver.agents.policy import Policy, speak
 from palaver.core import Conversation, Episode, Message, Request, Sampling, Stop, Turn, Utterance, stable_seed
 from palaver.envs.base import Step, TextEnv
+from palaver.trainers.ends import ended
 from palaver.trainers.rollout import start
 from palaver.trainers.value_mixing.encoders import told
 from palaver.trainers.value_mixing.players import Decision, Team, decision_seed, hears
@@ -40,13 +41,15 @@ class _Live:
     open: _Open | None = None
     said: dict[str, Utterance] = field(default_factory=dict)
     stop: Stop | None = None
+    cut: Collection[str] = ()  # the agents whose episode the last step cut
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
     """What came of a rollout: an episode for each task, and the joint steps of the team for the replay.
 
-    A joint step whose episode was cut by an outer limit, or could not be scored, has no target and is not among them.
+    A joint step that was cut leads to the state after the cut, with the actions that were legal there. One that could
+    not be scored, or was cut where none of the team could act, has no target and is not among them.
     """
 
     episodes: list[Episode]
@@ -88,6 +91,7 @@ def play(env: TextEnv, seats: Seating, tasks: Sequence[str], *, epsilon: float, 
         _decide(live, seats, epsilon, seed, found)
         _answer(live, seats, seed)
         _step(live, seats.team.agents, discount, found)
+        _go_on(live, seats.team, found)
     names = dict.fromkeys(seats.team.agents, "values") | {agent: p.name for agent, p in seats.partners.items()}
     name = env.metadata["name"]
     return Played([Episode(name, e.task, e.seed, tuple(e.turns), e.stop, names) for e in lives if e.stop], found)
@@ -108,7 +112,7 @@ def _hear(live: _Live) -> None:
 
 
 def _acts(live: _Live, agent: str) -> bool:
-    return agent in live.env.agents and bool(live.infos[agent].get("can_act", True))
+    return agent in (live.cut if live.stop else live.env.agents) and bool(live.infos[agent].get("can_act", True))
 
 
 def _legal(live: _Live, agent: str) -> list[str]:
@@ -117,14 +121,10 @@ def _legal(live: _Live, agent: str) -> list[str]:
 
 def _decide(live: Sequence[_Live], seats: Seating, epsilon: float, seed: int, found: list[Transition]) -> None:
     """Let the team choose where it may act, and complete the transitions that lead here."""
-    team, asked, decisions = seats.team, [], []
+    team = seats.team
     for each in live:
         each.said = {}
-        legal = [_legal(each, agent) for agent in team.agents]
-        if any(legal):
-            state = "\n\n".join(f"[{agent}]\n{told(heard)}" for agent, heard in each.heard.items() if heard)
-            asked.append(each)
-            decisions.append(Decision(state, [each.heard[agent] for agent in team.agents], legal))
+    asked, decisions = _decisions(live, team)
     if not asked:
         return
     scenes = team.look(decisions)
@@ -138,9 +138,29 @@ def _decide(live: Sequence[_Live], seats: Seating, epsilon: float, seed: int, fo
                 each.said[agent] = Utterance(offered[place])
 
 
-def _closed(ended: _Open, then: Scene | None) -> Transition:
-    goes_on = 0.0 if then is None else ended.factor
-    return Transition(ended.scene, ended.chosen, ended.paid, goes_on, then or ended.scene)
+def _decisions(lives: Sequence[_Live], team: Team) -> tuple[list[_Live], list[Decision]]:
+    """Where the team may act, and what it has to decide there."""
+    asked, found = [], []
+    for each in lives:
+        legal = [_legal(each, agent) for agent in team.agents]
+        if any(legal):
+            state = "\n\n".join(f"[{agent}]\n{told(heard)}" for agent, heard in each.heard.items() if heard)
+            asked.append(each)
+            found.append(Decision(state, [each.heard[agent] for agent in team.agents], legal))
+    return asked, found
+
+
+def _go_on(lives: Sequence[_Live], team: Team, found: list[Transition]) -> None:
+    """Complete the transitions of episodes that were cut now, with the states after the cut."""
+    asked, decisions = _decisions([each for each in lives if each.stop and each.open is not None], team)
+    for each, scene in zip(asked, team.look(decisions) if decisions else (), strict=True):
+        assert each.open is not None
+        found.append(_closed(each.open, scene))
+
+
+def _closed(begun: _Open, then: Scene | None) -> Transition:
+    goes_on = 0.0 if then is None else begun.factor
+    return Transition(begun.scene, begun.chosen, begun.paid, goes_on, then or begun.scene)
 
 
 def _answer(live: Sequence[_Live], seats: Seating, seed: int) -> None:
@@ -171,7 +191,7 @@ def _follow(
     """Take over what a joint action has led to."""
     env, everyone = live.env, live.env.possible_agents
     told_before = {agent: live.observations[agent] for agent in acting}
-    observations, rewards, terminated, _, infos = step
+    observations, rewards, _, _, infos = step
     node = f"{live.node}/0"
     paid = {agent: float(rewards.get(agent, 0.0)) for agent in everyone}
     live.turns.append(
@@ -188,11 +208,9 @@ def _follow(
     if live.open is not None:
         live.open.paid += live.open.factor * sum(paid[agent] for agent in team) / len(team)
         live.open.factor *= discount
-    if any(info.get("unscored") for info in infos.values()):
-        live.stop = "unscored"
-    elif not env.agents:
-        live.stop = "terminated" if all(terminated[agent] for agent in acting) else "truncated"
-        if live.stop == "terminated" and live.open is not None:
-            found.append(_closed(live.open, None))
-    if live.stop is None:
+    live.stop, live.cut = ended(env.agents, acting, step)
+    over = live.stop not in (None, "unscored") and not set(live.cut).intersection(team)
+    if over and live.open is not None:
+        found.append(_closed(live.open, None))
+    if live.stop is None or live.cut:
         _hear(live)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,22 +20,26 @@ class Acts:
     """The decisions of a rollout.
 
     Attributes:
-        scenes: by the joint step that they follow, or by the task's place where they are the first.
+        scenes: by the joint step that they follow, or by the task's place where they are the first; those after a cut
+            too.
         place: joint step -> where it was decided; joint steps in which no trained agent acts are left out.
         chosen: joint step -> (N,) places of its answers among the candidates.
         rows: joint step -> the rows of its answers, by number of the agent.
+        unvalued: joint steps that cut the team where none of its agents could act: nothing there has a value.
     """
 
     scenes: Mapping[str, Scene]
     place: Mapping[int, str]
     chosen: Mapping[int, Tensor]
     rows: Mapping[int, Mapping[int, int]]
+    unvalued: Collection[int] = ()
 
 
 def acts(table: Table, agents: Sequence[str], encoder: Encoder) -> Acts:
     """Where the team of these agents decided, from what, and for what.
 
-    The candidates of an agent are all that were sampled for it at one point: those of sibling joint steps.
+    The candidates of an agent are all that were sampled for it at one point: those of sibling joint steps, and after a
+    cut those of `Ahead`.
     """
     numbers = {table.agents.index(agent): number for number, agent in enumerate(agents)}
     said: dict[int, dict[int, int]] = {}
@@ -48,15 +52,25 @@ def acts(table: Table, agents: Sequence[str], encoder: Encoder) -> Acts:
         for agent, row in said[step].items():
             candidates[agent][row] = None
     first = {row: step for step in reversed(place) for row in said[step].values()}
-    features = encoder.actions(
-        [(heard(table, first[row], table.agents[int(table.agent[row])]), table.utterances[row].text)
-         for row in range(len(table))]
-    )  # fmt: skip
+    pairs = [
+        (heard(table, first[row], table.agents[int(table.agent[row])]), table.utterances[row].text)
+        for row in range(len(table))
+    ]
     opened = {where: step for step, where in reversed(place.items())}
-    states = encoder.states([joint_text(table, opened[where]) for where in found])
+    texts = {where: joint_text(table, opened[where]) for where in found}
+    cuts = _cuts(table, agents)
+    for step, answers in cuts.items():  # after the rows, whose places stay
+        if any(answers):
+            where = table.steps[step].node
+            texts[where], found[where] = joint_text(table, step, after=True), [{} for _ in agents]
+            for number, name in enumerate(agents):
+                told = heard(table, step, name, after=True)
+                found[where][number] = dict.fromkeys(range(len(pairs), len(pairs) + len(answers[number])))
+                pairs += [(told, text) for text in answers[number]]
+    features = encoder.actions(pairs)
     scenes = {
-        where: scene_of(state, [features[list(rows)] for rows in candidates])
-        for (where, candidates), state in zip(found.items(), states, strict=True)
+        where: scene_of(state, [features[list(rows)] for rows in found[where]])
+        for where, state in zip(texts, encoder.states(list(texts.values())), strict=True)
     }
     chosen = {
         step: torch.tensor(
@@ -64,11 +78,24 @@ def acts(table: Table, agents: Sequence[str], encoder: Encoder) -> Acts:
         )
         for step, where in place.items()
     }
-    return Acts(scenes, place, chosen, said)
+    return Acts(scenes, place, chosen, said, {step for step, answers in cuts.items() if not any(answers)})
+
+
+def _cuts(table: Table, agents: Sequence[str]) -> dict[int, list[list[str]]]:
+    """Last joint step -> each agent's candidate answers after it, where the step cut any of them."""
+    inner = set(table.parent.tolist())
+    return {
+        step: [[said.text for said in turn.ahead[agent].candidates] if agent in turn.ahead else [] for agent in agents]
+        for step, turn in enumerate(table.steps)
+        if step not in inner and any(agent in turn.ahead for agent in agents)
+    }
 
 
 def transitions(table: Table, found: Acts, reward: Tensor, discount: float) -> list[Transition]:
-    """Every joint step of the team, with what it was paid until it decided again.
+    """Every joint step of the team, with what it was paid until it decided again, or until the end.
+
+    What terminated is worth 0. What was cut leads to the scene after the cut; where none of the team could act there,
+    its last decision has no target and is left out.
 
     Args:
         table: of the rollout.
@@ -83,10 +110,12 @@ def transitions(table: Table, found: Acts, reward: Tensor, discount: float) -> l
     def onward(step: int, paid: float, factor: float) -> Iterator[tuple[float, float, str | None]]:
         paid += factor * float(reward[step])
         where = table.steps[step].node
-        if step not in children:
-            yield paid, 0.0, None
-        elif where in found.scenes:
+        if where in found.scenes:
             yield paid, factor * discount, where
+        elif step in found.unvalued:
+            return
+        elif step not in children:
+            yield paid, 0.0, None
         else:  # others act alone, and the team is paid for what it did before
             for child in children[step]:
                 yield from onward(child, paid, factor * discount)
@@ -98,19 +127,25 @@ def transitions(table: Table, found: Acts, reward: Tensor, discount: float) -> l
     ]
 
 
-def heard(table: Table, step: int, agent: str) -> Conversation:
-    """What an agent had heard and said when joint step `step` was decided."""
+def heard(table: Table, step: int, agent: str, after: bool = False) -> Conversation:
+    """What an agent had heard and said when joint step `step` was decided; with `after`, once that step had cut it."""
     path = [step]
     while (above := int(table.parent[path[-1]])) >= 0:
         path.append(above)
     found: list[Message] = []
-    for number in reversed(path):
-        turn = table.steps[number]
-        if text := turn.observations.get(agent, ""):
+
+    def read(text: str) -> None:
+        if text:
             told = f"{found.pop().content}\n\n" if found and found[-1].role == "user" else ""
             found.append(Message("user", told + text))  # many chat templates refuse two messages of the user in a row
-        if number != step and agent in turn.utterances:
+
+    for number in reversed(path):
+        turn = table.steps[number]
+        read(turn.observations.get(agent, ""))
+        if (number != step or after) and agent in turn.utterances:
             found.append(Message("assistant", turn.utterances[agent].text))
+    if after and agent in table.steps[step].ahead:
+        read(table.steps[step].ahead[agent].observation)
     return tuple(found) or (Message("user", ""),)
 
 

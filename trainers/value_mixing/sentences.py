@@ -68,7 +68,8 @@ class Mixing:
             advantage = normalize(advantage, advantage, table.group, a.normalize, a.std, self.world.total)
         if self.settings.confidence:
             nll = torch.tensor(
-                [-sum(said.logprobs) / max(1, len(said.logprobs)) for said in table.utterances], dtype=torch.float64
+                [-sum(said.sample_logprobs) / max(1, len(said.sample_logprobs)) for said in table.utterances],
+                dtype=torch.float64,
             )
             advantage = confidence_gain(advantage, nll, table.group, self.settings.confidence)
         return replace(table, advantage=advantage)

@@ -26,15 +26,15 @@ const SIDES = ['p1', 'p2'];
 const battles = new Map();
 const remotes = new Map(); // battles on a server, by their room
 
-// `limit` is null, or: texts are wanted, and after so many turns the last one (0: never cut).
+// `texts`: whether the sides' texts go with every answer.
 class Game {
-  constructor(battle, {limit, trackers, unread = [], shows = limit === null}) {
+  constructor(battle, {texts, trackers, unread = [], shows = !texts}) {
     this.battle = battle;
     this.trackers = trackers || SIDES.map(id => new Tracker(id, battle.gen, battle.dex));
-    this.limit = limit;
+    this.texts = texts;
     this.shows = shows; // whether views go with every answer
     this.lines = SIDES.map(() => []); // what either side was last told of
-    this.readers = limit === null ? null :
+    this.readers = !texts ? null :
       SIDES.map((id, n) => new prompts.Reader(teams.operations.dex(battle.gen), battle.format.id, id, unread[n]));
     this.error = '';
     battle.send = (type, text) => {
@@ -72,7 +72,7 @@ class Game {
     const result = this.stands(views, refused);
     if (this.readers) {
       const {turn, winner} = this.battle;
-      result.texts = this.readers.map((reader, n) => reader.read(views[n], turn, winner, refused?.[SIDES[n]], this.limit));
+      result.texts = this.readers.map((reader, n) => reader.read(views[n], turn, winner, refused?.[SIDES[n]]));
     }
     return result;
   }
@@ -108,32 +108,32 @@ function log(battle, which) {
 }
 
 // Everything of a game as one string: objects would share the log.
-function save({battle, limit, trackers, readers, shows}) {
+function save({battle, texts, trackers, readers, shows}) {
   const state = State.serializeBattle(battle);
   const requests = battle.sides.map(side => side.activeRequest);
   const unread = readers ? readers.map(reader => reader.unread) : [];
   return JSON.stringify({
-    state, requests, sent: battle.sentLogPos, trackers: trackers.map(tracker => tracker.state), limit, unread, shows,
+    state, requests, sent: battle.sentLogPos, trackers: trackers.map(tracker => tracker.state), texts, unread, shows,
   });
 }
 
 function load(text, seed) {
-  const {state, requests, sent, trackers, ...texts} = JSON.parse(text);
+  const {state, requests, sent, trackers, ...rest} = JSON.parse(text);
   const battle = State.deserializeBattle(state);
   battle.sentLogPos = sent;
   battle.sides.forEach((side, n) => { side.activeRequest = requests[n]; }); // what was refused is known in them alone
   if (seed) battle.prng.setSeed(seed);
-  return new Game(battle, {...texts, trackers: SIDES.map((id, n) => new Tracker(id, battle.gen, battle.dex, trackers[n]))});
+  return new Game(battle, {...rest, trackers: SIDES.map((id, n) => new Tracker(id, battle.gen, battle.dex, trackers[n]))});
 }
 
 const OPERATIONS = {
-  start(id, limit, formatid, seed, ...sides) {
+  start(id, texts, formatid, seed, ...sides) {
     teams.format(formatid);
     const options = {formatid, seed, debug: false};
     sides.forEach(({team, seed: drawn}, n) => {
       options[SIDES[n]] = {name: SIDES[n], team: team ? teams.unpack(team) : null, seed: drawn};
     });
-    const made = new Game(new sim.Battle(options), {limit});
+    const made = new Game(new sim.Battle(options), {texts});
     battles.set(id, made);
     return made.answer();
   },

@@ -244,7 +244,7 @@ module.exports = ({sim, Game, battles, game}) => {
     return battle;
   }
 
-  const follow = (real, battle) => new Game(battle, {limit: null, trackers: real.trackers.map(tracker => {
+  const follow = (real, battle) => new Game(battle, {texts: false, trackers: real.trackers.map(tracker => {
     const state = JSON.parse(JSON.stringify({...tracker.state, lines: []}));
     return new Tracker(tracker.me, battle.gen, battle.dex, state);
   })});

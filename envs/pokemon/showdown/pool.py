@@ -46,13 +46,12 @@ class Pool(Closing):
 
     # --- battles -----------------------------------------------------------------------------------
 
-    def start(self, setups: Sequence[Setup], texts: int | None = None) -> list[Battle]:
+    def start(self, setups: Sequence[Setup], texts: bool = False) -> list[Battle]:
         """A battle for each setup.
 
         Args:
             setups: what they start from.
-            texts: None, or a number: `Battle.texts` are wanted, and after so many turns say that it ended there; 0:
-                there is no such limit.
+            texts: whether `Battle.texts` are wanted.
 
         Raises:
             ShowdownError: no such format, or a team that cannot be read.

@@ -143,9 +143,9 @@ function waiting(me, turn, lines) {
   return `You are ${me}. Turn ${turn}. Your opponent chooses, you wait.${happened ? `\n${happened}` : ''}`;
 }
 
-// The last text; `cut` where the battle ended at the limit of turns.
-function ended(me, turn, winner, lines, cut) {
-  const how = cut ? 'It ended at the turn limit.' : !winner ? 'It is a tie.' : winner === me ? 'You won.' : 'You lost.';
+// The last text.
+function ended(me, turn, winner, lines) {
+  const how = !winner ? 'It is a tie.' : winner === me ? 'You won.' : 'You lost.';
   const happened = told(lines, me);
   return `You are ${me}. The battle is over after turn ${turn}. ${how}${happened ? `\n${happened}` : ''}`;
 }
@@ -159,11 +159,9 @@ class Reader {
     this.unread = unread || [];
   }
 
-  // `limit` is 0 where there is none.
-  read(view, turn, winner, refused, limit) {
+  read(view, turn, winner, refused) {
     const lines = this.unread.length ? this.unread.concat(view.lines) : view.lines;
-    const cut = view.request !== 'end' && limit > 0 && turn > limit;
-    if (view.request === 'end' || cut) return ended(this.me, turn, winner, lines, cut);
+    if (view.request === 'end') return ended(this.me, turn, winner, lines);
     if (!view.legal.length) {
       this.unread = lines;
       return waiting(this.me, turn, view.lines);

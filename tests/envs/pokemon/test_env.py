@@ -287,7 +287,12 @@ def test_the_turn_limit_is_a_truncation(make):
     assert all(step[3].values())
     assert not any(step[2].values())
     assert step[4]["p2"]["reason"] == "cut at the limit of 3 turns"
-    assert "It ended at the turn limit." in step[0]["p1"]
+    assert "The battle is over" not in step[0]["p1"], "the texts are those of a battle that goes on"
+    for side in ("p1", "p2"):
+        assert step[4][side]["can_act"]
+        assert step[4][side]["legal_actions"]
+        for n, action in enumerate(step[4][side]["legal_actions"], 1):
+            assert f"\n{n}. {action}" in step[0][side]
     assert step[1] == {"p1": 0, "p2": 0}
 
 

@@ -139,7 +139,7 @@ def test_a_saved_battle_goes_on_in_another_process(pool):
 def test_views_of_a_battle_with_texts_come_when_they_are_asked_for(pool):
     """They are what a battle without texts is sent, in forks and in saved battles too, and change no text."""
     given = setup(pool, "gen9ou", 5)
-    [plain], [told, quiet] = pool.start([given]), pool.start([given, given], texts=0)
+    [plain], [told, quiet] = pool.start([given]), pool.start([given, given], texts=True)
     assert plain.texts == {}
     assert plain.legal == told.legal == {side: dict(view["legal"]) for side, view in plain.views.items()}
     made = play(plain, random.Random(5), turns=7)

@@ -86,10 +86,13 @@ def test_what_a_team_is_paid_while_it_waits_belongs_to_its_last_decision():
     assert found.episodes[0].turns[1].utterances["b"].text == "anything"
 
 
-def test_what_was_cut_has_no_target():
-    found = play(Steps(cut=True), seats("a", "b"), ["t"], epsilon=0.0, discount=1.0, seed=0)
+def test_what_was_cut_leads_to_the_state_after_the_cut():
+    """Turn 4, which nobody plays: both may act, and have the six actions that it lists."""
+    found = play(Steps(cut=True), seats("a", "b"), ["t"], epsilon=0.0, discount=0.5, seed=0)
     assert found.episodes[0].stop == "truncated"
-    assert [each.goes_on for each in found.transitions] == [1.0] * 3
+    assert [each.goes_on for each in found.transitions] == [0.5] * 4
+    assert found.transitions[-1].then.allowed.sum(dim=1).tolist() == [6, 6]
+    assert len(found.episodes[0].turns) == 4
 
 
 def test_exploration_is_as_likely_as_it_says_and_fixed_by_the_seed():

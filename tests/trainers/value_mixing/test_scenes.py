@@ -13,7 +13,7 @@ from tests.trainers.learning import episode
 
 
 def said(*texts: str) -> dict[str, Utterance]:
-    return {agent: Utterance(text, (1, 2), (3,), (-0.5,)) for agent, text in zip("ab", texts, strict=False)}
+    return {agent: Utterance(text, (1, 2), (3,), (-0.5,), (-0.5,)) for agent, text in zip("ab", texts, strict=False)}
 
 
 @pytest.fixture

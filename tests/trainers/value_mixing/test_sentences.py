@@ -96,7 +96,7 @@ def test_confidence_acts_on_the_advantage():
     _, filled, plain = judged("sum", start=9)
     sure = [0.1 * (row + 1) for row in range(len(filled))]
     for row, each in enumerate(filled.utterances):
-        object.__setattr__(each, "logprobs", (-sure[row],))
+        object.__setattr__(each, "sample_logprobs", (-sure[row],))
     config = settings(start=9, confidence=0.5)
     found = Mixing("sum", config, ("a", "b"), policy(), ALONE).judge(filled, None)
     assert not torch.allclose(found.advantage, plain.advantage)
