@@ -73,7 +73,8 @@ def flat_gae(turns: Sequence[tuple[float, np.ndarray | None, np.ndarray | None]]
 
 @pytest.mark.parametrize("decay", [0.0, 0.6, 0.95, 1.0])
 @pytest.mark.parametrize("gamma", [1.0, 0.7])
-def test_chains_of_turns_and_agents_equal_numpy(gamma, decay):
+@pytest.mark.parametrize("cut", [False, True], ids=["terminated", "cut"])
+def test_chains_of_turns_and_agents_equal_numpy(gamma, decay, cut):
     """Three agents, four turns, 1 to 5 tokens, KL per token; each agent waits at other turns, one at the last."""
     rng = np.random.default_rng(4)
     silent = {"a": {1}, "b": {0, 3}, "c": {1, 2}}
@@ -89,7 +90,12 @@ def test_chains_of_turns_and_agents_equal_numpy(gamma, decay):
     table = tabulate([Episode("made", "0", 0, tuple(turns), "terminated", dict.fromkeys("abc", "p"))])
     value, cost, tokens = drawn(table, 5)
     row = replace(IPPO, credit=algorithm("rae").credit)  # each for its own reward
-    filled = fill(table, row, AlgorithmConfig(discount=gamma, gae_lambda=decay), value, cost, tokens=tokens)
+    boot = torch.zeros_like(table.reward)
+    if cut:  # the last turn counts gamma times the value of the state after it
+        boot[int(table.step_turn.argmax())] = torch.tensor([0.4, -1.3, 2.2], dtype=torch.float64)
+        paid[-1] += gamma * np.array([0.4, -1.3, 2.2])
+    options = AlgorithmConfig(discount=gamma, gae_lambda=decay)
+    filled = fill(table, row, options, value, cost, boot=boot if cut else None, tokens=tokens)
     at = row_at(table)
     for number, agent in enumerate("abc"):
         rows = [at.get((turn.node, agent)) for turn in turns]
