@@ -66,7 +66,8 @@ def train(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/RECIPE-TIME")] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print where each changed setting came from, then all other keys, and stop.")
+        bool,
+        typer.Option("--explain", help="Print where each changed setting came from, then all other keys, and stop."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check all but the model, say what would be done, and stop.")
