@@ -1,4 +1,4 @@
-"""Where each setting of a run came from: the algorithm's name, a recipe, one that it is based on, or the command line."""
+"""Where each setting of a run came from: the algorithm's name, a recipe, one of its bases, or the command line."""
 
 from __future__ import annotations
 

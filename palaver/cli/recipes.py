@@ -51,8 +51,9 @@ def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
     for key, value, default, meaning in rows(config):
         if value != default or key in own:
             made.add_row(
-                Text(key, style="bold", no_wrap=True), Text(_say(value), style="bold"), Text(_say(default), style="dim"),
-                Text(_say(own[key]) if key in own else "", style="dim"), Text(origins.get(key, "")),
+                Text(key, style="bold", no_wrap=True), Text(_say(value), style="bold"),
+                Text(_say(default), style="dim"), Text(_say(own[key]) if key in own else "", style="dim"),
+                Text(origins.get(key, "")),
             )  # fmt: skip
         else:
             others.add_row(Text(key), Text(_say(value)), Text(meaning, style="dim"))

@@ -110,7 +110,7 @@ def test_a_run_keeps_what_its_name_set():
 @pytest.mark.parametrize(("team", "agents"), [({"kind": "shared"}, ["a", "b"]), ({}, ["a"])])
 def test_a_team_that_cannot_swap_is_told_how_to_switch_it_off(team, agents):
     config = parse({"algorithm": {"name": "cory"}, "team": team})
-    with pytest.raises(ConfigError, match="set team.swap_every=0"):
+    with pytest.raises(ConfigError, match=r"set team\.swap_every=0"):
         refuse_seats(config.team, agents)
     refuse_seats(parse({"algorithm": {"name": "cory"}, "team": {**team, "swap_every": 0}}).team, agents)
 

@@ -38,7 +38,8 @@ def iterate(
     run = parse(
         {
             "env": env, "policy": {"model": models[0], "max_tokens": 12}, "device": "cpu", "eval": {"n": 0},
-            "team": {"kind": kind, "seats": seats, "lora": {"rank": 4}} | swap, "critic": {"lr": 1e-3}, "optim": {"lr": 1e-3},
+            "team": {"kind": kind, "seats": seats, "lora": {"rank": 4}} | swap,
+            "critic": {"lr": 1e-3}, "optim": {"lr": 1e-3},
             "algorithm": {"group_size": 2, "discount": 0.9, **own, **algorithm},
             "kl": {"coef": 0.01},
             "train": {"steps": steps, "checkpoint_every": steps - 1}, "log": {"tensorboard": False, "episodes": False},
