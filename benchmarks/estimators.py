@@ -104,7 +104,10 @@ def study_of(game: Game, models: Sequence[Tabular], config: RunConfig) -> tuple[
 
 def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorithm: Any) -> RunConfig:
     """Groups of two, returns as they are, one pass, no clipping of gradients; `level` is `critic.level`."""
-    values = {"name": name, "group_size": 2, "normalize": "none", "gae_lambda": 1.0, "discount": 1.0, "turns": "tree"}
+    values = {
+        "name": name, "group_size": 2, "normalize": "none", "gae_lambda": 1.0, "discount": 1.0, "turns": "tree",
+        "epochs": 1,
+    }  # fmt: skip
     return parse(
         {
             "policy": {"temperature": temperature, "max_tokens": 8}, "algorithm": values | algorithm, "eval": {"n": 0},

@@ -6,6 +6,9 @@ One advantage for all, from a joint critic; with `critic.level: token` one for e
 other, in a random order or a fixed one, and each weighs its samples by how much likelier those before it now make the
 joint action. Products over hundreds of tokens explode: rho_j in M is by default the mean over tokens of the log ratio,
 exponentiated, and clamped.
+
+The name sets the numbers of the authors' code (HARL, arXiv 2304.09870): 5 epochs, clip 0.2 of ratio and value, lambda
+0.95, standardised advantages, normalised values, Huber loss beyond 10.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ from palaver.markdown import markdown_table
 from palaver.trainers.algorithm import ROWS, Algorithm, algorithm
 from palaver.trainers.baselines import normalize
 from palaver.trainers.config import AlgorithmConfig, CriticConfig, OptimConfig
+from palaver.trainers.defaults import fill_section
 from palaver.trainers.losses import Said, clipped
 from palaver.trainers.moving import moved
 from palaver.trainers.preferences.choice import ComparedConfig, PairsConfig, choose
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights
-from palaver.trainers.presets import preset
 from palaver.trainers.pull import KLConfig
 from palaver.trainers.token_values import TokenValues, token_returns
 from palaver.trainers.value_mixing.credits import counterfactual
@@ -80,8 +80,8 @@ def choices(row: Algorithm) -> str:
     if row.pairs:
         table["pairs"] = f"`dpo.dpo_loss`: {(dpo_loss.__doc__ or '').strip().splitlines()[0]}"
     table["smallest group"] = "2" if row.needs_group else "1"
-    if own := preset(row.name):
-        table["comes with"] = ", ".join(f"`{name}: {_written(value)}`" for name, value in own.items())
+    if row.defaults:
+        table["the name sets"] = ", ".join(f"`{key}: {_written(value)}`" for key, value in row.defaults.items())
     return markdown_table(("choice", "value"), list(table.items()))
 
 
@@ -246,7 +246,7 @@ def keys(row: Algorithm | None) -> str:
     for section, model in SECTIONS.items():
         if section == "critic" and not judged:
             continue
-        found = model.model_validate({"name": row.name} if row and section == "algorithm" else {})
+        found = model.model_validate(fill_section(row.name, section, {}) if row else {})
         for name, field in model.model_fields.items():
             if name not in ("name", "mixer", "pairs"):
                 default = _written(getattr(found, name))

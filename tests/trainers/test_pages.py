@@ -70,11 +70,14 @@ def test_worked_examples_of_groups_with_a_clip(name):
     assert [" ".join(line) for line in _cells(clip)] == CLIPPED
 
 
-def test_what_comes_with_a_name_is_on_its_page():
-    assert "| comes with | `turns: best`, `discount: 0`," in pages.choices(algorithm("atgrpo"))
+def test_what_a_name_sets_is_on_its_page():
+    assert "| the name sets | `algorithm.turns: best`, `algorithm.discount: 0`," in pages.choices(algorithm("atgrpo"))
+    assert "`kl.place: reward`, `team.swap_every: 5` |" in pages.choices(algorithm("cory"))
+    assert "| `critic.huber` | `10` |" in pages.keys(algorithm("mappo"))
+    assert "| `critic.huber` | `null` |" in pages.keys(algorithm("ippo"))
     assert "| `algorithm.discount` | `0` |" in pages.keys(algorithm("atgrpo"))
     assert "| `algorithm.discount` | `1` |" in pages.keys(algorithm("magrpo"))
-    assert "comes with" not in pages.choices(algorithm("magrpo"))
+    assert "the name sets" not in pages.choices(algorithm("magrpo"))
 
 
 # values 1/4, 1/4, 3/2, 3/2: A = -1/4, 3/4, -1/2, 1/2 of mean 1/8 and variance (9 + 25 + 25 + 9)/256 = 17/64

@@ -63,7 +63,9 @@ def models(tmp_path_factory) -> tuple[str, str]:
 def first_step(models, folder, place: str, name: str) -> tuple[dict, list[Episode]]:
     config = parse({
         "env": {"id": "lengths-v0", "turns": 2}, "policy": {"model": models[0], "max_tokens": 6},
-        "algorithm": {"name": name, "group_size": 2, "discount": 0.5, "turns": "tree", "joint": "aligned"},
+        "algorithm": {
+            "name": name, "group_size": 2, "discount": 0.5, "turns": "tree", "joint": "aligned", "gae_lambda": 0.5,
+        },
         "kl": {"coef": 0.1, "place": place, "estimator": "k2", "reference": f"model:{models[1]}"},
         "train": {"steps": 1}, "eval": {"n": 0}, "device": "cpu", "log": {"tensorboard": False},
     })  # fmt: skip
