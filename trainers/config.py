@@ -133,8 +133,10 @@ class AlgorithmConfig(Section):
     target_kl: float | None = Field(None, gt=0, description="ends the passes of a step above this approximate KL")
     entropy: float = Field(0.0, ge=0, description="weight of the entropy of the next token, which is paid")
     order: Literal["random", "fixed"] = Field("random", description="of agents that move one after the other (HAPPO)")
-    factor: Literal["mean", "sum"] = Field("mean", description="log ratio of an utterance in HAPPO's factor")
-    factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor")
+    factor: Literal["sum", "mean"] = Field(
+        "sum", description="log ratio of an utterance in HAPPO's factor: over its tokens; the theorem is about the sum"
+    )
+    factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor; see factor_clamped")
     decay: float = Field(0.95, ge=0, lt=1, description="of a moving baseline (RAE)")
     mixer: MixerConfig = MixerConfig()
     pairs: ComparedConfig = ComparedConfig()
