@@ -8,6 +8,7 @@ the table of docs/algorithms/policy-gradient.md.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from palaver.benchmarks.enumeration import AGENTS, Game, Node, Tabular, episodes
 from palaver.trainers.algorithm import chosen
 from palaver.trainers.config import RunConfig, parse
 from palaver.trainers.learner import Learner
+from palaver.trainers.moving import Earned, Moving
 from palaver.trainers.study import Study
 from palaver.trainers.table import Table, tabulate
 from palaver.trainers.token_values import TokenValues
@@ -40,6 +42,17 @@ class Keep(torch.optim.SGD):
         del closure
         (parameter,) = self.param_groups[0]["params"]
         self.kept = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+
+
+class Alternatives(Moving):
+    """Moving means that begin every task alike: the tasks of a table are outcomes of one, none before the other."""
+
+    def follow(self, episodes: Sequence[Earned]) -> tuple[list[dict[str, float]], dict[str, float]]:
+        """The means before each episode: those at the start, moved by the earlier ones of its task alone."""
+        found: list[dict[str, float]] = []
+        for _, task in itertools.groupby(episodes, key=lambda each: each.task):
+            found += super().follow(list(task))[0]
+        return found, self.means
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,7 @@ def study_of(game: Game, models: Sequence[Tabular], config: RunConfig) -> tuple[
     study = Study(replace(row, critic="agent" if row.critic == "agent" else "none"), config, made, World("cpu", "fp32"))
     study.algorithm = row
     if study.moving is not None:
+        study.moving = Alternatives(study.moving.decay)
         study.moving.means = {agent: game.value("moving", agent) for agent in AGENTS}
     elif row.critic != "none":
 
@@ -104,7 +118,10 @@ def study_of(game: Game, models: Sequence[Tabular], config: RunConfig) -> tuple[
 
 def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorithm: Any) -> RunConfig:
     """Groups of two, returns as they are, one pass, no clipping of gradients; `level` is `critic.level`."""
-    values = {"name": name, "group_size": 2, "normalize": "none", "gae_lambda": 1.0, "discount": 1.0, "turns": "tree"}
+    values = {
+        "name": name, "group_size": 2, "normalize": "none", "gae_lambda": 1.0, "discount": 1.0, "turns": "tree",
+        "epochs": 1,
+    }  # fmt: skip
     return parse(
         {
             "policy": {"temperature": temperature, "max_tokens": 8}, "algorithm": values | algorithm, "eval": {"n": 0},

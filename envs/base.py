@@ -125,8 +125,10 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     `legal_actions`, agent -> what it may say next, before a hook returns; `infos` hold it for those that may act.
     One that is competitive only with some keywords sets `competitive`; None leaves it to the spec. Where the sign of
     the difference in return does not say who has won, the metric `outcome` of the last turn does: 1 for the first
-    seat, -1 for the second, 0 for a tie. One whose prompts depend on what was said names in `alike` the turns at which
-    every episode of a task asks an agent the same; trainers then compare answers between episodes there alone.
+    seat, -1 for the second, 0 for a tie. One where the rewards of all agents add up to the same sum whatever they do,
+    penalties for illegal answers aside, sets `zero_sum`. One whose prompts depend on what was said names in `alike` the
+    turns at which every episode of a task asks an agent the same; trainers then compare answers between episodes there
+    alone.
 
     Args:
         agents: the seats, in order.
@@ -150,6 +152,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     begins: Collection[str] | None = None
     legal_actions: Mapping[str, Sequence[str]] | None = None
     competitive: bool | None = None
+    zero_sum: bool = False
     alike: Collection[int] | None = None
 
     def __init__(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
 from palaver.core import ConfigError, nearest
 from palaver.trainers.config import AlgorithmConfig, CriticConfig
 from palaver.trainers.credit import both, own, team
+from palaver.trainers.defaults import defaults
 from palaver.trainers.losses import Loss, clipped, clipped_weight, reinforce
 
 Credit = Callable[[Tensor], Tensor]  # (J, N) rewards -> (J, N) rewards each agent is answerable for
@@ -49,6 +50,11 @@ class Algorithm:
     needs_group: bool = True
     mixer: Literal["none", "sum", "monotonic"] = "none"
     pairs: bool = False
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """Settings that come with the name, by dotted key (`defaults.py`)."""
+        return defaults(self.name)
 
 
 ROWS = {

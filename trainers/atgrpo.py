@@ -4,8 +4,8 @@
 
 A group is what one agent said at one turn in answer to one prompt: every turn G candidates are sampled in the same
 state, and the episode goes on from the best of them. Nobody is paid for what comes after. Differs from MAGRPO in the
-credit, the clipped ratio and the settings that come with the name (`presets.PRESETS`): `turns: best`, `discount: 0`,
-`normalize: std`, `std: unbiased`.
+credit, the clipped ratio and the settings that the name sets: `turns: best`, `discount: 0` (both the paper's sampling),
+`normalize: std`, `std: unbiased` (the divisor of the authors' code).
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from yaml import YAMLError
 
 from palaver.core import ConfigError, Sampling, nearest
 from palaver.registry import spec
+from palaver.trainers.defaults import fill_section, fill_sections
 from palaver.trainers.preferences.choice import ComparedConfig
-from palaver.trainers.presets import preset
 from palaver.trainers.pull import KLConfig
 from palaver.trainers.seats import TeamConfig
 from palaver.trainers.section import Section
@@ -81,7 +81,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class AlgorithmConfig(Section):
-    """The algorithm's name and the choices a user may change; some names bring settings along (`presets.py`)."""
+    """The algorithm's name and the choices a user may change; a name brings its paper's settings (`defaults.py`)."""
 
     name: str = "magrpo"
     credit: Literal["auto", "team", "own", "both"] = Field(
@@ -133,17 +133,18 @@ class AlgorithmConfig(Section):
     target_kl: float | None = Field(None, gt=0, description="ends the passes of a step above this approximate KL")
     entropy: float = Field(0.0, ge=0, description="weight of the entropy of the next token, which is paid")
     order: Literal["random", "fixed"] = Field("random", description="of agents that move one after the other (HAPPO)")
-    factor: Literal["mean", "sum"] = Field("mean", description="log ratio of an utterance in HAPPO's factor")
-    factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor")
+    factor: Literal["sum", "mean"] = Field(
+        "sum", description="log ratio of an utterance in HAPPO's factor: over its tokens; the theorem is about the sum"
+    )
+    factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor; see factor_clamped")
     decay: float = Field(0.95, ge=0, lt=1, description="of a moving baseline (RAE)")
     mixer: MixerConfig = MixerConfig()
     pairs: ComparedConfig = ComparedConfig()
 
     @model_validator(mode="before")
     @classmethod
-    def _bring(cls, values: Any) -> Any:
-        """What comes with the name, where nothing else is said."""
-        return {**preset(values.get("name")), **values} if isinstance(values, dict) else values
+    def _fill(cls, values: Any) -> Any:
+        return fill_section(values.get("name"), "algorithm", values) if isinstance(values, dict) else values
 
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -236,6 +237,11 @@ class RunConfig(Section):
     threads: int = Field(0, ge=0, description="torch threads; 0 leaves the default")
     out: str = Field("", description="the run folder; empty: runs/RECIPE-TIME")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, values: Any) -> Any:
+        return fill_sections(values)
+
     def seat(self, agent: str) -> PolicyConfig:
         """The policy section as it holds for one seat."""
         own = self.team.seats.get(agent)
@@ -261,7 +267,7 @@ def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
     Raises:
         ConfigError: no such recipe, bad YAML, an unknown key or a value of the wrong type.
     """
-    return parse(layered(recipe, _layers(recipe), overrides or []))
+    return parse(layered(recipe, [made for _, made in layers(recipe)], overrides or []))
 
 
 def over(base: str, sections: Mapping[str, Any]) -> RunConfig:
@@ -270,7 +276,7 @@ def over(base: str, sections: Mapping[str, Any]) -> RunConfig:
     Raises:
         ConfigError: see `load`.
     """
-    return parse(layered(base, [*_layers(base), OmegaConf.create(dict(sections))], []))
+    return parse(layered(base, [*(made for _, made in layers(base)), OmegaConf.create(dict(sections))], []))
 
 
 def layered(name: str, layers: Sequence[DictConfig], overrides: Sequence[str]) -> Any:
@@ -289,13 +295,13 @@ def layered(name: str, layers: Sequence[DictConfig], overrides: Sequence[str]) -
         raise ConfigError(f"{name}: {' '.join(str(error).split())}") from error
 
 
-def _layers(recipe: str) -> list[DictConfig]:
-    """A recipe and the one it is based on, the base first."""
-    found: list[DictConfig] = []
+def layers(recipe: str) -> list[tuple[str, DictConfig]]:
+    """Name and sections of a recipe and of those it is based on, the lowest base first."""
+    found: list[tuple[str, DictConfig]] = []
     name: Any = recipe
     while name is not None:
         made = sections(str(name), _text(str(name), shipped=bool(found)), "train: {steps: 10}")
-        found.insert(0, made)
+        found.insert(0, (str(name), made))
         name = made.pop("base", None)
         if len(found) > len(recipes()):
             raise ConfigError(f"{recipe}: its bases lead back to themselves")

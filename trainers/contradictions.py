@@ -13,8 +13,9 @@ from palaver.trainers.memory import most_rows
 
 
 def refuse_contradictions(
-    config: RunConfig, row: Algorithm, agents: int, turns: int, alike: Collection[int] | None = None
-) -> None:
+    config: RunConfig, row: Algorithm, agents: int, turns: int, alike: Collection[int] | None = None,
+    zero_sum: bool = False,
+) -> None:  # fmt: skip
     """Refuse what cannot work or would teach nothing.
 
     Settings without meaning for the algorithm are left alone: they do no harm.
@@ -25,6 +26,7 @@ def refuse_contradictions(
         agents: of the team.
         turns: of an episode.
         alike: the turns at which an agent is asked the same in every episode of a task; None leaves it open.
+        zero_sum: whether the agents' rewards add up to the same sum whatever they do.
 
     Raises:
         ConfigError: two settings contradict each other.
@@ -32,7 +34,8 @@ def refuse_contradictions(
     sharing = agents - len(config.team.frozen) if config.team.kind == "shared" else 1
     rows = most_rows(config, sharing, agents, turns)
     apart = alike is not None and not set(range(turns)) <= set(alike)
-    reasons = _mixing(config, row, turns) if row.mixer != "none" else []
+    reasons = _credit(config, row, zero_sum)
+    reasons += _mixing(config, row, turns) if row.mixer != "none" else []
     if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
         reasons += [*_sampling(config, row, turns, rows), *_truncation(config, row), *_grouping(config, row, apart)]
         reasons += [*_ratios(config, row), *_values(config, row), *_pull(config, rows)]
@@ -156,6 +159,11 @@ def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
             f"{row.name} weighs each joint action by its own factor, but algorithm.joint=cross makes one row of all "
             f"that an utterance is in: set algorithm.joint=aligned"
         )
+    if row.order == "sequence" and not row.pairs and config.team.kind == "shared":
+        found.append(
+            f"{row.name} moves one policy after the other, and with team.kind=shared there is one for all agents "
+            "and no factor: set team.kind=separate (or lora), or algorithm.name=mappo, which is what would be left"
+        )
     if row.loss is clipped and a.ratio == "sequence" and a.aggregate != "mean":
         found.append(
             "algorithm.ratio=sequence gives every token the gradient of its whole utterance, so that only their mean "
@@ -167,6 +175,17 @@ def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
             "are older than the weights: set algorithm.truncate=2, algorithm.surrogate to clip or cispo, or both to 1"
         )
     return found
+
+
+def _credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:
+    """Credit for the team where the team's reward is the same whatever it does."""
+    if not zero_sum or row.credit is not team:
+        return []
+    other = "algorithm.credit=own, or " if row.critic != "joint" and row.mixer == "none" and not row.pairs else ""
+    return [
+        f"{config.env.id} is zero-sum here: the mean reward of its agents is the same whoever wins, and {row.name}, "
+        f"which credits every agent with it, learns nothing of the game: set {other}algorithm.name=rae"
+    ]
 
 
 def _values(config: RunConfig, row: Algorithm) -> list[str]:

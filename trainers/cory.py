@@ -7,6 +7,11 @@ Two copies of one model, each with a critic of its own, learn by PPO with a valu
 IPPO with `level="token"`. The rest of CORY stands elsewhere: who answers whom and the sum of both rewards are the
 environment's (`pioneer-v0`), the exchange of roles is the team's (`team.swap_every`), the KL penalty of each token as a
 cost in the reward is `kl.place: reward`.
+
+The name sets the numbers of the authors' code, which are those of TRL's PPO: 4 epochs, clip 0.2 of ratio and value,
+whitened advantages, discount 1, lambda 0.95; roles exchanged every 5 updates; the penalty in the reward, whose weight
+(0.4 there, adaptive) stays the recipe's. The code scales rewards by their running spread; here `critic.normalize`
+scales the critic's targets, so that a clip of 0.2 means the same.
 """
 
 from __future__ import annotations

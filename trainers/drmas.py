@@ -3,8 +3,8 @@
     A_i = (R - mean_i) / std_i        mean_i and std_i over all that agent i said to one task        loss of PPO
 
 G episodes of one task, each a chain of turns, and one group for each agent over all of them. Differs from MAGRPO in
-the group, the clipped ratio and the settings that come with the name (`presets.PRESETS`): `turns: independent`,
-`group_by: agent`, `normalize: std`, `std: unbiased`.
+the group, the clipped ratio and the settings that the name sets: `turns: independent`, `group_by: agent`,
+`normalize: std` (all of the equation), `std: unbiased` (the divisor of the authors' code).
 """
 
 from __future__ import annotations

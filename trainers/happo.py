@@ -4,8 +4,12 @@
 
 One advantage for all, from a joint critic; with `critic.level: token` one for each token. Agents move one after the
 other, in a random order or a fixed one, and each weighs its samples by how much likelier those before it now make the
-joint action. Products over hundreds of tokens explode: rho_j in M is by default the mean over tokens of the log ratio,
-exponentiated, and clamped.
+joint action (`factor.py`). By default rho_j in M is the ratio of the whole utterance, as the theorem has it, and
+|log M| is at most `factor_clamp`: where the clamp acts, which is logged, M is a bounded part of the correction. Agents
+that share one policy move together and would have no factor, so `team.kind: shared` is refused.
+
+The name sets the numbers of the authors' code (HARL, arXiv 2304.09870): 5 epochs, clip 0.2 of ratio and value, lambda
+0.95, standardised advantages, normalised values, Huber loss beyond 10.
 """
 
 from __future__ import annotations

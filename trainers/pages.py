@@ -19,11 +19,11 @@ from palaver.markdown import markdown_table
 from palaver.trainers.algorithm import ROWS, Algorithm, algorithm
 from palaver.trainers.baselines import normalize
 from palaver.trainers.config import AlgorithmConfig, CriticConfig, OptimConfig
+from palaver.trainers.defaults import fill_section
 from palaver.trainers.losses import Said, clipped
 from palaver.trainers.moving import moved
 from palaver.trainers.preferences.choice import ComparedConfig, PairsConfig, choose
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights
-from palaver.trainers.presets import preset
 from palaver.trainers.pull import KLConfig
 from palaver.trainers.token_values import TokenValues, token_returns
 from palaver.trainers.value_mixing.credits import counterfactual
@@ -33,6 +33,7 @@ from palaver.trainers.values import lambda_returns, whiten
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "algorithms"
 RETURNS = (0.0, 1.0, 1.0, 2.0)
+WON = (1.0, -1.0, 1.0, 1.0)  # returns of episodes that follow each other
 VALUES = (0.25, 0.25, 1.5, 1.5)  # of two prompts, two samples each
 TOKENS = (2.0, (0.5, 1.0, 1.5), (0.1, 0.2, 0.3))  # reward of an utterance, values and costs of its tokens
 CHAIN = ((0.0, 1.0), (0.3, 0.6), 0.9)  # rewards and values of two turns, discount
@@ -51,7 +52,7 @@ CRITICS = {
     "none": "none",
     "own": "`critic.Critic`, one per policy, on what the agent has heard",
     "joint": "`critic.Critic`, one for the team, on what all have heard and said",
-    "agent": "`moving.Moving`, a moving mean of each agent's returns",
+    "agent": "`moving.Moving`, a moving mean of each agent's returns, moved by every episode",
 }
 LEVELS = {"utterance": "one of each utterance", "token": "one before each token"}
 MIXERS: dict[str, Callable[..., torch.Tensor]] = {"sum": added, "monotonic": monotonic}
@@ -80,14 +81,14 @@ def choices(row: Algorithm) -> str:
     if row.pairs:
         table["pairs"] = f"`dpo.dpo_loss`: {(dpo_loss.__doc__ or '').strip().splitlines()[0]}"
     table["smallest group"] = "2" if row.needs_group else "1"
-    if own := preset(row.name):
-        table["comes with"] = ", ".join(f"`{name}: {_written(value)}`" for name, value in own.items())
+    if row.defaults:
+        table["the name sets"] = ", ".join(f"`{key}: {_written(value)}`" for key, value in row.defaults.items())
     return markdown_table(("choice", "value"), list(table.items()))
 
 
 def example(row: Algorithm) -> str:
     """What the row makes of a few numbers: advantages, returns over turns, what a token pays by its ratio."""
-    tables = {"none": [_siblings], "agent": [_steps]}.get(row.critic, [_errors, _turns])
+    tables = {"none": [_siblings], "agent": [_episodes]}.get(row.critic, [_errors, _turns])
     if row.level == "token":
         tables = [*tables, _tokens]
     if row.mixer != "none":
@@ -153,15 +154,16 @@ def _tokens(row: Algorithm) -> str:
     return markdown_table(head, lines)
 
 
-def _steps(row: Algorithm) -> str:
-    """The advantages of one step's four utterances of an agent, while its moving mean moves."""
-    returns, lines, mean = torch.tensor(RETURNS, dtype=torch.float64), [], 0.0
-    for step in range(1, 4):
-        advantage = row.baseline(returns, torch.full_like(returns, mean))
-        lines.append((f"advantage at step {step}, mean {mean:.4f}", *_numbers(advantage.tolist())))
-        mean = moved(mean, float(returns.mean()), AlgorithmConfig().decay)
-    head = ("`decay: 0.95`", *(f"sample {n}" for n in range(1, len(RETURNS) + 1)))
-    return markdown_table(head, [("return, at every step", *_numbers(RETURNS, "")), *lines])
+def _episodes(row: Algorithm) -> str:
+    """The advantages of an agent's episodes of one step, while its moving mean moves."""
+    decay, mean, before = AlgorithmConfig().decay, 0.0, []
+    for won in WON:
+        before.append(mean)
+        mean = moved(mean, won, decay)
+    advantage = row.baseline(torch.tensor(WON, dtype=torch.float64), torch.tensor(before, dtype=torch.float64))
+    head = (f"`decay: {decay:g}`", *(f"episode {n}" for n in range(1, len(WON) + 1)))
+    lines = [("return", WON), ("mean before it", before), ("advantage", advantage.tolist())]
+    return markdown_table(head, [(name, *(f"{each:.6g}" for each in numbers)) for name, numbers in lines])
 
 
 def _mix(row: Algorithm, q: torch.Tensor) -> torch.Tensor:
@@ -246,7 +248,7 @@ def keys(row: Algorithm | None) -> str:
     for section, model in SECTIONS.items():
         if section == "critic" and not judged:
             continue
-        found = model.model_validate({"name": row.name} if row and section == "algorithm" else {})
+        found = model.model_validate(fill_section(row.name, section, {}) if row else {})
         for name, field in model.model_fields.items():
             if name not in ("name", "mixer", "pairs"):
                 default = _written(getattr(found, name))

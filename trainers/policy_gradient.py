@@ -199,6 +199,18 @@ def batch_of_tasks(tasks: Sequence[str], size: int, seed: int, step: int) -> lis
     return chosen
 
 
+def own_returns(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Agent -> mean undiscounted sum of its own rewards; empty where all agents earn alike in every turn."""
+    rewards = [turn.rewards for episode in episodes for turn in episode.turns]
+    if all(len(set(each.values())) <= 1 for each in rewards):
+        return {}
+    found: dict[str, float] = {}
+    for each in rewards:
+        for agent, reward in each.items():
+            found[agent] = found.get(agent, 0.0) + reward / len(episodes)
+    return found
+
+
 def describe(episodes: Sequence[Episode]) -> dict[str, float]:
     """What the episodes of a step show: undiscounted team return, its components, measurements, tokens said."""
     lost = sum(not episode.scored for episode in episodes)
@@ -210,5 +222,6 @@ def describe(episodes: Sequence[Episode]) -> dict[str, float]:
         **{f"component/{name}": value for name, value in components(episodes).items()},
         **{f"metric/{name}": value for name, value in (metrics(episodes) | passes(episodes)).items()},
         **{f"{agent}/tokens": value for agent, value in tokens(episodes).items()},
+        **{f"{agent}/return": value for agent, value in own_returns(episodes).items()},
         **({"episodes/unscored": lost} if lost else {}),
     }

@@ -1,9 +1,10 @@
 """RAE: role-conditioned advantage estimation for self-play. SPIRAL, Liu et al., arXiv 2506.24119, equation 7.
 
-    A = R - b_i        then        b_i <- decay b_i + (1 - decay) R
+    A_e = R_e - b_i        then        b_i <- decay b_i + (1 - decay) R_e        once an episode e
 
-Every agent (role) has a moving mean of its own returns; the baseline of a step is the mean before it. Each agent
-answers for its own reward, as in games where one wins what the other loses. No group is needed.
+Every agent (role) has a moving mean of its own returns; an episode's baseline is the mean before it, in the order of
+the rollout, and all utterances of the agent in the episode share it (`moving.py`). Each agent answers for its own
+reward, as in games where one wins what the other loses. No group is needed.
 """
 
 from __future__ import annotations

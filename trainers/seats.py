@@ -101,6 +101,6 @@ def refuse_seats(team: TeamConfig, agents: Sequence[str]) -> None:
         raise ConfigError(f"the seat {both[0]!r} is in team.seats and in team.frozen; leave it out of one")
     if team.swap_every and (team.kind == "shared" or len(agents) == 1):
         alone = "the environment has one seat" if len(agents) == 1 else "team.kind=shared has one policy in all seats"
-        raise ConfigError(f"team.swap_every has nothing to exchange, for {alone}: set it to 0")
+        raise ConfigError(f"team.swap_every has nothing to exchange, for {alone}: set team.swap_every=0")
     if not team.trained(agents):
         raise ConfigError("team.frozen leaves no seat to train; leave one out of it")

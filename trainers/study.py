@@ -20,11 +20,12 @@ from palaver.trainers.algorithm import Algorithm, has_token_values
 from palaver.trainers.bootstrap import bootstrap
 from palaver.trainers.config import RunConfig
 from palaver.trainers.critic import Critic, CriticStats, Samples, critic_stats, joint_ids
+from palaver.trainers.factor import at_clamp, joint_factor, joint_log_ratio
 from palaver.trainers.joint_tokens import joint_prompts, refuse_other_tokens
 from palaver.trainers.learner import Learner, Stats, Work, padded_rows
 from palaver.trainers.moving import Moving
 from palaver.trainers.preferences.compared import Pairs, compare, describe, weighed
-from palaver.trainers.table import Table, by_step, fill, joint_returns
+from palaver.trainers.table import Table, answerable, by_step, fill, joint_returns, sampled
 from palaver.trainers.token_values import Ids, TokenValues, laid_out, token_reads
 from palaver.trainers.value_mixing.sentences import Mixing
 from palaver.trainers.world import World
@@ -48,6 +49,7 @@ class Judged:
         cost: (R,) the same where it was taken from the rewards, before the returns; None elsewhere.
         pairs: of joint steps, where they are compared two by two; None elsewhere.
         tokens: values of tokens and the costs of each, where critics have them; None elsewhere.
+        means: agent -> moving mean of returns after these episodes; empty without one.
     """
 
     table: Table
@@ -60,6 +62,7 @@ class Judged:
     pairs: Pairs | None = None
     boot: Tensor | None = None
     tokens: TokenValues | None = None
+    means: Mapping[str, float] = field(default_factory=dict)
 
 
 class Study:
@@ -129,11 +132,15 @@ class Study:
             if tokens is not None and config.kl.place == "reward":
                 tokens = replace(tokens, cost=coefs[:, None] * padded_rows(each, tokens.value))
         cost = pull if config.kl.place == "reward" else None
+        means = dict[str, float]()
+        if self.moving is not None:
+            due = answerable(table, self.algorithm, cost)
+            value, means = self.moving.judge(table, due, config.algorithm.discount, self.world)
         filled = fill(table, self.algorithm, config.algorithm, value, cost, self.world.total, boot, tokens)
         if self.mixing is not None:
             filled = self.mixing.judge(filled, cost)
         pairs = compare(filled, k, config, self.world.total) if self.algorithm.pairs else None
-        return self._weigh(Judged(filled, value, joint, reference, k, pull, cost, pairs, boot, tokens))
+        return self._weigh(Judged(filled, value, joint, reference, k, pull, cost, pairs, boot, tokens, means))
 
     def learn(self, judged: Judged, step: int) -> dict[str, Any]:
         """Update every policy, then every critic; what they did, by name.
@@ -156,7 +163,7 @@ class Study:
                 shown |= found
         else:
             for learner in self._order(step):
-                shown |= teach(learner)
+                shown |= teach(learner) | self._clamped(learner, table, ahead)
                 ahead = ahead + self._moved(learner, table, table.rows_of(learner.agents))
         for learner in self.learners if self.config.kl.coef > 0 else ():
             shown |= self._follow(learner, judged, step)
@@ -164,7 +171,7 @@ class Study:
             if not critic.shared:
                 shown |= _named(f"critic/{name}", critic.update(self._samples(name, judged), step))
         if self.moving is not None:
-            self.moving.update(table, self.world)
+            self.moving.means = dict(judged.means)
         if judged.pairs is not None:
             shown |= describe(judged.pairs, self.config.kl.coef, self.world.total)
         return shown | (self.mixing.shown() if self.mixing is not None else {})
@@ -255,8 +262,8 @@ class Study:
 
     def _expect(self, table: Table, joint: Sequence[Ids]) -> tuple[Tensor | None, TokenValues | None]:
         """(R,) the expected return before each utterance, and before each token where tokens have values."""
-        if self.moving is not None or not self.critics:
-            return None if self.moving is None else self.moving.values(table), None
+        if not self.critics:
+            return None, None
         value = torch.full((len(table),), torch.nan, dtype=torch.float64)
         if "joint" in self.critics and not self.by_token:
             value[table.member_row] = self.critics["joint"].values(joint)[table.member_step]
@@ -335,24 +342,22 @@ class Study:
         """(R,) M of each utterance: the mean over its joint steps of how much likelier those have become."""
         if self.algorithm.order == "together" or self.algorithm.pairs:
             return None
-        clamp = self.config.algorithm.factor_clamp
-        rho = ahead.clamp(-clamp, clamp).exp()
-        total = torch.zeros(len(table), dtype=rho.dtype).index_add_(0, table.member_row, rho[table.member_step])
-        return total / torch.bincount(table.member_row, minlength=len(table))
+        return joint_factor(ahead, table, self.config.algorithm.factor_clamp)
+
+    def _clamped(self, learner: Learner, table: Table, ahead: Tensor) -> dict[str, float]:
+        """The share of a policy's rows whose factor is held by its clamp; nothing where there is no factor."""
+        if self.algorithm.pairs:
+            return {}
+        rows = table.rows_of(learner.agents)
+        held, n = self.world.total(at_clamp(ahead, table, rows, self.config.algorithm.factor_clamp), len(rows))
+        return {f"{agent}/factor_clamped": held / max(1.0, n) for agent in learner.agents}
 
     def _moved(self, learner: Learner, table: Table, rows: Sequence[int]) -> Tensor:
         """(J,) log of how much likelier this policy has become to play its part in each joint step."""
-        before = sampled(table, rows)
-        summed = self.algorithm.pairs or self.config.algorithm.factor == "sum"
         with learner.policy.active() as model:
             after = learner.log_probs(model, table, rows)
-        by_row = torch.zeros(len(table), dtype=torch.float64)
-        for row in rows:
-            apart = after[row].double().cpu() - before[row].double()
-            by_row[row] = apart.sum() if summed else apart.mean()
-        return torch.zeros(len(table.steps), dtype=torch.float64).index_add_(
-            0, table.member_step, by_row[table.member_row]
-        )
+        summed = self.algorithm.pairs or self.config.algorithm.factor == "sum"
+        return joint_log_ratio(sampled(table, rows), after, table, summed)
 
     def _penalty(self, k: Tensor) -> Tensor:
         mask = torch.ones_like(k, dtype=torch.bool)
@@ -386,11 +391,6 @@ class Study:
         k = {row: judged.k[row] for row in rows if row in judged.k}
         more = kl.describe(k, judged.table.advantage, self.config.kl)
         return {f"{agent}/{name}": value for agent in learner.agents for name, value in (asdict(stats) | more).items()}
-
-
-def sampled(table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
-    """Row -> (T,) log-probs under the distribution that was sampled."""
-    return {row: torch.tensor(table.utterances[row].sample_logprobs) for row in rows}
 
 
 def _named(prefix: str, stats: CriticStats) -> dict[str, float]:

@@ -247,18 +247,20 @@ def joint_returns(
 
     `start` are a and b (R,) of `TokenValues.start`, where an utterance is several decisions.
     """
-    answerable = row.credit(table.reward)
-    if cost is not None:
-        answerable = answerable - by_step(table, cost).nan_to_num()
+    due = answerable(table, row, cost)
     if value is None or row.critic == "agent":
-        return tree_returns(answerable, table.parent, table.step_turn, config.discount)
+        return tree_returns(due, table.parent, table.step_turn, config.discount)
     if boot is not None:
-        answerable = answerable.masked_fill(gone(table), 0.0)
+        due = due.masked_fill(gone(table), 0.0)
     known = by_step(table, value)
     inner = None if start is None else (by_step(table, start[0]), by_step(table, start[1]))
-    return lambda_returns(
-        answerable, known, table.parent, table.step_turn, config.discount, config.gae_lambda, boot, inner
-    )
+    return lambda_returns(due, known, table.parent, table.step_turn, config.discount, config.gae_lambda, boot, inner)
+
+
+def answerable(table: Table, row: Algorithm, cost: Tensor | None) -> Tensor:
+    """(J, N) the rewards that each agent answers for, less what its utterances (R,) cost."""
+    reward = row.credit(table.reward)
+    return reward if cost is None else reward - by_step(table, cost).nan_to_num()
 
 
 def gone(table: Table) -> Tensor:
@@ -276,6 +278,11 @@ def by_step(table: Table, value: Tensor) -> Tensor:
     found = torch.full_like(table.reward, torch.nan)
     found[table.member_step, table.agent[table.member_row]] = value.to(found)[table.member_row]
     return found
+
+
+def sampled(table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
+    """Row -> (T,) log-probs under the distribution that was sampled."""
+    return {row: torch.tensor(table.utterances[row].sample_logprobs) for row in rows}
 
 
 def task_groups(table: Table) -> Tensor:

@@ -127,6 +127,7 @@ from palaver.envs.base import MAX_LENGTH, Outcome, TextEnv
 from palaver.envs.matrix import data, games, prompts, reward, rules
 from palaver.envs.matrix.reading import MOST_PAY
 from palaver.envs.matrix.solve import Solution, least, max_return, solve
+from palaver.envs.matrix.table import Floats
 from palaver.envs.tasks import Task
 
 MOST_REPEATS = 1_000_000
@@ -185,6 +186,7 @@ class MatrixEnv(TextEnv):
         self.tables = prompts.written(self.game) if show_payoffs else ""
         self.max_return = max_return(self.game, repeats)
         self.competitive = bool(np.ptp(self.game.payoffs, axis=-1).any())
+        self.zero_sum = self.competitive and constant_sum(self.game.payoffs)
         self.forfeit = _forfeit(illegal, self.solution, self.competitive)
         self.position = rules.begin(self.game)
         self.tally = rules.Tally.of(len(self.game.agents))
@@ -243,6 +245,12 @@ class MatrixEnv(TextEnv):
             longest = max(len(self._prompt(self.possible_agents[0], task)) for task in self.tasks)
             if longest > self.max_length:
                 raise ConfigError(f"show_payoffs: prompts take up to {longest:,} characters, max_length allows fewer")
+
+
+def constant_sum(payoffs: Floats) -> bool:
+    """Whether payoffs (..., N) add up over agents to one sum in every state and joint action, up to rounding."""
+    total = payoffs.sum(axis=-1)
+    return bool(np.ptp(total) <= 1e-9 * max(1.0, float(np.abs(payoffs).max())))
 
 
 def _forfeit(illegal: object, solution: Solution, apart: bool) -> float | None:

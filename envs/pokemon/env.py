@@ -152,6 +152,7 @@ class PokemonEnv(TextEnv):
         "conversation": "fresh",
     }
     competitive = True
+    zero_sum = True
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,7 +11,8 @@ from rich.text import Text
 from palaver.benchmarks.lab.recipe import NAME, shipped
 from palaver.benchmarks.marlhf.recipe import recipes as reward_models
 from palaver.cli.output import console, say, table
-from palaver.trainers.config import recipes
+from palaver.trainers.config import RunConfig, recipes
+from palaver.trainers.defaults import defaults
 
 
 def list_recipes() -> None:
@@ -35,6 +36,30 @@ def explain(config: BaseModel, prefix: str = "") -> None:
             Text(_say(default) if changed else "", style="dim"), Text(meaning, style="dim"),
         )  # fmt: skip
     console.print(made)
+
+
+def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
+    """Settings that are not the defaults of their sections, or that the algorithm's name sets; then all other keys.
+
+    Args:
+        config: of the run.
+        origins: dotted key -> where its value was set (`palaver.trainers.origins`).
+    """
+    name = config.algorithm.name
+    own = defaults(name)
+    made, others = table("key", "value", "default", f"{name} sets", "from"), table("key", "default", "meaning")
+    for key, value, default, meaning in rows(config):
+        if value != default or key in own:
+            made.add_row(
+                Text(key, style="bold", no_wrap=True), Text(_say(value), style="bold"),
+                Text(_say(default), style="dim"), Text(_say(own[key]) if key in own else "", style="dim"),
+                Text(origins.get(key, "")),
+            )  # fmt: skip
+        else:
+            others.add_row(Text(key), Text(_say(value)), Text(meaning, style="dim"))
+    console.print(made)
+    say(Text("\nAll other keys have the defaults of their sections:\n", style="dim"))
+    console.print(others)
 
 
 def rows(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, Any, str]]:

@@ -15,6 +15,8 @@ from palaver.cli.output import console, errors, facts, say
 from palaver.cli.report import need_plots
 from palaver.core import ConfigError
 from palaver.trainers.config import RunConfig
+from palaver.trainers.files import CONFIG
+from palaver.trainers.origins import origins
 from palaver.trainers.seats import SHARING
 from palaver.utils.run_folder import refuse_in_use
 
@@ -28,7 +30,7 @@ HELP = """Train a team by a recipe. Without a recipe, list them.
 
 [cyan]palaver train arxiv-magrpo train.steps=300 seed=1 --out runs/longer[/cyan]
 
-[cyan]palaver train arxiv-magrpo --explain[/cyan]  [dim]# every key, its value and meaning[/dim]
+[cyan]palaver train arxiv-magrpo --explain[/cyan]  [dim]# every key; where values came from[/dim]
 
 [cyan]palaver train arxiv-magrpo --resume[/cyan]  [dim]# go on with this recipe's newest run[/dim]
 
@@ -64,7 +66,8 @@ def train(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/RECIPE-TIME")] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print every key with its value and meaning, and stop.")
+        bool,
+        typer.Option("--explain", help="Print where each changed setting came from, then all other keys, and stop."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check all but the model, say what would be done, and stop.")
@@ -84,7 +87,8 @@ def train(
         return
     job = folders.plan(recipe, items or [], resume, out)
     if explain:
-        recipes.explain(job.config)
+        source = str(job.folder / CONFIG) if job.resume else job.recipe
+        recipes.explain_run(job.config, origins(source, job.overrides, job.config))
         return
     need_plots()
     if dry_run:

@@ -143,7 +143,7 @@ def test_other_environments_are_compared_as_shares(run):
 
 
 def test_groups_by_any_key(run):
-    folders = [run("a0"), run("a1", kind="shared"), run("b0", "ippo", kind="shared")]
+    folders = [run("a0"), run("a1", kind="shared"), run("b0", "rae", kind="shared")]
     assert {group.name for group in compared(*folders, by="team").groups} == {"separate", "shared"}
     assert {group.name for group in compared(*folders, by="team.kind").groups} == {"separate", "shared"}
     assert {group.name for group in compared(*folders, by="env.length").groups} == {"[32, 64]"}

@@ -83,8 +83,8 @@ def test_weights_by_rows_are_biased_in_a_tree():
     [("marloo", {"joint": "cross"}), ("ippo", {"joint": "cross"}), ("mareinforce", {"group_size": 4})],
 )
 def test_the_mean_of_samples_is_the_exact_gradient_where_outcomes_are_too_many(name, options):
-    """Projections of 60 batches of 400 tasks on the exact gradient, whose mean is 1 within 3 standard errors."""
-    for projection in sampled(Game(2, 1), settings(name, 0.7, **options), 60, 400, seed=5):
+    """Projections of 100 batches of 400 tasks on the exact gradient, whose mean is 1 within 3 standard errors."""
+    for projection in sampled(Game(2, 1), settings(name, 0.7, **options), 100, 400, seed=5):
         error = float(projection.std()) / math.sqrt(len(projection))
         assert error <= 0.01
         assert abs(float(projection.mean()) - 1) < 3 * error

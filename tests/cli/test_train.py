@@ -26,13 +26,39 @@ def test_without_a_recipe_they_are_listed(palaver):
     assert all(name in ran.out for name in recipes())
 
 
-def test_explain_shows_every_key_and_what_was_changed(palaver):
-    ran = palaver("train", "arxiv-magrpo", "--explain", "optim.lr=0.25", "env.gated=false")
-    rows = {line.split()[0]: line.split()[1:] for line in ran.out.splitlines() if line.strip()}
-    assert rows["optim.lr"][:2] == ["0.25", "5e-06"]
-    assert rows["env.gated"][0] == "False"
-    assert rows["train.keep"][0] == "2"
+def explained(ran) -> dict[str, list[str]]:
+    """Key -> the words behind it."""
+    return {line.split()[0]: line.split()[1:] for line in ran.out.splitlines() if line.strip()}
+
+
+def test_explain_shows_every_key_and_where_its_value_came_from(palaver):
+    """HAPPO sets 5 epochs, lambda .95 and normalised values; arxiv-mappo 2 epochs, arxiv-happo plain values."""
+    ran = palaver("train", "arxiv-happo", "--explain", "optim.lr=0.25", "env.gated=false", "critic.huber=null")
+    rows = explained(ran)
+    assert rows["optim.lr"] == ["0.25", "5e-06", "command", "line"]
+    assert rows["env.gated"] == ["False", "–", "command", "line"]
+    assert rows["algorithm.gae_lambda"] == ["0.95", "0.95", "0.95", "name", "happo"]
+    assert rows["algorithm.epochs"] == ["2", "1", "5", "base", "arxiv-mappo"]
+    assert rows["algorithm.group_size"] == ["8", "4", "base", "arxiv-magrpo"]
+    assert rows["critic.normalize"] == ["False", "False", "True", "recipe", "arxiv-happo"]
+    assert rows["critic.huber"] == ["–", "–", "10", "command", "line"]
+    first, _, others = ran.out.partition("All other keys")
+    assert "\ntrain.keep " not in first
+    assert "\ntrain.keep " in others
+    assert "\noptim.lr " not in others
     assert not Path("runs").exists()
+
+
+def test_explain_of_a_recipe_file_and_of_a_run(palaver):
+    Path("mine.yaml").write_text("algorithm: {name: cory}\nkl: {coef: 0.2}\n", encoding="utf-8")
+    rows = explained(palaver("train", "mine.yaml", "--explain", "algorithm.epochs=1"))
+    assert rows["team.swap_every"] == ["5", "0", "5", "name", "cory"]
+    assert rows["kl.place"] == ["reward", "loss", "reward", "name", "cory"]
+    assert rows["kl.coef"] == ["0.2", "0", "recipe", "mine.yaml"]
+    assert rows["algorithm.epochs"] == ["1", "1", "4", "command", "line"]
+    started("runs/old")
+    rows = explained(palaver("train", "--resume", "runs/old", "--explain"))
+    assert rows["train.steps"] == ["7", "100", "recipe", "runs/old/config.yaml"]
 
 
 @pytest.mark.parametrize(("kind", "says"), [("separate", "one for each agent"), ("shared", "one for all agents")])

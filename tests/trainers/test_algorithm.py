@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+import yaml
 
 from palaver.core import ConfigError
 from palaver.trainers.algorithm import ROWS, algorithm, chosen
-from palaver.trainers.config import AlgorithmConfig, load, parse
+from palaver.trainers.config import AlgorithmConfig, RunConfig, dump, load, parse
+from palaver.trainers.defaults import DEFAULTS
 from palaver.trainers.losses import Said
-from palaver.trainers.presets import PRESETS
+from palaver.trainers.seats import refuse_seats
 from palaver.trainers.table import fill, tabulate
 from tests.trainers.learning import episode
 
@@ -61,7 +63,6 @@ def test_what_a_token_pays(surrogate, name):
 
 
 def test_what_comes_with_a_name_and_what_stands_before_it():
-    assert set(PRESETS) <= set(ROWS)
     at = parse({"algorithm": {"name": "atgrpo"}}).algorithm
     assert (at.turns, at.discount, at.normalize, at.std, at.group_by) == ("best", 0.0, "std", "unbiased", "prompt")
     dr = load("arxiv-magrpo", ["algorithm.name=drmas"]).algorithm
@@ -75,6 +76,43 @@ def test_what_comes_with_a_name_and_what_stands_before_it():
     mine = parse({"algorithm": {"name": "atgrpo", "turns": "tree", "discount": 0.5}}).algorithm
     assert (mine.turns, mine.discount, mine.normalize) == ("tree", 0.5, "std")
     assert parse({"algorithm": {"name": "magrpo"}}).algorithm.turns == "tree"
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_every_setting_of_a_name_is_a_key_that_it_sets(name):
+    config = parse({"algorithm": {"name": name}})
+    assert algorithm(name).defaults == DEFAULTS[name]
+    for key, value in DEFAULTS[name].items():
+        section, field = key.split(".")
+        assert getattr(getattr(config, section), field) == value
+
+
+def test_a_name_sets_keys_in_several_sections_below_a_recipe_and_an_override():
+    config = parse({"algorithm": {"name": "mappo"}, "critic": {"huber": None}})
+    assert (config.algorithm.epochs, config.critic.epochs, config.critic.clip) == (5, 5, 0.2)
+    assert (config.critic.huber, config.critic.normalize, config.critic.beta) == (None, True, 0.99999)
+    assert config.algorithm.normalize == "whiten"
+    cory = load("arxiv-magrpo", ["algorithm.name=cory", "critic.epochs=1"])
+    assert (cory.team.swap_every, cory.kl.place, cory.kl.coef) == (5, "reward", 0.08)
+    assert (cory.algorithm.epochs, cory.critic.epochs) == (4, 1)
+    assert cory.algorithm.normalize == "std", "the recipe's"
+    assert parse({"algorithm": {"name": "madpo"}}).kl.coef == 0.1
+    assert parse({"algorithm": {"name": "iac"}}).algorithm.gae_lambda == 0.0
+    assert RunConfig(algorithm=AlgorithmConfig(name="cory")).team.swap_every == 5
+    assert RunConfig().team.swap_every == 0
+
+
+def test_a_run_keeps_what_its_name_set():
+    config = parse({"algorithm": {"name": "cory", "epochs": 1}, "team": {"swap_every": 0}})
+    assert parse(yaml.safe_load(dump(config))) == config
+
+
+@pytest.mark.parametrize(("team", "agents"), [({"kind": "shared"}, ["a", "b"]), ({}, ["a"])])
+def test_a_team_that_cannot_swap_is_told_how_to_switch_it_off(team, agents):
+    config = parse({"algorithm": {"name": "cory"}, "team": team})
+    with pytest.raises(ConfigError, match=r"set team\.swap_every=0"):
+        refuse_seats(config.team, agents)
+    refuse_seats(parse({"algorithm": {"name": "cory"}, "team": {**team, "swap_every": 0}}).team, agents)
 
 
 @pytest.mark.parametrize("name", [["atgrpo"], {"a": 1}, None, 3])

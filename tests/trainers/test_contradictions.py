@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from palaver.core import ConfigError
+from palaver.envs.matrix.env import constant_sum
+from palaver.envs.pokemon.env import PokemonEnv
 from palaver.trainers.config import load
 from palaver.trainers.train import prepare
 from tests.trainers.toys import register_toy
@@ -39,6 +42,7 @@ REFUSED = [
     (["algorithm.minibatches=9", "team.kind=shared"], "more than the 8 utterances"),
     (["env.id=echo-v0", "algorithm.turns=best"], "algorithm.discount=0"),
     (["algorithm.name=happo", "algorithm.joint=cross"], "algorithm.joint=aligned"),
+    (["algorithm.name=happo", "team.kind=shared"], "set team.kind=separate"),
     (["algorithm.name=ippo", "algorithm.ratio=sequence"], "algorithm.aggregate=mean"),
     (["algorithm.name=ippo", "algorithm.ratio=sequence", "algorithm.aggregate=token"], "algorithm.aggregate=mean"),
     (["algorithm.ratio=sequence", "algorithm.surrogate=clip"], "algorithm.aggregate=mean"),
@@ -60,6 +64,8 @@ REFUSED = [
 HARMLESS = [
     ["policy.top_p=0.9", "policy.top_k=40", "policy.score_truncated=true"],
     ["policy.temperature=0.6", "algorithm.name=ippo", "algorithm.epochs=2"],
+    ["algorithm.name=happo", "team.kind=separate"],
+    ["algorithm.name=madpo", "team.kind=shared", "kl.coef=0.1", "algorithm.aggregate=sum"],
     ["algorithm.name=ippo", "critic.model=shared"],
     ["algorithm.name=magrpo", "critic.model=shared"],
     ["algorithm.name=rae", "algorithm.normalize=std"],
@@ -123,3 +129,45 @@ def test_turns_that_a_keyword_sets_are_counted(recipe):
     prepare(load(recipe, [*settings, "algorithm.minibatches=6"]))
     with pytest.raises(ConfigError, match="more than the 6 utterances"):
         prepare(load(recipe, [*settings, "algorithm.minibatches=7"]))
+
+
+PENNIES = (
+    "env:\n  id: matrix-v1\n"
+    "  game: {agents: 2, actions: [head, tail], payoffs: [[[1, -1], [-1, 1]], [[-1, 1], [1, -1]]]}\n"
+    "policy: {model: nowhere}\nalgorithm: {group_size: 4}\n"
+)
+
+
+@pytest.mark.parametrize("name", ["magrpo", "marloo", "iac", "mappo", "qmix", "madpo"])
+def test_team_credit_is_refused_where_one_wins_what_the_other_loses(tmp_path, name):
+    path = tmp_path / "pennies.yaml"
+    path.write_text(PENNIES)
+    with pytest.raises(ConfigError, match="matrix-v1 is zero-sum here") as caught:
+        prepare(load(str(path), [f"algorithm.name={name}"]))
+    assert "\n" not in str(caught.value)
+    offered = (
+        "set algorithm.credit=own, or algorithm.name=rae"
+        if name in ("magrpo", "marloo", "iac")
+        else "set algorithm.name=rae"
+    )
+    assert str(caught.value).endswith(offered)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [["algorithm.name=rae"], ["algorithm.credit=own"], ["algorithm.credit=both"], ["env.game=prisoners-dilemma"],
+     ["env.shared=true"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_own_credit_and_games_of_another_kind_are_not_refused(tmp_path, how):
+    path = tmp_path / "pennies.yaml"
+    path.write_text(PENNIES)
+    prepare(load(str(path), how))
+
+
+def test_which_games_are_zero_sum():
+    """Pennies 0 everywhere, .1 + .2 against .3 + 0 up to rounding; the dilemma 6, 5 or 2."""
+    assert constant_sum(np.array([[[1.0, -1], [-1, 1]], [[-1, 1], [1, -1]]]))
+    assert constant_sum(np.array([[0.1, 0.2], [0.3, 0.0]]))
+    assert not constant_sum(np.array([[[3.0, 3], [0, 5]], [[5, 0], [1, 1]]]))
+    assert PokemonEnv.zero_sum

@@ -58,7 +58,7 @@ def test_the_example_of_the_page(decay):
         )
 
 
-def test_as_a_row_it_is_ippo_with_values_of_tokens(tmp_path):
+def test_with_all_settings_equal_it_is_ippo_with_values_of_tokens(tmp_path):
     register_toy()
     model, found = save_model(tmp_path / "m"), {}
     for name, level in (("cory", "auto"), ("ippo", "token"), ("cory", "utterance"), ("ippo", "auto")):
@@ -66,7 +66,7 @@ def test_as_a_row_it_is_ippo_with_values_of_tokens(tmp_path):
             "env": {"id": "pioneer-v0", "env": "echo-v0", "tasks": "sample[:4]", "keywords": {"num_turns": 1}},
             "policy": {"model": model, "max_tokens": 6}, "team": {"swap_every": 1}, "eval": {"n": 0}, "device": "cpu",
             "algorithm": {"name": name, "turns": "independent", "epochs": 2},
-            "critic": {"lr": 1e-3, "level": level},
+            "critic": {"lr": 1e-3, "level": level, "epochs": 2, "clip": None},
             "kl": {"coef": 0.1, "place": "reward"}, "train": {"steps": 2}, "optim": {"lr": 1e-3},
             "log": {"tensorboard": False},
         })  # fmt: skip

@@ -318,7 +318,7 @@ def test_one_agent_makes_mappo_ippo(monkeypatch):
     ends = []
     for name in ("ippo", "mappo"):
         values = {"name": name, "group_size": 2, "epochs": 2, "minibatches": 2, "normalize": "whiten", "discount": 0.9}
-        settings = config(algorithm=values, critic={"lr": 1e-2, "normalize": True, "clip": 0.2})
+        settings = config(algorithm=values, critic={"lr": 1e-2, "epochs": 2, "clip": 0.2, "huber": 10.0})
         team = {"a": policy(0)}
         (learner,) = learners(team, settings)
         study = Study(algorithm(name), settings, [learner], WORLD)

@@ -120,7 +120,7 @@ def test_files_hold_no_states_and_a_turn_is_equal_without_them():
 def judged(name: str, env: TextEnv, shared: bool = False, **changes: Any):
     """A study's judgement of two chains, with critics that expect something; the episodes too."""
     values = {"name": name, "group_size": 2, "turns": "independent", "discount": DISCOUNT, "gae_lambda": DECAY}
-    settings = config(algorithm=values | {"credit": "own"} | changes)
+    settings = config(algorithm=values | {"credit": "own", "normalize": "none"} | changes)
     one = policy(0)
     players = {"a": one, "b": one if shared else policy(1)}
     study = Study(chosen(settings.algorithm), settings, learners(players, settings), World("cpu", "fp32"))

@@ -10,9 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from palaver.core import ConfigError
 from palaver.trainers.algorithm import ROWS
 from palaver.trainers.config import parse
-from palaver.trainers.presets import preset
+from palaver.trainers.defaults import fill_section
 from palaver.trainers.seats import SHARING
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import train
@@ -31,17 +32,24 @@ def models(tmp_path_factory) -> tuple[str, str]:
 def iterate(
     models: tuple[str, str], folder: Path, env: dict[str, Any], kind: str, steps: int, **algorithm: Any
 ) -> None:
-    """A short run whose every policy must move."""
+    """A short run whose every policy must move; HAPPO with one policy for all agents is refused."""
     seats = {"b": {"model": models[1]}} if kind == "heterogeneous" else {}
+    own = fill_section(algorithm["name"], "algorithm", {})
+    swap = {"swap_every": 0} if kind == "shared" else {}
     run = parse(
         {
             "env": env, "policy": {"model": models[0], "max_tokens": 12}, "device": "cpu", "eval": {"n": 0},
-            "team": {"kind": kind, "seats": seats, "lora": {"rank": 4}}, "critic": {"lr": 1e-3}, "optim": {"lr": 1e-3},
-            "algorithm": {"group_size": 2, "discount": 0.9, **preset(algorithm["name"]), **algorithm},
+            "team": {"kind": kind, "seats": seats, "lora": {"rank": 4}} | swap,
+            "critic": {"lr": 1e-3}, "optim": {"lr": 1e-3},
+            "algorithm": {"group_size": 2, "discount": 0.9, **own, **algorithm},
             "kl": {"coef": 0.01},
             "train": {"steps": steps, "checkpoint_every": steps - 1}, "log": {"tensorboard": False, "episodes": False},
         }
     )  # fmt: skip
+    if (algorithm["name"], kind) == ("happo", "shared"):
+        with pytest.raises(ConfigError, match="no factor"):
+            train(run, folder)
+        return
     lines = read_metrics(train(run, folder) / "metrics.jsonl")
     assert [line["step"] for line in lines] == list(range(1, steps + 1))
     numbers = [value for line in lines for name, value in line.items() if not name.endswith("/explained")]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-import torch
+from dataclasses import replace
 
+import pytest
+
+from palaver.core import Turn, Utterance
 from palaver.trainers.algorithm import algorithm
 from palaver.trainers.moving import Moving
 from palaver.trainers.study import Study
@@ -12,45 +14,135 @@ from palaver.trainers.table import Table, tabulate
 from palaver.trainers.world import World
 from tests.trainers.learning import config, episode, learners, policy
 
+ONE = World("cpu", "fp32")
+
 
 def game(*won: float) -> Table:
     """Zero-sum games: what agent a wins, agent b loses."""
     return tabulate([episode("0", lane, [(reward, -reward)]) for lane, reward in enumerate(won)])
 
 
-def test_each_role_has_a_mean_of_its_own_and_is_judged_by_the_mean_before_the_step():
-    """decay .95: a wins 1 and 0, mean .5, so b_a = .025; then 2: A = 2 - .025; b_a = .95 * .025 + .05 * 2 = .12375."""
-    settings = config(algorithm={"name": "rae", "group_size": 1})
-    study = Study(
-        algorithm("rae"), settings, learners({"a": policy(0), "b": policy(1)}, settings), World("cpu", "fp32")
-    )
-    first = study.judge(game(1.0, 0.0))
-    assert first.table.advantage[first.table.rows_of(["a"])].tolist() == [1.0, 0.0]
-    assert first.table.advantage[first.table.rows_of(["b"])].tolist() == [-1.0, 0.0]
-    study.learn(first, 1)
-    assert study.moving.means == pytest.approx({"a": 0.025, "b": -0.025})
-    second = study.judge(game(2.0))
-    assert second.table.advantage.tolist() == pytest.approx([1.975, -1.975])
-    study.learn(second, 2)
-    assert study.moving.means == pytest.approx({"a": 0.12375, "b": -0.12375})
+def made(**algorithm_: object) -> Study:
+    settings = config(algorithm={"name": "rae", "group_size": 1, **algorithm_})
+    return Study(algorithm("rae"), settings, learners({"a": policy(0), "b": policy(1)}, settings), ONE)
+
+
+def advantages(study: Study, table: Table, agent: str) -> list[float]:
+    judged = study.judge(table).table
+    return judged.advantage[judged.rows_of([agent])].tolist()
+
+
+def test_the_mean_moves_once_an_episode_and_is_subtracted_as_it_was_before():
+    """b: 0, .05, .95 x .05 - .05 = -.0025, .95 x -.0025 + .05 = .047625; then .95 x .047625 + .05 = .09524375."""
+    study, four = made(), game(1.0, -1.0, 1.0, 1.0)
+    assert advantages(study, four, "a") == pytest.approx([1, -1.05, 1.0025, 0.952375], abs=1e-12)
+    assert advantages(study, four, "b") == pytest.approx([-1, 1.05, -1.0025, -0.952375], abs=1e-12)
+    assert study.moving.means == {}, "judging moves nothing"
+    study.learn(study.judge(four), 1)
+    assert study.moving.means == pytest.approx({"a": 0.09524375, "b": -0.09524375}, abs=1e-12)
+    assert advantages(study, game(2.0), "a") == pytest.approx([2 - 0.09524375], abs=1e-12)
+
+
+def test_ninety_per_cent_of_a_constant_return_after_45_episodes():
+    """1 - .95^n >= .9 from n = 45 on: two steps of 24 games, where a mean a step took 45 steps."""
+    study = made()
+    study.learn(study.judge(game(*[1.0] * 24)), 1)
+    assert study.moving.means["a"] == pytest.approx(1 - 0.95**24)
+    study.learn(study.judge(game(*[1.0] * 20)), 2)
+    assert study.moving.means["a"] < 0.9
+    study.learn(study.judge(game(1.0)), 3)
+    assert study.moving.means["a"] > 0.9
 
 
 def test_one_shared_policy_still_has_a_mean_for_each_role():
     settings = config(algorithm={"name": "rae", "group_size": 1, "decay": 0.5})
     one = policy(0)
-    study = Study(algorithm("rae"), settings, learners({"a": one, "b": one}, settings), World("cpu", "fp32"))
+    study = Study(algorithm("rae"), settings, learners({"a": one, "b": one}, settings), ONE)
     study.learn(study.judge(game(1.0)), 1)
     assert study.judge(game(1.0)).table.advantage.tolist() == [0.5, -0.5]
 
 
+def test_the_turns_of_an_episode_share_its_baseline():
+    """decay .5, discount .5. Episode 1: R = 1 + .5 x 2 = 2, of b 0 + .5 x 4 = 2; so b_a = b_b = 1 for episode 2."""
+    table = tabulate([episode("0", lane, [(1.0, 0.0), (2.0, 4.0)]) for lane in range(2)])
+    study = made(decay=0.5, discount=0.5, turns="independent")
+    judged = study.judge(table)
+    assert judged.value.tolist() == [0.0] * 4 + [1.0] * 4
+    assert judged.table.advantage.tolist() == [2.0, 2.0, 2.0, 4.0, 1.0, 1.0, 1.0, 3.0]
+    assert judged.means == {"a": 1.5, "b": 1.5}
+
+
 def test_an_agent_that_said_nothing_keeps_its_mean():
-    moving = Moving(0.5)
-    table = game(4.0)
-    table = Table(**{name: getattr(table, name) for name in Table.__slots__} | {"returns": torch.tensor([4.0, -4.0])})
-    moving.update(table, World("cpu", "fp32"))
-    assert moving.means == {"a": 2.0, "b": -2.0}
-    silent = tabulate([episode("0", 0, [(1.0, 0.0)], [{"b": table.utterances[1]}])])
-    silent = Table(**{name: getattr(silent, name) for name in Table.__slots__} | {"returns": torch.tensor([0.0])})
-    moving.update(silent, World("cpu", "fp32"))
-    assert moving.means == {"a": 2.0, "b": -1.0}
-    assert moving.values(silent).tolist() == [-1.0]
+    said = Utterance("x", (1, 2), (3,), (-0.5,), (-0.5,))
+    table = tabulate([episode("0", 0, [(4.0, -4.0)]), episode("1", 0, [(1.0, 0.0)], [{"b": said}])])
+    value, after = Moving(0.5).judge(table, table.reward, 1.0, ONE)
+    assert value.tolist() == [0.0, 0.0, -2.0]
+    assert after == {"a": 2.0, "b": -1.0}
+
+
+def tree() -> Table:
+    """Agent a alone: turns 0 and 1, two answers each time; the first turn earns nothing, the second 1, 2, 3, 4."""
+    said = [Utterance(str(n), (1,), (n,), (-0.5,), (-0.5,)) for n in range(6)]
+    episodes = []
+    for leaf in range(4):
+        first, second = divmod(leaf, 2)
+        turns = (
+            Turn(0, f"0/{first}", "", "0", {"a": first}, {}, {"a": said[first]}, {"a": 0.0}, {}),
+            Turn(1, f"0/{first}/{second}", f"0/{first}", f"0/{first}", {"a": second}, {}, {"a": said[2 + leaf]},
+                 {"a": leaf + 1.0}, {}),
+        )  # fmt: skip
+        episodes.append(replace(episode("0", 0, [(0.0,)]), turns=turns))
+    return tabulate(episodes)
+
+
+def test_an_utterance_of_several_episodes_has_the_mean_before_the_first():
+    """decay .5: b = 0, .5, 1.25, 2.125 before the leaves; the answers of turn 0 are in leaves 1, 2 and 3, 4."""
+    table = tree()
+    value, after = Moving(0.5).judge(table, table.reward, 1.0, ONE)
+    texts = [said.text for said in table.utterances]
+    assert dict(zip(texts, value.tolist(), strict=True)) == {
+        "0": 0.0, "2": 0.0, "3": 0.5, "1": 1.25, "4": 1.25, "5": 2.125,
+    }  # fmt: skip
+    assert after == {"a": 0.5 * 2.125 + 0.5 * 4}
+
+
+@pytest.mark.parametrize("table", [tree(), game(1.0, -1.0, 1.0, 1.0)], ids=["tree", "chain"])
+def test_no_return_that_an_utterance_had_a_part_in_is_in_its_baseline(table):
+    """Every joint step it is in, and all after them, may pay anything: its baseline stays to the last bit."""
+    plain, after = Moving(0.95).judge(table, table.reward, 1.0, ONE)
+    for row in range(len(table)):
+        changed, below = table.reward.clone(), set(table.member_step[table.member_row == row].tolist())
+        for step, parent in enumerate(table.parent.tolist()):
+            below |= {step} if parent in below else set()
+        changed[sorted(below)] += 100.0
+        value, then = Moving(0.95).judge(table, changed, 1.0, ONE)
+        assert value[row] == plain[row]
+        assert then != after, "later episodes are compared with another mean"
+
+
+class Half(World):
+    """A process of two, that knows what the other would send."""
+
+    def __init__(self, rank: int, other: Table) -> None:
+        super().__init__("cpu", "fp32")
+        self.rank, self.size, self.other = rank, 2, other
+
+    def gather(self, items):
+        from palaver.trainers.moving import earned
+
+        theirs = [(each, 1 - self.rank, n) for n, each in enumerate(earned(self.other, self.other.reward, 1.0))]
+        return [*items, *theirs] if self.rank == 0 else [*theirs, *items]
+
+
+def test_the_number_of_processes_changes_nothing():
+    """12 tasks of two games; tasks 0, 2, ... and 1, 3, ... on two processes, gathered by rank."""
+    games = [episode(str(task), lane, [(w := float((7 * task + 3 * lane) % 5), -w)])
+             for task in range(12) for lane in range(2)]  # fmt: skip
+    whole = tabulate(games)
+    value, after = Moving(0.9).judge(whole, whole.reward, 1.0, ONE)
+    parts = [tabulate([each for each in games if int(each.task) % 2 == rank]) for rank in range(2)]
+    for rank in range(2):
+        mine, means = Moving(0.9).judge(parts[rank], parts[rank].reward, 1.0, Half(rank, parts[1 - rank]))
+        assert means == after
+        rows = [row for row in range(len(whole)) if int(games[int(whole.episode[row])].task) % 2 == rank]
+        assert mine.tolist() == value[rows].tolist()

@@ -11,6 +11,7 @@ import torch
 from palaver.core import Episode
 from palaver.trainers.algorithm import ROWS, algorithm
 from palaver.trainers.config import parse
+from palaver.trainers.policy_gradient import describe
 from palaver.trainers.returns import expected_returns
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.table import tabulate
@@ -42,6 +43,16 @@ def test_by_hand():
     assert list(dropped.values()) == [4.0, 3.0, 3.5, 2.75]
 
 
+def test_each_side_s_return():
+    """a: 1 + 4 and 0 + 2, mean 3.5; b: 3 and 0, mean 1.5. Nothing where all earn alike; `outdone` does not count."""
+    lanes = [episode("0", 0, [(1.0, 3.0), (4.0, 0.0)]), episode("0", 1, [(0.0, 0.0), (2.0, 0.0)])]
+    shown = describe([*lanes, replace(lanes[0], stop="outdone")])
+    assert (shown["a/return"], shown["b/return"], shown["reward/mean"]) == (3.5, 1.5, 2.5)
+    lost = describe([episode("0", 0, [(1.0, -1.0)]), episode("0", 1, [(1.0, -1.0)]), episode("0", 2, [(-1.0, 1.0)])])
+    assert (lost["a/return"], lost["b/return"]) == pytest.approx((1 / 3, -1 / 3))
+    assert "a/return" not in describe([episode("0", 0, [(1.0, 1.0), (2.0, 2.0)])])
+
+
 def test_two_processes_count_as_one():
     lanes = [episode("0", 0, [(1.0, 3.0)]), episode("1", 0, [(5.0, 7.0)]), episode("1", 1, [(0.0, 0.0)])]
     parts = [(lanes[:1], tabulate(lanes[:1])), (lanes[1:], tabulate(lanes[1:]))]
@@ -63,7 +74,9 @@ def models(tmp_path_factory) -> tuple[str, str]:
 def first_step(models, folder, place: str, name: str) -> tuple[dict, list[Episode]]:
     config = parse({
         "env": {"id": "lengths-v0", "turns": 2}, "policy": {"model": models[0], "max_tokens": 6},
-        "algorithm": {"name": name, "group_size": 2, "discount": 0.5, "turns": "tree", "joint": "aligned"},
+        "algorithm": {
+            "name": name, "group_size": 2, "discount": 0.5, "turns": "tree", "joint": "aligned", "gae_lambda": 0.5,
+        },
         "kl": {"coef": 0.1, "place": place, "estimator": "k2", "reference": f"model:{models[1]}"},
         "train": {"steps": 1}, "eval": {"n": 0}, "device": "cpu", "log": {"tensorboard": False},
     })  # fmt: skip

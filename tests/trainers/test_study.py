@@ -175,3 +175,35 @@ def test_a_loaded_study_goes_on_as_the_first(name):
     one, other = first.judge(table).table, second.judge(table).table
     assert torch.equal(one.advantage, other.advantage)
     assert torch.equal(one.advantage, fresh) == (name == "magrpo")
+
+
+@pytest.mark.parametrize(("ratio", "left"), [(0.9, (1.0, 0.26, 0.13, 0.03)), (1.1, (1.0, 0.24, 0.12, 0.03))])
+def test_what_a_mean_over_tokens_leaves_of_the_correction(ratio, left):
+    """One token decides: of M - 1 is left (ratio^(1/L) - 1) / (ratio - 1), the table of docs/algorithms/happo.md."""
+    for length, share in zip((1, 4, 8, 32), left, strict=True):
+        said = Utterance("x", (1,), (3,) * length, (-1.0,) * length, (-1.0,) * length)
+        found = {}
+        for how in ("sum", "mean"):
+            a, b = Mover("a", [[math.log(ratio), *[0.0] * (length - 1)]]), Mover("b", [[0.0] * length])
+            study = Study(BARE, config(algorithm={"factor": how, "order": "fixed"}), [a, b], WORLD)
+            study.learn(study.judge(tabulate([episode("0", 0, [(1.0, 1.0)], [{"a": said, "b": said}])])), 1)
+            (found[how],) = b.factor
+        assert found["sum"] == pytest.approx(ratio, abs=1e-6)
+        assert (found["mean"] - 1) / (ratio - 1) == pytest.approx((ratio ** (1 / length) - 1) / (ratio - 1), abs=1e-4)
+        assert (found["mean"] - 1) / (ratio - 1) == pytest.approx(share, abs=5e-3)
+
+
+def test_the_share_of_factors_at_the_clamp():
+    """By default the sum, clamped at 2: log factors 3, -2.5, 1.2 + 1.2 and 1 of agent b's four rows, three held."""
+    one, two = ((-1.0,) * n for n in (1, 2))
+    words = [Utterance("x", (1,), (3,) * len(old), old, old) for old in (one, one, two, one)]
+    table = tabulate(
+        [episode("0", lane, [(1.0, 1.0)], [{"a": word, "b": words[0]}]) for lane, word in enumerate(words)]
+    )
+    a, b = Mover("a", [[3.0], [-2.5], [1.2, 1.2], [1.0]]), Mover("b", [[0.0]] * 4)
+    study = Study(BARE, config(algorithm={"order": "fixed"}), [a, b], WORLD)
+    shown = study.learn(study.judge(table), 1)
+    assert (shown["a/factor_clamped"], shown["b/factor_clamped"]) == (0.0, 0.75)
+    assert b.factor == pytest.approx([math.exp(2), math.exp(-2), math.exp(2), math.e], abs=1e-5)
+    together = Study(replace(BARE, order="together"), config(), [a, b], WORLD)
+    assert "b/factor_clamped" not in together.learn(together.judge(table), 1)

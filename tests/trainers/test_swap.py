@@ -93,8 +93,14 @@ def test_roles_are_exchanged_once_for_every_so_many_updates(every):
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
-        (["team.kind=shared", "team.swap_every=2"], "team.kind=shared has one policy in all seats: set it to 0"),
-        (["env.id=arxiv-v0", "env.agents=1", "team.swap_every=2"], "the environment has one seat: set it to 0"),
+        (
+            ["team.kind=shared", "team.swap_every=2"],
+            "team.kind=shared has one policy in all seats: set team.swap_every=0",
+        ),
+        (
+            ["env.id=arxiv-v0", "env.agents=1", "team.swap_every=2"],
+            "the environment has one seat: set team.swap_every=0",
+        ),
     ],
 )
 def test_nothing_to_exchange_is_refused(overrides, says):
@@ -211,7 +217,7 @@ def test_a_stored_partner_moves_too(model, tmp_path):
 
 def study_of(name: str, **changes: Any) -> tuple[Study, dict]:
     """Two policies in their own seats."""
-    settings = learning.config(algorithm={"name": name, "group_size": 2}, critic={"lr": 1e-2}, **changes)
+    settings = learning.config(algorithm={"name": name, "group_size": 2, "epochs": 1}, critic={"lr": 1e-2}, **changes)
     team = {"a": learning.policy(0), "b": learning.policy(1)}
     return Study(algorithm(name), settings, learning.learners(team, settings), World("cpu", "fp32")), team
 
@@ -268,7 +274,8 @@ def test_a_fixed_order_is_that_of_the_seats_and_moving_means_are_the_seats():
     study.seat(exchanged(team))
     judged = study.judge(learning.played(exchanged(team), study.config))
     assert judged.value is not None
-    assert set(judged.value[judged.table.rows_of(["a"])].tolist()) == {1.0}
+    first = [int(judged.table.rows_of([seat])[0]) for seat in SEATS]
+    assert judged.value[first].tolist() == [1.0, 2.0]
 
 
 def test_sampling_goes_with_the_policy(model, tmp_path):

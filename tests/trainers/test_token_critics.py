@@ -133,7 +133,7 @@ def test_minibatches_are_of_whole_sequences():
 
 @pytest.mark.parametrize("name", ["cory", pytest.param("mappo", marks=pytest.mark.slow)])
 def test_the_loss_of_the_values_falls_on_a_fixed_batch(name):
-    team, settings, study = made_study(name, critic={"lr": 3e-3, "level": "token"})
+    team, settings, study = made_study(name, critic={"lr": 3e-3, "level": "token", "clip": None})
     judged = study.judge(played(team, settings))
     for key, critic in study.critics.items():
         samples = study._samples(key, judged)

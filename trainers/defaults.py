@@ -1,0 +1,62 @@
+"""Settings that come with an algorithm's name: those of its paper, as dotted keys of a run's config.
+
+They stand in place of the sections' defaults; a recipe, and an override above it, stand in place of them. A learning
+rate, a batch, a number of steps or the weight of a penalty depends on model, task and reward, and comes with no name
+(but MADPO's beta, without which its loss is 0). The files of the algorithms cite each number. They stand here because a
+config is read without torch, which those files import; `Algorithm.defaults` is a row's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+_PPO = {
+    "algorithm.clip": (0.2, 0.2), "algorithm.normalize": "whiten", "algorithm.gae_lambda": 0.95,
+    "critic.normalize": True,
+}  # fmt: skip
+_TEAM_PPO = _PPO | {"algorithm.epochs": 5, "critic.epochs": 5, "critic.clip": 0.2, "critic.huber": 10.0}
+_TD0 = {"algorithm.normalize": "whiten", "algorithm.gae_lambda": 0.0}
+_GROUP_STD = {"algorithm.normalize": "std", "algorithm.std": "unbiased"}
+
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "iac": _TD0,
+    "maac": _TD0,
+    "ippo": _PPO | {"algorithm.epochs": 4, "critic.epochs": 4},
+    "mappo": _TEAM_PPO,
+    "happo": _TEAM_PPO,
+    "cory": _PPO
+    | {
+        "algorithm.epochs": 4, "algorithm.discount": 1.0, "critic.epochs": 4, "critic.clip": 0.2, "kl.place": "reward",
+        "team.swap_every": 5,
+    },
+    "atgrpo": {"algorithm.turns": "best", "algorithm.discount": 0.0} | _GROUP_STD,
+    "drmas": {"algorithm.turns": "independent", "algorithm.group_by": "agent"} | _GROUP_STD,
+    "madpo": {"kl.coef": 0.1},
+}  # fmt: skip
+
+
+def defaults(name: object) -> Mapping[str, Any]:
+    """Dotted key -> value for the settings that come with a name; empty for most, and for what is no name.
+
+    >>> defaults("madpo")["kl.coef"]
+    0.1
+    """
+    return MappingProxyType(DEFAULTS.get(name, {})) if isinstance(name, str) else {}
+
+
+def fill_section(name: object, section: str, values: Any) -> Any:
+    """The settings of one section as given, with those that come with the name where nothing is given."""
+    own = {key.partition(".")[2]: value for key, value in defaults(name).items() if key.startswith(f"{section}.")}
+    return own | values if own and isinstance(values, dict) else values
+
+
+def fill_sections(values: Any) -> Any:
+    """All sections of a run as given, with the settings that come with `algorithm.name` where nothing is given."""
+    if not isinstance(values, dict):
+        return values
+    algorithm = values.get("algorithm")
+    name = algorithm.get("name") if isinstance(algorithm, dict) else getattr(algorithm, "name", None)
+    sections = {key.partition(".")[0] for key in defaults(name)} - {"algorithm"}  # which fills itself
+    return values | {section: fill_section(name, section, values.get(section, {})) for section in sections}
