@@ -48,10 +48,11 @@ def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
     name = config.algorithm.name
     own = defaults(name)
     made, others = table("key", "value", "default", f"{name} sets", "from"), table("key", "default", "meaning")
+    made.columns[0].no_wrap = others.columns[0].no_wrap = True  # users copy them
     for key, value, default, meaning in rows(config):
         if value != default or key in own:
             made.add_row(
-                Text(key, style="bold", no_wrap=True), Text(_say(value), style="bold"),
+                Text(key, style="bold"), Text(_say(value), style="bold"),
                 Text(_say(default), style="dim"), Text(_say(own[key]) if key in own else "", style="dim"),
                 Text(origins.get(key, "")),
             )  # fmt: skip

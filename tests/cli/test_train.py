@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.cli import folders
+from palaver.cli import folders, output
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.config import load, recipes
 from palaver.trainers.files import begin
@@ -59,6 +59,13 @@ def test_explain_of_a_recipe_file_and_of_a_run(palaver):
     started("runs/old")
     rows = explained(palaver("train", "--resume", "runs/old", "--explain"))
     assert rows["train.steps"] == ["7", "100", "recipe", "runs/old/config.yaml"]
+
+
+def test_explain_cuts_no_key_on_a_narrow_terminal(palaver, monkeypatch):
+    monkeypatch.setattr(output.console, "width", 80)
+    shown = palaver("train", "arxiv-cory", "--explain").out
+    assert "algorithm.normalize " in shown
+    assert "policy.max_prompt_tokens " in shown
 
 
 @pytest.mark.parametrize(("kind", "says"), [("separate", "one for each agent"), ("shared", "one for all agents")])
