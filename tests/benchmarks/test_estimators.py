@@ -78,6 +78,7 @@ def test_weights_by_rows_are_biased_in_a_tree():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("name", "options"),
     [("marloo", {"joint": "cross"}), ("ippo", {"joint": "cross"}), ("mareinforce", {"group_size": 4})],
