@@ -81,8 +81,8 @@ def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
         KeyboardInterrupt: the run was asked to stop before its end, and has no score.
     """
     from palaver.benchmarks.provenance import provenance
-    from palaver.trainers.config import load
     from palaver.trainers.files import LAUNCH, METRICS, ended
+    from palaver.trainers.recipe import load
     from palaver.trainers.sinks import read_metrics
     from palaver.trainers.train import train
 

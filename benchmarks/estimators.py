@@ -21,9 +21,10 @@ from torch import Tensor
 
 from palaver.benchmarks.enumeration import AGENTS, Game, Node, Tabular, episodes_of, exact, outcomes
 from palaver.trainers.algorithm import chosen
-from palaver.trainers.config import RunConfig, parse
+from palaver.trainers.config import RunConfig
 from palaver.trainers.learner import Learner
 from palaver.trainers.moving import Earned, Moving
+from palaver.trainers.recipe import parse
 from palaver.trainers.study import Study
 from palaver.trainers.table import Table, tabulate
 from palaver.trainers.token_values import TokenValues

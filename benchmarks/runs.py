@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import CheckpointError, ConfigError, Episode, Turn
-from palaver.trainers.config import RunConfig, load
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import load
 
 STATUS = "status.json"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.config import RunConfig, dump, parse
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import dump, parse
 from palaver.utils.run_folder import replace_text
 
 CONFIG = "config.yaml"

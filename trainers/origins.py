@@ -7,8 +7,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from palaver.trainers.config import RunConfig, layered, layers
+from palaver.trainers.config import RunConfig
 from palaver.trainers.defaults import defaults
+from palaver.trainers.recipe import layered, layers
 
 COMMAND_LINE = "command line"
 
@@ -24,7 +25,7 @@ def origins(recipe: str, overrides: Sequence[str], config: RunConfig) -> dict[st
     Raises:
         ConfigError: see `load`.
 
-    >>> from palaver.trainers.config import load
+    >>> from palaver.trainers.recipe import load
     >>> origins("arxiv-happo", ["seed=1"], load("arxiv-happo", ["seed=1"]))["algorithm.epochs"]
     'base arxiv-mappo'
     """

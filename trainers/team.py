@@ -13,8 +13,9 @@ from palaver.agents.policy import Policy
 from palaver.core import CheckpointError, PolicyError, nearest
 from palaver.envs.tasks import is_generated, is_sample
 from palaver.registry import Spec, spec
-from palaver.trainers.config import RunConfig, parse_file
+from palaver.trainers.config import RunConfig
 from palaver.trainers.files import CONFIG
+from palaver.trainers.recipe import parse_file
 
 if TYPE_CHECKING:  # a team without models needs no torch
     from palaver.agents.llm.adapters import AdapterPolicy

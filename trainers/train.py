@@ -26,7 +26,7 @@ from palaver.envs.rewarded import Rewarded
 from palaver.trainers import checkpoint
 from palaver.trainers.algorithm import Algorithm, chosen
 from palaver.trainers.announce import announce
-from palaver.trainers.config import RunConfig, parse_file
+from palaver.trainers.config import RunConfig
 from palaver.trainers.contradictions import refuse_contradictions
 from palaver.trainers.critic import refuse_long_joint
 from palaver.trainers.files import CONFIG, METRICS, refuse_edited
@@ -34,6 +34,7 @@ from palaver.trainers.learner import Learner
 from palaver.trainers.memory import most_rows
 from palaver.trainers.policy_gradient import Loop
 from palaver.trainers.preferences.offline import PairReader
+from palaver.trainers.recipe import parse_file
 from palaver.trainers.reference import refuse_own
 from palaver.trainers.rollout import text_env
 from palaver.trainers.seats import refuse_seats

@@ -23,7 +23,8 @@ from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.matrix.games import BUILT_IN
 from palaver.envs.matrix.solve import expected_return
 from palaver.trainers.algorithm import ROWS
-from palaver.trainers.config import RunConfig, parse
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import parse
 from palaver.trainers.section import Section
 
 Settings = Mapping[str, Any]

@@ -13,8 +13,8 @@ from palaver.benchmarks.lab.plan import Cell, Column, Plan
 from palaver.benchmarks.runs import number
 from palaver.clean import one_line
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.config import dump
 from palaver.trainers.files import CONFIG, METRICS, ended
+from palaver.trainers.recipe import dump
 from palaver.trainers.sinks import read_metrics
 from palaver.utils.run_folder import replace_text
 

@@ -17,7 +17,8 @@ from palaver.benchmarks.scenarios.spec import Draw
 from palaver.clean import one_line
 from palaver.core import ConfigError, Sampling
 from palaver.registry import spec
-from palaver.trainers.config import EVAL_SEED, load
+from palaver.trainers.config import EVAL_SEED
+from palaver.trainers.recipe import load
 from palaver.trainers.section import Section
 
 Kind = Literal["reference", "random", "untrained", "trained"]

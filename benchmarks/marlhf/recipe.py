@@ -16,7 +16,8 @@ from omegaconf import DictConfig
 from pydantic import Field
 
 from palaver.benchmarks.recipes import is_kind
-from palaver.trainers.config import RunConfig, layered, over, sections, validated
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import layered, over, sections, validated
 from palaver.trainers.reward_model.config import FitConfig, SourceConfig
 from palaver.trainers.section import Section
 

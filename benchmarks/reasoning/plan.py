@@ -13,7 +13,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from palaver.clean import one_line
 from palaver.core import ConfigError
-from palaver.trainers.config import RunConfig, load
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import load
 from palaver.trainers.section import Section
 
 NAME = "maths"

@@ -22,8 +22,9 @@ from palaver.benchmarks.runs import number
 from palaver.core import ConfigError, Episode, Sampling
 from palaver.envs.base import TextEnv
 from palaver.registry import make
-from palaver.trainers.config import EVAL_SEED, dump
+from palaver.trainers.config import EVAL_SEED
 from palaver.trainers.files import CONFIG, METRICS, ended
+from palaver.trainers.recipe import dump
 from palaver.trainers.sinks import read_metrics
 from palaver.utils.run_folder import locked
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from palaver.benchmarks.provenance import provenance
 from palaver.benchmarks.runs import read
 from palaver.core import PolicyError, cache_folder
-from palaver.trainers.config import load
 from palaver.trainers.files import CONFIG
+from palaver.trainers.recipe import load
 
 MADE = "recipe:"
 Note = Callable[[str], None]

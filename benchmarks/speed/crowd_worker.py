@@ -18,9 +18,10 @@ from palaver.benchmarks.speed.peak import Watch
 from palaver.benchmarks.speed.worker import SEED, Stopwatch
 from palaver.registry import Spec
 from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import RunConfig, parse
+from palaver.trainers.config import RunConfig
 from palaver.trainers.learner import Learner
 from palaver.trainers.policy_gradient import Clock, Loop
+from palaver.trainers.recipe import parse
 from palaver.trainers.study import Study
 from palaver.trainers.team import trainable_team
 from palaver.trainers.world import World

@@ -25,9 +25,10 @@ from palaver.benchmarks.speed.peak import Watch
 from palaver.benchmarks.speed.settings import AGENTS, GROUP, Setting, setting
 from palaver.core import Message
 from palaver.trainers.algorithm import chosen as chosen_row
-from palaver.trainers.config import RunConfig, parse
+from palaver.trainers.config import RunConfig
 from palaver.trainers.learner import Learner
 from palaver.trainers.policy_gradient import Clock, Loop
+from palaver.trainers.recipe import parse
 from palaver.trainers.study import Study
 from palaver.trainers.world import World
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from palaver.cli.recipes import rows
 from palaver.cli.values import check_pairs
 from palaver.core import CheckpointError, ConfigError, nearest
-from palaver.trainers.config import RunConfig, load, recipes
+from palaver.trainers.config import RunConfig
 from palaver.trainers.files import CONFIG, LAUNCH, METRICS, refuse_edited
+from palaver.trainers.recipe import load, recipes
 from palaver.utils.run_folder import refuse_in_use
 
 RUNS = Path("runs")

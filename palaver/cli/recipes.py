@@ -11,8 +11,9 @@ from rich.text import Text
 from palaver.benchmarks.lab.recipe import NAME, shipped
 from palaver.benchmarks.marlhf.recipe import recipes as reward_models
 from palaver.cli.output import console, say, table
-from palaver.trainers.config import RunConfig, recipes
+from palaver.trainers.config import RunConfig
 from palaver.trainers.defaults import defaults
+from palaver.trainers.recipe import recipes
 
 
 def list_recipes() -> None:

@@ -22,7 +22,7 @@ from palaver.benchmarks.provenance import provenance
 from palaver.benchmarks.warm_starts import COMMAND, generators, ship
 from palaver.core import PolicyError, stable_seed
 from palaver.registry import spec
-from palaver.trainers.config import load
+from palaver.trainers.recipe import load
 from palaver.trainers.team import model_options
 from palaver.trainers.train import train
 from tests.agents.test_tiny import SMALL, TEXTS

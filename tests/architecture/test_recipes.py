@@ -9,7 +9,7 @@ import yaml
 
 import palaver
 from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import dump, load, parse, recipes
+from palaver.trainers.recipe import dump, load, parse, recipes
 from tests.architecture.source import ROOT
 
 SHIPPED = sorted(recipes())

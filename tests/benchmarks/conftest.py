@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from palaver.core import Episode, Turn, Utterance
-from palaver.trainers.config import RunConfig, dump
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import dump
 
 AGENTS = ("background", "method")
 

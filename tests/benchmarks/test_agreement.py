@@ -13,7 +13,8 @@ from palaver.benchmarks.report import write
 from palaver.benchmarks.runs import read
 from palaver.benchmarks.summary import score
 from palaver.core import Episode, Turn, Utterance
-from palaver.trainers.config import RunConfig, dump
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import dump
 
 SEATS = ("aux", "main")
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 import palaver
-from palaver.trainers.config import load, parse_file
+from palaver.trainers.recipe import load, parse_file
 from palaver.trainers.sinks import read_metrics
 from tests.architecture.source import ROOT
 

@@ -20,7 +20,7 @@ from palaver.benchmarks.keep import keep
 from palaver.benchmarks.theme import PAPER
 from palaver.benchmarks.trials import find
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.config import dump, parse
+from palaver.trainers.recipe import dump, parse
 
 KEPT = Path(__file__).parents[2] / "docs" / "runs" / "arxiv-magrpo"
 TASKS = ("s", "t")

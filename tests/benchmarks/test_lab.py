@@ -17,7 +17,7 @@ from palaver.benchmarks.lab.results import Lab, Result, score
 from palaver.core import CheckpointError, ConfigError
 from palaver.envs.matrix.games import BUILT_IN
 from palaver.trainers.algorithm import ROWS, algorithm
-from palaver.trainers.config import load as load_run
+from palaver.trainers.recipe import load as load_run
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
 

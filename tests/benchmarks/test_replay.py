@@ -22,7 +22,8 @@ from palaver.benchmarks.report import write
 from palaver.core import ConfigError, Episode, Sampling, TaskError
 from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.tasks import Task
-from palaver.trainers.config import RunConfig, dump
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import dump
 from palaver.trainers.rollout import Plan, rollout
 
 

@@ -16,7 +16,8 @@ from palaver.benchmarks.focus import Seating
 from palaver.core import ConfigError, Sampling, ScoringError, TaskError
 from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.tasks import Task
-from palaver.trainers.config import RunConfig, dump
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import dump
 from palaver.trainers.rollout import Plan, again, rollout, text_env
 from tests.envs.rewards import Length
 

@@ -19,7 +19,7 @@ from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.cli.app import app
 from palaver.cli.values import keywords
 from palaver.registry import COMMON, spec
-from palaver.trainers.config import load
+from palaver.trainers.recipe import load
 from tests.architecture.source import ROOT
 from tests.docs.blocks import PAGES, fences
 

@@ -15,8 +15,8 @@ from palaver.benchmarks.lab import study as lab
 from palaver.benchmarks.leaderboard import measure
 from palaver.benchmarks.marlhf import run as marlhf
 from palaver.benchmarks.reasoning import study as reasoning
-from palaver.trainers.config import load
 from palaver.trainers.files import begin
+from palaver.trainers.recipe import load
 from palaver.utils.run_folder import FolderInUseError, locked
 
 ARENA = ("arena", "matrix-v1", "game=prisoners-dilemma", "--players", "legal,first", "-n", "2", "--out", "run")

@@ -16,9 +16,10 @@ from torch import nn
 from palaver.agents.llm.options import ModelOptions
 from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import Episode, Sampling, Turn, Utterance
-from palaver.trainers.config import RunConfig, parse
+from palaver.trainers.config import RunConfig
 from palaver.trainers.learner import Learner
 from palaver.trainers.magrpo import MAGRPO
+from palaver.trainers.recipe import parse
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.table import Table, fill, tabulate

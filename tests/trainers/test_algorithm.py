@@ -8,9 +8,10 @@ import yaml
 
 from palaver.core import ConfigError
 from palaver.trainers.algorithm import ROWS, algorithm, chosen
-from palaver.trainers.config import AlgorithmConfig, RunConfig, dump, load, parse
+from palaver.trainers.config import AlgorithmConfig, RunConfig
 from palaver.trainers.defaults import DEFAULTS
 from palaver.trainers.losses import Said
+from palaver.trainers.recipe import dump, load, parse
 from palaver.trainers.seats import refuse_seats
 from palaver.trainers.table import fill, tabulate
 from tests.trainers.learning import episode

@@ -10,7 +10,7 @@ from palaver.agents.llm.load import save_pretrained
 from palaver.agents.plain import ScriptedPolicy
 from palaver.core import Episode, Sampling
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.trainers.config import parse
+from palaver.trainers.recipe import parse
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import train

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.trainers.config import load
+from palaver.trainers.recipe import load
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import train
 

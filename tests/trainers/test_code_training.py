@@ -9,7 +9,7 @@ import pytest
 from palaver.core import ScoringError
 from palaver.envs.code import scoring
 from palaver.envs.code.sandbox import Report
-from palaver.trainers.config import load
+from palaver.trainers.recipe import load
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import prepare, train
 from tests.models import byte_tokenizer, tiny_qwen3

@@ -7,7 +7,7 @@ import torch
 
 from palaver.core import Utterance
 from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import load, parse
+from palaver.trainers.recipe import load, parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.table import fill, tabulate
 from palaver.trainers.token_values import TokenValues

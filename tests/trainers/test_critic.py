@@ -13,9 +13,9 @@ from palaver.agents.llm.options import ModelOptions
 from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import Message, PolicyError, Utterance
 from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import parse
 from palaver.trainers.critic import Critic, Samples, joint_ids, joint_text, refuse_long_joint
 from palaver.trainers.faults import NumericalError
+from palaver.trainers.recipe import parse
 from palaver.trainers.study import Study
 from palaver.trainers.table import tabulate
 from palaver.trainers.train import train

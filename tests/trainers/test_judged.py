@@ -11,7 +11,7 @@ from palaver.agents.judges.judge import Judge
 from palaver.agents.plain import RandomPolicy
 from palaver.core import Sampling, ScoringError
 from palaver.envs.rewarded import Rewarded
-from palaver.trainers.config import parse
+from palaver.trainers.recipe import parse
 from palaver.trainers.rollout import Plan, rollout, text_env
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import train

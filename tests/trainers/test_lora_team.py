@@ -14,7 +14,8 @@ from transformers import AutoModelForCausalLM
 
 from palaver.agents.llm.options import ModelOptions
 from palaver.core import PolicyError
-from palaver.trainers.config import RunConfig, parse
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.team import load_run, trainable_team
 from palaver.trainers.train import resume, train

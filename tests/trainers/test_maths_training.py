@@ -14,7 +14,7 @@ from palaver.benchmarks.evaluate import Setting, measure
 from palaver.benchmarks.report import write
 from palaver.benchmarks.runs import read
 from palaver.core import Sampling
-from palaver.trainers.config import load
+from palaver.trainers.recipe import load
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3

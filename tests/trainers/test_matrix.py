@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 
 from palaver.core import ConfigError
 from palaver.trainers.algorithm import ROWS
-from palaver.trainers.config import parse
 from palaver.trainers.defaults import fill_section
+from palaver.trainers.recipe import parse
 from palaver.trainers.seats import SHARING
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import train

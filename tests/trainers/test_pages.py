@@ -8,7 +8,7 @@ import pytest
 
 from palaver.trainers import pages
 from palaver.trainers.algorithm import ROWS, algorithm
-from palaver.trainers.config import parse
+from palaver.trainers.recipe import parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.toys import SEATS, register_toy, save_model

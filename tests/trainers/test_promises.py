@@ -13,10 +13,10 @@ from palaver.agents.llm.logprob import response_scores
 from palaver.core import Message, Request, Sampling
 from palaver.trainers import train as training
 from palaver.trainers.algorithm import chosen
-from palaver.trainers.config import parse
 from palaver.trainers.faults import NumericalError
 from palaver.trainers.learner import Learner, Work
 from palaver.trainers.losses import reinforce
+from palaver.trainers.recipe import parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.train import resume, train
 from palaver.trainers.world import World

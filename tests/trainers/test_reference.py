@@ -10,7 +10,7 @@ from tokenizers import AddedToken
 
 from palaver.agents.llm.logprob import response_logprobs
 from palaver.core import PolicyError
-from palaver.trainers.config import parse
+from palaver.trainers.recipe import parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.team import reference_model
 from palaver.trainers.train import resume, train

@@ -13,8 +13,8 @@ from palaver.agents.llm.load import load_pretrained
 from palaver.agents.llm.options import LoraOptions, ModelOptions
 from palaver.core import ConfigError, PolicyError
 from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import parse
 from palaver.trainers.learner import Learner
+from palaver.trainers.recipe import parse
 from palaver.trainers.reference import held, reference_of, refuse_own
 from palaver.trainers.study import Study
 from palaver.trainers.train import resume, train

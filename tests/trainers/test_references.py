@@ -10,8 +10,8 @@ import torch
 
 from palaver.core import CheckpointError
 from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import parse
 from palaver.trainers.memory import estimate
+from palaver.trainers.recipe import parse
 from palaver.trainers.reference import held, reference_of
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.study import Study

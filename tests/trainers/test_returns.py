@@ -10,8 +10,8 @@ import torch
 
 from palaver.core import Episode
 from palaver.trainers.algorithm import ROWS, algorithm
-from palaver.trainers.config import parse
 from palaver.trainers.policy_gradient import describe
+from palaver.trainers.recipe import parse
 from palaver.trainers.returns import expected_returns
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.table import tabulate

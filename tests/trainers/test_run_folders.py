@@ -18,8 +18,8 @@ from rich.console import Console
 
 from palaver.core import CheckpointError, ConfigError, PalaverWarning
 from palaver.trainers import sinks as sinks_module
-from palaver.trainers.config import dump, parse
 from palaver.trainers.files import begin, refuse_edited
+from palaver.trainers.recipe import dump, parse
 from palaver.trainers.session import RunStart, keep_house
 from palaver.trainers.sinks import DAMAGED, Sinks, read_metrics
 from palaver.trainers.train import resume, train

@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 from palaver.agents.llm.options import ModelOptions
 from palaver.benchmarks.evaluate import Setting, as_trained, measure
 from palaver.core import ConfigError, PolicyError
-from palaver.trainers.config import RunConfig, dump, load, parse
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import dump, load, parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.table import tabulate
 from palaver.trainers.team import load_run

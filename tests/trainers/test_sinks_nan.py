@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from palaver.trainers.config import parse
+from palaver.trainers.recipe import parse
 from palaver.trainers.sinks import Sinks, read_metrics
 
 

@@ -19,8 +19,9 @@ from palaver.benchmarks.evaluate import Setting, as_trained, measure
 from palaver.core import ConfigError, Sampling
 from palaver.trainers import checkpoint
 from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import RunConfig, load, parse
+from palaver.trainers.config import RunConfig
 from palaver.trainers.evaluation import evaluate, summarize
+from palaver.trainers.recipe import load, parse
 from palaver.trainers.seats import TeamConfig
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.study import Study

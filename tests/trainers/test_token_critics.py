@@ -14,11 +14,11 @@ from palaver.agents.llm.options import ModelOptions
 from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import PolicyError
 from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import parse
 from palaver.trainers.critic import Critic, Samples, joint_ids, refuse_long_joint
 from palaver.trainers.joint_tokens import joint_prompts
 from palaver.trainers.learner import Work
 from palaver.trainers.losses import clipped, reinforce
+from palaver.trainers.recipe import parse
 from palaver.trainers.study import Study
 from palaver.trainers.table import tabulate
 from palaver.trainers.token_values import token_reads

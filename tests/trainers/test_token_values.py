@@ -11,7 +11,8 @@ import torch
 
 from palaver.core import Episode, Turn
 from palaver.trainers.algorithm import ROWS, algorithm, has_token_values
-from palaver.trainers.config import AlgorithmConfig, CriticConfig, load
+from palaver.trainers.config import AlgorithmConfig, CriticConfig
+from palaver.trainers.recipe import load
 from palaver.trainers.table import Table, fill, tabulate
 from palaver.trainers.token_values import TokenValues, laid_out
 from palaver.trainers.world import World

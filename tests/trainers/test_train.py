@@ -18,7 +18,8 @@ import palaver
 from palaver.agents.llm.options import ModelOptions
 from palaver.core import CheckpointError, ConfigError, PolicyError
 from palaver.trainers import checkpoint, world
-from palaver.trainers.config import RunConfig, dump, load, parse
+from palaver.trainers.config import RunConfig
+from palaver.trainers.recipe import dump, load, parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.team import load_run, parse_team
 from palaver.trainers.train import prepare, resume, train
@@ -97,7 +98,7 @@ def test_another_seed_gives_others(model, finished, tmp_path):
 SCRIPT = """
 import sys
 from pathlib import Path
-from palaver.trainers.config import load
+from palaver.trainers.recipe import load
 from palaver.trainers.train import resume, train
 from tests.trainers.toys import register_toy
 register_toy()

@@ -8,7 +8,7 @@ from palaver.agents.factory import make_policy
 from palaver.agents.plain import ScriptedPolicy
 from palaver.core import ConfigError, PolicyError, Sampling
 from palaver.envs.maths_mini.env import MathsMiniEnv
-from palaver.trainers.config import load
+from palaver.trainers.recipe import load
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.train import prepare
 

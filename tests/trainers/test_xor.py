@@ -15,7 +15,7 @@ from palaver.agents.llm.policy import LLMPolicy
 from palaver.core import Message
 from palaver.envs.matrix import games, rules
 from palaver.envs.matrix.solve import expected_return
-from palaver.trainers.config import parse
+from palaver.trainers.recipe import parse
 from palaver.trainers.team import load_run, model_options
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3

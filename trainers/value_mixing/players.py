@@ -15,8 +15,9 @@ from palaver.core import CheckpointError, Conversation, Message, stable_seed
 from palaver.envs.base import TextEnv
 from palaver.trainers import checkpoint
 from palaver.trainers.algorithm import chosen
-from palaver.trainers.config import RunConfig, parse_file
+from palaver.trainers.config import RunConfig
 from palaver.trainers.files import CONFIG
+from palaver.trainers.recipe import parse_file
 from palaver.trainers.value_mixing.encoders import Encoder
 from palaver.trainers.value_mixing.factored import Factored, Shape
 from palaver.trainers.value_mixing.hidden import encoder

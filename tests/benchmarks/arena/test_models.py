@@ -8,7 +8,7 @@ from palaver.agents.llm.load import save_pretrained
 from palaver.benchmarks.arena.contest import contest
 from palaver.benchmarks.arena.plan import Setting
 from palaver.core import Sampling
-from palaver.trainers.config import parse
+from palaver.trainers.recipe import parse
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
 

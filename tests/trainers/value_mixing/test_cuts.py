@@ -12,7 +12,7 @@ import torch
 from palaver.core import Message, Sampling
 from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.tasks import Task
-from palaver.trainers.config import parse
+from palaver.trainers.recipe import parse
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.table import fill, tabulate
 from palaver.trainers.train import train

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palaver.core import ConfigError, Message, PolicyError
-from palaver.trainers.config import parse
+from palaver.trainers.recipe import parse
 from palaver.trainers.value_mixing.encoders import Table, Words, hashed
 from palaver.trainers.value_mixing.hidden import Hidden, Sentences, encoder
 from tests.closeness import assert_values_close

@@ -15,7 +15,7 @@ from palaver.core import CheckpointError, ConfigError, Message, PolicyError, Sam
 from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.tasks import Task
 from palaver.registry import make
-from palaver.trainers.config import load, parse
+from palaver.trainers.recipe import load, parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.team import load_run, model_options
 from palaver.trainers.train import prepare, resume, train

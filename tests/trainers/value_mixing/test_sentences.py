@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from palaver.core import ConfigError
-from palaver.trainers.config import load, parse
 from palaver.trainers.qmix import QMIX
+from palaver.trainers.recipe import load, parse
 from palaver.trainers.sinks import read_metrics
 from palaver.trainers.table import Table, fill, tabulate
 from palaver.trainers.train import prepare, resume, train
