@@ -36,6 +36,18 @@ def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[E
     return [_closed(booked(branch), episode) for branch, episode in zip(branches, episodes, strict=True)]
 
 
+def rebuilt(env: TextEnv, episode: Episode, turns: int) -> Branch:
+    """The branch of an episode before turn `turns`, from its recorded texts.
+
+    Raises:
+        TaskError: the environment has no such task.
+    """
+    branch = _reopened(env, episode)
+    for turn in episode.turns[:turns]:
+        (branch,) = step_all([_repeated(branch, turn)], map)
+    return branch
+
+
 def _reopened(env: TextEnv, episode: Episode) -> Branch:
     own = env.fork()
     observations, infos = start(own, episode.task, episode.seed)

@@ -128,6 +128,41 @@ def _place(branch: Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
     return int(number), tuple(tuple(map(int, part.split("."))) for part in path)
 
 
+def play_out(
+    branches: Sequence[Branch],
+    first: Sequence[Mapping[str, Utterance]],
+    team: Mapping[str, Policy],
+    *,
+    sampling: Mapping[str, Sampling],
+    seed: int,
+    workers: int = 1,
+) -> list[Branch]:
+    """Play branches to their end with one candidate of each agent, all together.
+
+    Args:
+        branches: are used up; their draws are keyed by `seed` and `Branch.seeds`.
+        first: for each branch, what some agents say in its next turn.
+        team: agent -> policy.
+        sampling: agent -> how it samples.
+        seed: of every draw.
+        workers: threads that step environments.
+    """
+    found = list(branches)
+    texts: Sequence[Mapping[str, Utterance]] = first
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        while going := [n for n, branch in enumerate(found) if not branch.stop]:
+            spoken = _speak([found[n] for n in going], team, sampling, Plan(), seed)
+            words = [
+                (found[n], said | {agent: [text] for agent, text in texts[n].items() if agent in said})
+                for n, said in zip(going, spoken, strict=True)
+            ]
+            stepped = _widen_all(words, Plan(), pool.map if workers > 1 else map)
+            for n, branch in zip(going, stepped, strict=True):
+                found[n] = branch
+            texts = [{}] * len(found)
+    return [booked(branch) for branch in found]
+
+
 def _speak(
     live: Sequence[Branch],
     team: Mapping[str, Policy],

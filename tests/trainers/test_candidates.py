@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -150,7 +150,7 @@ def test_a_message_that_changes_nothing_has_an_advantage_of_zero():
     """What agent b hears of turn 0 is the same whatever was said, and only b is paid, in turn 1, by chance."""
 
     class Deaf(Additive):
-        metadata = {**Additive.metadata, "conversation": "fresh"}
+        metadata: ClassVar[dict[str, Any]] = {**Additive.metadata, "conversation": "fresh"}
 
     _, table = played(Deaf(turns=2, late=True), Plan(4, turns="counterfactual"), tasks=3)
     filled = fill(table, algorithm("c3"), AlgorithmConfig(name="c3"))
