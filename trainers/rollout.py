@@ -252,7 +252,7 @@ def _widen(branch: Branch, words: Words, picks: Sequence[Pick], plan: Plan, spen
         if plan.turns == "independent":  # after the first turn the one candidate is told from others by its lane
             group = f"{branch.root}@{len(branch.turns)}"
             choice = choice if first else dict.fromkeys(choice, branch.lane)
-        seeds = f"{branch.seeds}/0" if plan.turns == "counterfactual" else node
+        seeds = f"{branch.seeds}/{0 if plan.turns == 'counterfactual' else pick.label}"
         said = {agent: words[agent][k] for agent, k in pick.index.items()}
         here = replace(branch, env=env, lane=lane, seeds=seeds)
         joints.append(Joint(here, node, group, choice, said, pick.aside))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from palaver.core import Sampling
 from palaver.envs.base import Outcome
 from palaver.trainers.algorithm import algorithm
 from palaver.trainers.config import AlgorithmConfig
-from palaver.trainers.rollout import Plan, rollout
+from palaver.trainers.replay import rebuilt
+from palaver.trainers.rollout import Plan, play_out, rollout
 from palaver.trainers.table import fill, tabulate
 from tests.trainers.test_candidates import Additive, worth
 from tests.trainers.toys import SEATS, Lengths
@@ -72,6 +74,24 @@ def test_influence_is_the_entropy_of_a_message_that_is_repeated():
     assert found.influence == pytest.approx(math.log(8) / 4)
     assert 0 < found.chance < found.influence
     assert diagnosed(Told(deaf=True), "c3", effort, b="echo").influence == 0.0
+
+
+def test_replays_differ_in_every_turn_and_are_those_of_every_message():
+    env, team = Lengths(turns=3), {seat: make_policy("random") for seat in SEATS}
+    (episode,) = rollout(env, team, ["t0"], Plan(), sampling=SAMPLING, seed=1)
+    before = rebuilt(env, episode, 1)
+    texts = [replace(episode.turns[1].utterances["a"], text=text) for text in ("one", "two")]
+    names = [f"replay {n}" for _ in texts for n in range(3)]
+    ends = play_out(
+        [replace(before, env=before.env.fork(), seeds=name) for name in names],
+        [{"a": text} for text in texts for _ in range(3)], team, sampling=SAMPLING, seed=0,
+    )  # fmt: skip
+    assert {end.turns[0].node for end in ends} == {episode.turns[0].node}
+    said = [[turn.utterances[seat].text for turn in end.turns[1:] for seat in SEATS] for end in ends]
+    assert [each[0] for each in said] == ["one"] * 3 + ["two"] * 3
+    for place in (1, 2, 3):
+        assert len({each[place] for each in said[:3]}) == 3, "three replays, three draws"
+        assert [each[place] for each in said[:3]] == [each[place] for each in said[3:]], "the same for both messages"
 
 
 def test_estimates_by_hand():
