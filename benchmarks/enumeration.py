@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from palaver.core import Episode, Turn, Utterance, stable_seed
+from palaver.trainers.candidates import Pick, aligned, counterfactual, crossed, frozen, swept
 from palaver.trainers.config import RunConfig
 
 AGENTS = ("a", "b")
@@ -145,12 +146,12 @@ class Node:
     """A joint action of an outcome.
 
     Attributes:
-        choice: of each agent, which of its candidates.
+        pick: the candidates of the agents that act.
         texts: of each agent.
         children: joint actions of the next turn.
     """
 
-    choice: tuple[int, ...]
+    pick: Pick
     texts: Joint
     children: list[Node] = field(default_factory=list)
 
@@ -170,34 +171,27 @@ def outcomes(
             known[agent, context] = [math.exp(float(each)) for each in logp]
         return known[agent, context]
 
-    def draws(history: History) -> Iterator[tuple[list[Node], float]]:
-        width = 1 if a.turns == "independent" and history else a.group_size
+    def draws(history: History, aside: bool) -> Iterator[tuple[list[Node], float]]:
+        width = 1 if aside or (a.turns == "independent" and history) else a.group_size
         acting = game.acting(len(history))
         given = [chances(agent, prompt(agent, history)) for agent in acting for _ in range(width)]
         numbers: Iterable[tuple[int, ...]] = itertools.product(range(len(game.texts)), repeat=len(given))
         if random is not None:
             numbers = [tuple(int(random.choice(len(each), p=each)) for each in given)]
-        cross = list(itertools.product(range(width), repeat=len(acting)))
-        picks = cross if a.joint == "cross" else [(k,) * len(acting) for k in range(width)]
         for drawn in numbers:
             chance = math.prod(each[n] for each, n in zip(given, drawn, strict=True)) if random is None else 1.0
             texts = [game.texts[n] for n in drawn]
-            yield (
-                [
-                    Node(pick, (*(texts[n * width + k] for n, k in enumerate(pick)), *[()] * (len(AGENTS) - len(pick))))
-                    for pick in picks
-                ],
-                chance,
-            )
+            said = {AGENTS[n]: texts[n * width : (n + 1) * width] for n in acting}
+            yield _nodes(game, history, said, config, aside), chance
 
-    def grown(history: History) -> Iterator[tuple[list[Node], float]]:
-        for nodes, chance in draws(history):
+    def grown(history: History, aside: bool = False) -> Iterator[tuple[list[Node], float]]:
+        for nodes, chance in draws(history, aside):
             if len(history) + 1 == game.turns:
                 yield nodes, chance
                 continue
-            going = [_best(game, nodes, history)] if a.turns == "best" else nodes
+            going = _going(game, nodes, history, config)
             branches: list[list[tuple[list[Node], float]]] = [
-                list(grown((*history, node.texts))) if node in going else [([], 1.0)] for node in nodes
+                list(grown((*history, node.texts), node.pick.aside)) if node in going else [([], 1.0)] for node in nodes
             ]
             for picked in itertools.product(*branches):
                 whole = [replace(node, children=below) for node, (below, _) in zip(nodes, picked, strict=True)]
@@ -206,9 +200,42 @@ def outcomes(
     return grown(())
 
 
-def _best(game: Game, nodes: Sequence[Node], history: History) -> Node:
-    """The first joint action of those with the largest team reward."""
-    return max(nodes, key=lambda node: sum(game.reward(n, (*history, node.texts)) for n in range(len(AGENTS))))
+Said = Mapping[str, Sequence[Text]]  # candidates of the agents that act
+
+
+def _nodes(game: Game, history: History, said: Said, config: RunConfig, aside: bool) -> list[Node]:
+    """The joint actions of a branch, as a rollout combines candidates."""
+    a, names = config.algorithm, list(said)
+    width = len(said[names[0]])
+
+    def made(picks: Sequence[Pick]) -> list[Node]:
+        return [Node(p, tuple(said[n][p.index[n]] if n in said else () for n in AGENTS)) for p in picks]
+
+    if a.turns == "counterfactual":
+        return made(frozen(names) if aside else counterfactual(names, width))
+    if a.turns != "by_agent":
+        return made(crossed(names, width) if a.joint == "cross" else aligned(names, width))
+    found: list[Node] = []
+    index: Mapping[str, int] = dict.fromkeys(names, 0)
+    for place in range(len(names)):
+        swept_nodes = made(swept(names, place, width, index))
+        found, index = found + swept_nodes, _best(game, swept_nodes, history, [place]).pick.index
+    return found
+
+
+def _going(game: Game, nodes: Sequence[Node], history: History, config: RunConfig) -> list[Node]:
+    """The joint actions that have a next turn."""
+    if config.algorithm.turns == "best":
+        return [_best(game, nodes, history, range(len(AGENTS)))]
+    if config.algorithm.turns == "by_agent":
+        last = nodes[-1].pick.compared[0]
+        return [_best(game, [n for n in nodes if last in n.pick.compared], history, [AGENTS.index(last)])]
+    return list(nodes)
+
+
+def _best(game: Game, nodes: Sequence[Node], history: History, agents: Sequence[int]) -> Node:
+    """The first joint action of those with the largest sum of these agents' rewards."""
+    return max(nodes, key=lambda node: sum(game.reward(n, (*history, node.texts)) for n in agents))
 
 
 def episodes_of(
@@ -228,12 +255,14 @@ def episodes_of(
                 AGENTS[n]: _said(models[n], prompt(n, history), node.texts[n], config.policy.temperature)
                 for n in acting
             }
-            choice = node.choice if first or not independent else (lane,) * len(acting)
+            choice = {
+                agent: node.pick.index[agent] if first or not independent else lane for agent in node.pick.compared
+            }
             paid = {agent: game.reward(n, whole) for n, agent in enumerate(AGENTS)}
             turn = Turn(
-                len(turns), f"{above}/{'.'.join(map(str, node.choice))}", "" if first else above,
-                f"{root}@{len(turns)}" if independent else above, dict(zip(said, choice, strict=True)),
-                dict.fromkeys(said, ""), said, paid, {agent: {"r": r} for agent, r in paid.items()},
+                len(turns), f"{above}/{node.pick.label}", "" if first else above,
+                f"{root}@{len(turns)}" if independent else above, choice, dict.fromkeys(said, ""), said, paid,
+                {agent: {"r": r} for agent, r in paid.items()}, aside=node.pick.aside,
             )  # fmt: skip
             if node.children:
                 walk(node.children, turn.node, (*turns, turn), whole, here)

@@ -240,8 +240,13 @@ BIASES = (
          turns=(2,)),
     Bias("utterance level, `gae_lambda: 0`", "wrong values replace later turns", "iac", {"gae_lambda": 0.0},
          turns=(2,)),
-    Bias("AT-GRPO, answering for the team", "each turn for its own reward, after the best sibling; the group's spread",
-         "atgrpo", {"turns": "best", "discount": 0.0, "normalize": "std", "credit": "team"}, turns=(2,)),
+    Bias("C3", "none", "c3", {"turns": "counterfactual"}),
+    Bias("AT-GRPO, answering for the team", "each turn for its own reward, after the best; partners who are the best; "
+         "the group's spread", "atgrpo", {"turns": "by_agent", "discount": 0.0, "normalize": "std", "credit": "team"},
+         turns=(2,)),
+    Bias("AT-GRPO by teams, answering for the team", "each turn for its own reward, after the best sibling; the "
+         "group's spread", "atgrpo-team", {"turns": "best", "discount": 0.0, "normalize": "std", "credit": "team"},
+         turns=(2,)),
     Bias("Dr. MAS", "all turns share one mean and one spread", "drmas", {"turns": "independent", "normalize": "std"},
          turns=(2,)),
     Bias("`normalize: std`", "groups whose returns differ little weigh more", "marloo", {"normalize": "std"}),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from palaver.core import ConfigError, Episode
 from palaver.envs.base import TextEnv
 from palaver.envs.rewarded import Rewarded
-from palaver.trainers.rollout import start
+from palaver.trainers.branches import start
 
 MOST_FRAMES = 8  # of one episode; a longer one is shown at turns evenly apart, the last among them
 Frame = tuple[int, NDArray[np.uint8]]  # the turn, counted from 0, and the picture (height, width, 3) after it

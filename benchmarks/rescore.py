@@ -28,7 +28,8 @@ from palaver.envs.rewarded import Rewarded
 from palaver.registry import spec, specs
 from palaver.trainers.evaluation import interval, summarize
 from palaver.trainers.files import CONFIG
-from palaver.trainers.rollout import again, text_env
+from palaver.trainers.replay import again
+from palaver.trainers.rollout import text_env
 
 SAME = 1e-9  # returns closer than this are equal
 

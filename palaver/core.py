@@ -197,7 +197,8 @@ class Turn:
         node: unique name of this joint step in its rollout; the parent's name is a prefix.
         parent: the node of the turn before, "" at the root.
         group: the joint steps to be compared with each other share this key.
-        choice: agent -> which of the candidates sampled for its group this utterance was.
+        choice: agent -> which of the candidates sampled for its group this utterance was; without the agents whose
+            candidates are not compared here.
         observations: agent -> what was new for it before it spoke.
         utterances: agent -> what it said (only agents that could act).
         rewards: agent -> reward, of every agent of the episode; 0 for those that have left.
@@ -207,6 +208,7 @@ class Turn:
         legal: agent -> the actions that were offered to it, of those that could act where actions are enumerable.
         executed: agent -> the action that the environment took its utterance for, where it says so.
         illegal: agent -> how many illegal moves its utterance held, of those with any, where the environment says so.
+        aside: an alternative that the episode did not take, played to see what one message changes.
         ahead: agent -> its state after this turn, of the agents whose episode was cut here. Used in training, not
             written to files, and no part of a comparison of turns.
     """
@@ -225,6 +227,7 @@ class Turn:
     legal: Mapping[str, Sequence[str]] = field(default_factory=dict)
     executed: Mapping[str, str] = field(default_factory=dict)
     illegal: Mapping[str, int] = field(default_factory=dict)
+    aside: bool = False
     ahead: Mapping[str, Ahead] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -276,7 +279,7 @@ class Episode:
         return cls(**{**record, "turns": turns})
 
 
-_WHERE_TOLD = ("legal", "executed", "illegal")
+_WHERE_TOLD = ("legal", "executed", "illegal", "aside")
 _BY_TOKEN = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
 
 

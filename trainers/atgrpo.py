@@ -2,13 +2,19 @@
 
     R_i = r_team + r_i        A_i^(g) = (R_i^(g) - mean_h R_i^(h)) / std_h R_i^(h)        loss of PPO
 
-A group is what one agent said at one turn in answer to one prompt: every turn G candidates are sampled in the same
-state, and the episode goes on from the best of them. Nobody is paid for what comes after. Differs from MAGRPO in the
-credit, the clipped ratio and the settings that the name sets: `turns: best`, `discount: 0` (both the paper's sampling),
-`normalize: std`, `std: unbiased` (the divisor of the authors' code).
+A group is what one agent said at one turn in answer to one prompt. The agents of a turn come one after the other: G
+candidates of an agent are compared in one state, and the best by the agent's own reward is taken over before the next
+agent's are. Returns are rewards of one turn. Differs from MAGRPO in the credit, the clipped ratio and the settings
+that the name sets: `turns: by_agent`, `discount: 0` (both the paper's sampling), `normalize: std`, `std: unbiased` (the
+divisor of the authors' code).
+
+`ATGRPO_TEAM` compares joint actions by the team's reward, all agents at once (`turns: best`): the advantage of an
+agent's candidate holds what its partners said with it.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from palaver.trainers.algorithm import Algorithm
 from palaver.trainers.baselines import minus_mean
@@ -16,3 +22,4 @@ from palaver.trainers.credit import both
 from palaver.trainers.losses import clipped
 
 ATGRPO = Algorithm("atgrpo", "arXiv 2510.11062", credit=both, baseline=minus_mean, loss=clipped)
+ATGRPO_TEAM = replace(ATGRPO, name="atgrpo-team")

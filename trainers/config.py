@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from palaver.core import Sampling
 from palaver.registry import spec
+from palaver.trainers.candidates import Turns
 from palaver.trainers.defaults import fill_section, fill_sections
 from palaver.trainers.preferences.choice import ComparedConfig
 from palaver.trainers.pull import KLConfig
@@ -86,8 +87,10 @@ class AlgorithmConfig(Section):
     joint: Literal["aligned", "cross"] = Field(
         "aligned", description="pair candidates by index, or all G^N combinations"
     )
-    turns: Literal["tree", "independent", "best"] = Field(
-        "tree", description="branch G ways every turn, only at the first, or every turn from the best sibling"
+    turns: Turns = Field(
+        "tree",
+        description="branch G ways every turn; only at the first; every turn from the best sibling; from each agent's "
+        "best, agent by agent; or compare the alternatives of one message at a time (C3)",
     )
     group_by: Literal["prompt", "agent"] = Field(
         "prompt", description="compare answers to one prompt, or all of an agent's to one task (Dr. MAS)"

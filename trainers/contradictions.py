@@ -40,6 +40,7 @@ def refuse_contradictions(
         reasons += [*_sampling(config, row, turns, rows), *_truncation(config, row), *_grouping(config, row, apart)]
         reasons += [*_ratios(config, row), *_values(config, row), *_pull(config, rows)]
     reasons += _pairs(config, row, turns) if row.pairs else []
+    reasons += _alternatives(config, row, turns)
     for reason in reasons:
         raise ConfigError(reason)
 
@@ -66,6 +67,29 @@ def _mixing(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
     return found
 
 
+def _alternatives(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
+    """Candidates of one agent, compared while the other agents' are frozen."""
+    a = config.algorithm
+    if a.turns not in ("by_agent", "counterfactual"):
+        return []
+    how, found = f"algorithm.turns={a.turns}", []
+    if not row.needs_group or row.pairs or row.mixer != "none":
+        found.append(
+            f"{how} compares the candidates of one agent, and {row.name} compares no such candidates: set "
+            "algorithm.turns=tree, or algorithm.name to c3 or atgrpo"
+        )
+    if a.joint == "cross":
+        found.append(f"{how} freezes the other agents' texts, so that none are crossed: set algorithm.joint=aligned")
+    if a.turns == "counterfactual" and a.stop_above is not None:
+        found.append(f"{how} compares whole episodes, and algorithm.stop_above ends some of them: set it to null")
+    if a.turns == "counterfactual" and config.kl.coef > 0 and config.kl.place == "reward" and turns > 1:
+        found.append(
+            f"{how} samples the later turns of alternatives without training on them, so that their pull is not known: "
+            "set kl.place to loss or advantage"
+        )
+    return found
+
+
 def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[str]:
     """What is sampled, and how much there is to learn from."""
     a, found = config.algorithm, []
@@ -76,9 +100,9 @@ def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[
         )
     if config.policy.temperature == 0:
         found.append("policy.temperature=0 samples the same text G times and teaches nothing; set it above 0")
-    if a.turns == "best" and a.discount > 0 and turns > 1:
+    if a.turns in ("best", "by_agent") and a.discount > 0 and turns > 1:
         found.append(
-            "algorithm.turns=best goes on from one sibling alone, so no other could be paid for later turns: "
+            f"algorithm.turns={a.turns} goes on from one sibling alone, so no other could be paid for later turns: "
             "set algorithm.discount=0, or algorithm.turns=tree"
         )
     if a.minibatches > rows:

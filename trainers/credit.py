@@ -27,26 +27,31 @@ def both(reward: Tensor) -> Tensor:
     return team(reward) + reward
 
 
-def tree_returns(reward: Tensor, parent: Tensor, turn: Tensor, discount: float) -> Tensor:
+def tree_returns(reward: Tensor, parent: Tensor, turn: Tensor, discount: float, aside: Tensor | None = None) -> Tensor:
     """Return of each joint step in a tree of continuations: R_j = r_j + discount * mean over children c of R_c.
 
     A chain is a tree with one child each, where this is the usual discounted reward-to-go. MAGRPO (arXiv 2508.04652).
+    Alternatives that an episode did not take are no children of the joint step that they leave (C3, arXiv 2603.06859).
 
     Args:
         reward: (J, N).
         parent: (J,) index of the step before, -1 at a root.
         turn: (J,) index of the turn.
         discount: gamma in [0, 1].
+        aside: (J,) bool, the alternatives and what comes after them; None: there are none.
 
     Returns:
         (J, N).
     """
-    returns = reward.clone()
+    counted = parent >= 0
+    if aside is not None:
+        counted &= aside == aside[parent.clamp(min=0)]
+    returns, above = reward.clone(), parent[counted]
     children = torch.zeros(len(reward), dtype=reward.dtype).index_add_(
-        0, parent[parent >= 0], torch.ones(int((parent >= 0).sum()), dtype=reward.dtype)
+        0, above, torch.ones(len(above), dtype=reward.dtype)
     )
     for depth in range(int(turn.max()) if len(turn) else 0, 0, -1):
-        here = (turn == depth).nonzero()[:, 0]
+        here = ((turn == depth) & counted).nonzero()[:, 0]
         above = parent[here]
         returns.index_add_(0, above, discount * returns[here] / children[above, None])
     return returns

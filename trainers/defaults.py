@@ -31,7 +31,9 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "algorithm.epochs": 4, "algorithm.discount": 1.0, "critic.epochs": 4, "critic.clip": 0.2, "kl.place": "reward",
         "team.swap_every": 5,
     },
-    "atgrpo": {"algorithm.turns": "best", "algorithm.discount": 0.0} | _GROUP_STD,
+    "atgrpo": {"algorithm.turns": "by_agent", "algorithm.discount": 0.0} | _GROUP_STD,
+    "atgrpo-team": {"algorithm.turns": "best", "algorithm.discount": 0.0} | _GROUP_STD,
+    "c3": {"algorithm.turns": "counterfactual"},
     "drmas": {"algorithm.turns": "independent", "algorithm.group_by": "agent"} | _GROUP_STD,
     "madpo": {"kl.coef": 0.1},
 }  # fmt: skip

@@ -63,7 +63,7 @@ def most_rows(config: RunConfig, sharing: int, agents: int, turns: int) -> int:
     for turn in range(turns):
         wide = a.turns != "independent" or turn == 0
         said += branches * (a.group_size if wide else 1)
-        if a.turns != "best":  # there one branch goes on
+        if a.turns in ("tree", "independent"):  # else one branch goes on
             branches *= joint if wide else 1
     return sharing * config.train.prompts_per_step * said
 

@@ -1,36 +1,33 @@
 """Lockstep rollout: all live episodes advance together, and every policy gets one batch a turn.
 
 At each turn every live branch is widened: its agents are asked for w candidates each, the candidates are combined into
-joint actions (aligned by index, or all combinations), and the branch is forked once per joint action. A tree widens G
-ways at every turn; independent continuation widens at the first turn only.
+joint actions (`candidates.py`), and the branch is forked once per joint action. A tree widens G ways at every turn;
+independent continuation widens at the first turn only.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from palaver.agents.policy import Policy, speak
 from palaver.core import (
-    Ahead,
     ConfigError,
-    Conversation,
     Episode,
-    Message,
     Request,
     Sampling,
-    Stop,
-    Turn,
     Utterance,
     stable_seed,
 )
-from palaver.envs.base import Each, Step, TextEnv
+from palaver.envs.base import Each, TextEnv
 from palaver.registry import make
-from palaver.trainers.ends import CUT, ended
+from palaver.trainers.branches import Branch, Joint, booked, cut_off, foreseen, hear, opened, step_all
+from palaver.trainers.candidates import Pick, Turns, aligned, counterfactual, crossed, frozen, swept
+from palaver.trainers.ends import CUT
+
+Words = Mapping[str, list[Utterance]]  # agent -> its candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,43 +38,21 @@ class Plan:
         group_size: G, joint actions per branching point (candidates per agent where crossed).
         joint: `aligned` pairs the agents' candidates by index (G joint actions), `cross` takes all G^N.
         turns: `tree` branches at every turn, `independent` at the first only, `best` at every turn from the sibling
-            with the largest team reward, where the others end (AT-GRPO, arXiv 2510.11062).
+            with the largest team reward, where the others end. `by_agent` compares at every turn G candidates of one
+            agent after the other, beside the best candidates (by the agent's own reward) of those before it and the
+            first ones of those after it, and goes on from the last agent's best (AT-GRPO, arXiv 2510.11062).
+            `counterfactual` goes on from the first candidates, and plays beside them every joint action in which one
+            agent says another of its candidates, whose later turns are sampled with the same seeds and compared with
+            nothing (C3, arXiv 2603.06859).
         stop_above: siblings whose mean team reward exceeds this end there; None never stops early.
         look_ahead: agents for which answers are sampled, and not played, where their episode was cut.
     """
 
     group_size: int = 1
     joint: Literal["aligned", "cross"] = "aligned"
-    turns: Literal["tree", "independent", "best"] = "tree"
+    turns: Turns = "tree"
     stop_above: float | None = None
     look_ahead: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Branch:
-    env: TextEnv
-    task: str
-    seed: int
-    root: str
-    node: str
-    lane: int  # which of the root's joint actions this branch descends from
-    heard: Mapping[str, Conversation]  # what each agent has seen and said
-    observations: Mapping[str, str]
-    unread: Mapping[str, str]  # what an agent that waits was told before the newest observation
-    infos: Mapping[str, Mapping[str, Any]]
-    turns: tuple[Turn, ...] = ()
-    stop: Stop | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Joint:
-    """One joint action about to be played."""
-
-    branch: _Branch
-    node: str
-    group: str
-    choice: dict[str, int]
-    said: dict[str, Utterance]
 
 
 def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
@@ -125,19 +100,18 @@ def rollout(
         records, told by `Turn.node` and by (`Turn.group`, agent, `Turn.choice`).
     """
     numbers = range(len(tasks)) if places is None else places
-    live = [_open(env, task, place, seed) for place, task in zip(numbers, tasks, strict=True)]
-    done: list[_Branch] = []
-    cut: list[_Branch] = []  # whose next answers are sampled in the batch of those that go on
+    live = [opened(env, task, place, seed) for place, task in zip(numbers, tasks, strict=True)]
+    done: list[Branch] = []
+    cut: list[Branch] = []  # whose next answers are sampled in the batch of those that go on
     with ThreadPoolExecutor(max_workers=workers) as pool:
         while live or cut:
-            width = 1 if plan.turns == "independent" and (live or cut)[0].turns else plan.group_size
-            spoken = _speak([*cut, *live], team, sampling, width, seed, plan.look_ahead)
-            done += [_foreseen(branch, words) for branch, words in zip(cut, spoken, strict=False)]
-            words = zip(live, spoken[len(cut) :], strict=True)
-            joints = [joint for branch, said in words for joint in _widen(branch, said, plan, width)]
-            stepped = _step(joints, pool.map if workers > 1 else map) if joints else []
+            spoken = _speak([*cut, *live], team, sampling, plan, seed)
+            done += [foreseen(branch, words) for branch, words in zip(cut, spoken, strict=False)]
+            words = list(zip(live, spoken[len(cut) :], strict=True))
+            each: Each = pool.map if workers > 1 else map
+            stepped = _sweep(words, plan, each) if plan.turns == "by_agent" else _widen_all(words, plan, each)
             if plan.turns == "independent":
-                stepped = [_booked(branch) for branch in stepped]
+                stepped = [booked(branch) for branch in stepped]
             children = _stop_early(_outdo(stepped) if plan.turns == "best" else stepped, plan.stop_above)
             held = CUT if plan.look_ahead else ()
             cut = [branch for branch in children if branch.stop in held]
@@ -149,91 +123,64 @@ def rollout(
     return [Episode(name, b.task, b.seed, b.turns, b.stop, names) for b in done if b.stop]
 
 
-def start(env: TextEnv, task: str, seed: int) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Reset `env` as the rollout resets it for the episode with this task and `Episode.seed`; what `reset` returns.
-
-    Raises:
-        TaskError: there is no such task.
-    """
-    return env.reset(seed=seed % 2**31, options={"task": task})
-
-
-def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[Episode]:
-    """Play recorded episodes once more: the environment hears the recorded texts, and pays as it pays now.
-
-    Turns hold what the environment now tells, so that they show where the record no longer matches. Whoever may not
-    act any more is not heard, and turns after the end are left out. An episode that the environment does not end is
-    `truncated` where its record was ended by the environment, else it stops as recorded.
-
-    Args:
-        env: is forked, never stepped itself.
-        episodes: as saved; token ids are not needed. All advance together.
-        workers: threads that step environments.
-
-    Raises:
-        TaskError: the environment has no such task.
-    """
-    branches = [_reopened(env, episode) for episode in episodes]
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        for number in range(max((len(episode.turns) for episode in episodes), default=0)):
-            going = [n for n, each in enumerate(branches) if not each.stop and number < len(episodes[n].turns)]
-            joints = [_repeated(branches[n], episodes[n].turns[number]) for n in going]
-            stepped = _step(joints, pool.map if workers > 1 else map) if joints else []
-            for n, branch in zip(going, stepped, strict=True):
-                branches[n] = branch
-    return [_closed(_booked(branch), episode) for branch, episode in zip(branches, episodes, strict=True)]
-
-
-def _reopened(env: TextEnv, episode: Episode) -> _Branch:
-    own = env.fork()
-    observations, infos = start(own, episode.task, episode.seed)
-    root = episode.turns[0].node.partition("/")[0] if episode.turns else "0"
-    heard: dict[str, Conversation] = dict.fromkeys(own.possible_agents, ())
-    return _Branch(own, episode.task, episode.seed, root, root, 0, heard, observations, {}, infos)
-
-
-def _repeated(branch: _Branch, turn: Turn) -> _Joint:
-    said = {agent: text for agent, text in turn.utterances.items() if agent in branch.env.agents}
-    return _Joint(branch, turn.node, turn.group, dict(turn.choice), said)
-
-
-def _closed(branch: _Branch, episode: Episode) -> Episode:
-    stop = branch.stop or ("truncated" if episode.stop in ("terminated", "unscored") else episode.stop)
-    return Episode(episode.env, episode.task, episode.seed, branch.turns, stop, episode.team)
-
-
-def _place(branch: _Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
+def _place(branch: Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
     number, *path = branch.node.split("/")
     return int(number), tuple(tuple(map(int, part.split("."))) for part in path)
 
 
-def _open(env: TextEnv, task: str, place: int, seed: int) -> _Branch:
-    own = env.fork()
-    task_seed = stable_seed(seed, "task", place, task)
-    observations, infos = start(own, task, task_seed)
-    return _Branch(
-        own, task, task_seed, str(place), str(place), 0, dict.fromkeys(env.possible_agents, ()), observations, {}, infos
-    )
+def play_out(
+    branches: Sequence[Branch],
+    first: Sequence[Mapping[str, Utterance]],
+    team: Mapping[str, Policy],
+    *,
+    sampling: Mapping[str, Sampling],
+    seed: int,
+    workers: int = 1,
+) -> list[Branch]:
+    """Play branches to their end with one candidate of each agent, all together.
+
+    Args:
+        branches: are used up; their draws are keyed by `seed` and `Branch.seeds`.
+        first: for each branch, what some agents say in its next turn.
+        team: agent -> policy.
+        sampling: agent -> how it samples.
+        seed: of every draw.
+        workers: threads that step environments.
+    """
+    found = list(branches)
+    texts: Sequence[Mapping[str, Utterance]] = first
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        while going := [n for n, branch in enumerate(found) if not branch.stop]:
+            spoken = _speak([found[n] for n in going], team, sampling, Plan(), seed)
+            words = [
+                (found[n], said | {agent: [text] for agent, text in texts[n].items() if agent in said})
+                for n, said in zip(going, spoken, strict=True)
+            ]
+            stepped = _widen_all(words, Plan(), pool.map if workers > 1 else map)
+            for n, branch in zip(going, stepped, strict=True):
+                found[n] = branch
+            texts = [{}] * len(found)
+    return [booked(branch) for branch in found]
 
 
 def _speak(
-    live: Sequence[_Branch],
+    live: Sequence[Branch],
     team: Mapping[str, Policy],
     sampling: Mapping[str, Sampling],
-    width: int,
+    plan: Plan,
     seed: int,
-    look_ahead: Collection[str],
 ) -> list[dict[str, list[Utterance]]]:
-    """`width` candidates of every agent that may act, one batch per policy, or for policies of one host.
+    """The candidates of every agent that may act, one batch per policy, or for policies of one host.
 
-    Of a branch that was cut only the agents in `look_ahead` are asked.
+    Of a branch that was cut only the agents in `plan.look_ahead` are asked.
     """
     asked: list[tuple[int, Policy, Request]] = []
     for index, branch in enumerate(live):
-        for agent in [a for a in branch.turns[-1].ahead if a in look_ahead] if branch.stop else branch.env.agents:
+        looks = [agent for agent in branch.turns[-1].ahead if agent in plan.look_ahead] if branch.stop else None
+        for agent in branch.env.agents if looks is None else looks:
             if branch.infos[agent].get("can_act", True):
-                seeds = tuple(stable_seed(seed, branch.node, agent, k) for k in range(width))
-                request = Request(agent, _hear(branch, agent), seeds, sampling[agent])
+                seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
+                request = Request(agent, hear(branch, agent), seeds, sampling[agent])
                 asked.append((index, team[agent], request))
     spoken: list[dict[str, list[Utterance]]] = [{} for _ in live]
     said = speak([(policy, request) for _, policy, request in asked])
@@ -242,141 +189,92 @@ def _speak(
     return spoken
 
 
-def _hear(branch: _Branch, agent: str) -> Conversation:
-    """The conversation with all that the agent has not yet answered as its last message.
-
-    What it was told while it waited stands before the newest observation: many chat templates refuse two messages of
-    the user in a row.
-    """
-    if branch.env.metadata.get("conversation") == "fresh":
-        return (Message("user", branch.observations[agent]),)
-    return (*branch.heard[agent], Message("user", _told(branch, agent)))
+def _width(branch: Branch, plan: Plan) -> int:
+    """How many candidates each agent of a branch is asked for."""
+    alone = branch.aside or (plan.turns == "independent" and branch.turns)
+    return 1 if alone else plan.group_size
 
 
-def _told(branch: _Branch, agent: str) -> str:
-    parts = (branch.unread.get(agent, ""), branch.observations[agent])
-    return "\n\n".join(part for part in parts if part)
+def _widen_all(words: Sequence[tuple[Branch, Words]], plan: Plan, each: Each) -> list[Branch]:
+    """Play the joint actions of all branches."""
+    joints = [joint for branch, said in words for joint in _widen(branch, said, _picks(branch, said, plan), plan)]
+    return step_all(joints, each) if joints else []
 
 
-def _widen(branch: _Branch, words: Mapping[str, list[Utterance]], plan: Plan, width: int) -> list[_Joint]:
-    """The joint actions of one branch, each with a fork of its own."""
-    agents = list(words)
-    combinations: list[tuple[int, ...]]
-    if plan.joint == "cross":
-        combinations = list(itertools.product(range(width), repeat=len(agents)))
-    else:
-        combinations = [(k,) * len(agents) for k in range(width if agents else 1)]
-    first = not branch.turns
-    joints = []
-    for number, picked in enumerate(combinations):
-        env = branch.env if number == len(combinations) - 1 else branch.env.fork()
-        label = ".".join(map(str, picked if plan.joint == "cross" else picked[:1])) or "0"
+def _picks(branch: Branch, words: Words, plan: Plan) -> list[Pick]:
+    """The joint actions that a branch is widened to."""
+    agents, width = list(words), _width(branch, plan)
+    if plan.turns == "counterfactual":
+        return frozen(agents) if branch.aside else counterfactual(agents, width)
+    return crossed(agents, width) if plan.joint == "cross" else aligned(agents, width)
+
+
+def _sweep(words: Sequence[tuple[Branch, Words]], plan: Plan, each: Each) -> list[Branch]:
+    """One turn of all branches, agent by agent; of each all but the last agent's best end, outdone."""
+    best: list[tuple[Pick, Branch] | None] = [None] * len(words)
+    played: list[Branch] = []
+    for place in range(max((len(said) for _, said in words), default=0) or 1):
+        going = [n for n, (_, said) in enumerate(words) if place < max(1, len(said))]
+        picks = {n: swept(list(words[n][1]), place, plan.group_size, _so_far(best[n], words[n][1])) for n in going}
+        joints = [joint for n in going for joint in _widen(*words[n], picks[n], plan, spend=False)]
+        stepped = iter(step_all(joints, each)) if joints else iter(())
+        for n in going:
+            siblings = [(pick, next(stepped)) for pick in picks[n]]
+            played += [branch for _, branch in siblings]
+            scored = [pair for pair in siblings if pair[1].stop != "unscored"]
+            own = siblings[0][0].compared
+            best[n] = max(scored, key=lambda pair: _own_reward(pair[1], own), default=best[n])
+    kept = {pair[1].node for pair in best if pair is not None}
+    return [branch if branch.node in kept else _outdone(branch) for branch in played]
+
+
+def _so_far(best: tuple[Pick, Branch] | None, words: Words) -> Mapping[str, int]:
+    """The candidates that an agent's own are played beside: the best so far, at first the first of each."""
+    return dict.fromkeys(words, 0) if best is None else best[0].index
+
+
+def _own_reward(branch: Branch, agents: Sequence[str]) -> float:
+    return sum(branch.turns[-1].rewards[agent] for agent in agents)
+
+
+def _outdone(branch: Branch) -> Branch:
+    return replace(branch, stop=branch.stop or "outdone")
+
+
+def _widen(branch: Branch, words: Words, picks: Sequence[Pick], plan: Plan, spend: bool = True) -> list[Joint]:
+    """The joint actions of one branch, each with a fork of its own; with `spend` the last takes the branch's own."""
+    first, joints = not branch.turns, []
+    for number, pick in enumerate(picks):
+        env = branch.env if spend and number == len(picks) - 1 else branch.env.fork()
         lane = number if first else branch.lane
-        if plan.turns != "independent":
-            group, choice = branch.node, picked
-        else:  # after the first turn a branch has one candidate, told from its siblings' by its lane
-            group, choice = f"{branch.root}@{len(branch.turns)}", picked if first else (branch.lane,) * len(agents)
-        said = {agent: words[agent][k] for agent, k in zip(agents, picked, strict=True)}
-        chosen = dict(zip(agents, choice, strict=True))
-        joints.append(_Joint(replace(branch, env=env, lane=lane), f"{branch.node}/{label}", group, chosen, said))
+        node = f"{branch.node}/{pick.label}"
+        group, choice = branch.node, {agent: pick.index[agent] for agent in pick.compared}
+        if plan.turns == "independent":  # after the first turn the one candidate is told from others by its lane
+            group = f"{branch.root}@{len(branch.turns)}"
+            choice = choice if first else dict.fromkeys(choice, branch.lane)
+        seeds = f"{branch.seeds}/{0 if plan.turns == 'counterfactual' else pick.label}"
+        said = {agent: words[agent][k] for agent, k in pick.index.items()}
+        here = replace(branch, env=env, lane=lane, seeds=seeds)
+        joints.append(Joint(here, node, group, choice, said, pick.aside))
     return joints
 
 
-def _step(joints: Sequence[_Joint], each: Each) -> list[_Branch]:
-    """Play each joint action in its branch's own environment, all of a turn together."""
-    envs = [joint.branch.env for joint in joints]
-    actions = [
-        {agent: joint.said[agent].text if agent in joint.said else None for agent in joint.branch.env.agents}
-        for joint in joints
-    ]
-    steps = type(envs[0]).step_together(envs, actions, [joint.group for joint in joints], each)
-    return [_follow(*parts) for parts in zip(joints, map(list, actions), steps, strict=True)]
-
-
-def _follow(joint: _Joint, acting: Sequence[str], step: Step) -> _Branch:
-    """The branch after its joint action was played."""
-    branch, said, everyone = joint.branch, joint.said, joint.branch.env.possible_agents
-    observations, rewards, _, _, infos = step
-    turn = Turn(
-        index=len(branch.turns),
-        node=joint.node,
-        parent=branch.node if branch.turns else "",
-        group=joint.group,
-        choice=joint.choice,
-        observations={agent: branch.observations[agent] for agent in acting},
-        utterances=said,
-        rewards={agent: float(rewards.get(agent, 0.0)) for agent in everyone},
-        components={agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
-        metrics=dict(infos[acting[0]].get("metrics", {})),
-        reason=str(infos[acting[0]].get("reason", "")),
-        legal={a: list(branch.infos[a]["legal_actions"]) for a in said if "legal_actions" in branch.infos[a]},
-        executed={agent: str(infos[agent]["executed"]) for agent in said if "executed" in infos.get(agent, ())},
-        illegal={agent: int(infos[agent]["illegal"]) for agent in said if infos.get(agent, {}).get("illegal")},
-    )
-    stop, cut = ended(branch.env.agents, acting, step)
-    heard = {
-        agent: (*_hear(branch, agent), Message("assistant", said[agent].text)) if agent in said else past
-        for agent, past in branch.heard.items()
-    }
-    after = replace(
-        branch,
-        node=joint.node,
-        heard=heard,
-        observations=observations,
-        unread={agent: _told(branch, agent) for agent in acting if agent not in said},
-        infos=infos,
-        turns=(*branch.turns, turn),
-        stop=stop,
-    )
-    return _cut(after, cut)
-
-
-def _cut(branch: _Branch, agents: Collection[str]) -> _Branch:
-    """The branch with the states of these agents, which its last step cut."""
-    found = {agent: Ahead(branch.observations[agent], _hear(branch, agent)) for agent in agents}
-    return _ahead(branch, {**branch.turns[-1].ahead, **found}) if found else branch
-
-
-def _foreseen(branch: _Branch, words: Mapping[str, Sequence[Utterance]]) -> _Branch:
-    """The branch with the answers that its agents might have given after the cut."""
-    states = branch.turns[-1].ahead
-    return _ahead(branch, {agent: replace(s, candidates=tuple(words.get(agent, ()))) for agent, s in states.items()})
-
-
-def _ahead(branch: _Branch, states: Mapping[str, Ahead]) -> _Branch:
-    return replace(branch, turns=(*branch.turns[:-1], replace(branch.turns[-1], ahead=states)))
-
-
-def _booked(branch: _Branch) -> _Branch:
-    """A chain whose environment says at the end what each turn has earned, with that in place of what was paid when.
-
-    A tree's earlier turns belong to several leaves, so that they keep what they were paid.
-    """
-    earned = {agent: info["earned"] for agent, info in branch.infos.items() if "earned" in info}
-    turns = []
-    for turn in branch.turns if earned else ():
-        parts = {agent: dict(earned[agent][turn.index]) if agent in earned else {} for agent in turn.rewards}
-        paid = {agent: math.fsum(parts[agent].values()) for agent in parts}
-        turns.append(replace(turn, components=parts, rewards=paid))
-    return replace(branch, turns=tuple(turns)) if earned else branch
-
-
-def _outdo(branches: list[_Branch]) -> list[_Branch]:
+def _outdo(branches: list[Branch]) -> list[Branch]:
     """End all siblings but the first of those with the largest team reward this turn."""
-    best: dict[str, _Branch] = {}
+    best: dict[str, Branch] = {}
     for branch in _scored(branches):
         leader = best.setdefault(branch.turns[-1].group, branch)
         if branch.turns[-1].team_reward > leader.turns[-1].team_reward:
             best[branch.turns[-1].group] = branch
     kept = {branch.node for branch in best.values()}
-    return [branch if branch.node in kept else replace(branch, stop=branch.stop or "outdone") for branch in branches]
+    return [branch if branch.node in kept else _outdone(branch) for branch in branches]
 
 
-def _scored(branches: Sequence[_Branch]) -> list[_Branch]:
+def _scored(branches: Sequence[Branch]) -> list[Branch]:
     return [branch for branch in branches if branch.stop != "unscored"]
 
 
-def _stop_early(branches: list[_Branch], above: float | None) -> list[_Branch]:
+def _stop_early(branches: list[Branch], above: float | None) -> list[Branch]:
     """End the siblings whose mean team reward this turn is above the threshold."""
     if above is None:
         return branches
@@ -385,6 +283,6 @@ def _stop_early(branches: list[_Branch], above: float | None) -> list[_Branch]:
         rewards.setdefault(branch.turns[-1].group, []).append(branch.turns[-1].team_reward)
     over = {group for group, values in rewards.items() if sum(values) / len(values) > above}
     return [
-        _cut(replace(b, stop="threshold"), b.env.agents) if not b.stop and b.turns[-1].group in over else b
+        cut_off(replace(b, stop="threshold"), b.env.agents) if not b.stop and b.turns[-1].group in over else b
         for b in branches
     ]

@@ -35,6 +35,7 @@ class Table:
         episode: (R,) the first episode that holds it.
         reward: (J, N) what each agent was paid, 0 where it had left.
         parent: (J,) the joint step before, -1 at a root.
+        aside: (J,) bool, true at alternatives that no episode took.
         step_turn: (J,).
         member_row: (M,) row of each membership.
         member_step: (M,) joint step of each membership.
@@ -54,6 +55,7 @@ class Table:
     episode: Tensor
     reward: Tensor
     parent: Tensor
+    aside: Tensor
     step_turn: Tensor
     member_row: Tensor
     member_step: Tensor
@@ -124,7 +126,7 @@ def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None
             steps[turn.node] = len(turns)
             turns.append(turn)
             for agent, utterance in turn.utterances.items():
-                if trained is not None and agent not in trained:
+                if agent not in turn.choice or (trained is not None and agent not in trained):
                     continue
                 key = (turn.group, agent, turn.choice[agent])
                 if key not in rows:
@@ -142,6 +144,7 @@ def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None
         agents, tuple(utterances), columns[0], columns[1], columns[2], columns[3],
         reward=torch.tensor([[t.rewards.get(a, 0.0) for a in agents] for t in turns], dtype=torch.float64),
         parent=torch.tensor([steps[t.parent] if t.parent else -1 for t in turns]),
+        aside=torch.tensor([t.aside for t in turns]),
         step_turn=torch.tensor([t.index for t in turns]),
         member_row=member[0], member_step=member[1], steps=tuple(turns),
         step_weight=torch.tensor(
@@ -155,23 +158,26 @@ def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[f
     """(J) weight of each joint step: that of its parent over the number of its siblings; at a root 1 over that number.
 
     A mean over siblings of the means over their children is the mean over the tree, so that every turn that all
-    branches reach has the weight 1 a task, however wide the tree. Where one sibling was selected to go on
-    (`turns: best`), it goes on with the weight of all.
+    branches reach has the weight 1 a task, however wide the tree. Siblings are those in which an agent's candidates are
+    compared. Where one of them was selected to go on (`turns: best`, `by_agent`, `counterfactual`), it goes on with the
+    weight of all.
 
     Args:
         turns: joint steps, parents before their children.
         outdone: nodes that were left for a better sibling.
     """
-    siblings: dict[str, list[str]] = {}
+    siblings: dict[str, list[Turn]] = {}
     for turn in turns:
-        siblings.setdefault(turn.parent or _root(turn), []).append(turn.node)
+        siblings.setdefault(turn.parent or _root(turn), []).append(turn)
     onward = {_root(turn): 1.0 for turn in turns}  # node -> what its children share
     weights = []
     for turn in turns:
-        beside = siblings[turn.parent or _root(turn)]
-        weights.append(onward[turn.parent or _root(turn)] / len(beside))
-        selected = any(node in outdone for node in beside)
-        onward[turn.node] = weights[-1] * (len(beside) if selected else 1)
+        above = turn.parent or _root(turn)
+        agent = next(iter(turn.choice), None)
+        count = sum(agent is None or agent in each.choice for each in siblings[above])
+        weights.append(onward[above] / count)
+        selected = any(each.aside or each.node in outdone for each in siblings[above])
+        onward[turn.node] = onward[above] if selected else weights[-1]
     return weights
 
 
@@ -249,7 +255,7 @@ def joint_returns(
     """
     due = answerable(table, row, cost)
     if value is None or row.critic == "agent":
-        return tree_returns(due, table.parent, table.step_turn, config.discount)
+        return tree_returns(due, table.parent, table.step_turn, config.discount, table.aside)
     if boot is not None:
         due = due.masked_fill(gone(table), 0.0)
     known = by_step(table, value)

@@ -175,11 +175,8 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     team = {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
     longest = longest_prompt(config, env, eval_env, team)
     pairs = PairReader(config, trained, world) if row.pairs and config.algorithm.pairs.file else None
-    reference = reference_model(config, trained.values(), world.device)
-    learners = _learners(config, trained, world, start, reference)
-    study = Study(row, config, learners, world)
-    if start:
-        study.load_state_dict(checkpoint.load_study(start))
+    study = _study(config, row, trained, world, start)
+    learners = study.learners
     rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
     read = 0
     if "joint" in study.critics:
@@ -197,6 +194,40 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
         )  # fmt: skip
 
     return keep_house(config, world, begun, console, opened)
+
+
+def restore(folder: Path) -> tuple[RunConfig, TextEnv, dict[str, Policy], Study]:
+    """Config, training environment, team and study of a run, at its latest valid checkpoint.
+
+    Raises:
+        CheckpointError: there is no run, or no valid checkpoint.
+        ConfigError, TaskError, PolicyError: as `train`; or the run learns values of legal actions, and no policy.
+    """
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError(f"there is no run in {str(folder)!r}: it has no {CONFIG}")
+    config = parse_file(folder / CONFIG)
+    row, env, eval_env = prepare(config)
+    if values_legal(config, row):
+        raise ConfigError(f"the run {str(folder)!r} learns values of legal actions and has no policies that answer")
+    start, _ = checkpoint.newest(folder)
+    load_rewards(env, eval_env)
+    world, spec = World(config.device, config.policy.dtype), palaver.spec(config.env.id)
+    trained = trainable_team(config, spec, env.possible_agents, world.device, start)
+    partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device))
+    team: dict[str, Policy] = {**partners, **trained}
+    team = {agent: team[agent] for agent in env.possible_agents}
+    return config, env, team, _study(config, row, trained, world, start)
+
+
+def _study(
+    config: RunConfig, row: Algorithm, trained: Mapping[str, LLMPolicy], world: World, start: Path | None
+) -> Study:
+    """Learners and critics, as a checkpoint has them, or as they begin."""
+    reference = reference_model(config, trained.values(), world.device)
+    study = Study(row, config, _learners(config, trained, world, start, reference), world)
+    if start:
+        study.load_state_dict(checkpoint.load_study(start))
+    return study
 
 
 def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Mapping[str, Policy]) -> int:

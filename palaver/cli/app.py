@@ -15,6 +15,7 @@ from palaver.cli import (
     bench,
     clone,
     compare,
+    credit,
     curriculum,
     demo,
     doctor,
@@ -90,8 +91,8 @@ def root(
 
 
 COMMANDS = (
-    demo, envs, play, train, evaluate, rescore, leaderboard, arena, battles, clone, curriculum, report, view, compare,
-    doctor, bench, showdown, ladder, serve, judge,
+    demo, envs, play, train, evaluate, credit, rescore, leaderboard, arena, battles, clone, curriculum, report, view,
+    compare, doctor, bench, showdown, ladder, serve, judge,
 )  # fmt: skip
 for module in COMMANDS:
     module.register(app)

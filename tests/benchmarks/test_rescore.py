@@ -18,7 +18,8 @@ from palaver.envs.base import Outcome, TextEnv
 from palaver.envs.tasks import Task
 from palaver.trainers.config import RunConfig
 from palaver.trainers.recipe import dump
-from palaver.trainers.rollout import Plan, again, rollout, text_env
+from palaver.trainers.replay import again
+from palaver.trainers.rollout import Plan, rollout, text_env
 from tests.envs.rewards import Length
 
 DRAW = Sampling(max_tokens=6)

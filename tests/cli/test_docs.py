@@ -53,7 +53,7 @@ def quick(arguments: list[str]) -> bool:
 def test_the_page_shows_commands():
     assert {arguments[0] for arguments in COMMANDS} == {
         "demo", "envs", "play", "train", "evaluate", "arena", "battles", "report", "compare", "doctor", "bench",
-        "showdown", "ladder", "clone", "curriculum", "rescore", "leaderboard", "serve", "view", "judge",
+        "credit", "showdown", "ladder", "clone", "curriculum", "rescore", "leaderboard", "serve", "view", "judge",
     }  # fmt: skip
     assert sum(map(quick, COMMANDS)) >= 12
     assert {"README.md", "commands.md", "demo.md", "benchmarks.md", "magrpo.md"} <= {page for page, _ in EVERYWHERE}

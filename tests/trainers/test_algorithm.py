@@ -65,7 +65,11 @@ def test_what_a_token_pays(surrogate, name):
 
 def test_what_comes_with_a_name_and_what_stands_before_it():
     at = parse({"algorithm": {"name": "atgrpo"}}).algorithm
-    assert (at.turns, at.discount, at.normalize, at.std, at.group_by) == ("best", 0.0, "std", "unbiased", "prompt")
+    assert (at.turns, at.discount, at.normalize, at.std, at.group_by) == ("by_agent", 0.0, "std", "unbiased", "prompt")
+    assert parse({"algorithm": {"name": "atgrpo-team"}}).algorithm == at.model_copy(
+        update={"name": "atgrpo-team", "turns": "best"}
+    )
+    assert parse({"algorithm": {"name": "c3"}}).algorithm.turns == "counterfactual"
     dr = load("arxiv-magrpo", ["algorithm.name=drmas"]).algorithm
     assert (dr.turns, dr.group_by, dr.discount, dr.normalize, dr.std) == (
         "independent",

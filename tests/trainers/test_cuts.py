@@ -13,7 +13,8 @@ from palaver.envs.base import TextEnv
 from palaver.trainers.algorithm import chosen
 from palaver.trainers.credit import own, team
 from palaver.trainers.ends import ended
-from palaver.trainers.rollout import Plan, again, rollout
+from palaver.trainers.replay import again
+from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.study import Study
 from palaver.trainers.table import gone, joint_returns, tabulate
 from palaver.trainers.world import World

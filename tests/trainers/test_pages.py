@@ -71,7 +71,9 @@ def test_worked_examples_of_groups_with_a_clip(name):
 
 
 def test_what_a_name_sets_is_on_its_page():
-    assert "| the name sets | `algorithm.turns: best`, `algorithm.discount: 0`," in pages.choices(algorithm("atgrpo"))
+    assert "| the name sets | `algorithm.turns: by_agent`, `algorithm.discount: 0`," in pages.choices(
+        algorithm("atgrpo")
+    )
     assert "`kl.place: reward`, `team.swap_every: 5` |" in pages.choices(algorithm("cory"))
     assert "| `critic.huber` | `10` |" in pages.keys(algorithm("mappo"))
     assert "| `critic.huber` | `null` |" in pages.keys(algorithm("ippo"))

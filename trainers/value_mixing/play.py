@@ -11,8 +11,8 @@ import torch
 from palaver.agents.policy import Policy, speak
 from palaver.core import Conversation, Episode, Message, Request, Sampling, Stop, Turn, Utterance, stable_seed
 from palaver.envs.base import Step, TextEnv
+from palaver.trainers.branches import start
 from palaver.trainers.ends import ended
-from palaver.trainers.rollout import start
 from palaver.trainers.value_mixing.encoders import told
 from palaver.trainers.value_mixing.players import Decision, Team, decision_seed, hears
 from palaver.trainers.value_mixing.replay import Scene, Transition

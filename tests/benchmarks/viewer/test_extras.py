@@ -12,7 +12,7 @@ from palaver.benchmarks.viewer.page import Choices, collect
 from palaver.core import Episode, PalaverError, Utterance
 from palaver.envs.code import scoring
 from palaver.envs.code.sandbox.report import Report, TestResult
-from palaver.trainers.rollout import start
+from palaver.trainers.branches import start
 from tests.benchmarks.test_replay import Dice, dice, played  # noqa: F401
 from tests.benchmarks.viewer.made import episode, save
 
