@@ -199,6 +199,10 @@ class EvalConfig(Section):
     samples: int = Field(1, ge=1, description="episodes per task")
     greedy: bool = False
     seed: int = EVAL_SEED
+    opponent: str | None = Field(
+        None,
+        description="zero-sum games: a policy as --team names it, that each trained seat also plays against",
+    )
 
 
 class LogConfig(Section):
