@@ -26,7 +26,7 @@ History = tuple[Joint, ...]
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """A game of both agents, who read all that was said before.
+    """A game of both agents, which read all earlier utterances.
 
     Attributes:
         turns: of an episode.
@@ -77,7 +77,7 @@ class Game:
 
 
 def prompt(agent: int, history: History) -> Text:
-    """What an agent has read, as token ids."""
+    """The observations of an agent, as token ids."""
     return (10 + agent, *(20 + token for joint in history for text in joint for token in text))
 
 

@@ -58,7 +58,7 @@ class Alternatives(Moving):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The expectation of an agent's gradient beside the exact one.
+    """The expectation of an agent's gradient and the exact one.
 
     Attributes:
         found: expectation of what the trainer computes, as a direction of ascent.

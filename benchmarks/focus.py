@@ -103,7 +103,7 @@ def focal(
     Args:
         played: the episodes of each seating.
         seatings: as many.
-        silent: of each seating the episodes of the same tasks and seeds in which its focal agents said nothing. With
+        silent: of each seating the episodes of the same tasks and seeds in which its focal agents are silent. With
             them the score of a task is the difference of the two means; tasks unscored in either are left out.
 
     Raises:

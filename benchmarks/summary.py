@@ -210,17 +210,24 @@ def sampled_tokens(run: Run) -> tuple[float, float]:
 
 
 def comparison(run: Run) -> list[tuple[str, list[Row]]]:
-    """Before / after tables: the reward components, the measurements that are not reward, and pass@k."""
+    """Before / after tables: reward components, unrewarded measurements, pass@k, and seats against an opponent."""
     found = score(run)
     tables = []
-    titles = (("Reward components", "components"), ("Measurements", "metrics"), ("Tasks solved", "passes"))
-    for title, key in titles:
-        before = numbers(found.before.line.get(key)) if found.before else {}
-        after = numbers(found.after.line.get(key)) if found.after else {}
+    titles = {"Reward components": "components", "Measurements": "metrics", "Tasks solved": "passes"}
+    for title in (*titles, "Against the opponent"):
+        before, after = (
+            {} if each is None else numbers(each.line.get(titles[title])) if title in titles else _rivals(each.line)
+            for each in (found.before, found.after)
+        )
         rows = [Row(name, before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after])]
         if rows:
             tables.append((title, rows))
     return tables
+
+
+def _rivals(line: Mapping[str, Any]) -> dict[str, float]:
+    """What an evaluation line says of each seat against `eval.opponent`; empty where there was none."""
+    return numbers({key: value for key, value in line.items() if key.endswith(("/win_rate", "/return"))})
 
 
 def reproduce(run: Run) -> list[str]:

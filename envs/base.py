@@ -49,7 +49,7 @@ class Outcome:
         components: agent -> named parts of its reward; the reward is their sum. Needed for every live agent.
         observations: agent -> what is new for it; an agent left out hears nothing.
         terminated: True if the task is over for all, or the agents it is over for.
-        truncated: the same for an end by an outer limit, of which agents are not told. Observations, `can_act` and
+        truncated: the same for an end by an outer limit, that agents do not know of. Observations, `can_act` and
             `legal_actions` are then those of a task that goes on: trainers estimate the value of the state after it.
         metrics: measurements that are not reward, the same for all agents.
         illegal: how many moves broke the rules; added to the metric `illegal`. Given as agent -> number, or 0, `infos`
@@ -126,9 +126,9 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     One that is competitive only with some keywords sets `competitive`; None leaves it to the spec. Where the sign of
     the difference in return does not say who has won, the metric `outcome` of the last turn does: 1 for the first
     seat, -1 for the second, 0 for a tie. One where the rewards of all agents add up to the same sum whatever they do,
-    penalties for illegal answers aside, sets `zero_sum`. One whose prompts depend on what was said names in `alike` the
-    turns at which every episode of a task asks an agent the same; trainers then compare answers between episodes there
-    alone.
+    penalties for illegal answers aside, sets `zero_sum`. One whose prompts depend on earlier utterances names in
+    `alike` the turns at which every episode of a task asks an agent the same; trainers then compare answers between
+    episodes there alone.
 
     Args:
         agents: the seats, in order.

@@ -1,4 +1,4 @@
-"""What pools of worker processes share: they are closed with their block, and one serves a whole process.
+"""Common parts of pools of worker processes: they are closed with their block, and one serves a whole process.
 
 No wait for a process is without a limit: `end` and `collect` wait a while, kill, and wait `KILLED_S` once more.
 """

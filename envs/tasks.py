@@ -202,7 +202,7 @@ def _slice(text: str, source: str) -> slice:
 
 @dataclass(frozen=True, slots=True)
 class _Unreadable:
-    """What stands in the place of a row that cannot be read."""
+    """Placeholder of a row that cannot be read."""
 
     reason: str
 

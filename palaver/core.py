@@ -130,7 +130,7 @@ class Sampling:
 
     @property
     def truncated(self) -> bool:
-        """Whether top-k or top-p leaves tokens out of the distribution."""
+        """True where top-k or top-p leaves tokens out of the distribution."""
         return self.top_p < 1 or self.top_k > 0
 
 
@@ -175,7 +175,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The state of an agent after a step that cut its episode: it has a value, and nobody has acted in it.
+    """The state of an agent after a step that cut its episode: it has a value, and no agent has acted in it.
 
     Attributes:
         observation: the newest one.

@@ -95,7 +95,7 @@ def algorithm(name: str) -> Algorithm:
 
 
 def has_token_values(row: Algorithm, config: CriticConfig) -> bool:
-    """Whether the critics of a run have a value for every token."""
+    """Return True where the critics of a run have a value for every token."""
     return row.critic in ("own", "joint") and (row.level if config.level == "auto" else config.level) == "token"
 
 

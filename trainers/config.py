@@ -78,10 +78,10 @@ class AlgorithmConfig(Section):
 
     name: str = "magrpo"
     credit: Literal["auto", "team", "own", "both"] = Field(
-        "auto", description="whose reward an agent answers for: the team's mean, its own, their sum; auto: the row's"
+        "auto", description="reward an agent is credited with: the team's mean, its own, their sum; auto: the row's"
     )
     surrogate: Literal["auto", "reinforce", "clip", "cispo"] = Field(
-        "auto", description="what a token pays: -A log pi, PPO's clipped ratio, or CISPO's weight; auto: the row's"
+        "auto", description="loss of a token: -A log pi, PPO's clipped ratio, or CISPO's weight; auto: the row's"
     )
     group_size: int = Field(4, ge=1, description="G: joint actions sampled for one task and compared")
     joint: Literal["aligned", "cross"] = Field(
@@ -120,13 +120,13 @@ class AlgorithmConfig(Section):
     )
     clip: tuple[Positive, Positive] = Field((0.2, 0.2), description="how far the ratio may fall and rise")
     dual_clip: float | None = Field(
-        None, gt=1, description="most that a token of negative advantage pays, in advantages"
+        None, gt=1, description="largest loss of a token of negative advantage, in advantages"
     )
     truncate: float | None = Field(
         None, gt=0, description="largest correction for older samples; null corrects nothing"
     )
     target_kl: float | None = Field(None, gt=0, description="ends the passes of a step above this approximate KL")
-    entropy: float = Field(0.0, ge=0, description="weight of the entropy of the next token, which is paid")
+    entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus of the next token")
     order: Literal["random", "fixed"] = Field("random", description="of agents that move one after the other (HAPPO)")
     factor: Literal["sum", "mean"] = Field(
         "sum", description="log ratio of an utterance in HAPPO's factor: over its tokens; the theorem is about the sum"
@@ -202,6 +202,10 @@ class EvalConfig(Section):
     samples: int = Field(1, ge=1, description="episodes per task")
     greedy: bool = False
     seed: int = EVAL_SEED
+    opponent: str | None = Field(
+        None,
+        description="zero-sum games: a policy as --team names it, that each trained seat also plays against",
+    )
 
 
 class LogConfig(Section):

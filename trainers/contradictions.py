@@ -115,9 +115,9 @@ def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[
 
 def _truncation(config: RunConfig, row: Algorithm) -> list[str]:
     """Sampling from a part of the vocabulary."""
-    a, seats = config.algorithm, ["", *config.team.seats]
-    cut = [(f"team.seats.{seat}" if seat else "policy", config.seat(seat)) for seat in seats]
-    cut = [(section, policy) for section, policy in cut if policy.sampling().truncated]
+    a = config.algorithm
+    sections = {"policy": config.policy} | {f"team.seats.{seat}": config.seat(seat) for seat in config.team.seats}
+    cut = [(section, policy) for section, policy in sections.items() if policy.sampling().truncated]
     if not cut:
         return []
     section, policy = cut[0]
@@ -207,8 +207,8 @@ def _credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:
         return []
     other = "algorithm.credit=own, or " if row.critic != "joint" and row.mixer == "none" and not row.pairs else ""
     return [
-        f"{config.env.id} is zero-sum here: the mean reward of its agents is the same whoever wins, and {row.name}, "
-        f"which credits every agent with it, learns nothing of the game: set {other}algorithm.name=rae"
+        f"{config.env.id} is zero-sum here: the mean reward of its agents is the same for every outcome, and "
+        f"{row.name}, which credits every agent with it, learns nothing of the game: set {other}algorithm.name=rae"
     ]
 
 

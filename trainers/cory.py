@@ -4,7 +4,7 @@
     L_i = -E[ min(rho A_i, clip(rho, 1 - eps, 1 + eps) A_i) ]     A_i: GAE over tokens on V_i(h_i, a_i,<t)
 
 Two copies of one model, each with a critic of its own, learn by PPO with a value before every token. As a row this is
-IPPO with `level="token"`. The rest of CORY stands elsewhere: who answers whom and the sum of both rewards are the
+IPPO with `level="token"`. The rest of CORY is elsewhere: who answers whom and the sum of both rewards are the
 environment's (`pioneer-v0`), the exchange of roles is the team's (`team.swap_every`), the KL penalty of each token as a
 cost in the reward is `kl.place: reward`.
 

@@ -31,11 +31,13 @@ from palaver.trainers.values import ValueNorm, value_loss
 from palaver.trainers.world import World
 
 Read = tuple[Ids, int]  # a sequence, and at how many of its last places values are read
+JOINT = "what the critic of the team reads"
+OWN_CRITICS = "take an algorithm whose agents have critics of their own"
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What a critic learns from: n sequences with S values, each with its target and the value it was given before.
+    """Training data of a critic: n sequences with S values, each with its target and its value before the update.
 
     Attributes:
         ids: n token sequences; equal ones are computed once.
@@ -245,7 +247,7 @@ def critic_stats(samples: Samples, losses: Sequence[float], norm: float) -> Crit
 
 
 def joint_text(table: Table, step: int, after: bool = False) -> str:
-    """What all agents had heard and said when joint step `step` was decided, in order, each part under its label.
+    """The observations and utterances of all agents before joint step `step`, in order, each part under its label.
 
     With `after` that step's utterances follow, and the observations of the agents that it cut.
     """
@@ -292,12 +294,7 @@ def own_ids_after(conversations: Sequence[Conversation], body: LLMPolicy) -> lis
         PolicyError: one does not fit the context of the model.
     """
     found = [tuple(body.render(conversation)) for conversation in conversations]
-    longest = max(map(len, found), default=0)
-    if longest > _context(body):
-        raise PolicyError(
-            f"the conversation after an episode was cut has {longest} tokens, but the context of {body.name!r} holds "
-            f"{_context(body)}, so it has no value: shorten the data, lower policy.max_tokens, or cut episodes earlier"
-        )
+    refuse_longer(found, body, "the conversation after an episode was cut", "cut episodes earlier")
     return found
 
 
@@ -337,22 +334,27 @@ def refuse_long_joint(
             grown += max(len(speaker_label(agent, body)) + longest - 1 for agent, longest in last.items())
         if length + grown > _context(body):
             until = "to the end" if tokens else "until the last turn"
-            raise _too_long(
-                f"of task {task.id!r} has {length} tokens{f' and may grow by {grown} {until}' * (grown > 0)}", body
-            )
+            grows = f" and may grow by {grown} {until}" * (grown > 0)
+            raise _too_long(f"{JOINT} of task {task.id!r} has {length} tokens{grows}", body)
         most = max(most, length + grown)
     return most
 
 
-def refuse_longer(sequences: Sequence[Ids], body: LLMPolicy) -> None:
-    """Refuse what a joint critic cannot read to its end.
+def refuse_longer(sequences: Sequence[Ids], body: LLMPolicy, what: str = JOINT, remedy: str = OWN_CRITICS) -> None:
+    """Refuse sequences that a critic cannot read to their end.
+
+    Args:
+        sequences: any number of them.
+        body: whose trunk the critic's is.
+        what: the sequences, as the error names them.
+        remedy: what to do where neither data nor utterances can be shorter.
 
     Raises:
         PolicyError: a sequence does not fit the context of the model.
     """
-    longest = max(map(len, sequences))
+    longest = max(map(len, sequences), default=0)
     if longest > _context(body):
-        raise _too_long(f"has grown to {longest} tokens", body)
+        raise _too_long(f"{what} has grown to {longest} tokens", body, remedy)
 
 
 def _context(body: LLMPolicy) -> float:
@@ -360,10 +362,10 @@ def _context(body: LLMPolicy) -> float:
     return found
 
 
-def _too_long(what: str, body: LLMPolicy) -> PolicyError:
+def _too_long(what: str, body: LLMPolicy, remedy: str = OWN_CRITICS) -> PolicyError:
     return PolicyError(
-        f"what the critic of the team reads {what}, but the context of {body.name!r} holds {_context(body)}: "
-        "shorten the data, lower policy.max_tokens, or take an algorithm whose agents have critics of their own"
+        f"{what}, but the context of {body.name!r} holds {_context(body)}: shorten the data, lower policy.max_tokens, "
+        f"or {remedy}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Values of tokens by a critic of the team: the joint conversation, who speaks now, and the tokens so far."""
+"""Values of tokens by a critic of the team: the joint conversation, the speaker, and the tokens so far."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palaver.trainers.token_values import Ids, speaker_label
 
 
 def joint_prompts(table: Table, body: LLMPolicy) -> list[Ids]:
-    """What a joint critic reads before the first token of every row (R): the joint conversation and who speaks now.
+    """The input of a joint critic before the first token of every row (R): joint conversation and label of the speaker.
 
     Joint steps that share an utterance share the conversation before it.
 

@@ -175,7 +175,7 @@ class Learner:
     def log_probs(
         self, model: Any, table: Table, rows: Sequence[int], sampling: Sampling | None = None
     ) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs of what was said under a model, without gradient; by default as it is sampled."""
+        """Row -> (T,) log-probs of its utterance under a model, without gradient; by default as it is sampled."""
         found: dict[int, Tensor] = {}
         with torch.no_grad(), self.world.autocast():
             for batch in micro_batches(table, rows, self.pass_tokens):
@@ -186,7 +186,7 @@ class Learner:
         return found
 
     def reference_log_probs(self, table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs of what was said under the reference; empty without one.
+        """Row -> (T,) log-probs of its utterance under the reference; empty without one.
 
         The reference has the temperature of the policy and the whole vocabulary: KL(pi || pi_ref) is infinite where a
         truncated reference lacks a token.
@@ -241,9 +241,9 @@ class Learner:
         even = [1.0 / max(1.0, total)] * len(work.rows)
         each = even if work.weight is None else work.weight[list(work.rows)].tolist()
         by_token = sum(weight * length for weight, length in zip(each, lengths, strict=True))
-        sums = self.world.total(sum(each), by_token)
+        weight, tokens = self.world.total(sum(each), by_token)
         how, longest = self.config.algorithm.aggregate, self.config.seat(self.policy.name).max_tokens
-        found = token_weights(each, lengths, how, sums[0] / max(sums[1], 1e-300), longest)
+        found = token_weights(each, lengths, how, weight / tokens if tokens else 0.0, longest)
         return dict(zip(work.rows, found, strict=True)), total
 
     def _gradient(self, work: Work, rows: Sequence[int], weights: Mapping[int, float], total: float) -> Sums:
@@ -259,7 +259,7 @@ class Learner:
             NumericalError: on every process, where a loss is not finite on one: the others would wait for it forever.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        scale = total / max(1.0, self.world.total(float(len(rows)))[0])  # a part stands for all rows
+        scale = total / max(1.0, self.world.total(float(len(rows)))[0])  # a part represents all rows
         sums = Sums()
         fault: NumericalError | None = None
         paying = [row for row in rows if self._pays(work, row)]

@@ -1,4 +1,4 @@
-"""Where each setting of a run came from: the algorithm's name, a recipe, one of its bases, or the command line."""
+"""Sources of the settings of a run: the algorithm's name, a recipe, one of its bases, or the command line."""
 
 from __future__ import annotations
 

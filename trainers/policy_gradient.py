@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from palaver.trainers import checkpoint
 from palaver.trainers.config import RunConfig
 from palaver.trainers.evaluation import components, evaluate, metrics, only_scored, summarize, tokens
 from palaver.trainers.faults import NumericalError
+from palaver.trainers.opponent import against
 from palaver.trainers.passes import passes
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.returns import expected_returns
@@ -58,7 +59,8 @@ class Loop:
     """Everything a run works with.
 
     `team` is who sits where at the start. `report` is called after each step with the step and its metrics. `pairs` are
-    read in the place of rollouts, where there are any.
+    read in the place of rollouts, where there are any. `opponent` is the policy of each seat in evaluations against a
+    fixed opponent; empty where there are none.
     """
 
     config: RunConfig
@@ -73,6 +75,7 @@ class Loop:
     report: Callable[[int, dict[str, Any]], None]
     interrupted: Callable[[], bool]
     pairs: PairReader | None = None
+    opponent: Mapping[str, Policy] = field(default_factory=dict)
 
     def run(self, start: int) -> int:
         """Train from step `start` (updates done) to the end or to an interruption; the updates done then."""
@@ -142,13 +145,17 @@ class Loop:
         """Fixed tasks and seeds, on the main process."""
         if self.sinks:
             config = self.config.eval
-            tasks = [task.id for task in self.eval_env.tasks[: config.n]]
-            episodes = evaluate(
-                self.eval_env, self.seated(step), tasks, samples=config.samples,
-                sampling=self.sampling(step, config.greedy), seed=config.seed, workers=self.config.train.workers,
-            )  # fmt: skip
+            tasks, team = [task.id for task in self.eval_env.tasks[: config.n]], self.seated(step)
+            homes = self.config.team.seating(list(self.team), step)
+            trained = [seat for seat, home in homes.items() if home not in self.config.team.frozen]
+            how: dict[str, Any] = {
+                "samples": config.samples, "sampling": self.sampling(step, config.greedy), "seed": config.seed,
+                "workers": self.config.train.workers,
+            }  # fmt: skip
+            episodes = evaluate(self.eval_env, team, tasks, **how)
             summary = summarize(episodes).to_dict()
-            self.sinks.write("eval", step, {**self.clock.read(), **summary, "greedy": config.greedy})
+            rivals = against(self.eval_env, team, self.opponent, trained, tasks, **how)
+            self.sinks.write("eval", step, {**self.clock.read(), **summary, "greedy": config.greedy, **rivals})
             self.sinks.episodes("eval", step, episodes)
         self.world.wait()
 

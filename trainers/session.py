@@ -45,7 +45,7 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """Where a run is kept, and what it goes on from.
+    """Folder of a run and the checkpoint that it continues from.
 
     Attributes:
         folder: of the run.
@@ -149,7 +149,7 @@ class _Signals:
         self._terminals = [number for number in (0, 1, 2) if _is_terminal(number)]
 
     def wished(self) -> bool:
-        """Whether the user wishes to stop."""
+        """Return True once a signal has come."""
         return self._count > 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:

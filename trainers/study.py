@@ -41,7 +41,7 @@ class Judged:
         table: with returns and advantages.
         value: (R,) what the critics expected before the first token; None without.
         boot: (J, N) what they expected after cuts, 0 elsewhere; None where nothing was cut.
-        joint: what a joint critic read: the joint conversations (J), or with values of tokens what stood before the
+        joint: what a joint critic read: the joint conversations (J), or with values of tokens what came before the
             first of each row (R).
         reference: row -> (T,) log-probs under the reference; empty without.
         k: row -> (T,) log pi - log pi_ref; empty without a reference.
@@ -283,13 +283,13 @@ class Study:
         return table.rows_of([a for each in self.learners if name in ("joint", each.policy.name) for a in each.agents])
 
     def _reads(self, table: Table, rows: Sequence[int], joint: Sequence[Ids]) -> tuple[list[Ids], list[int]]:
-        """What critics read of some rows, and of how many last places; see `Samples`."""
+        """Sequences that critics read of some rows, and the number of values of each; see `Samples`."""
         said = [table.utterances[row] for row in rows]
         prompts = [joint[row] for row in rows] if "joint" in self.critics else [each.prompt_ids for each in said]
         return token_reads(prompts, [each.token_ids for each in said]) if self.by_token else (prompts, [1] * len(rows))
 
     def _samples(self, name: str, judged: Judged) -> Samples:
-        """What a critic learns from: an own one from its policy's utterances, a joint one from each joint step once.
+        """Training data of a critic: of an own one its policy's utterances, of a joint one each joint step once.
 
         With values of tokens a joint one learns from every utterance, too.
         """

@@ -163,7 +163,7 @@ def parse_team(
     """
     if text.startswith("run:"):
         return load_run(Path(text.removeprefix("run:")), agents, options, note)
-    named = _seats(text, agents)
+    named = named_seats(text, agents)
     if "tiny" in named.values():
         refuse_tiny(source, force)
     made: dict[str, Policy] = {}
@@ -242,7 +242,12 @@ def refuse_tiny(source: str, force: bool) -> None:
         )
 
 
-def _seats(text: str, agents: Sequence[str]) -> dict[str, str]:
+def named_seats(text: str, agents: Sequence[str]) -> dict[str, str]:
+    """Agent -> name of its policy, from `NAME` for all seats or `agent=NAME,agent=NAME`.
+
+    Raises:
+        PolicyError: an unknown seat, or a seat left empty.
+    """
     parts = [part.strip() for part in text.split(",")]
     head, equals, _ = parts[0].partition("=")
     if len(parts) == 1 and not (equals and head.isidentifier()):

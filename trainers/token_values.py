@@ -83,7 +83,7 @@ def token_returns(tokens: TokenValues, last: Tensor, decay: float) -> Tensor:
 
 
 def token_reads(prompts: Sequence[Ids], answers: Sequence[Ids]) -> tuple[list[Ids], list[int]]:
-    """What a critic reads for a value before every token, and how many values there are: at that many last places.
+    """Sequences that a critic reads for a value before every token, and the number of values, at as many last places.
 
     The value before the first token is read at the prompt's last, that before the last at the last but one. An answer
     without tokens has the value of its prompt.
@@ -110,6 +110,6 @@ def laid_out(flat: Tensor, length: Tensor) -> Tensor:
 
 
 def speaker_label(agent: str, body: LLMPolicy) -> list[int]:
-    """Token ids that stand between a joint conversation and the utterance of the agent that speaks now."""
+    """Token ids between a joint conversation and the utterance of the agent that speaks now."""
     found: list[int] = body.tokenizer(f"[{agent} says]\n", add_special_tokens=False)["input_ids"]
     return found

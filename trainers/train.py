@@ -32,6 +32,7 @@ from palaver.trainers.critic import refuse_long_joint
 from palaver.trainers.files import CONFIG, METRICS, refuse_edited
 from palaver.trainers.learner import Learner
 from palaver.trainers.memory import most_rows
+from palaver.trainers.opponent import load_opponent, refuse_opponent
 from palaver.trainers.policy_gradient import Loop
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.recipe import parse_file
@@ -118,6 +119,7 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     refuse_seats(config.team, env.possible_agents)
     refuse_contradictions(config, row, len(env.possible_agents), _turns(config, env), env.alike, env.zero_sum)
     eval_env = text_env(config.env.id, config.env.keywords(held_out)) if held_out else env
+    refuse_opponent(config, eval_env)
     if values_legal(config, row):
         for each in (env, eval_env):
             refuse_legal(config, each)
@@ -173,6 +175,7 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
         begun = replace(begun, launch={**begun.launch, "warm_starts": starts})
     partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
     team = {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
+    opponent = load_opponent(config, eval_env, world.device, console.print)
     longest = longest_prompt(config, env, eval_env, team)
     pairs = PairReader(config, trained, world) if row.pairs and config.algorithm.pairs.file else None
     study = _study(config, row, trained, world, start)
@@ -190,7 +193,7 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     def opened(given: Opened) -> Loop:
         return Loop(
             config, env, eval_env, team, study, world, given.sinks, folder, given.clock, given.report,
-            given.interrupted, pairs,
+            given.interrupted, pairs, opponent,
         )  # fmt: skip
 
     return keep_house(config, world, begun, console, opened)

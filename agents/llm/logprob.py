@@ -65,7 +65,7 @@ def response_scores(
 ) -> Scores:
     """As `response_logprobs`, with the exact entropy of every next-token distribution if `entropy`.
 
-    The entropy costs the head a second time (`entropy.py`), and no memory beside one tile of its logits. A truncated
+    The entropy costs the head a second time (`entropy.py`), and no memory but one tile of its logits. A truncated
     distribution takes its logits whole, in chunks of rows (`support.py`).
     """
     device = next(model.parameters()).device

@@ -113,11 +113,11 @@ def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple
             # equals of the last candidate may stand outside, so it must not be in the nucleus
             if bool(((weights.sum(-1) >= top_p) & (weights[:, -1] < lowest[:, 0])).all()):
                 return _draw_among(candidates, weights.masked_fill(weights < lowest, 0.0), uniform)
-    kept = probabilities.masked_fill(probabilities < _lowest(probabilities, top_p), 0.0)
+    kept = probabilities.masked_fill(probabilities < kept_floor(probabilities, top_p), 0.0)
     return _draw_all(kept, uniform)
 
 
-def _lowest(probabilities: Tensor, top_p: float) -> Tensor:
+def kept_floor(probabilities: Tensor, top_p: float) -> Tensor:
     """`nucleus_floor` of probabilities (R, V) in any order."""
     if probabilities.device.type == "cpu":
         ordered = torch.from_numpy(np.sort(probabilities.numpy(), -1)).flip(-1)  # 10 times faster than torch's sort

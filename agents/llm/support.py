@@ -10,12 +10,13 @@ S is read from the logits without gradient: it is constant almost everywhere, so
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from palaver.agents.llm.sampler import largest, nucleus_floor
+from palaver.agents.llm.sampler import kept_floor, largest
 from palaver.core import Sampling
 
 CHUNK_BYTES = 64 << 20  # of the logits computed at once
@@ -32,8 +33,7 @@ def support(logits: Tensor, sampling: Sampling) -> Tensor:
         inside = scaled >= largest(scaled, sampling.top_k)[0][:, -1:]
     if sampling.top_p < 1:
         weights = scaled.masked_fill(~inside, -torch.inf).softmax(1)
-        floor = nucleus_floor(weights.sort(1, descending=True).values, sampling.top_p)
-        inside &= weights >= floor
+        inside &= weights >= kept_floor(weights, sampling.top_p)
     return inside
 
 
@@ -53,10 +53,12 @@ def truncated_scores(
         entropy: whether entropies are wanted.
     """
 
+    tempered = replace(sampling, temperature=1.0)
+
     def score(part: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         logits = head(part)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / (sampling.temperature or 1.0)
-        inside = support(logits, Sampling(1.0, sampling.top_p, sampling.top_k)).scatter(1, target[:, None], value=True)
+        inside = support(logits, tempered).scatter(1, target[:, None], value=True)
         logp = logits.masked_fill(~inside, -torch.inf).log_softmax(1)
         finite = logp.masked_fill(~inside, 0.0)
         return logp.gather(1, target[:, None])[:, 0], -(finite.exp() * finite).sum(1)

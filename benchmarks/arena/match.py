@@ -100,8 +100,8 @@ def play(
     """Play games of one team set, `setting.parallel` at a time; yields each as it ends.
 
     What happens in a game depends on the setting's seed, the match, the side and the turn alone, never on what is
-    played beside it (of a language model in fp32). A game whose environment is lost ends as failed, and the others go
-    on.
+    played in the same batch (of a language model in fp32). A game whose environment is lost ends as failed, and the
+    others go on.
 
     Args:
         setting: of the arena.
@@ -211,7 +211,7 @@ def _lost(live: _Live, why: str) -> Played:
 
 
 def _decide(setting: Setting, live: Sequence[_Live]) -> tuple[dict[int, dict[str, str]], dict[int, str]]:
-    """What every seat that may act says, one batch for each crowd, each policy, or those of one host.
+    """Answers of all seats that may act, one batch for each crowd, each policy, or those of one host.
 
     Returns:
         Of every game, by its `id`, agent -> text; and why those that were lost are.

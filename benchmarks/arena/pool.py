@@ -59,7 +59,7 @@ def run(
         folder: `games.jsonl` in it gets a line for every game; None writes nothing.
         jobs: processes; 1 is this one.
         report: is told each game as it ends.
-        note: is told what the user should know of a player, or of a process that was lost.
+        note: called with what the user should know of a player, or of a process that was lost.
         recording: where the battles go too.
 
     Raises:
@@ -127,7 +127,7 @@ class _Worker:
     Attributes:
         pipe: on which it sends.
         left: games that it has not ended, in order.
-        playing: those of them that it was at when it last said so; none before it has loaded its players.
+        playing: those of them that it was at by its last message; none before it has loaded its players.
         heard: when it last sent something.
         loaded: whether it has begun to play.
     """
@@ -157,7 +157,7 @@ class _Crew:
     Args:
         setting: of the arena.
         recording: where the battles go too.
-        note: is told of every process that was lost.
+        note: called for every process that was lost.
     """
 
     def __init__(self, setting: Setting, recording: Recording | None, note: Callable[[str], None]) -> None:

@@ -34,7 +34,7 @@ class Shown:
 
     @property
     def mean(self) -> float:
-        """What is ranked: the score of the agents in focus where there are any, else the team's return."""
+        """The number that is ranked: the score of the agents in focus where there are any, else the team's return."""
         return self.row.focal.mean if self.row.focal else self.row.mean
 
     @property
@@ -58,7 +58,7 @@ class Shown:
 
     @property
     def most(self) -> float:
-        """What can be earned at most, or added to what silence earns."""
+        """The largest possible return, or the largest possible addition to the return of silence."""
         assert self.row.max_reward is not None
         return self.row.max_reward - (self.row.focal.silent or 0.0 if self.row.focal else 0.0)
 

@@ -19,7 +19,7 @@ add one: {about}. The same with sorting, filters and sample episodes is the page
 
 A score is the mean undiscounted return with its 95 % bootstrap interval over tasks. *most* is what can be earned at
 most. *illegal*, behind a score or in a column, is the share of the answers that broke a rule; none did where no share
-stands behind a score. The teams: `reference` is scripted, `random` knows nothing, `untrained` is the tiny model,
+follows a score. The teams: `reference` is scripted, `random` knows nothing, `untrained` is the tiny model,
 warm-started on texts of the environment's kind, `trained` is the same after a recipe of a few minutes.
 """
 FOCUS = """## Scenarios

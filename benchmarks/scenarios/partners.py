@@ -28,7 +28,7 @@ def fickle(conversation: Conversation, seed: int) -> str:
 
 
 def rest(conversation: Conversation, _seed: int) -> str:
-    """A builder of `build-mini-v0` who takes the lines that `twins` leave: the best beside one of them."""
+    """A builder of `build-mini-v0` who takes the lines that `twins` leave: the best response to one of them."""
     heard = conversation[0].content if conversation else ""
     taken = len(twins(conversation, 0).splitlines())
     return "\n".join(plan_of(heard)[taken:])

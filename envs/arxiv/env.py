@@ -56,7 +56,11 @@ After one turn.
 
 ## Data
 
-`tasks="sample"` are abstracts written for this project. The public data set is `hf:OpenMLRL/arXiv_abstract` (fields
+`tasks="sample"` are 96 abstracts written for this project, `tasks="generated:SEED:COUNT"` as many others by the same
+generator: `generated:0:96` are the sample's rows, and smaller sets of a seed begin larger ones. No combination of
+field, data, problem, method and measure of theirs occurs in the texts that the tiny model imitates.
+
+The public data set is `hf:OpenMLRL/arXiv_abstract` (fields
 `article_id`, `abstract_text`, `token_count`; for example `hf:OpenMLRL/arXiv_abstract:train[:1100]`). Any file with
 `abstract_text` will do; `article_id` names a task, `title` is shown where present.
 
@@ -92,7 +96,7 @@ class ArxivEnv(WritingEnv):
     """Background and method of an introduction; see the module's docstring for the reward.
 
     Args:
-        tasks: `sample`, a path, or `hf:NAME:SPLIT`; a slice may follow.
+        tasks: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`; a slice may follow.
         agents: 2, or 1 for the single author `writer`.
         length: fewest and most white-space tokens of each text.
         ratio: range of ρ that is paid in full.
@@ -162,7 +166,7 @@ class ArxivEnv(WritingEnv):
             ending=ending,
         )
         super().__init__(
-            data.load(tasks),
+            data.load(tasks, corpus.tasks),
             agents,
             rubric,
             grammar=read_grammar(grammar, corpus.grammar),

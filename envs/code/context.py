@@ -70,7 +70,7 @@ def _known(tree: ast.Module, entry_point: str, preamble: Iterable[Part]) -> set[
 
 
 def _certain(tree: ast.AST) -> Iterator[ast.AST]:
-    """What is run for sure, or nearly so: no branch, no second half of an `or`, no function but `check`."""
+    """Code that is run for sure, or nearly so: no branch, no second half of an `or`, no function but `check`."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -86,7 +86,7 @@ def _certain(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _binds_unseen(tree: ast.Module) -> bool:
-    """Whether names may be bound that cannot be seen: by `import *`, or by `exec` and its like."""
+    """Return True where names may be bound that cannot be seen: by `import *`, or by `exec` and its like."""
     star = any(alias.name == "*" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
     return star or bool(names_read([tree]) & {"exec", "globals", "locals", "vars", "setattr"})
 

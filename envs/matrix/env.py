@@ -48,11 +48,11 @@ so is `not red but green`; `redder` is none.
 
 A text that names no action, silence included, is illegal, and never better than a legal one:
 
-* where all agents are paid alike (`shared=True` makes any game so) the round is forfeited: it ends, and each agent is
-  paid the least that the rest of this round could have paid it, whatever all had done, or the number given as
+* where all rewards are equal (`shared=True` makes any game so) the round is forfeited: it ends, and each agent gets
+  the least that the rest of this round could have given it, whatever the actions, or the number given as
   `illegal`;
-* where payoffs differ an action is drawn in its place, all equally likely, and the game goes on. The others are paid by
-  the table, so that they play as against an opponent who chooses at random. Whoever named none is paid the least that
+* where payoffs differ an action is drawn in its place, all equally likely, and the game goes on. The others get
+  the rewards of the table, as against an opponent that chooses at random. An agent that named none gets the least that
   the table of this state holds for it, or the number given as `illegal`: no more than for the action that was drawn.
   Of two agents the one with more illegal answers in the episode has lost it, see `outcome`.
 
@@ -61,7 +61,7 @@ Each such text adds 1 to the metric `illegal`; so does, besides, what is no text
 ## Rewards
 
 * `payoff`: by the table;
-* `illegal`: what is paid for an illegal answer, else 0.
+* `illegal`: the reward of an illegal answer, else 0.
 
 With `shared=True` every agent is paid the mean of the table's payoffs.
 
@@ -110,7 +110,7 @@ with no seat named, `me red.`; each legal action is about equally likely, the n-
 ## Version history
 
 * v0: first version.
-* v1: where payoffs differ, an illegal answer forfeited the round for all, who were paid the least of it. Games that pay
+* v1: where payoffs differ, an illegal answer forfeited the round for all, and each got the least of it. Games that pay
   all alike, and all episodes without illegal answers, are what they were in v0, but for the metric `outcome`.
 """
 
@@ -142,7 +142,7 @@ class MatrixEnv(TextEnv):
         agents: how many play `xor` or `coordination`; None is 2.
         repeats: rounds in an episode.
         penalty: k of the game `penalty`, 0 or less; None is -100.
-        illegal: what is paid where a text names no action: `minimum` is the least that could have been paid; a number
+        illegal: the reward where a text names no action: `minimum` is the least that was possible; a number
             may be given that is no larger.
         shared: True pays every agent the mean of the table's payoffs.
         role_prompts: whether the prompt names the seat.
@@ -248,13 +248,13 @@ class MatrixEnv(TextEnv):
 
 
 def constant_sum(payoffs: Floats) -> bool:
-    """Whether payoffs (..., N) add up over agents to one sum in every state and joint action, up to rounding."""
+    """Return True where payoffs (..., N) have one sum over agents in every state and joint action, up to rounding."""
     total = payoffs.sum(axis=-1)
     return bool(np.ptp(total) <= 1e-9 * max(1.0, float(np.abs(payoffs).max())))
 
 
 def _forfeit(illegal: object, solution: Solution, apart: bool) -> float | None:
-    """What an illegal answer is paid; None where that is the least possible. `apart`: agents are paid differently."""
+    """The reward of an illegal answer; None where that is the least possible. `apart`: rewards of agents differ."""
     if illegal == "minimum":
         return None
     most = float(solution.game.payoffs.min()) if apart else least(solution.game, solution.worst)

@@ -13,13 +13,13 @@ Parts = dict[str, float]
 def score(
     solution: Solution, at: Position, joint: Sequence[int] | None, forfeit: float | None, silent: Sequence[bool]
 ) -> list[Parts]:
-    """What one turn pays each agent: `payoff` by the table, or `illegal` where its text named no action.
+    """Rewards of one turn, by agent: `payoff` by the table, or `illegal` where its text named no action.
 
     Args:
         solution: of the game.
         at: the position before the turn.
         joint: one action number for each agent, drawn where a text named none; None forfeits the round for all.
-        forfeit: what an illegal answer is paid; None pays the least that could have been: of a forfeited round by its
+        forfeit: the reward of an illegal answer; None is the least that was possible: of a forfeited round by its
             rest, else by the state's table.
         silent: of each agent, whether its text named no action.
     """

@@ -31,7 +31,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How an episode stands: the illegal answers and the return of each agent."""
+    """Score of an episode so far: the illegal answers and the return of each agent."""
 
     illegal: tuple[int, ...]
     returns: tuple[float, ...]

@@ -41,16 +41,16 @@ waits. What a side that waits says is ignored; it should say nothing, and anythi
 | `victory`, of a defeat | -1 | -100 | 0 |
 | `illegal`, for each illegal answer | -penalty | -100 penalty | -200 penalty |
 
-A side that forfeits is paid as if all its Pokémon had fainted; if both do in one step both have lost. As it stands a
-battle's illegal answers cost at most 10 x 0.05 = half of what a victory pays. So whoever wins is paid more than for a
-tie, whoever ties more than for a defeat, and none of them more than with a legal action drawn in the illegal one's
+A side that forfeits gets the reward as if all its Pokémon had fainted; if both do in one step both have lost. By
+default a battle's illegal answers cost at most 10 x 0.05 = half of what a victory pays. So a victory earns more than a
+tie, a tie more than a defeat, and none of them more than with a legal action drawn in the illegal one's
 place: there is nothing to gain by an illegal answer, and nothing to lose by going on after one.
 
 ## Termination
 
 The battle is over or forfeited, or after `turn_limit` turns of the simulator: a truncation, `infos` say so in `reason`,
-nobody has won. No text names the limit: the last ones, and the actions in `infos`, are those of a battle that goes on.
-If the simulator's process is lost the episode is `unscored`.
+neither side has won. No text names the limit: the last ones, and the actions in `infos`, are those of a battle that
+goes on. If the simulator's process is lost the episode is `unscored`.
 
 The metric `outcome` of the last step is 1 where p1 has won, -1 where p2 has, and 0 else; `turn` counts the simulator's
 turns, which are fewer than steps.

@@ -1,6 +1,6 @@
 """What a side reads, from its view as plain data; `showdown/prompts.js` writes it.
 
-Battles of `pokemon-v1` are told in the simulator's process, where the view is. This is for views that were kept.
+Battles of `pokemon-v1` are described in the simulator's process, where the view is. This is for views that were kept.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Components, of what changed in the step, seen from one side:
 * `health`: hit points that the own ones gained (lost: negative), in the same measure;
 * `status`: conditions (burn, sleep, ...) that befell the opponent's less those that befell the own;
 * `knockouts`: how many more of the opponent's have fainted less how many more of the own (revived ones count back);
-* `victory`: 1 for a victory, -1 for a defeat, 0 for a tie or at the turn limit. Whoever forfeits is defeated.
+* `victory`: 1 for a victory, -1 for a defeat, 0 for a tie or at the turn limit. A side that forfeits is defeated.
 
 The shaped weights are those of `DefaultShapedReward` and `AggressiveShapedReward` of metamon (Grigsby et al.,
 arXiv:2504.04395), here read from both teams as they are instead of from what is on the field, so that what one side

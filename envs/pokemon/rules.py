@@ -38,7 +38,7 @@ NONE = Read("", False)
 
 @dataclass(frozen=True)
 class Choice:
-    """What a side asked for (its beginning), whether that is legal, the action, and the simulator's word for it."""
+    """A request of a side (its beginning), its legality, the action, and the simulator's word for it."""
 
     requested: str
     legal: bool
@@ -158,7 +158,7 @@ def _with(action: str, gimmick: str, legal: Sequence[str]) -> Read:
 
 
 def words(planned: Mapping[Side, Choice]) -> dict[Side, str]:
-    """Return what the simulator is told."""
+    """Return the command for the simulator."""
     return {side: each.choice for side, each in planned.items()}
 
 

@@ -55,7 +55,11 @@ After one turn.
 
 ## Data
 
-`tasks="sample"` are posts written for this project. The public data set is `hf:trl-lib/tldr` (field `prompt`: a text
+`tasks="sample"` are 96 posts written for this project, `tasks="generated:SEED:COUNT"` as many others by the same
+generator: `generated:0:96` are the sample's rows, and smaller sets of a seed begin larger ones. No combination of
+person, deed, time, remedy and option of theirs occurs in the texts that the tiny model imitates.
+
+The public data set is `hf:trl-lib/tldr` (field `prompt`: a text
 with the headings SUBREDDIT, TITLE, POST and TL;DR; and `completion`, which is not used). Any file with `prompt` will
 do; `id` names a task, and without it the row's number.
 
@@ -90,7 +94,7 @@ class TldrEnv(WritingEnv):
     """A brief and a detailed summary of a post; see the module's docstring for the reward.
 
     Args:
-        tasks: `sample`, a path, or `hf:NAME:SPLIT`; a slice may follow.
+        tasks: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`; a slice may follow.
         agents: 2, or 1 for the single author `writer`.
         length: fewest and most white-space tokens of each text.
         ratio: range of ρ that is paid in full.
@@ -160,7 +164,7 @@ class TldrEnv(WritingEnv):
             ending=ending,
         )
         super().__init__(
-            data.load(tasks),
+            data.load(tasks, corpus.tasks),
             agents,
             rubric,
             grammar=read_grammar(grammar, corpus.grammar),

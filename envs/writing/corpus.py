@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.tasks import Generate, is_generated, is_sample
 from palaver.envs.writing.rules import SPLIT
 from palaver.envs.writing.text import words
 
@@ -165,6 +166,13 @@ def answer(authors: Mapping[str, Sequence[str]], agent: str, slots: Slots, rng: 
     patterns = [authors[agent]] if agent in authors else list(authors.values())
     rate = rng.choice((0.0, 0.15, 0.4))
     return f"\n{SPLIT}\n".join(passage(each, slots, uneven_count(rng), rng, rate) for each in patterns)
+
+
+def shipped_or(source: str | Path, sample: Path, generate: Generate) -> Path | Generate:
+    """Return where `load_tasks` takes the rows of `source` from: the generator for `generated:SEED:COUNT`, else the
+    shipped file.
+    """
+    return generate if is_generated(source) and not is_sample(str(source)) else sample
 
 
 def write_sample(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -23,7 +23,7 @@ HELP = """Measure speed, memory, and what a team is worth.
 
 [cyan]palaver bench reasoning[/cyan]
 """
-POKEMON = """Turns per second of random players through pokemon-v1, and beside it through poke-env if it is installed.
+POKEMON = """Turns per second of random players through pokemon-v1, and through poke-env if it is installed.
 
 All are measured in turns in one run: poke-env's PettingZoo environment, and its players on a server of ours.
 

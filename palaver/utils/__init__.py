@@ -1,1 +1,1 @@
-"""What every wing may use: nothing here knows an environment, a policy or a trainer."""
+"""Helpers for every wing: nothing here knows an environment, a policy or a trainer."""

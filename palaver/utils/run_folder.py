@@ -5,8 +5,8 @@
         append_lines(folder / "metrics.jsonl", [line])  # all of it or nothing
         lines, damaged = read_lines(folder / "metrics.jsonl")
 
-Training runs, arenas, curricula, cloning, laboratories, MARLHF and the tables use it. Whoever only reads a folder
-(`palaver view`, `report`, `compare`) takes no lock.
+Training runs, arenas, curricula, cloning, laboratories, MARLHF and the tables use it. A process that only reads a
+folder (`palaver view`, `report`, `compare`) takes no lock.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def refuse_in_use(folder: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise _in_use(folder, _holder(folder)) from error
-    except OSError:  # no lock, so nobody holds it
+    except OSError:  # no lock, so no process holds it
         return
 
 
@@ -109,7 +109,7 @@ def _take(file: BinaryIO, folder: Path) -> None:
 
 
 def _holder(folder: Path) -> dict[str, Any]:
-    """What the holder wrote of itself; empty where it has not yet."""
+    """The record that the holder wrote of itself; empty where it has not yet."""
     try:
         found = json.loads((folder / LOCK).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -153,7 +153,7 @@ def _alive(pid: int) -> bool:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file beside and rename it: a process that is killed in between, or a full disk, leaves the old one.
+    """Write a temporary file and rename it: a process that is killed in between, or a full disk, leaves the old one.
 
     Raises:
         OSError: it cannot be written.

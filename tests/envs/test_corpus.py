@@ -13,9 +13,10 @@ import pytest
 
 import palaver
 from palaver.agents.tiny.recipe import Recipe
-from palaver.core import Message, stable_seed
+from palaver.core import Message, TaskError, stable_seed
 from palaver.envs.writing import corpus, text
 from palaver.envs.writing.rules import SPLIT
+from palaver.trainers.team import refuse_tiny
 
 NAMES = ("arxiv", "tldr")
 TEXT = {"arxiv": "abstract_text", "tldr": "prompt"}
@@ -168,3 +169,40 @@ def test_passage_repeats_neither_pattern_nor_opener():
 
 def test_in_order_leaves_empty_steps_out():
     assert corpus.in_order((("a",), ("",), ("b",)), {}, random.Random(0)) == "A. B."
+
+
+@pytest.mark.parametrize("env", ["arxiv-v0", "tldr-v0", "pioneer-v0"])
+def test_generated_tasks_of_seed_0_are_the_sample(env):
+    shipped = palaver.make(env)
+    assert len(shipped.tasks) == 96
+    assert palaver.make(env, tasks="generated:0:96").tasks == shipped.tasks
+    assert palaver.make(env, tasks="generated:0:20[4:]").tasks == shipped.tasks[4:20]
+    assert palaver.make(env, tasks="sample[:5]").tasks == shipped.tasks[:5]
+
+
+def test_two_seeds_share_no_task(name):
+    texts = [
+        {task[TEXT[name]] for task in palaver.make(f"{name}-v0", tasks=f"generated:{seed}:96").tasks}
+        for seed in (0, 1, 2)
+    ]
+    assert [len(each) for each in texts] == [96] * 3
+    assert len(set().union(*texts)) == 3 * 96
+    ids = {task.id for seed in (1, 2) for task in palaver.make(f"{name}-v0", tasks=f"generated:{seed}:9").tasks}
+    assert len(ids) == 18
+
+
+def test_no_combination_of_generated_tasks_is_imitated(name, module):
+    """Read back from the texts."""
+    known = module.demonstrations(2000, 7)
+    imitated = {combination(name, module, conversation[0].content.partition("\n\n")[2]) for conversation, _ in known}
+    tasks = palaver.make(f"{name}-v0", tasks="generated:2:200").tasks
+    made = {combination(name, module, f"{task.data.get('title', '')}\n{task[TEXT[name]]}") for task in tasks}
+    assert len(made) > 100
+    assert not made & imitated
+
+
+@pytest.mark.parametrize("env", ["arxiv-v0", "tldr-v0", "pioneer-v0"])
+def test_the_tiny_model_may_read_generated_tasks(env):
+    refuse_tiny(palaver.make(env, tasks="generated:2:48").source, force=False)
+    with pytest.raises(TaskError, match="write generated:SEED or generated:SEED:COUNT"):
+        palaver.make(env, tasks="generated:two")

@@ -168,6 +168,14 @@ LOGGED = [
     {"algorithm": {"name": "madpo"}, "kl": {"coef": 0.1}},
     {"algorithm": {"name": "iac"}, "team": {"swap_every": 1}, "critic": {"model": "shared"}},
     {"env": {"id": "letters-v0"}, "algorithm": {"name": "happo", "group_size": 16}},
+    {
+        "env": {
+            "id": "matrix-v1",
+            "game": {"agents": ["a", "b"], "actions": ["l", "r"], "payoffs": [[[1, -1], [-1, 1]], [[-1, 1], [1, -1]]]},
+        },
+        "algorithm": {"name": "rae"},
+        "eval": {"n": 1, "opponent": "scripted:uniform"},
+    },
 ]
 
 
@@ -181,7 +189,7 @@ def test_every_logged_name_is_explained(tmp_path):
         })  # fmt: skip
         before, step, _ = read_metrics(train(config, tmp_path / f"run{number}") / "metrics.jsonl")
         names |= set(step)
-        evaluated |= set(before)
+        evaluated |= {re.sub(rf"^({'|'.join(SEATS)})/", "AGENT/", name) for name in before}
     text = (pages.FOLDER / "policy-gradient.md").read_text(encoding="utf-8")
     section = text.partition("## What is logged")[2].partition("## Keys")[0]
     first = "".join(line.split("|")[1] for line in section.splitlines() if line.startswith("|"))

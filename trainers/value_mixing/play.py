@@ -139,7 +139,7 @@ def _decide(live: Sequence[_Live], seats: Seating, epsilon: float, seed: int, fo
 
 
 def _decisions(lives: Sequence[_Live], team: Team) -> tuple[list[_Live], list[Decision]]:
-    """Where the team may act, and what it has to decide there."""
+    """A state in which the team may act, and its decision there."""
     asked, found = [], []
     for each in lives:
         legal = [_legal(each, agent) for agent in team.agents]

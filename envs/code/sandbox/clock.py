@@ -117,7 +117,7 @@ class Allowance:
         return now - self._began
 
     def _passed(self, limit: float, now: float) -> bool:
-        """Whether a time has passed, what the program waited for a processor aside."""
+        """Return True once a time has passed, without what the program waited for a processor."""
         if now < limit:
             return False
         most = self._start + (1 + STARVED) * self._factor * self._total

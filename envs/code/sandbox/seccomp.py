@@ -119,7 +119,7 @@ def program() -> bytes:
 
 
 def thread_notices() -> bytes:
-    """A filter that asks whoever holds its listener about each `clone` that starts a thread."""
+    """A filter that asks the holder of its listener about each `clone` that starts a thread."""
     column, arch = _MACHINES[os.uname().machine]
     lines = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _PASS, _op(_LOAD, _NUMBER)]
     lines += [_op(_EQUAL, _CLONE[column], 1, 0), _PASS, _op(_LOAD, _ARGUMENTS)]

@@ -322,5 +322,5 @@ def _merged(old: Any, new: Any) -> Any:
 
 
 def is_record(value: Any) -> bool:
-    """Whether a value that has crossed is an instance of a class of the tests."""
+    """Return True where a value that has crossed is an instance of a class of the tests."""
     return type(value).__module__ == TESTS

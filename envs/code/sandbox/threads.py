@@ -64,7 +64,7 @@ class ThreadLimit:
             fcntl.ioctl(self.listener, _SEND, reply)
 
     def _allows(self, thread: int) -> bool:
-        """Whether one more thread is within the limit, those counted that were allowed and may not have begun."""
+        """Return True where one more thread is within the limit; allowed ones that have not begun count."""
         if not self._most:  # of all children so far, this one was the last to write
             processes = _LIMIT.unpack(os.read(self._limits, 1 << 16)[-_LIMIT.size :])[0]
             self._most = max(1, processes - _OURS)

@@ -138,7 +138,7 @@ def _serve(control: socket.socket, settings: Mapping[str, Any], rules: _Rules) -
 
 
 def _await(control: socket.socket, limited: threads.ThreadLimit | None) -> bytes:
-    """The next order; until it comes, the program is told whether it may start threads."""
+    """The next order; until it comes, requests of the program for threads are answered."""
     if limited is not None:
         waiting = select.poll()
         for descriptor in (control.fileno(), limited.listener):
