@@ -1,9 +1,9 @@
 """Settings that come with an algorithm's name: those of its paper, as dotted keys of a run's config.
 
-They stand in place of the sections' defaults; a recipe, and an override above it, stand in place of them. A learning
-rate, a batch, a number of steps or the weight of a penalty depends on model, task and reward, and comes with no name
-(but MADPO's beta, without which its loss is 0). The files of the algorithms cite each number. They stand here because a
-config is read without torch, which those files import; `Algorithm.defaults` is a row's own.
+They replace the sections' defaults; a recipe, and an override above it, replace them. A learning rate, a batch, a
+number of steps or the weight of a penalty depends on model, task and reward, and comes with no name (but MADPO's beta,
+without which its loss is 0). The files of the algorithms cite each number. They are here because a config is read
+without torch, which those files import; `Algorithm.defaults` is a row's own.
 """
 
 from __future__ import annotations

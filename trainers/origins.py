@@ -35,14 +35,14 @@ def origins(recipe: str, overrides: Sequence[str], config: RunConfig) -> dict[st
     given = OmegaConf.create(layered(recipe, [], overrides))
     assert isinstance(given, DictConfig)
     for origin, values in [*stacked, (COMMAND_LINE, given)]:
-        for key in _leaves(OmegaConf.to_container(values)):
+        for key in _keys(OmegaConf.to_container(values)):
             found[key] = origin
     return found
 
 
-def _leaves(values: Any, prefix: str = "") -> Iterator[str]:
+def _keys(values: Any, prefix: str = "") -> Iterator[str]:
     """Dotted keys; a mapping counts as one too, for some values are mappings."""
     if isinstance(values, Mapping):
         for key, value in values.items():
             yield f"{prefix}{key}"
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from _keys(value, f"{prefix}{key}.")

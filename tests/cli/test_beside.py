@@ -41,7 +41,7 @@ def test_failed(small, tmp_path):
 
 @pytest.fixture
 def hangs(tmp_path, monkeypatch):
-    """What stands in for Python writes one line; Ctrl-C ends it."""
+    """A substitute for Python writes one line; Ctrl-C ends it."""
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\necho up\nexec sleep 600\n")
     script.chmod(0o755)

@@ -40,7 +40,7 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        """Whether a test can run it."""
+        """True where a test can run it."""
         return not set(self.needs) & set(NOT_RUN)
 
 

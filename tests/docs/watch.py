@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True)
 class Watched:
-    """What became of a command.
+    """Result of a command.
 
     Attributes:
         code: exit code; None if it was killed.
@@ -95,7 +95,7 @@ def _below(tree: psutil.Process) -> set[psutil.Process]:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Whether a process runs; a zombie that nobody collects has ended."""
+    """Return True while a process runs; a zombie that is never collected has ended."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -118,7 +118,7 @@ def test_to_name_no_action_forfeits_the_round():
 
 @pytest.mark.parametrize(("illegal", "paid"), [("minimum", 0.0), (-3, -3.0), (0, 0.0)])
 def test_what_is_paid_for_no_action(illegal, paid):
-    """Who defects is paid 5 or 1, as against any action at random; who names none the least of the table, 0."""
+    """A defection earns 5 or 1, as against any action at random; an answer that names none the least, 0."""
     met = set()
     for seed in range(20):
         env, _, _ = start("prisoners-dilemma", seed=seed, illegal=illegal)

@@ -46,7 +46,7 @@ def scripted(env: TextEnv, plan: Plan = ALONE):
 
 
 def heard(seat: str, *words: str) -> tuple[Message, ...]:
-    """The whole conversation of a seat of `Lengths` that has said these words."""
+    """The whole conversation of a seat of `Lengths` that has answered with these words."""
     told = [Message("user", f"{seat}: task t0")]
     for text in words:
         told += [Message("assistant", text), Message("user", f"{len(text)} characters")]

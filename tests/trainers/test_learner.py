@@ -321,7 +321,7 @@ def test_most_rows_of_a_step():
 
 @pytest.mark.parametrize("aggregate", ["sum", "mean", "token", "fixed"])
 def test_minibatches_of_weighed_rows_have_the_whole_gradient_as_their_mean(aggregate):
-    """Rows of a tree weigh differently; a part of the rows stands for all, also where parts are not equal."""
+    """Rows of a tree weigh differently; a part of the rows represents all, also where parts are not equal."""
     found = []
     for minibatches in (1, 3):
         settings = config(algorithm={"minibatches": minibatches, "aggregate": aggregate, "truncate": 2.0})

@@ -91,7 +91,7 @@ def test_values_are_those_of_a_plain_pass_at_every_place(kind, gpt2):
 
 @pytest.mark.parametrize("kind", ["separate", "shared"])
 def test_the_gradient_is_that_of_the_mean_over_all_values(kind):
-    """Half a square at every token, its mean over all tokens; an answer said twice counts twice."""
+    """Half a square at every token, its mean over all tokens; a repeated answer counts twice."""
     critic = Critic(policy(0), "c", config(critic={"model": kind, "coef": 0.3, "clip": 0.2}), WORLD)
     torch.nn.init.normal_(critic.head.weight, std=0.3)
     critic.micro_tokens = 12

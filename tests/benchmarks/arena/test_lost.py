@@ -30,7 +30,7 @@ def setting(**changes):
 
 
 def outcomes(games):
-    """What does not depend on the clock."""
+    """The parts that do not depend on the clock."""
     return sorted((played.game, played.task, played.score, played.turns, played.failed) for played in games)
 
 

@@ -153,7 +153,7 @@ def test_a_battle_of_legal_answers_is_what_it_was_in_v0(format, reward, steps, s
 
 
 def test_illegal_answers_leave_the_dice_alone():
-    """What was drawn, named by the side itself, gives the same battle."""
+    """The drawn action, named by the side itself, gives the same battle."""
     env, twin = PokemonEnv("gen1ou", forfeit=0), PokemonEnv("gen1ou")
     for each in (env, twin):
         each.reset(seed=4, options={"task": 1})

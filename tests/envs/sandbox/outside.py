@@ -172,7 +172,7 @@ class Outside(contextlib.ExitStack):
 
 
 def _messages(source):
-    """What came, and where a descriptor came along, that."""
+    """The message, and the descriptor where one came with it."""
     with contextlib.suppress(BlockingIOError):
         while True:
             text, descriptors, _, _ = socket.recv_fds(source, 1 << 16, 8)

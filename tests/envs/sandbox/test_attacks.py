@@ -25,7 +25,7 @@ def f():
     try: return os.listdir("/tmp")
     except OSError as error: return [error.strerror]
 """
-SLACK = 3.0  # for a worker made anew, on a busy machine
+SLACK = 3.0  # for a new worker, on a busy machine
 NOBODY = 65534
 OURS = 5  # the examiner, bubblewrap, the worker, and two children that wait for programs
 

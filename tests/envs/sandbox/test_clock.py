@@ -33,7 +33,7 @@ def busy(count):
 
 @pytest.mark.parametrize("mode", ["bubblewrap", "landlock"])
 def test_a_program_that_waits_for_its_processor_is_not_timed_out(mode, pools):
-    """0.5 s of work beside three busy processes for each core take 2 s: far above the limit, were it wall clock."""
+    """0.5 s of work next to three busy processes for each core take 2 s: far above the limit, were it wall clock."""
     pool = pools(mode)
     limits = Limits(seconds=0.8, total_seconds=2.0, wall_factor=60.0)
     with busy(3 * len(os.sched_getaffinity(0))):

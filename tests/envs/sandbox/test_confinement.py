@@ -1,4 +1,4 @@
-"""What a program finds in each mode, as root and as an ordinary user: privileges, limits, files."""
+"""Surroundings of a program in each mode, as root and as an ordinary user: privileges, limits, files."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.envs.sandbox.conftest import USERS
 # all wall clock there is: of loading and calls, and of the tests' own work after them
 LIMITS = Limits(seconds=0.5, total_seconds=0.5, wall_factor=1.0, timeouts=9)
 BOUND = LIMITS.wall_factor * (LIMITS.seconds + LIMITS.total_seconds)
-SLACK = 1.0  # of a busy machine, for killing what runs and making it anew; once 2.9 s passed where 1.0 were allowed
+SLACK = 1.0  # of a busy machine, for killing what runs and starting a new one; once 2.9 s passed where 1.0 were allowed
 
 ONCE = "assert f(1) == 42\nassert f(2) == 43"
 # name: (program, tests)
