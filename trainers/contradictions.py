@@ -34,7 +34,7 @@ def refuse_contradictions(
     sharing = agents - len(config.team.frozen) if config.team.kind == "shared" else 1
     rows = most_rows(config, sharing, agents, turns)
     apart = alike is not None and not set(range(turns)) <= set(alike)
-    reasons = _credit(config, row, zero_sum)
+    reasons = [*_alone(row, agents - len(config.team.frozen)), *_credit(config, row, zero_sum)]
     reasons += _mixing(config, row, turns) if row.mixer != "none" else []
     if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
         reasons += [*_sampling(config, row, turns, rows), *_truncation(config, row), *_grouping(config, row, apart)]
@@ -175,6 +175,16 @@ def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
             "are older than the weights: set algorithm.truncate=2, algorithm.surrogate to clip or cispo, or both to 1"
         )
     return found
+
+
+def _alone(row: Algorithm, trained: int) -> list[str]:
+    """One agent's algorithm for a team."""
+    if not row.alone or trained == 1:
+        return []
+    return [
+        f"{row.name} is for one trained agent, and this team trains {trained}: set algorithm.name to magrpo or drmas, "
+        "which are for teams, or name partners in team.frozen until one agent is left"
+    ]
 
 
 def _credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:

@@ -60,6 +60,10 @@ REFUSED = [
         for name in ("magrpo", "marloo", "maremax", "atgrpo", "drmas")
     ),
     (["env.id=echo-v0", "algorithm.name=atgrpo", "algorithm.discount=0.5"], "algorithm.discount=0"),
+    (["algorithm.name=grpo"], "trains 2: set algorithm.name to magrpo or drmas"),
+    (["algorithm.name=grpo", "team.kind=shared"], "trains 2: set algorithm.name to magrpo or drmas"),
+    (["algorithm.name=dapo"], "algorithm.minibatches=16 is more than the 4 utterances"),
+    (["algorithm.name=cispo", "train.prompts_per_step=3"], "raise train.prompts_per_step or algorithm.group_size"),
 ]
 HARMLESS = [
     ["policy.top_p=0.9", "policy.top_k=40", "policy.score_truncated=true"],
@@ -97,6 +101,9 @@ HARMLESS = [
     ["algorithm.name=ippo", "algorithm.ratio=sequence", "algorithm.aggregate=mean"],
     ["algorithm.name=ippo", "algorithm.ratio=turn"],
     ["algorithm.ratio=sequence", "algorithm.truncate=2"],
+    ["algorithm.name=grpo", "team.frozen.b=nowhere"],
+    ["algorithm.name=dapo", "train.prompts_per_step=4"],
+    ["algorithm.name=gspo"],
 ]
 
 
