@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import zlib
 from collections.abc import Collection, Mapping
 from itertools import combinations
@@ -44,7 +45,7 @@ class Hashed(Lengths):
 
 
 def trained(name: str, passes: Mapping[str, int]) -> torch.Tensor:
-    """All parameters of both policies after two steps, less those before."""
+    """All parameters of both policies after two steps, less those before; texts of 1 to 4 tokens."""
     algorithm: dict[str, Any] = {"name": name, "group_size": 3, "mixer": MIXER, **passes}
     limit = {"max_tokens": 4}
     settings = config(
@@ -54,7 +55,7 @@ def trained(name: str, passes: Mapping[str, int]) -> torch.Tensor:
     before = torch.cat([p.detach().flatten().clone() for each in team.values() for p in each.model.parameters()])
     study = Study(chosen(settings.algorithm), settings, learners(team, settings), World("cpu", "fp32"))
     for step in (1, 2):
-        study.learn(study.judge(played(team, settings, env=Hashed(), **limit)), step)
+        study.learn(study.judge(played(team, settings, env=Hashed(), stop=tuple(string.printable), **limit)), step)
     return torch.cat([p.detach().flatten() for each in team.values() for p in each.model.parameters()]) - before
 
 
