@@ -34,7 +34,7 @@ def refuse_contradictions(
     sharing = agents - len(config.team.frozen) if config.team.kind == "shared" else 1
     rows = most_rows(config, sharing, agents, turns)
     apart = alike is not None and not set(range(turns)) <= set(alike)
-    reasons = [*_alone(row, agents - len(config.team.frozen)), *_credit(config, row, zero_sum)]
+    reasons = [*_alone(row, agents - len(config.team.frozen)), *_credit(config, row, zero_sum), *_resample(config, row)]
     reasons += _mixing(config, row, turns) if row.mixer != "none" else []
     if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
         reasons += [*_sampling(config, row, turns, rows), *_truncation(config, row), *_grouping(config, row, apart)]
@@ -184,6 +184,16 @@ def _alone(row: Algorithm, trained: int) -> list[str]:
     return [
         f"{row.name} is for one trained agent, and this team trains {trained}: set algorithm.name to magrpo or drmas, "
         "which are for teams, or name partners in team.frozen until one agent is left"
+    ]
+
+
+def _resample(config: RunConfig, row: Algorithm) -> list[str]:
+    """Tasks drawn again for want of variance, where that is not what teaches."""
+    if not config.algorithm.resample or (row.needs_group and row.mixer == "none" and not row.pairs):
+        return []
+    return [
+        f"algorithm.resample replaces tasks whose samples all return the same, but {row.name} takes no advantage from "
+        "comparing samples of one task: set algorithm.resample=0"
     ]
 
 

@@ -26,6 +26,7 @@ from palaver.trainers.evaluation import components, evaluate, metrics, only_scor
 from palaver.trainers.faults import NumericalError
 from palaver.trainers.passes import passes
 from palaver.trainers.preferences.offline import PairReader
+from palaver.trainers.resample import Rolled, resampled, spares, tokens_said, varies
 from palaver.trainers.returns import expected_returns
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.sinks import Sinks
@@ -85,10 +86,10 @@ class Loop:
         torch.manual_seed(stable_seed(config.seed, "torch", step))
         team = self.seated(step)
         self.study.seat(team)
-        episodes = self.pairs.episodes(step, team) if self.pairs else self.rolled(step, team)
+        drawn = Rolled(self.pairs.episodes(step, team), [], 0) if self.pairs else self.rolled(step, team)
         rolled = time.perf_counter()
-        everyone = self.world.gather(episodes)
-        episodes = only_scored(episodes, f"in step {step}")
+        everyone = self.world.gather([*drawn.kept, *drawn.replaced])
+        episodes = only_scored(drawn.kept, f"in step {step}")
         judged = self.study.judge(tabulate(episodes, self.study.agents))
         try:
             learned = self.study.learn(judged, step)
@@ -97,11 +98,13 @@ class Loop:
         table, done = judged.table, time.perf_counter()
         if self.sinks:
             self.sinks.episodes("train", step, everyone)
-        sampled = self.world.total(sum(len(u.token_ids) for u in table.utterances))[0]
+        utterances, tokens = tokens_said(drawn.replaced, self.study.agents)
+        sampled = self.world.total(tokens + sum(len(u.token_ids) for u in table.utterances))[0]
         return {
             **self.clock.read(),
             **describe(everyone),
-            **self.describe_table(table),
+            **self.describe_table(table, utterances),
+            **self.describe_draws(drawn),
             **self.describe_scoring(),
             **expected_returns(episodes, table, config.algorithm.discount, judged.pull, self.world.total),
             **learned,
@@ -112,16 +115,23 @@ class Loop:
             "time/update_s": done - rolled,
         }  # fmt: skip
 
-    def rolled(self, step: int, team: Mapping[str, Policy]) -> list[Episode]:
+    def rolled(self, step: int, team: Mapping[str, Policy]) -> Rolled:
         """This process's share of the episodes of a step."""
         config, a = self.config, self.config.algorithm
-        tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
-        mine = self.world.deal(list(enumerate(tasks)))
+        every, size = [task.id for task in self.env.tasks], config.train.prompts_per_step
+        tasks = batch_of_tasks(every, size, config.seed, step)
         ahead = self.study.mixing.agents if self.study.mixing else ()
-        return rollout(
-            self.env, team, [task for _, task in mine], Plan(a.group_size, a.joint, a.turns, a.stop_above, ahead),
-            sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step), workers=config.train.workers,
-            places=[place for place, _ in mine],
+
+        def play(mine: Sequence[tuple[int, str]], again: int) -> list[Episode]:
+            return rollout(
+                self.env, team, [task for _, task in mine], Plan(a.group_size, a.joint, a.turns, a.stop_above, ahead),
+                sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
+                workers=config.train.workers, places=[place for place, _ in mine],
+            )  # fmt: skip
+
+        return resampled(
+            self.world.deal(list(enumerate(tasks))), spares(every, tasks, config.seed, step), size, a.resample, play,
+            lambda episodes: varies(episodes, self.study.algorithm, a, self.study.agents),
         )  # fmt: skip
 
     def keep(self, error: NumericalError, table: Table, episodes: Sequence[Episode], step: int) -> NumericalError:
@@ -177,11 +187,20 @@ class Loop:
         told = self.env.measured() if isinstance(self.env, Rewarded) else {}
         return {f"judge/{name}": value for name, value in told.items()}
 
-    def describe_table(self, table: Table) -> dict[str, float]:
-        """What the table shows of the estimator."""
+    def describe_draws(self, drawn: Rolled) -> dict[str, float]:
+        """How many tasks were drawn again, where any may be."""
+        config = self.config
+        if not config.algorithm.resample:
+            return {}
+        return {"groups/resampled": self.world.total(drawn.again)[0] / config.train.prompts_per_step}
+
+    def describe_table(self, table: Table, others: int = 0) -> dict[str, float]:
+        """What the table shows of the estimator; `others` are utterances that were sampled and are not in it."""
         groups = int(table.group.max()) + 1
         alive = len({int(table.group[row]) for row in range(len(table)) if table.teaches(row)})
-        value, zero, total, said = self.world.total(float(table.root_return.sum()), groups - alive, groups, len(table))
+        value, zero, total, said = self.world.total(
+            float(table.root_return.sum()), groups - alive, groups, len(table) + others
+        )
         return {
             "return/target": value / self.world.total(len(table.root_return))[0],
             "groups/zero_advantage": zero / total,

@@ -60,6 +60,10 @@ REFUSED = [
         for name in ("magrpo", "marloo", "maremax", "atgrpo", "drmas")
     ),
     (["env.id=echo-v0", "algorithm.name=atgrpo", "algorithm.discount=0.5"], "algorithm.discount=0"),
+    *(
+        ([f"algorithm.name={name}", "algorithm.resample=1"], f"but {name} takes no advantage from comparing samples")
+        for name in ("mareinforce", "ippo", "rae", "madpo", "qmix")
+    ),
     (["algorithm.name=grpo"], "trains 2: set algorithm.name to magrpo or drmas"),
     (["algorithm.name=grpo", "team.kind=shared"], "trains 2: set algorithm.name to magrpo or drmas"),
     (["algorithm.name=dapo"], "algorithm.minibatches=16 is more than the 4 utterances"),
