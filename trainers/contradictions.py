@@ -34,7 +34,8 @@ def refuse_contradictions(
     sharing = agents - len(config.team.frozen) if config.team.kind == "shared" else 1
     rows = most_rows(config, sharing, agents, turns)
     apart = alike is not None and not set(range(turns)) <= set(alike)
-    reasons = [*_alone(row, agents - len(config.team.frozen)), *_credit(config, row, zero_sum), *_resample(config, row)]
+    reasons = [*_alone(row, agents - len(config.team.frozen)), *_credit(config, row, zero_sum)]
+    reasons += [*_resample(config, row), *_overlong(config, row)]
     reasons += _mixing(config, row, turns) if row.mixer != "none" else []
     if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
         reasons += [*_sampling(config, row, turns, rows), *_truncation(config, row), *_grouping(config, row, apart)]
@@ -195,6 +196,22 @@ def _resample(config: RunConfig, row: Algorithm) -> list[str]:
         f"algorithm.resample replaces tasks whose samples all return the same, but {row.name} takes no advantage from "
         "comparing samples of one task: set algorithm.resample=0"
     ]
+
+
+def _overlong(config: RunConfig, row: Algorithm) -> list[str]:
+    """A penalty of length that nothing could escape, or nobody would get."""
+    cache, most = config.algorithm.overlong, min(config.seat(seat).max_tokens for seat in ["", *config.team.seats])
+    if cache > most:
+        return [
+            f"algorithm.overlong={cache} is more than the {most} tokens that a text may have, so that every text would "
+            "be punished: set it to a part of policy.max_tokens"
+        ]
+    if cache and (row.mixer != "none" or row.pairs):
+        return [
+            f"algorithm.overlong is taken from what each agent answers for, and {row.name} learns from the team's "
+            "rewards: set algorithm.overlong=0"
+        ]
+    return []
 
 
 def _credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:

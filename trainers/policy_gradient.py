@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from palaver.trainers import checkpoint
 from palaver.trainers.config import RunConfig
 from palaver.trainers.evaluation import components, evaluate, metrics, only_scored, summarize, tokens
 from palaver.trainers.faults import NumericalError
+from palaver.trainers.overlong import mean_overlong, overlong
 from palaver.trainers.passes import passes
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.resample import Rolled, resampled, spares, tokens_said, varies
@@ -90,7 +91,7 @@ class Loop:
         rolled = time.perf_counter()
         everyone = self.world.gather([*drawn.kept, *drawn.replaced])
         episodes = only_scored(drawn.kept, f"in step {step}")
-        judged = self.study.judge(tabulate(episodes, self.study.agents))
+        judged = self.study.judge(self.tabulated(episodes, step))
         try:
             learned = self.study.learn(judged, step)
         except NumericalError as error:
@@ -105,6 +106,7 @@ class Loop:
             **describe(everyone),
             **self.describe_table(table, utterances),
             **self.describe_draws(drawn),
+            **({} if table.overlong is None else {"overlong": mean_overlong(table, self.world.total)}),
             **self.describe_scoring(),
             **expected_returns(episodes, table, config.algorithm.discount, judged.pull, self.world.total),
             **learned,
@@ -133,6 +135,12 @@ class Loop:
             self.world.deal(list(enumerate(tasks))), spares(every, tasks, config.seed, step), size, a.resample, play,
             lambda episodes: varies(episodes, self.study.algorithm, a, self.study.agents),
         )  # fmt: skip
+
+    def tabulated(self, episodes: Sequence[Episode], step: int) -> Table:
+        """The table of a step's episodes, with the penalties of their length."""
+        table, cache = tabulate(episodes, self.study.agents), self.config.algorithm.overlong
+        limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
+        return replace(table, overlong=overlong(table, limits, cache)) if cache else table
 
     def keep(self, error: NumericalError, table: Table, episodes: Sequence[Episode], step: int) -> NumericalError:
         """Save the rows at fault; the error that says where."""

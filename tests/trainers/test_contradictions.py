@@ -64,6 +64,13 @@ REFUSED = [
         ([f"algorithm.name={name}", "algorithm.resample=1"], f"but {name} takes no advantage from comparing samples")
         for name in ("mareinforce", "ippo", "rae", "madpo", "qmix")
     ),
+    (["policy.max_tokens=20", "algorithm.overlong=21"], "is more than the 20 tokens that a text may have"),
+    (
+        ["team.kind=heterogeneous", "team.seats.b.max_tokens=7", "algorithm.overlong=8"],
+        "is more than the 7 tokens that a text may have",
+    ),
+    (["algorithm.name=qmix", "algorithm.overlong=8"], "set algorithm.overlong=0"),
+    (["algorithm.name=madpo", "algorithm.overlong=8"], "set algorithm.overlong=0"),
     (["algorithm.name=grpo"], "trains 2: set algorithm.name to magrpo or drmas"),
     (["algorithm.name=grpo", "team.kind=shared"], "trains 2: set algorithm.name to magrpo or drmas"),
     (["algorithm.name=dapo"], "algorithm.minibatches=16 is more than the 4 utterances"),
@@ -108,6 +115,8 @@ HARMLESS = [
     ["algorithm.name=grpo", "team.frozen.b=nowhere"],
     ["algorithm.name=dapo", "train.prompts_per_step=4"],
     ["algorithm.name=gspo"],
+    ["algorithm.name=ippo", "critic.level=token", "algorithm.overlong=8"],
+    ["policy.max_tokens=20", "algorithm.overlong=20"],
 ]
 
 

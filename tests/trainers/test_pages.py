@@ -170,7 +170,7 @@ def test_keys_of_critics_stand_where_there_is_one():
 
 
 LOGGED = [
-    {"algorithm": {"name": "magrpo", "group_size": 2, "resample": 1}},
+    {"algorithm": {"name": "magrpo", "group_size": 2, "resample": 1, "overlong": 2}},
     {"algorithm": {"name": "ippo"}, "kl": {"coef": 0.1}},
     {"algorithm": {"name": "mappo"}, "team": {"kind": "shared"}},
     {"algorithm": {"name": "vdn", "group_size": 2, "mixer": {"batch": 1, "start": 0}}},
