@@ -38,6 +38,7 @@ class Algorithm:
             none of them (`value_mixing`).
         pairs: whether joint actions are compared two by two, in place of returns with a baseline (`preferences`).
         alone: whether it is defined for one trained agent only.
+        in_turn: whether it is defined only where agents speak one after the other.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Algorithm:
     mixer: Literal["none", "sum", "monotonic"] = "none"
     pairs: bool = False
     alone: bool = False
+    in_turn: bool = False
 
     @property
     def defaults(self) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from palaver.trainers.memory import most_rows
 
 def refuse_contradictions(
     config: RunConfig, row: Algorithm, agents: int, turns: int, alike: Collection[int] | None = None,
-    zero_sum: bool = False,
+    zero_sum: bool = False, at_once: bool = False,
 ) -> None:  # fmt: skip
     """Refuse what cannot work or would teach nothing.
 
@@ -27,6 +27,7 @@ def refuse_contradictions(
         turns: of an episode.
         alike: the turns at which an agent is asked the same in every episode of a task; None leaves it open.
         zero_sum: whether the agents' rewards add up to the same sum whatever they do.
+        at_once: whether all agents act in the first turn.
 
     Raises:
         ConfigError: two settings contradict each other.
@@ -35,7 +36,7 @@ def refuse_contradictions(
     rows = most_rows(config, sharing, agents, turns)
     apart = alike is not None and not set(range(turns)) <= set(alike)
     reasons = [*_alone(row, agents - len(config.team.frozen)), *_credit(config, row, zero_sum)]
-    reasons += [*_resample(config, row), *_overlong(config, row)]
+    reasons += [*_in_turn(config, row, at_once), *_resample(config, row), *_overlong(config, row)]
     reasons += _mixing(config, row, turns) if row.mixer != "none" else []
     if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
         reasons += [*_sampling(config, row, turns, rows), *_truncation(config, row), *_grouping(config, row, apart)]
@@ -185,6 +186,16 @@ def _alone(row: Algorithm, trained: int) -> list[str]:
     return [
         f"{row.name} is for one trained agent, and this team trains {trained}: set algorithm.name to magrpo or drmas, "
         "which are for teams, or name partners in team.frozen until one agent is left"
+    ]
+
+
+def _in_turn(config: RunConfig, row: Algorithm, at_once: bool) -> list[str]:
+    """Agents that should answer each other and cannot."""
+    if not row.in_turn or not at_once:
+        return []
+    return [
+        f"in {row.name} one agent answers knowing what another has said, but in {config.env.id} all act at once: set "
+        "env.id=pioneer-v0, or algorithm.name=ippo with critic.level=token, which is what would be left"
     ]
 
 

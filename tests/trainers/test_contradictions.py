@@ -71,6 +71,8 @@ REFUSED = [
     ),
     (["algorithm.name=qmix", "algorithm.overlong=8"], "set algorithm.overlong=0"),
     (["algorithm.name=madpo", "algorithm.overlong=8"], "set algorithm.overlong=0"),
+    (["algorithm.name=cory"], "in lengths-v0 all act at once: set env.id=pioneer-v0"),
+    (["env.id=gsm8k-v0", "env.workflow=parallel", "algorithm.name=cory"], "all act at once"),
     (["algorithm.name=grpo"], "trains 2: set algorithm.name to magrpo or drmas"),
     (["algorithm.name=grpo", "team.kind=shared"], "trains 2: set algorithm.name to magrpo or drmas"),
     (["algorithm.name=dapo"], "algorithm.minibatches=16 is more than the 4 utterances"),
@@ -115,6 +117,8 @@ HARMLESS = [
     ["algorithm.name=grpo", "team.frozen.b=nowhere"],
     ["algorithm.name=dapo", "train.prompts_per_step=4"],
     ["algorithm.name=gspo"],
+    ["env.id=chain-v0", "algorithm.name=cory"],
+    ["env.id=pioneer-v0", "env.env=tldr-v0", "algorithm.name=cory"],
     ["algorithm.name=ippo", "critic.level=token", "algorithm.overlong=8"],
     ["policy.max_tokens=20", "algorithm.overlong=20"],
 ]
