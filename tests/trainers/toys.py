@@ -58,16 +58,16 @@ class Letters(Lengths):
 
 
 class Chain(Lengths):
-    """`Lengths` of two turns: a speaks first, then b."""
+    """`Lengths` in which a speaks first, then b, and so on."""
 
     metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "chain_v0"}
     begins = SEATS[:1]
 
-    def __init__(self, tasks: str = "sample", render_mode: str | None = None) -> None:
-        super().__init__(tasks, turns=2, render_mode=render_mode)
+    def __init__(self, tasks: str = "sample", turns: int = 2, render_mode: str | None = None) -> None:
+        super().__init__(tasks, turns, render_mode=render_mode)
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:
-        return replace(super().judge(actions), can_act=SEATS[1:])
+        return replace(super().judge(actions), can_act=[SEATS[(self.turn + 1) % 2]])
 
 
 CHAIN = Spec("chain-v0", Chain, agents=SEATS, turns=2)
