@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,11 +19,11 @@ from palaver.registry import Spec, register
 from palaver.trainers.algorithm import algorithm
 from palaver.trainers.config import AlgorithmConfig
 from palaver.trainers.policy_gradient import batch_of_tasks
-from palaver.trainers.recipe import parse
+from palaver.trainers.recipe import dump, parse
 from palaver.trainers.resample import Rolled, resampled, spares, varies
 from palaver.trainers.train import resume, train
 from tests.trainers.learning import episode, untimed
-from tests.trainers.toys import SEATS, Lengths, save_model
+from tests.trainers.toys import SEATS, Lengths, register_toy, save_model
 
 SPARE = ["s0", "s1", "s2", "s3", "s4"]
 
@@ -161,3 +164,36 @@ def test_a_run_replaces_tasks_counts_all_it_sampled_and_resumes(half, tmp_path):
     shutil.rmtree(cut / "checkpoints/step-000003")
     resume(cut)
     assert untimed(cut) == found
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from palaver.trainers.recipe import load
+from palaver.trainers.train import train
+from tests.trainers.toys import register_toy
+register_toy()
+train(load(sys.argv[1]), Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_replace_what_one_does(tmp_path):
+    """Share of small letters in two tokens: often 0 in both samples of a task."""
+    register_toy()
+    config = parse({
+        "env": {"id": "letters-v0"}, "policy": {"model": save_model(tmp_path / "m"), "max_tokens": 2},
+        "algorithm": {"group_size": 2, "resample": 2}, "train": {"steps": 3, "prompts_per_step": 4},
+        "eval": {"n": 0}, "device": "cpu", "log": {"tensorboard": False},
+    })  # fmt: skip
+    (tmp_path / "recipe.yaml").write_text(dump(config), encoding="utf-8")
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    command = [*launch, str(tmp_path / "script.py"), str(tmp_path / "recipe.yaml"), str(tmp_path / "two")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=400)
+    one, two = untimed(train(config, tmp_path / "one")), untimed(tmp_path / "two")
+    assert sum(line["groups/resampled"] for line in one) > 1
+    for mine, other in zip(one, two, strict=True):
+        for key in ("groups/resampled", "groups/zero_advantage", "reward/mean", "sampled_tokens", "return/target"):
+            assert mine[key] == pytest.approx(other[key], rel=1e-6), key
