@@ -121,7 +121,7 @@ def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorit
     """Groups of two, returns as they are, one pass, no clipping of gradients; `level` is `critic.level`."""
     values = {
         "name": name, "group_size": 2, "normalize": "none", "gae_lambda": 1.0, "discount": 1.0, "turns": "tree",
-        "epochs": 1,
+        "epochs": 1, "minibatches": 1,
     }  # fmt: skip
     return parse(
         {
@@ -249,6 +249,10 @@ BIASES = (
          turns=(2,)),
     Bias("Dr. MAS", "all turns share one mean and one spread", "drmas", {"turns": "independent", "normalize": "std"},
          turns=(2,)),
+    Bias("Dr. GRPO", "as MAGRPO, over the largest number of tokens, 8 here", "dr-grpo"),
+    Bias("GRPO, GSPO, the first pass", "the group's spread; tokens of long utterances weigh less", "grpo",
+         {"normalize": "std"}),
+    Bias("DAPO, CISPO, the first pass", "the group's spread", "dapo", {"normalize": "std"}),
     Bias("`normalize: std`", "groups whose returns differ little weigh more", "marloo", {"normalize": "std"}),
     Bias("`turn_weights: rows`", "a turn of a tree has the weight of its rows", "marloo", {"turn_weights": "rows"},
          turns=(2,)),

@@ -37,6 +37,8 @@ class Algorithm:
         mixer: what joins the agents' values of actions to the team's: nothing, their sum, or a function that falls in
             none of them (`value_mixing`).
         pairs: whether joint actions are compared two by two, in place of returns with a baseline (`preferences`).
+        alone: whether it is defined for one trained agent only.
+        in_turn: whether it is defined only where agents speak one after the other.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Algorithm:
     needs_group: bool = True
     mixer: Literal["none", "sum", "monotonic"] = "none"
     pairs: bool = False
+    alone: bool = False
+    in_turn: bool = False
 
     @property
     def defaults(self) -> Mapping[str, Any]:
@@ -72,6 +76,11 @@ ROWS = {
     "atgrpo": "palaver.trainers.atgrpo:ATGRPO",
     "atgrpo-team": "palaver.trainers.atgrpo:ATGRPO_TEAM",
     "drmas": "palaver.trainers.drmas:DRMAS",
+    "grpo": "palaver.trainers.grpo:GRPO",
+    "dr-grpo": "palaver.trainers.drgrpo:DRGRPO",
+    "dapo": "palaver.trainers.dapo:DAPO",
+    "gspo": "palaver.trainers.gspo:GSPO",
+    "cispo": "palaver.trainers.cispo:CISPO",
     "madpo": "palaver.trainers.madpo:MADPO",
     "cory": "palaver.trainers.cory:CORY",
     "vdn": "palaver.trainers.vdn:VDN",

@@ -109,6 +109,12 @@ class AlgorithmConfig(Section):
         description="log-probs of an utterance summed (paper), averaged per utterance, per token of the batch, or "
         "summed over policy.max_tokens (Dr. GRPO)",
     )
+    resample: int = Field(
+        0, ge=0, description="rounds in which tasks whose samples all return the same are replaced by others (DAPO)"
+    )
+    overlong: int = Field(
+        0, ge=0, description="last tokens before policy.max_tokens over which a penalty of length rises to 1 (DAPO)"
+    )
     stop_above: float | None = Field(None, description="end an episode when the siblings' mean reward is above this")
     gae_lambda: float = Field(
         0.95, ge=0, le=1, description="lambda of the critic's returns: per turn, per token with values of tokens"

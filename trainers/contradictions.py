@@ -14,7 +14,7 @@ from palaver.trainers.memory import most_rows
 
 def refuse_contradictions(
     config: RunConfig, row: Algorithm, agents: int, turns: int, alike: Collection[int] | None = None,
-    zero_sum: bool = False,
+    zero_sum: bool = False, at_once: bool = False,
 ) -> None:  # fmt: skip
     """Refuse what cannot work or would teach nothing.
 
@@ -27,6 +27,7 @@ def refuse_contradictions(
         turns: of an episode.
         alike: the turns at which an agent is asked the same in every episode of a task; None leaves it open.
         zero_sum: whether the agents' rewards add up to the same sum whatever they do.
+        at_once: whether all agents act in the first turn.
 
     Raises:
         ConfigError: two settings contradict each other.
@@ -34,7 +35,8 @@ def refuse_contradictions(
     sharing = agents - len(config.team.frozen) if config.team.kind == "shared" else 1
     rows = most_rows(config, sharing, agents, turns)
     apart = alike is not None and not set(range(turns)) <= set(alike)
-    reasons = _credit(config, row, zero_sum)
+    reasons = [*_alone(row, agents - len(config.team.frozen)), *_credit(config, row, zero_sum)]
+    reasons += [*_in_turn(config, row, at_once), *_resample(config, row), *_overlong(config, row)]
     reasons += _mixing(config, row, turns) if row.mixer != "none" else []
     if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
         reasons += [*_sampling(config, row, turns, rows), *_truncation(config, row), *_grouping(config, row, apart)]
@@ -199,6 +201,52 @@ def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
             "are older than the weights: set algorithm.truncate=2, algorithm.surrogate to clip or cispo, or both to 1"
         )
     return found
+
+
+def _alone(row: Algorithm, trained: int) -> list[str]:
+    """One agent's algorithm for a team."""
+    if not row.alone or trained == 1:
+        return []
+    return [
+        f"{row.name} is for one trained agent, and this team trains {trained}: set algorithm.name to magrpo or drmas, "
+        "which are for teams, or name partners in team.frozen until one agent is left"
+    ]
+
+
+def _in_turn(config: RunConfig, row: Algorithm, at_once: bool) -> list[str]:
+    """Agents that should answer each other and cannot."""
+    if not row.in_turn or not at_once:
+        return []
+    return [
+        f"in {row.name} one agent answers knowing what another has said, but in {config.env.id} all act at once: set "
+        "env.id=pioneer-v0, or algorithm.name=ippo with critic.level=token, which is what would be left"
+    ]
+
+
+def _resample(config: RunConfig, row: Algorithm) -> list[str]:
+    """Tasks drawn again for want of variance, where that is not what teaches."""
+    if not config.algorithm.resample or (row.needs_group and row.mixer == "none" and not row.pairs):
+        return []
+    return [
+        f"algorithm.resample replaces tasks whose samples all return the same, but {row.name} takes no advantage from "
+        "comparing samples of one task: set algorithm.resample=0"
+    ]
+
+
+def _overlong(config: RunConfig, row: Algorithm) -> list[str]:
+    """A penalty of length that nothing could escape, or nobody would get."""
+    cache, most = config.algorithm.overlong, min(config.seat(seat).max_tokens for seat in ["", *config.team.seats])
+    if cache > most:
+        return [
+            f"algorithm.overlong={cache} is more than the {most} tokens that a text may have, so that every text would "
+            "be punished: set it to a part of policy.max_tokens"
+        ]
+    if cache and (row.mixer != "none" or row.pairs):
+        return [
+            f"algorithm.overlong is taken from what each agent answers for, and {row.name} learns from the team's "
+            "rewards: set algorithm.overlong=0"
+        ]
+    return []
 
 
 def _credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:

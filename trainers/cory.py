@@ -5,8 +5,8 @@
 
 Two copies of one model, each with a critic of its own, learn by PPO with a value before every token. As a row this is
 IPPO with `level="token"`. The rest of CORY is elsewhere: who answers whom and the sum of both rewards are the
-environment's (`pioneer-v0`), the exchange of roles is the team's (`team.swap_every`), the KL penalty of each token as a
-cost in the reward is `kl.place: reward`.
+environment's (`pioneer-v0`; one where all act at once is refused), the exchange of roles is the team's
+(`team.swap_every`), the KL penalty of each token as a cost in the reward is `kl.place: reward`.
 
 The name sets the numbers of the authors' code, which are those of TRL's PPO: 4 epochs, clip 0.2 of ratio and value,
 whitened advantages, discount 1, lambda 0.95; roles exchanged every 5 updates; the penalty in the reward, whose weight
@@ -30,4 +30,5 @@ CORY = Algorithm(
     critic="own",
     level="token",
     needs_group=False,
+    in_turn=True,
 )

@@ -19,6 +19,9 @@ _PPO = {
 _TEAM_PPO = _PPO | {"algorithm.epochs": 5, "critic.epochs": 5, "critic.clip": 0.2, "critic.huber": 10.0}
 _TD0 = {"algorithm.normalize": "whiten", "algorithm.gae_lambda": 0.0}
 _GROUP_STD = {"algorithm.normalize": "std", "algorithm.std": "unbiased"}
+_DAPO = {
+    "algorithm.normalize": "std", "algorithm.aggregate": "token", "algorithm.minibatches": 16, "algorithm.resample": 9,
+}  # fmt: skip
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "iac": _TD0,
@@ -35,6 +38,14 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "atgrpo-team": {"algorithm.turns": "best", "algorithm.discount": 0.0} | _GROUP_STD,
     "c3": {"algorithm.turns": "counterfactual"},
     "drmas": {"algorithm.turns": "independent", "algorithm.group_by": "agent"} | _GROUP_STD,
+    "grpo": {"algorithm.normalize": "std", "algorithm.aggregate": "mean"},
+    "dr-grpo": {"algorithm.normalize": "none", "algorithm.aggregate": "fixed", "algorithm.clip": (0.2, 0.2)},
+    "dapo": _DAPO | {"algorithm.clip": (0.2, 0.28)},
+    "gspo": {
+        "algorithm.normalize": "std", "algorithm.aggregate": "mean", "algorithm.ratio": "turn",
+        "algorithm.clip": (3e-4, 4e-4), "algorithm.minibatches": 4,
+    },
+    "cispo": _DAPO | {"algorithm.clip": (0.2, 4.0)},
     "madpo": {"kl.coef": 0.1},
 }  # fmt: skip
 

@@ -20,7 +20,7 @@ from palaver.trainers.algorithm import ROWS, Algorithm, algorithm
 from palaver.trainers.baselines import normalize
 from palaver.trainers.config import AlgorithmConfig, CriticConfig, OptimConfig
 from palaver.trainers.defaults import fill_section
-from palaver.trainers.losses import Said, clipped
+from palaver.trainers.losses import Said, clipped, clipped_weight
 from palaver.trainers.moving import moved
 from palaver.trainers.preferences.choice import ComparedConfig, PairsConfig, choose
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights
@@ -95,7 +95,7 @@ def example(row: Algorithm) -> str:
         tables = [_mixed, _credited]
     if row.pairs:
         tables = [_margins, _compared]
-    if row.loss is clipped:
+    if row.loss in (clipped, clipped_weight):
         tables = [*tables, _ratios]
     return "\n\n".join(table(row) for table in tables)
 
@@ -204,14 +204,15 @@ def _credited(row: Algorithm) -> str:
 def _ratios(row: Algorithm) -> str:
     """What a token pays, and what remains of its gradient, by how much likelier it has become."""
     logp = torch.tensor(RATIOS, dtype=torch.float64).log()[None].requires_grad_()
+    mask, clip = torch.ones_like(logp, dtype=torch.bool), AlgorithmConfig(name=row.name).clip
     lines = []
     for advantage in (1.0, -1.0):
-        said = Said(torch.full_like(logp, advantage), torch.zeros_like(logp), torch.ones_like(logp, dtype=torch.bool))
+        said = Said(torch.full_like(logp, advantage), torch.zeros_like(logp), mask, clip=clip)
         loss = row.loss(logp, said)
         (slope,) = torch.autograd.grad(loss.sum(), logp)
         lines.append((f"loss, advantage {advantage:+g}", *_numbers(loss[0].tolist())))
         lines.append((f"its gradient by the log-prob, advantage {advantage:+g}", *_numbers(slope[0].tolist())))
-    return markdown_table(("`clip: [0.2, 0.2]`", *(f"ratio {ratio:.2f}" for ratio in RATIOS)), lines)
+    return markdown_table((f"`clip: [{clip[0]:g}, {clip[1]:g}]`", *(f"ratio {ratio:.2f}" for ratio in RATIOS)), lines)
 
 
 def _margins(row: Algorithm) -> str:  # noqa: ARG001 - every table has the same argument

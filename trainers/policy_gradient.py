@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,10 @@ from palaver.trainers.config import RunConfig
 from palaver.trainers.evaluation import components, evaluate, metrics, only_scored, summarize, tokens
 from palaver.trainers.faults import NumericalError
 from palaver.trainers.opponent import against
+from palaver.trainers.overlong import mean_overlong, overlong
 from palaver.trainers.passes import passes
 from palaver.trainers.preferences.offline import PairReader
+from palaver.trainers.resample import Rolled, resampled, sampled, spares, varies
 from palaver.trainers.returns import expected_returns
 from palaver.trainers.rollout import Plan, rollout
 from palaver.trainers.sinks import Sinks
@@ -88,11 +90,11 @@ class Loop:
         torch.manual_seed(stable_seed(config.seed, "torch", step))
         team = self.seated(step)
         self.study.seat(team)
-        episodes = self.pairs.episodes(step, team) if self.pairs else self.rolled(step, team)
+        drawn = Rolled(self.pairs.episodes(step, team), [], 0) if self.pairs else self.rolled(step, team)
         rolled = time.perf_counter()
-        everyone = self.world.gather(episodes)
-        episodes = only_scored(episodes, f"in step {step}")
-        judged = self.study.judge(tabulate(episodes, self.study.agents))
+        everyone = self.world.gather([*drawn.kept, *drawn.replaced])
+        episodes = only_scored(drawn.kept, f"in step {step}")
+        judged = self.study.judge(self.tabulated(episodes, step))
         try:
             learned = self.study.learn(judged, step)
         except NumericalError as error:
@@ -100,32 +102,48 @@ class Loop:
         table, done = judged.table, time.perf_counter()
         if self.sinks:
             self.sinks.episodes("train", step, everyone)
-        sampled = self.world.total(sum(len(u.token_ids) for u in table.utterances))[0]
+        utterances, tokens = self.world.total(*sampled([*drawn.kept, *drawn.replaced], self.study.agents))
         return {
             **self.clock.read(),
             **describe(everyone),
             **self.describe_table(table),
+            **self.describe_draws(drawn),
+            **({} if table.overlong is None else {"overlong": mean_overlong(table, self.world.total)}),
             **self.describe_scoring(),
             **expected_returns(episodes, table, config.algorithm.discount, judged.pull, self.world.total),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
-            "sampled_tokens": sampled,
-            "tokens_per_s": sampled / (done - began),
+            "utterances": utterances,
+            "sampled_tokens": tokens,
+            "tokens_per_s": tokens / (done - began),
             "time/rollout_s": rolled - began,
             "time/update_s": done - rolled,
         }  # fmt: skip
 
-    def rolled(self, step: int, team: Mapping[str, Policy]) -> list[Episode]:
+    def rolled(self, step: int, team: Mapping[str, Policy]) -> Rolled:
         """This process's share of the episodes of a step."""
         config, a = self.config, self.config.algorithm
-        tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
-        mine = self.world.deal(list(enumerate(tasks)))
+        every, size = [task.id for task in self.env.tasks], config.train.prompts_per_step
+        tasks = batch_of_tasks(every, size, config.seed, step)
         ahead = self.study.mixing.agents if self.study.mixing else ()
-        return rollout(
-            self.env, team, [task for _, task in mine], Plan(a.group_size, a.joint, a.turns, a.stop_above, ahead),
-            sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step), workers=config.train.workers,
-            places=[place for place, _ in mine],
+
+        def play(mine: Sequence[tuple[int, str]], again: int) -> list[Episode]:
+            return rollout(
+                self.env, team, [task for _, task in mine], Plan(a.group_size, a.joint, a.turns, a.stop_above, ahead),
+                sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
+                workers=config.train.workers, places=[place for place, _ in mine],
+            )  # fmt: skip
+
+        return resampled(
+            self.world.deal(list(enumerate(tasks))), spares(every, tasks, config.seed, step), size, a.resample, play,
+            lambda episodes: varies(episodes, self.study.algorithm, a, self.study.agents),
         )  # fmt: skip
+
+    def tabulated(self, episodes: Sequence[Episode], step: int) -> Table:
+        """The table of a step's episodes, with the penalties of their length."""
+        table, cache = tabulate(episodes, self.study.agents), self.config.algorithm.overlong
+        limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
+        return replace(table, overlong=overlong(table, limits, cache)) if cache else table
 
     def keep(self, error: NumericalError, table: Table, episodes: Sequence[Episode], step: int) -> NumericalError:
         """Save the rows at fault; the error that says where."""
@@ -184,15 +202,21 @@ class Loop:
         told = self.env.measured() if isinstance(self.env, Rewarded) else {}
         return {f"judge/{name}": value for name, value in told.items()}
 
+    def describe_draws(self, drawn: Rolled) -> dict[str, float]:
+        """How many tasks were drawn again, where any may be."""
+        config = self.config
+        if not config.algorithm.resample:
+            return {}
+        return {"groups/resampled": self.world.total(drawn.again)[0] / config.train.prompts_per_step}
+
     def describe_table(self, table: Table) -> dict[str, float]:
         """What the table shows of the estimator."""
         groups = int(table.group.max()) + 1
         alive = len({int(table.group[row]) for row in range(len(table)) if table.teaches(row)})
-        value, zero, total, said = self.world.total(float(table.root_return.sum()), groups - alive, groups, len(table))
+        value, zero, total = self.world.total(float(table.root_return.sum()), groups - alive, groups)
         return {
             "return/target": value / self.world.total(len(table.root_return))[0],
             "groups/zero_advantage": zero / total,
-            "utterances": said,
         }
 
 

@@ -45,6 +45,7 @@ class Table:
         advantage: (R,) filled by `fill`; the mean over the tokens where they have advantages of their own.
         token_returns: (R, T) filled by `fill` where tokens have values, 0 on padding.
         token_advantage: (R, T) likewise.
+        overlong: (J, N) what the length of an agent's text takes from its reward, after credit; None takes nothing.
     """
 
     agents: tuple[str, ...]
@@ -65,6 +66,7 @@ class Table:
     advantage: Tensor
     token_returns: Tensor | None = None
     token_advantage: Tensor | None = None
+    overlong: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.utterances)
@@ -264,8 +266,10 @@ def joint_returns(
 
 
 def answerable(table: Table, row: Algorithm, cost: Tensor | None) -> Tensor:
-    """(J, N) the rewards that each agent answers for, less what its utterances (R,) cost."""
+    """(J, N) the rewards that each agent answers for, less what its texts' length and its utterances (R,) cost."""
     reward = row.credit(table.reward)
+    if table.overlong is not None:
+        reward = reward - table.overlong
     return reward if cost is None else reward - by_step(table, cost).nan_to_num()
 
 

@@ -117,7 +117,8 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     held_out = config.eval.tasks
     env = text_env(config.env.id, config.env.keywords())
     refuse_seats(config.team, env.possible_agents)
-    refuse_contradictions(config, row, len(env.possible_agents), _turns(config, env), env.alike, env.zero_sum)
+    at_once = env.begins is None or set(env.begins) >= set(env.possible_agents)
+    refuse_contradictions(config, row, len(env.possible_agents), _turns(config, env), env.alike, env.zero_sum, at_once)
     eval_env = text_env(config.env.id, config.env.keywords(held_out)) if held_out else env
     refuse_opponent(config, eval_env)
     if values_legal(config, row):

@@ -28,7 +28,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "algorithms" / "policy-gra
 UNBIASED = {
     "magrpo": 0.5, "mareinforce": 1.0, "marloo": 1.0, "rae": 1.0, "iac": 1.0, "maac": 1.0, "ippo": 1.0, "mappo": 1.0,
     "happo": 1.0, "cory": 1.0, "iac token": 1.0, "maac token": 1.0, "ippo token": 1.0, "mappo token": 1.0,
-    "happo token": 1.0, "c3": 1.0,
+    "happo token": 1.0, "c3": 1.0, "dr-grpo": 0.5 / 8,
 }  # fmt: skip
 GAMES = {
     "one turn, aligned": (Game(1, 2), {}),
@@ -57,7 +57,10 @@ def check(name: str, game: str, temperature: float) -> None:
 @pytest.mark.parametrize("game", [name for name in GAMES if name not in LARGE])
 @pytest.mark.parametrize("name", UNBIASED)
 def test_the_expectation_is_the_exact_gradient_times_a_constant(name, game, temperature):
-    """1 - 1/G with the group's mean as baseline, else 1. HAPPO refuses `cross`, C3 has `turns: counterfactual`."""
+    """1 - 1/G with the group's mean as baseline, else 1; Dr. GRPO's over 8 tokens.
+
+    HAPPO refuses `cross`, C3 has `turns: counterfactual`.
+    """
     check(name, game, temperature)
 
 
@@ -135,7 +138,9 @@ def test_the_pages_table_is_what_is_computed():
 
 def test_every_algorithm_has_a_row_or_a_sentence():
     text = PAGE.read_text(encoding="utf-8").partition("## Bias")[2].partition("\n## ")[0]
-    names = {"atgrpo": "AT-GRPO", "atgrpo-team": "AT-GRPO by teams", "drmas": "Dr. MAS"}
+    names = {
+        "atgrpo": "AT-GRPO", "atgrpo-team": "AT-GRPO by teams", "drmas": "Dr. MAS", "dr-grpo": "Dr. GRPO",
+    }  # fmt: skip
     for name in ROWS:
         assert names.get(name, name.upper()) in text, name
     assert len({bias.label for bias in BIASES}) == len(BIASES)

@@ -66,6 +66,7 @@ UNEVEN = (
     [(0.0, 2.0), (3.0, 0.0)],
     [(0.5, 0.0), (0.0, 0.0)],
 )  # a lane's pay of a and b, by turn
+AFTER_GRPO = {"grpo", "dr-grpo", "dapo", "gspo", "cispo"}
 HOW = ["none", "std", "batch", "whiten"]
 
 
@@ -75,7 +76,8 @@ def test_no_normalisation_makes_two_estimators_one(how, kind):
     """The peer's standardisation makes all four of the family equal (reference/comlrl.md, section 5, item 3); ours must
     not, nor AT-GRPO, Dr. MAS, RAE and those of critics, on two tasks of three lanes of two turns.
 
-    `whiten` would: those that compare siblings refuse it, and it is left to those that do not.
+    `whiten` would: those that compare siblings refuse it, and it is left to those that do not. GRPO and the rows after
+    it have MAGRPO's advantages, exactly, and differ in the loss.
     """
     table = tabulate([episode(str(task), lane, pay) for task in (0, 1) for lane, pay in enumerate(UNEVEN)])
     value = torch.linspace(-1, 2, len(table), dtype=torch.float64) ** 2
@@ -94,6 +96,9 @@ def test_no_normalisation_makes_two_estimators_one(how, kind):
     assert set(found) >= (
         {"mareinforce", "iac", "maac"} if how == "whiten" else {"marloo", "maremax", "atgrpo", "drmas"}
     )
+    after = {name: found.pop(name) for name in AFTER_GRPO & set(found)}
+    assert (how == "whiten") != bool(after)
+    assert all(torch.equal(each, found["magrpo"]) for each in after.values())
     for one, other in itertools.combinations(found, 2):
         assert not torch.allclose(found[one], found[other], atol=1e-3), (one, other)
 

@@ -69,6 +69,23 @@ REFUSED = [
         for name in ("magrpo", "marloo", "maremax", "atgrpo", "drmas")
     ),
     (["env.id=echo-v0", "algorithm.name=atgrpo", "algorithm.discount=0.5"], "algorithm.discount=0"),
+    *(
+        ([f"algorithm.name={name}", "algorithm.resample=1"], f"but {name} takes no advantage from comparing samples")
+        for name in ("mareinforce", "ippo", "rae", "madpo", "qmix")
+    ),
+    (["policy.max_tokens=20", "algorithm.overlong=21"], "is more than the 20 tokens that a text may have"),
+    (
+        ["team.kind=heterogeneous", "team.seats.b.max_tokens=7", "algorithm.overlong=8"],
+        "is more than the 7 tokens that a text may have",
+    ),
+    (["algorithm.name=qmix", "algorithm.overlong=8"], "set algorithm.overlong=0"),
+    (["algorithm.name=madpo", "algorithm.overlong=8"], "set algorithm.overlong=0"),
+    (["algorithm.name=cory"], "in lengths-v0 all act at once: set env.id=pioneer-v0"),
+    (["env.id=gsm8k-v0", "env.workflow=parallel", "algorithm.name=cory"], "all act at once"),
+    (["algorithm.name=grpo"], "trains 2: set algorithm.name to magrpo or drmas"),
+    (["algorithm.name=grpo", "team.kind=shared"], "trains 2: set algorithm.name to magrpo or drmas"),
+    (["algorithm.name=dapo"], "algorithm.minibatches=16 is more than the 4 utterances"),
+    (["algorithm.name=cispo", "train.prompts_per_step=3"], "raise train.prompts_per_step or algorithm.group_size"),
 ]
 HARMLESS = [
     ["policy.top_p=0.9", "policy.top_k=40", "policy.score_truncated=true"],
@@ -110,6 +127,13 @@ HARMLESS = [
     ["algorithm.name=ippo", "algorithm.ratio=sequence", "algorithm.aggregate=mean"],
     ["algorithm.name=ippo", "algorithm.ratio=turn"],
     ["algorithm.ratio=sequence", "algorithm.truncate=2"],
+    ["algorithm.name=grpo", "team.frozen.b=nowhere"],
+    ["algorithm.name=dapo", "train.prompts_per_step=4"],
+    ["algorithm.name=gspo"],
+    ["env.id=chain-v0", "algorithm.name=cory"],
+    ["env.id=pioneer-v0", "env.env=tldr-v0", "algorithm.name=cory"],
+    ["algorithm.name=ippo", "critic.level=token", "algorithm.overlong=8"],
+    ["policy.max_tokens=20", "algorithm.overlong=20"],
 ]
 
 

@@ -32,14 +32,18 @@ def models(tmp_path_factory) -> tuple[str, str]:
 def iterate(
     models: tuple[str, str], folder: Path, env: dict[str, Any], kind: str, steps: int, **algorithm: Any
 ) -> None:
-    """A short run whose every policy must move; HAPPO with one policy for all agents is refused."""
-    seats = {"b": {"model": models[1]}} if kind == "heterogeneous" else {}
+    """A short run whose every policy must move; HAPPO with one policy for all agents is refused.
+
+    GRPO trains one agent beside a random one.
+    """
+    frozen = {"b": "random"} if algorithm["name"] == "grpo" else {}
+    seats = {"a" if frozen else "b": {"model": models[1]}} if kind == "heterogeneous" else {}
     own = fill_section(algorithm["name"], "algorithm", {})
     swap = {"swap_every": 0} if kind == "shared" else {}
     run = parse(
         {
             "env": env, "policy": {"model": models[0], "max_tokens": 12}, "device": "cpu", "eval": {"n": 0},
-            "team": {"kind": kind, "seats": seats, "lora": {"rank": 4}} | swap,
+            "team": {"kind": kind, "seats": seats, "lora": {"rank": 4}, "frozen": frozen} | swap,
             "critic": {"lr": 1e-3}, "optim": {"lr": 1e-3},
             "algorithm": {"group_size": 2, "discount": 0.9, **own, **algorithm},
             "kl": {"coef": 0.01},
@@ -75,7 +79,9 @@ def _weights(folder: Path) -> list[dict[str, torch.Tensor]]:
 @pytest.mark.parametrize("name", list(ROWS))
 def test_matrix(models, tmp_path, kind, turns, name):
     group = {"group_size": 4} if name == "madpo" else {}  # two are often paid the same, and then there is no pair
-    iterate(models, tmp_path / "run", {"id": "lengths-v0", "turns": turns}, kind, steps=3, name=name, **group)
+    group |= {"minibatches": 2} if name in ("dapo", "gspo", "cispo") else {}  # theirs are more than a step's utterances
+    env = {"id": "chain-v0", "turns": 2 * turns} if name == "cory" else {"id": "lengths-v0", "turns": turns}
+    iterate(models, tmp_path / "run", env, kind, steps=3, name=name, **group)
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,11 @@ def test_worked_examples(name):
     assert [" ".join(line) for line in lines[1:]] == EXAMPLES[name]
 
 
-@pytest.mark.parametrize("name", ["atgrpo", "drmas"])
+@pytest.mark.parametrize("name", ["atgrpo", "drmas", "grpo", "dr-grpo", "dapo", "gspo", "cispo"])
 def test_worked_examples_of_groups_with_a_clip(name):
     group, clip = pages.example(algorithm(name)).split("\n\n")
     assert [" ".join(line) for line in _cells(group)] == ["0.00 1.00 1.00 2.00", *EXAMPLES["magrpo"]]
-    assert [" ".join(line) for line in _cells(clip)] == CLIPPED
+    assert [" ".join(line) for line in _cells(clip)] == OTHER_CLIPS.get(name, CLIPPED)
 
 
 def test_what_a_name_sets_is_on_its_page():
@@ -99,6 +99,17 @@ TOKENS = [
 CLIPPED = [
     "-0.50 -0.90 -1.10 -1.20", "-0.50 -0.90 -1.10 +0.00", "+0.80 +0.90 +1.10 +1.50", "+0.00 +0.90 +1.10 +1.50",
 ]  # fmt: skip
+# DAPO: at most 1.28. GSPO: 0.9997 to 1.0004. CISPO: -A rho log rho, held at rho = 5, of slope -A rho;
+# 0.5 log 0.5 = -0.35, 0.9 log 0.9 = -0.09, 1.1 log 1.1 = 0.10, 1.5 log 1.5 = 0.61
+OTHER_CLIPS = {
+    "dapo": ["-0.50 -0.90 -1.10 -1.28", *CLIPPED[1:]],
+    "gspo": [
+        "-0.50 -0.90 -1.00 -1.00", "-0.50 -0.90 +0.00 +0.00", "+1.00 +1.00 +1.10 +1.50", "+0.00 +0.00 +1.10 +1.50",
+    ],
+    "cispo": [
+        "+0.35 +0.09 -0.10 -0.61", "-0.50 -0.90 -1.10 -1.50", "-0.35 -0.09 +0.10 +0.61", "+0.50 +0.90 +1.10 +1.50",
+    ],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["iac", "maac", "ippo", "mappo", "happo", "cory"])
@@ -161,7 +172,7 @@ def test_keys_of_critics_stand_where_there_is_one():
 
 
 LOGGED = [
-    {"algorithm": {"name": "magrpo", "group_size": 2}},
+    {"algorithm": {"name": "magrpo", "group_size": 2, "resample": 1, "overlong": 2}},
     {"algorithm": {"name": "ippo"}, "kl": {"coef": 0.1}},
     {"algorithm": {"name": "mappo"}, "team": {"kind": "shared"}},
     {"algorithm": {"name": "vdn", "group_size": 2, "mixer": {"batch": 1, "start": 0}}},

@@ -130,9 +130,10 @@ def test_a_killed_run_resumes_number_for_number(model, finished, tmp_path, after
 def test_resume_equals_the_uninterrupted_run_with_all_an_algorithm_keeps(model, tmp_path, name):
     """Critics, their optimisers and normalisation, moving means, orders of agents and minibatches."""
     trunk = "shared" if name == "iac" else "separate"
+    env = {"id": "chain-v0" if name == "cory" else "lengths-v0"}
     whole = train(
         config(
-            model, algorithm={"name": name, "group_size": 2, "epochs": 2, "minibatches": 2, "truncate": 2.0},
+            model, env=env, algorithm={"name": name, "group_size": 2, "epochs": 2, "minibatches": 2, "truncate": 2.0},
             eval={"n": 0}, critic={"lr": 1e-3, "normalize": True, "minibatches": 2, "model": trunk},
         ), tmp_path / "whole",
     )  # fmt: skip
@@ -298,7 +299,8 @@ def test_two_processes_do_what_one_does(model, tmp_path, kind, name):
     how = {"magrpo": "none", "rae": "batch"}.get(name, "whiten")
     rounding = 1e-6 if name == "magrpo" else 1e-5  # whitened losses cancel to it
     run = config(
-        model, team={"kind": kind}, train={"steps": 3, "prompts_per_step": 4}, eval={"n": 0},
+        model, env={"id": "chain-v0" if name == "cory" else "lengths-v0"}, team={"kind": kind},
+        train={"steps": 3, "prompts_per_step": 4}, eval={"n": 0},
         algorithm={"name": name, "group_size": 2, "order": "fixed", "normalize": how},
         critic={"lr": 1e-3, "normalize": True}, kl={"coef": 0.1, "place": "advantage"} if name == "happo" else {},
     )  # fmt: skip

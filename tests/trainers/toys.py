@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -56,6 +57,20 @@ class Letters(Lengths):
         return Outcome(parts, terminated=True)
 
 
+class Chain(Lengths):
+    """`Lengths` in which a speaks first, then b, and so on."""
+
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "chain_v0"}
+    begins = SEATS[:1]
+
+    def __init__(self, tasks: str = "sample", turns: int = 2, render_mode: str | None = None) -> None:
+        super().__init__(tasks, turns, render_mode=render_mode)
+
+    def judge(self, actions: Mapping[str, str]) -> Outcome:
+        return replace(super().judge(actions), can_act=[SEATS[(self.turn + 1) % 2]])
+
+
+CHAIN = Spec("chain-v0", Chain, agents=SEATS, turns=2)
 LETTERS = Spec("letters-v0", Letters, agents=SEATS)
 LENGTHS = Spec("lengths-v0", Lengths, agents=SEATS)
 
@@ -64,14 +79,14 @@ def register_toy() -> None:
     """Once per process."""
     import palaver
 
-    for spec in (LENGTHS, LETTERS):
+    for spec in (CHAIN, LENGTHS, LETTERS):
         if spec.id not in palaver.specs():
             register(spec)
 
 
 def forget_toy() -> None:
     """Leave the registry as it was, for tests that walk it."""
-    for spec in (LENGTHS, LETTERS):
+    for spec in (CHAIN, LENGTHS, LETTERS):
         registry._SPECS.pop(spec.id, None)
         registry.registration.parallel_registry.pop(f"{registry.NAMESPACE}/{spec.id}", None)
 
