@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import sys
@@ -114,7 +113,6 @@ def _refuse_damaged(folder: Path) -> None:
         )
 
 
-@functools.lru_cache(maxsize=64)  # several times a run, and a laboratory trains thousands in a process
 def _key(generate: Generator, recipe: Recipe, seed: int) -> str:
     """A digest of texts, recipe and seed: another grammar or another prompt makes another model."""
     texts = [
