@@ -156,7 +156,13 @@ def test_what_was_tuned(tmp_path):
 
 def test_how_many_runs_reach_the_bar():
     line = {"act": "writing", "isa": "X", "commit": "c", "warm_start": ["w"]}
-    lines = [line | {"seed": 3, "after": 1.95}, line | {"seed": 4, "after": 1.25}, line | {"act": "coding", "seed": 0}]
+    ill = {"metrics": {"ill_formed_share": 0.25}}
+    lines = [
+        line | ill | {"seed": 3, "after": 1.95},
+        line | {"seed": 4, "after": 1.25},
+        line | {"act": "coding", "seed": 0},
+    ]
     assert demo.reached("writing", lines) == (
-        "1 of 2 runs reach 1.9, and 1 is below 1.7; the lowest is seed 4 with 1.25 (X). Commit c, warm start w."
+        "1 of 2 runs reach 1.9, and 1 is below 1.7; the lowest is seed 4 with 1.25 (X). "
+        "Most ill-formed sentences: seed 3, 0.250 (X). Commit c, warm start w."
     )
