@@ -23,7 +23,7 @@ from palaver.core import ConfigError, nearest
 from palaver.registry import spec
 
 SHORT = {"algorithm": "algorithm.name", "seed": "seed", "env": "env.id", "team": "team.kind", "model": "policy.model"}
-NOT_A_SETTING = ("seed", "out", "device", "threads", "log")
+NOT_A_SETTING = ("seed", "out", "device", "threads", "log", "tuning")
 
 
 @dataclass(frozen=True)

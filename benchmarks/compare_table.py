@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from palaver.benchmarks.compare import Comparison, Group
 from palaver.benchmarks.improvement import Improvement
+from palaver.benchmarks.origin import origin
 from palaver.benchmarks.summary import interval
 from palaver.markdown import markdown_table, prose
 
@@ -64,6 +65,9 @@ def captions(found: Comparison) -> list[str]:
         lines[1:1] = [
             f"Improvement: after less before, with its 95 % interval over {of}; better where that excludes 0."
         ]
+    launches = [each.run.launch for group in found.groups for each in group.trials]
+    if any(launches):
+        lines.append(f"Made with {origin(launches)}.")
     if bare:
         lines.append(f"No interval for {', '.join(bare)}: one seed, and no returns by task, or one task.")
     return lines

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from palaver.benchmarks.repeats import student
+
 RESAMPLES = 4000
 
 
@@ -63,13 +65,11 @@ def improvement(means: Sequence[float], by_task: Sequence[Mapping[str, float]]) 
 
 
 def _student(means: NDArray[np.float64]) -> Improvement:
-    mean, seeds = float(means.mean()), len(means)
-    if seeds < 2:
+    mean, found = float(means.mean()), student(means.tolist())
+    if found is None:
         return Improvement(mean, None, None, "")
-    if np.ptp(means) == 0:
-        return Improvement(mean, mean, mean, f"the means of {seeds} seeds (Student's t)")
-    found = stats.ttest_1samp(means, 0.0).confidence_interval(0.95)
-    return Improvement(mean, float(found.low), float(found.high), f"the means of {seeds} seeds (Student's t)")
+    low, high = found
+    return Improvement(mean, low, high, f"the means of {len(means)} seeds (Student's t)")
 
 
 def _bootstrap(difference: NDArray[np.float64]) -> Improvement:

@@ -10,6 +10,7 @@ from typing import Any
 
 from palaver.benchmarks.runs import Run, number, numbers, read
 from palaver.benchmarks.summary import Point, score
+from palaver.benchmarks.tuned import complaint
 from palaver.core import CheckpointError
 from palaver.trainers.config import RunConfig
 from palaver.trainers.evaluation import summarize
@@ -85,7 +86,8 @@ def trial(run: Run) -> Trial:
     """A run reduced to what a comparison needs.
 
     Raises:
-        CheckpointError: its config or its metrics are missing, or it was not evaluated before and after training.
+        CheckpointError: its config or its metrics are missing, it was not evaluated before and after training, or its
+            settings were chosen on its seed or its tasks.
     """
     where = repr(str(run.folder))
     if run.config is None:
@@ -100,6 +102,8 @@ def trial(run: Run) -> Trial:
         missing = "before" if found.before is None else "after"
         raise CheckpointError(f"{where} cannot be compared: it has no evaluation {missing} training")
     before, after = returns_by_task(run, found.before), returns_by_task(run, found.after)
+    if why := complaint(run.config, before.keys() | after.keys() or None):
+        raise CheckpointError(f"{where} cannot be compared: {why}")
     differences = {task: after[task] - before[task] for task in before} if before.keys() == after.keys() else {}
     return Trial(run, run.config, lines, _samples(run, lines), found.before, found.after, differences)
 

@@ -18,6 +18,7 @@ from palaver.trainers.preferences.choice import ComparedConfig
 from palaver.trainers.pull import KLConfig
 from palaver.trainers.seats import TeamConfig
 from palaver.trainers.section import Section
+from palaver.trainers.tuning import TuningConfig
 from palaver.trainers.value_mixing.settings import MixerConfig
 
 EVAL_SEED = 1_000_003  # far from the small seeds that people give to training
@@ -237,6 +238,7 @@ class RunConfig(Section):
     train: TrainConfig = TrainConfig()
     eval: EvalConfig = EvalConfig()
     log: LogConfig = LogConfig()
+    tuning: TuningConfig = TuningConfig()
     seed: int = 0
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps")
     threads: int = Field(0, ge=0, description="torch threads; 0 leaves the default")

@@ -169,6 +169,8 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     spec = palaver.spec(config.env.id)
     if values_legal(config, row):
         partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
+        if begun.launch is not None:  # no model begins the run: its values are of legal actions
+            begun = replace(begun, launch={**begun.launch, "warm_starts": {}})
         return train_values(config, row, env, eval_env, partners, world, begun, console)
     trained = trainable_team(config, spec, env.possible_agents, world.device, start)
     if begun.launch is not None:

@@ -23,6 +23,7 @@ from palaver.clean import one_line
 from palaver.core import Conversation, Message, PolicyError
 
 MARK = "\ue000"  # a private-use character brackets the stand-ins; it is removed from messages first
+KNOWN = 256  # conversations whose ids are kept
 _STAND_IN = re.compile(f"{MARK}([0-9]+){MARK}")
 
 
@@ -31,6 +32,7 @@ class Renderer:
 
     def __init__(self, tokenizer: Any, chat: str = "auto") -> None:
         self.tokenizer = tokenizer
+        self._known: dict[Conversation, list[int]] = {}  # siblings, evaluations and critics ask for the same prompts
         has_template = bool(getattr(tokenizer, "chat_template", None))
         if chat == "template" and not has_template:
             raise PolicyError("chat='template' needs a tokenizer with a chat template; use chat='plain' or 'auto'")
@@ -54,11 +56,16 @@ class Renderer:
         """
         if not conversation:
             raise PolicyError("an empty conversation cannot be answered")
-        messages, stand_ins = self._messages(conversation)
-        ids = self._encode(self._template(messages) if self.template else self._plain(messages), stand_ins)
-        if not ids:
+        found = self._known.get(key := tuple(conversation))
+        if found is None:
+            messages, stand_ins = self._messages(conversation)
+            found = self._encode(self._template(messages) if self.template else self._plain(messages), stand_ins)
+            if len(self._known) >= KNOWN:
+                self._known.clear()
+            self._known[key] = found
+        if not found:
             raise PolicyError("this conversation cannot be answered: the chat template makes no tokens of it")
-        return ids
+        return list(found)
 
     def closed(self, conversation: Conversation) -> list[int]:
         """Ids of a conversation that ends with an answer, to be read and not to be answered.

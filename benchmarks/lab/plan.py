@@ -18,6 +18,8 @@ from yaml import YAMLError
 
 import palaver
 from palaver.benchmarks.lab.recipe import FILE, NAME, read, shipped
+from palaver.benchmarks.tuned import refuse
+from palaver.clean import one_line
 from palaver.core import ConfigError, nearest
 from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.matrix.games import BUILT_IN
@@ -38,8 +40,9 @@ class LabConfig(Section):
     variants: dict[str, dict[str, Any]] = Field({}, description="column -> settings of its cells")
     settings: dict[str, dict[str, Any]] = Field({}, description="algorithm -> settings of its cells")
     skip: dict[str, tuple[str, ...]] = Field({}, description="column -> algorithms that have no cell in it")
+    without: dict[str, str] = Field({}, description="algorithm that plays in no column -> why")
     overrides: dict[str, Any] = Field({}, description="settings on top of all, from the command line")
-    seeds: int = Field(2, ge=1, description="runs of each cell, with the seeds `seed`, `seed + 1`, ...")
+    seeds: int = Field(10, ge=1, description="runs of each cell, with the seeds `seed`, `seed + 1`, ...")
     cores: int = Field(0, ge=0, description="cells that train at the same time; 0: one for each core")
     checkpoints: bool = Field(False, description="keep the weights of finished cells, about 15 MB each")
 
@@ -118,7 +121,8 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> Plan:
         raise ConfigError(f"lab is a section; write lab.KEY=value, got lab={own!r}")
     section = values.pop(NAME)
     lab = _lab(merged(section or {}, own | {"overrides": merged((section or {}).get("overrides", {}), given)}))
-    names = _chosen("algorithms", lab.algorithms, ROWS)
+    _refuse_unknown("without", lab.without, ROWS)
+    names = _rows(lab)
     games = _chosen("games", lab.games, dict.fromkeys((*BUILT_IN, *lab.variants)))
     _refuse_unknown("settings", lab.settings, ROWS)
     for column, left_out in lab.skip.items():
@@ -153,6 +157,15 @@ def merged(base: Settings, *on_top: Settings) -> dict[str, Any]:
     return found
 
 
+def _rows(lab: LabConfig) -> list[str]:
+    if lab.algorithms == "all":
+        return [name for name in ROWS if name not in lab.without]
+    for name in lab.algorithms:
+        if name in lab.without:
+            raise ConfigError(f"lab.algorithms: {name} is left out by lab.without: {one_line(lab.without[name], 200)}")
+    return _chosen("algorithms", lab.algorithms, ROWS)
+
+
 def _games(cells: Sequence[Cell]) -> list[str]:
     return list(dict.fromkeys(cell.game for cell in cells))
 
@@ -161,9 +174,11 @@ def _config(values: Settings, lab: LabConfig, algorithm: str, game: str, seed: i
     chosen = merged(values, lab.settings.get(algorithm, {}), _of_game(lab, game), lab.overrides)
     config = merged(chosen, {"algorithm": {"name": algorithm}, "seed": seed, "out": ""})
     try:
-        return parse(config)
+        made = parse(config)
     except ConfigError as error:
         raise ConfigError(f"{algorithm} on {game}: {error}") from error
+    refuse(made, f"{algorithm} on {game}")
+    return made
 
 
 def _of_game(lab: LabConfig, game: str) -> Settings:

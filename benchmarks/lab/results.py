@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from palaver.benchmarks import repeats
 from palaver.benchmarks.lab.plan import Cell, Column, Plan
+from palaver.benchmarks.repeats import Interval, Mode
 from palaver.benchmarks.runs import number
 from palaver.clean import one_line
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.files import CONFIG, METRICS, ended
+from palaver.trainers.files import CONFIG, LAUNCH, METRICS, ended
 from palaver.trainers.recipe import dump
 from palaver.trainers.sinks import read_metrics
 from palaver.utils.run_folder import replace_text
@@ -51,8 +53,18 @@ class Result:
 
 @dataclass(frozen=True)
 class Score:
-    """The runs of an algorithm in a game: mean return, standard deviation over the n seeds (None for one), the mean as
-    a share of the optimum (None where that is not positive), and what went wrong in the first run that failed.
+    """The runs of an algorithm in a game.
+
+    Attributes:
+        mean: return over the seeds.
+        spread: standard deviation over the seeds; None for one.
+        share: the mean as a share of the optimum; None where that is not positive.
+        n: seeds.
+        error: what went wrong in the first run that failed.
+        interval: Student's, of the mean.
+        bootstrap: likewise, by resampling the seeds.
+        agreed: seeds where all came to one result, see `repeats.agree`; else 0.
+        modes: see `repeats.modes`.
     """
 
     mean: float | None
@@ -60,17 +72,31 @@ class Score:
     share: float | None
     n: int
     error: str = ""
+    interval: Interval | None = None
+    bootstrap: Interval | None = None
+    agreed: int = 0
+    modes: tuple[Mode, ...] = ()
 
 
 @dataclass(frozen=True)
 class Lab:
-    """Everything that the table, the picture and the page show."""
+    """Everything that the table, the picture and the page show.
+
+    Attributes:
+        algorithms: its rows.
+        columns: what is known of each game.
+        results: of all runs.
+        provenance: of the table, with the name and hash of each tiny model that its runs began with as `warm_starts`.
+        minutes: it took, in the last session.
+        without: algorithm that has no row -> why.
+    """
 
     algorithms: tuple[str, ...]
     columns: Mapping[str, Column]
     results: tuple[Result, ...]
     provenance: Mapping[str, Any]
     minutes: float
+    without: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> list[Result]:
@@ -85,9 +111,17 @@ class Lab:
     def score(self, algorithm: str, game: str) -> Score:
         """One cell of the table."""
         runs = [each for each in self.results if (each.algorithm, each.game) == (algorithm, game)]
-        values = [each.after for each in runs if each.after is not None]
+        values = self.returns(algorithm, game)
         errors = [each.error for each in runs if each.status == "failed"]
-        return score(values, self.columns[game].optimum, errors)
+        return score(values, self.columns[game], errors)
+
+    def returns(self, algorithm: str, game: str) -> list[float]:
+        """The returns of a cell's runs, seed by seed."""
+        return [
+            each.after
+            for each in self.results
+            if (each.algorithm, each.game) == (algorithm, game) and each.after is not None
+        ]
 
     def save(self, folder: Path) -> Path:
         """Write `lab.json`; its path."""
@@ -96,6 +130,7 @@ class Lab:
             "minutes": self.minutes,
             "cpu_minutes": round(self.cpu_minutes, 2),
             "provenance": dict(self.provenance),
+            "without": dict(self.without),
             "games": {game: asdict(column) for game, column in self.columns.items()},
             "table": table,
             "runs": [asdict(result) for result in self.results],
@@ -105,17 +140,23 @@ class Lab:
         return path
 
 
-def score(values: Sequence[float], optimum: float, errors: Sequence[str] = ()) -> Score:
-    """The cell of the table for these returns.
-
-    >>> score([7.0, 8.0], 8.0)
-    Score(mean=7.5, spread=0.7071067811865476, share=0.9375, n=2, error='')
-    """
+def score(values: Sequence[float], column: Column, errors: Sequence[str] = ()) -> Score:
+    """The cell of the table for these returns. The range that they are judged by is from random play to the optimum."""
     if not values:
         return Score(None, None, None, 0, errors[0] if errors else "")
-    mean = statistics.fmean(values)
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    return Score(mean, spread, mean / optimum if optimum > 0 else None, len(values), errors[0] if errors else "")
+    mean, span = statistics.fmean(values), abs(column.optimum - column.random)
+    same = repeats.agree(values, span)
+    return Score(
+        mean,
+        statistics.stdev(values) if len(values) > 1 else None,
+        mean / column.optimum if column.optimum > 0 else None,
+        len(values),
+        errors[0] if errors else "",
+        repeats.student(values),
+        repeats.bootstrap(values),
+        len(values) if same else 0,
+        () if same else repeats.modes(values, span),
+    )
 
 
 def load(path: Path) -> Lab:
@@ -132,6 +173,7 @@ def load(path: Path) -> Lab:
             tuple(Result(**result) for result in values["runs"]),
             values["provenance"],
             values["minutes"],
+            values.get("without", {}),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{str(path)!r} holds no results of a laboratory: {one_line(error)}") from error
@@ -155,7 +197,15 @@ def collect(
         else read(cell, folder)
         for cell in plan.cells
     )
-    return Lab(plan.algorithms, plan.columns, found, provenance, minutes)
+    made_with = {**provenance, "warm_starts": _warm_starts(plan, folder)}
+    return Lab(plan.algorithms, plan.columns, found, made_with, minutes, plan.lab.without)
+
+
+def _warm_starts(plan: Plan, folder: Path) -> dict[str, str]:
+    """Name -> hash of the tiny models that the runs began with."""
+    launches = [_json(folder / cell.place / LAUNCH) for cell in plan.cells]
+    starts = [start for each in launches for start in each.get("warm_starts", {}).values()]
+    return {start["model"]: start["hash"] for start in starts}
 
 
 def read(cell: Cell, folder: Path) -> Result:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from palaver.benchmarks import pages, theme
 from palaver.benchmarks.lab.plan import Column
 from palaver.benchmarks.lab.results import Lab, Score
+from palaver.benchmarks.repeats import Interval
 from palaver.markdown import markdown_table, prose
 from palaver.utils.run_folder import replace_text
 
@@ -19,8 +20,10 @@ PICTURE, PAGE = "lab.png", "lab.html"
 HERE = Path(__file__).resolve().parent
 DARK = 0.55  # from this shade on, letters are white
 READ = (
-    "Mean return of the team at the end of training, over the wordings trained on and the seeds, with its standard "
-    "deviation over seeds. Shade: share of the exact optimum, none at 0 or less."
+    "Mean return of the team at the end of training, over the wordings trained on and the seeds, with its 95 % "
+    "interval over seeds (Student's t). `10 of 10`: the returns of all seeds lie within 2 % of the range from random "
+    "play to the optimum. `7 of 10 near 1.00, 3 near 0.02`: the seeds end in two modes, and the mean is near neither. "
+    "Shade: share of the exact optimum, none at 0 or less."
 )
 
 
@@ -42,11 +45,24 @@ def shade(score: Score) -> float:
 
 
 def cell(score: Score) -> tuple[str, str]:
-    """What a cell says: the mean, or why there is none; and the spread beneath."""
+    """What a cell says: the mean, or why there is none; and beneath, what its seeds say."""
     if score.mean is None:
         return ("failed" if score.error else "–"), ""
-    some = "some failed" if score.error else ""
-    return shown(score.mean), some or ("" if score.spread is None else f"± {shown(score.spread)}")
+    return shown(score.mean), "some failed" if score.error else seeds(score)
+
+
+def seeds(score: Score) -> str:
+    """What a cell says of its seeds: that all agree, where they gather, or the interval of their mean."""
+    if score.agreed:
+        return f"{score.agreed} of {score.n}"
+    if score.modes:
+        high, low = score.modes
+        return f"{high.seeds} of {score.n} near {shown(high.mean)}, {low.seeds} near {shown(low.mean)}"
+    return _ends(score.interval)
+
+
+def _ends(interval: Interval | None) -> str:
+    return f"[{shown(interval[0])}, {shown(interval[1])}]" if interval else ""
 
 
 def markdown(lab: Lab) -> str:
@@ -107,7 +123,8 @@ def _cell(ax: Axes, x: int, y: int, score: Score) -> None:
     ink = "white" if dark >= DARK else theme.PAPER.ink
     rise = 0.13 if spread else 0.0
     ax.text(x, y - rise, value, ha="center", va="center", fontsize=9.5, color=ink)
-    ax.text(x, y + 0.25, spread, ha="center", va="center", fontsize=6.5, color=ink)
+    beneath = spread.replace(", ", ",\n", 1) if score.modes else spread
+    ax.text(x, y + 0.25, beneath, ha="center", va="center", fontsize=5 if score.modes else 6.5, color=ink)
 
 
 def _blend(share: float) -> tuple[float, float, float]:
@@ -123,8 +140,8 @@ def _caption(lab: Lab) -> str:
     seeds = len({result.seed for result in lab.results})
     runs = sum(result.status == "done" for result in lab.results)
     return (
-        f"Mean undiscounted team return after training, ± standard deviation over {seeds} seed{'s' * (seeds > 1)}. "
-        f"{runs} runs, {lab.cpu_minutes:.1f} CPU minutes."
+        f"Mean undiscounted team return after training, {seeds} seed{'s' * (seeds > 1)}: 95 % interval (Student's t), "
+        f"`n of n` where all agree, or two modes. {runs} runs, {lab.cpu_minutes:.1f} CPU minutes."
     )
 
 
@@ -149,7 +166,13 @@ def _rows(lab: Lab) -> Sequence[tuple[str, list[tuple[str, str, int, str]]]]:
 def _share(score: Score) -> str:
     if score.error:
         return score.error
-    return "" if score.share is None else f"{100 * score.share:.0f} % of the optimum, {score.n} runs"
+    share = "" if score.share is None else f"{100 * score.share:.0f} % of the optimum, "
+    ends = [
+        f"{name} {_ends(each)}"
+        for name, each in (("Student's t", score.interval), ("bootstrap", score.bootstrap))
+        if each
+    ]
+    return ", ".join([f"{share}{score.n} run{'s' * (score.n > 1)}", *ends])
 
 
 def _seconds(lab: Lab) -> Mapping[str, float]:

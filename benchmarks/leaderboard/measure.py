@@ -12,7 +12,10 @@ from pathlib import Path
 from palaver.benchmarks import rows
 from palaver.benchmarks.evaluate import measure, to_row
 from palaver.benchmarks.leaderboard.board import Entry, Kind
+from palaver.benchmarks.scenarios.trained import MADE
+from palaver.benchmarks.tuned import refuse
 from palaver.core import ConfigError, nearest
+from palaver.trainers.recipe import load
 from palaver.utils.run_folder import locked, replace_bytes
 
 WORK = Path("runs/leaderboard")
@@ -43,7 +46,13 @@ def measure_all(entries: Sequence[Entry], work: Path, note: Note, only: Collecti
 
 
 def _measure(entry: Entry, kind: Kind, work: Path, note: Note) -> None:
+    team = entry.rows[kind]
+    if team.startswith(MADE):
+        recipe, *overrides = team.removeprefix(MADE).split("+")
+        refuse(load(recipe, overrides), team)
     result, episodes = measure(entry.setting(kind), note)
+    if team.startswith(MADE):  # again, now that the tasks are known
+        refuse(load(recipe, overrides), team, [episode.task for episode in episodes])
     to_row(result, episodes, kind, work)
 
 

@@ -19,6 +19,7 @@ from palaver.benchmarks.lab import pool
 from palaver.benchmarks.reasoning.plan import Plan, Row, Training, trainings
 from palaver.benchmarks.reasoning.results import RESULTS, Cell, Results, load
 from palaver.benchmarks.runs import number
+from palaver.benchmarks.tuned import refuse
 from palaver.core import ConfigError, Episode, Sampling
 from palaver.envs.base import TextEnv
 from palaver.registry import make
@@ -60,9 +61,10 @@ def prepare(plan: Plan, seeds: Sequence[int], folder: Path) -> Work:
 
     for recipe in plan.recipes:
         check(plan.config(recipe, seeds[0]))
-    for row in plan.rows:
-        make(plan.env, **plan.played(row))
+    problems = [task.id for row in plan.rows for task in make(plan.env, **plan.played(row)).unwrapped.tasks]
     needed = trainings(plan, seeds)
+    for each in needed:
+        refuse(each.config, each.recipe, problems)
     return Work(plan, tuple(seeds), folder, tuple(each for each in needed if not _settled(each, folder)))
 
 

@@ -29,13 +29,13 @@ def resolved(team: str, note: Note) -> str:
 def home(made_by: str) -> Path:
     """Where the run of `NAME+key=value+...` is kept: the folder's name has a hash of all that the config sets.
 
-    Options that stand at their default do not count, so that a new one moves no run.
+    Options that stand at their default do not count, so that a new one moves no run, nor does what was tuned on.
 
     Raises:
         ConfigError: no such recipe, or an override that does not fit.
     """
     recipe, *overrides = made_by.split("+")
-    chosen = load(recipe, overrides).model_dump(mode="json", exclude_defaults=True)
+    chosen = load(recipe, overrides).model_dump(mode="json", exclude_defaults=True, exclude={"tuning"})
     key = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:12]
     return cache_folder() / "trained" / f"{Path(recipe).stem}-{key}"
 

@@ -27,12 +27,17 @@ _STATE = re.compile(r"State: (\w+)\.$")
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers, `ANSWERS` to each of the environment's prompts."""
+    return list(_demonstrations(n, seed))
+
+
+@functools.lru_cache(maxsize=2)  # every run asks for those that name its model, and a laboratory runs thousands
+def _demonstrations(n: int, seed: int) -> tuple[tuple[Conversation, str], ...]:
     found: list[tuple[Conversation, str]] = []
     for number in range(-(-n // ANSWERS)):
         rng = random.Random(stable_seed("matrix demonstrations", seed, number))
         conversation, actions = _asked(rng)
         found += [(conversation, _answer(conversation, actions, rng)) for _ in range(ANSWERS)]
-    return found[:n]
+    return tuple(found[:n])
 
 
 def _asked(rng: random.Random) -> tuple[Conversation, list[str]]:

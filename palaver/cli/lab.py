@@ -103,6 +103,8 @@ def _announce(work: Work) -> None:
             + (f", {work.workers} at a time" if work.todo else ""),
         )
     )  # fmt: skip
+    for name, why in plan.lab.without.items():
+        say(Text(f"without {name}: {one_line(why, 300)}", style="dim"))
     for why in dict.fromkeys(work.refused.values()):
         cells = [f"{c.algorithm} on {c.game}" for c in dict.fromkeys(work.refused) if work.refused[c] == why]
         errors.print(Text(f"refused: {', '.join(dict.fromkeys(cells))}: {why}", style="yellow"), soft_wrap=True)
@@ -145,9 +147,9 @@ def _finish(lab: Lab, folder: Path) -> None:
 
 
 def returns(lab: Lab) -> Table:
-    """Mean return over seeds, its share of the optimum and its spread; the optimum and random play on top."""
+    """Mean return over seeds, its share of the optimum and what the seeds say; the optimum and random play on top."""
     made = Table(
-        title="return after training, share of the optimum, ± standard deviation over seeds", title_justify="left",
+        title="return after training, share of the optimum, 95 % interval or how seeds agree", title_justify="left",
         title_style="dim", header_style="bold", box=None, pad_edge=False,
     )  # fmt: skip
     made.add_column("")
@@ -162,6 +164,8 @@ def returns(lab: Lab) -> Table:
 
 
 def _cell(score: Score) -> Text:
+    from palaver.benchmarks.lab.view import seeds
+
     if score.mean is None:
         return Text("failed" if score.error else "–", style="red" if score.error else "dim")
     style = (
@@ -169,5 +173,5 @@ def _cell(score: Score) -> Text:
     )
     made = Text(f"{score.mean:.2f}", style=style)
     share = "" if score.share is None else f"\n{100 * score.share:.0f} %"
-    spread = "" if score.spread is None else f"\n±{score.spread:.2f}"
-    return made.append(share + spread, style="dim")
+    beneath = seeds(score).replace(", ", ",\n").replace(" near", "\nnear")
+    return made.append(f"{share}\n{beneath}" if beneath else share, style="dim")

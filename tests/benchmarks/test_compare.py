@@ -213,6 +213,20 @@ def test_what_is_no_finished_run_is_refused_or_left_out(run, tmp_path):
         find([good.parent])
 
 
+def test_a_run_that_was_tuned_on_is_refused_or_left_out(run):
+    """Without tasks in its metrics those of its config count: `sample[:16]` are the ones evaluated by default."""
+    run("other", seed=2, tuning={"seeds": [1], "tasks": ["sample[40:48]"]})
+    seen = run("seen", seed=1, tuning={"seeds": [1]})
+    with pytest.raises(CheckpointError, match=r"chosen on seed 1 \(tuning.seeds\)"):
+        find([seen])
+    tasks = run("tasks", seed=3, by_task=False, tuning={"tasks": ["sample[15:20]"]})
+    with pytest.raises(CheckpointError, match=r"chosen on 1 of its tasks"):
+        find([tasks])
+    found, left = find([seen.parent])
+    assert [each.config.seed for each in found] == [2]
+    assert len(left) == 2
+
+
 def test_a_run_named_twice_counts_once(run):
     folder = run("a0")
     assert len(find([folder, folder.parent, folder])[0]) == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from palaver.benchmarks.lab import plan, pool, recipe, results, study, view
+from palaver.benchmarks.lab import fresh, plan, pool, recipe, results, study, view
 from palaver.benchmarks.lab.results import Lab, Result, score
 from palaver.core import CheckpointError, ConfigError
 from palaver.envs.matrix.games import BUILT_IN
@@ -21,6 +21,7 @@ from palaver.trainers.recipe import load as load_run
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 TWO = ["lab.games=[xor,two-step]", "lab.algorithms=[magrpo,rae]"]
 OPTIMA = {
     "climbing": 11, "penalty": 10, "xor": 1, "two-step": 8, "prisoners-dilemma": 3, "coordination": 1, "qtran": 8,
@@ -39,7 +40,7 @@ def test_the_shipped_laboratory_has_every_algorithm_and_every_game(monkeypatch):
     rows = [algorithm(name) for name in ROWS]
     joint = sum(row.critic == "joint" or row.mixer != "none" or row.pairs for row in rows)  # know the team's pay alone
     apart = sum(row.order == "sequence" for row in rows)  # refused with one policy for all, in two columns
-    assert len(kinds) == len(found.cells) == 2 * (len(ROWS) * (len(BUILT_IN) + 3) - joint - 2 * apart)
+    assert len(kinds) == len(found.cells) == 10 * (len(ROWS) * (len(BUILT_IN) + 3) - joint - 2 * apart)
     for game, optimum in OPTIMA.items():
         assert found.columns[game].optimum == optimum
         assert found.columns[game].random == pytest.approx(RANDOM[game])
@@ -102,6 +103,20 @@ def test_what_a_trainer_refuses_is_told_and_the_rest_is_run(tmp_path):
         study.prepare(plan.load("lab", [*TWO, "policy.temperature=0"]), tmp_path)
 
 
+def test_a_row_left_out_everywhere():
+    reason = "lab.without.rae=no self-play here"
+    assert set(plan.load("lab", [reason, "lab.games=[xor]"]).algorithms) == set(ROWS) - {"rae"}
+    with pytest.raises(ConfigError, match=r"lab.algorithms: rae is left out by lab.without: no self-play here"):
+        plan.load("lab", [*TWO, reason])
+    with pytest.raises(ConfigError, match=r"lab.without: there is no 'raee'"):
+        plan.load("lab", ["lab.without.raee=x"])
+
+
+@pytest.mark.parametrize("kept", sorted((DOCS / "runs" / "lab").rglob("lab.yaml")), ids=lambda path: path.parent.name)
+def test_kept_laboratories_can_be_loaded(kept):
+    assert plan.load(str(kept)).algorithms == results.load(kept.with_name("lab.json")).algorithms
+
+
 # --- running ---
 
 
@@ -135,6 +150,7 @@ def test_a_laboratory(small, tmp_path):
     assert {(each.algorithm, each.status) for each in lab.results} == {("magrpo", "done"), ("rae", "failed")}
     assert "/no/such" in lab.score("rae", "xor").error
     assert results.load(tmp_path / "lab.json") == lab
+    assert lab.provenance["warm_starts"] == {}  # of a model that does not ship with Palaver
     for each in lab.results[:1]:
         place = tmp_path / "cells" / each.algorithm / each.game / f"seed-{each.seed}"
         lines = [json.loads(line) for line in (place / "metrics.jsonl").read_text().splitlines()]
@@ -256,10 +272,12 @@ def test_scores(table):
     found = table.score("magrpo", "xor")
     assert (found.mean, found.share, found.n) == (pytest.approx(0.9), pytest.approx(0.9), 2)
     assert found.spread == pytest.approx(0.2 / 2**0.5)
+    assert found.interval == pytest.approx((0.9 - 1.27062, 0.9 + 1.27062), rel=1e-5)  # t(1) = 12.7062, s / √2 = 0.1
+    assert (found.bootstrap, found.agreed, found.modes) == (pytest.approx((0.8, 1.0)), 0, ())
     assert table.score("magrpo", "climbing") == results.Score(-5.5, None, -0.5, 1)
     assert table.score("rae", "xor") == results.Score(None, None, None, 0, "it <b>broke</b>")
     assert table.score("rae", "climbing") == results.Score(11.0, None, 1.0, 1, "again")
-    assert score([1.0], 0.0).share is None
+    assert score([1.0], plan.Column("x", 0.0, -1.0)).share is None
     assert table.cpu_minutes == 2.0
     assert [each.algorithm for each in table.failed] == ["rae", "rae"]
 
@@ -270,9 +288,18 @@ def test_the_table_for_a_page(table):
         "| --- | ---: | ---: |",
         "| optimum | 1.00 | 11.0 |",
         "| at random | 0.50 | -3.44 |",
-        "| **magrpo** | 0.90 ± 0.14 | -5.50 |",
+        "| **magrpo** | 0.90 [-0.37, 2.17] | -5.50 |",
         "| **rae** | failed | 11.0 some failed |",
     ]
+
+
+def test_what_a_cell_says_of_its_seeds():
+    """The range of penalty is 10 - (-19.8): seeds within 0.6 agree."""
+    penalty = plan.Column("penalty k=-100", 10.0, -19.8)
+    same, apart = score([2.0, 2.5] * 5, penalty), score([2.0] * 7 + [10.0] * 3, penalty)
+    assert view.cell(same) == ("2.25", "10 of 10")
+    assert view.cell(apart) == ("4.40", "3 of 10 near 10.0, 7 near 2.00")
+    assert view.cell(score([0.0, 4.0, 8.0], penalty)) == ("4.00", "[-5.94, 13.9]")  # t(2) = 4.30265, s / √3 = 2.3094
 
 
 def test_the_page_and_the_picture(table, tmp_path):
@@ -288,3 +315,33 @@ def test_the_page_and_the_picture(table, tmp_path):
     (tmp_path / "lab.json").write_text("[]")
     with pytest.raises(CheckpointError, match="holds no results of a laboratory"):
         results.load(tmp_path / "lab.json")
+
+
+# --- again with other seeds ---
+
+
+def laboratory(returns, first):
+    columns = {"xor": plan.Column("xor n=2", 1.0, 0.5), "qtran": plan.Column("qtran", 8.0, -4.4)}
+    found = [
+        Result("rae", game, first + n, "done", 0.0, value)
+        for game, values in returns.items()
+        for n, value in enumerate(values)
+    ]
+    return Lab(("rae",), columns, tuple(found), {}, 0.0)
+
+
+def test_fresh_seeds(tmp_path, capsys):
+    """XOR: d = 0.1, v = 0.01 / 2 twice, f = 2, half 4.30265 x 0.1; QTRAN: 8 less 0 with no spread."""
+    laboratory({"xor": [0.8, 1.0], "qtran": [8.0, 8.0]}, 0).save(tmp_path)
+    (tmp_path / "fresh").mkdir()
+    laboratory({"xor": [0.9, 1.1], "qtran": [0.0, 0.0]}, 100).save(tmp_path / "fresh")
+    files = [str(tmp_path / "lab.json"), str(tmp_path / "fresh" / "lab.json")]
+    found = fresh.pairs(*map(results.load, map(Path, files)))
+    assert found[0].interval == pytest.approx((0.1 - 4.30265 * 0.02**0.5, 0.1 + 4.30265 * 0.02**0.5), rel=1e-5)
+    assert [each.same for each in found] == [True, False]
+    assert fresh.main(files) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "1 of 2 cells (50.0%): the interval of (fresh - printed) contains 0", "rae on qtran: [-8.00, -8.00]",
+    ]  # fmt: skip
+    assert fresh.main([files[0], files[0]]) == 1
+    assert "both laboratories hold seed 0" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from palaver.benchmarks.lab.results import Lab, Result
 from palaver.cli import lab as command
 from palaver.core import CheckpointError
 
-FEW = ["lab.games=[xor]", "lab.algorithms=[magrpo,rae]"]
+FEW = ["lab.games=[xor]", "lab.algorithms=[magrpo,rae]", "lab.seeds=2"]
 
 
 @pytest.fixture
@@ -33,6 +33,10 @@ def test_a_dry_run_counts_and_writes_nothing(palaver):
     ran = palaver("train", "lab", "--dry-run", *FEW, "--out", "here")
     assert ran.code == 0
     assert "2 algorithms x 1 game x 2 seeds = 4 runs, 0 of them done already" in ran.out
+    assert (
+        "without cory: it takes turns"
+        in palaver("train", "lab", "--dry-run", *FEW, "lab.without.cory=it takes turns").out
+    )
     assert not Path("here").exists()
 
 
@@ -82,6 +86,7 @@ def test_the_table_and_the_exit_code(palaver, monkeypatch, last, code):
     assert ["optimum", "1.00"] in lines
     assert ["magrpo", "1.00"] in lines
     assert ["100", "%"] in lines
+    assert ["2", "of", "2"] in lines
     assert ("it broke" in ran.err) == (code == 1)
     assert {path.name for path in Path("there").iterdir()} == {"lab.html", "lab.png"}
 

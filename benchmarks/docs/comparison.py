@@ -1,0 +1,128 @@
+"""The computed parts of docs/comparison.md, from the runs kept in docs/runs/comparison.
+
+Seeds 0 to 4 are reported. Seeds from 5 on are fresh: the settings and the page were there before them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from palaver.benchmarks import compare_table
+from palaver.benchmarks.compare import Comparison, Group, compare, value_of
+from palaver.benchmarks.summary import interval
+from palaver.benchmarks.trials import Trial, find
+from palaver.clean import one_line
+from palaver.core import CheckpointError
+from palaver.markdown import markdown_table
+
+FRESH = 5  # the first fresh seed
+TUNING = "tuning.json"
+Tried = Sequence[Mapping[str, Any]]
+
+
+def parts(kept: Path) -> dict[str, str]:
+    """Name -> Markdown of every part.
+
+    Raises:
+        CheckpointError: no reported run is kept, or `tuning.json` is something else.
+        ConfigError: the runs have no common scale.
+    """
+    folder = kept / "comparison"
+    trials, _ = find([folder])
+    reported, fresh = ([each for each in trials if (each.config.seed >= FRESH) is late] for late in (False, True))
+    if not reported:
+        raise CheckpointError(f"no run of a seed below {FRESH} is kept in {str(folder)!r}")
+    return {
+        "table": table(compare(reported)),
+        "tuning": tuning(_tried(folder / TUNING), {each.config.seed for each in trials}),
+        "fresh": again(compare(reported), compare(fresh) if fresh else None),
+        "seeds": f"{_seeds('Reported', reported)}{_seeds(' Fresh', fresh)}",
+    }
+
+
+def table(found: Comparison) -> str:
+    """The comparison with the joint mode of each algorithm, and how to read it."""
+    lines = []
+    for group, row in zip(found.groups, compare_table.rows(found), strict=True):
+        name, *cells = row.values()
+        lines.append([name, value_of(group.trials[0].config, "algorithm.joint"), *cells])
+    first, *others = compare_table.rows(found)[0]
+    return "\n\n".join((markdown_table([first, "joint", *others], lines), *compare_table.captions(found)))
+
+
+def tuning(tried: Tried, shown: Collection[int]) -> str:
+    """What was tried for each recipe: the mean held-out reward of every setting; and whether the effort was equal.
+
+    Args:
+        tried: of `tuning.json`.
+        shown: seeds of the runs on the page.
+    """
+    if not tried:
+        return f"No trials are kept: `{TUNING}` is not there."
+    runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for each in tried:
+        said = ", ".join(
+            f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
+            for key, value in each["settings"].items()
+        )
+        runs.setdefault((str(each["recipe"]), said or "as shipped"), []).append(each)
+    lines = [
+        [f"`{recipe}`", f"`{said}`", " ".join(str(each["seed"]) for each in found),
+         f"{fmean(each['before'] for each in found):.2f} → {fmean(each['after'] for each in found):.2f}"]
+        for (recipe, said), found in runs.items()
+    ]  # fmt: skip
+    efforts = Counter(str(each["recipe"]) for each in tried)
+    least, most = min(efforts.values()), max(efforts.values())
+    equal = (
+        f"Each of the {len(efforts)} recipes was tried with {most} run{'s' * (most > 1)}."
+        if least == most
+        else f"The effort differs: from {least} to {most} runs a recipe."
+    )
+    both = sorted({int(each["seed"]) for each in tried} & set(shown))
+    apart = f"Seeds {both} are on this page, too." if both else "None of these seeds is on this page otherwise."
+    return f"{markdown_table(['recipe', 'setting', 'seeds', 'held-out reward'], lines)}\n\n{equal} {apart}"
+
+
+def again(reported: Comparison, fresh: Comparison | None) -> str:
+    """The reported improvement of each algorithm, the fresh one, and whether its mean is in the reported interval."""
+    if fresh is None:
+        return f"No fresh runs (seeds from {FRESH} on) are kept yet."
+    others = {group.name: group for group in fresh.groups}
+    lines, inside, known = [], 0, 0
+    for group in reported.groups:
+        if other := others.get(group.name):
+            same = _inside(group, other)
+            inside, known = inside + same, known + 1
+            lines.append([group.name, _said(group), _said(other), "inside" if same else "outside"])
+    head = ["algorithm", "reported improvement", "fresh improvement", "fresh mean in the reported interval"]
+    return f"{markdown_table(head, lines)}\n\n{inside} of {known} reproduce."
+
+
+def _inside(reported: Group, fresh: Group) -> bool:
+    found = reported.improvement
+    return found.low is not None and found.high is not None and found.low <= fresh.improvement.mean <= found.high
+
+
+def _said(group: Group) -> str:
+    found = group.improvement
+    return f"{found.mean:+.2f} {interval(found.low, found.high, 2)}"
+
+
+def _seeds(what: str, trials: Sequence[Trial]) -> str:
+    seeds = sorted({each.config.seed for each in trials})
+    return f"{what}: seeds {', '.join(map(str, seeds))}." if seeds else ""
+
+
+def _tried(path: Path) -> Tried:
+    if not path.is_file():
+        return []
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return [{key: each[key] for key in ("recipe", "settings", "seed", "before", "after")} for each in values]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{str(path)!r} holds no trials: {one_line(error)}") from error

@@ -1,0 +1,93 @@
+"""The computed parts of docs/lab.md, from the laboratory kept in docs/runs/lab."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from palaver.benchmarks.docs.parts import listed
+from palaver.benchmarks.lab import view
+from palaver.benchmarks.lab.results import RESULTS, Lab, Score, load
+from palaver.benchmarks.lab.view import READ, markdown
+from palaver.benchmarks.origin import UNKNOWN
+from palaver.markdown import prose
+
+ONE_SEED = (
+    "**One run a cell: there are no intervals, and differences between cells are not results.** "
+    "The table is of an older laboratory and waits for one of several seeds."
+)
+
+
+def parts(kept: Path) -> dict[str, str]:
+    """Name -> Markdown of every part.
+
+    Raises:
+        CheckpointError: no laboratory is kept.
+    """
+    lab = load(kept / "lab" / RESULTS)
+    return {"table": table(lab), "seeds": seeds(lab), "laws": laws(lab)}
+
+
+def table(lab: Lab) -> str:
+    """The table with what it was made from."""
+    numbers = sorted({each.seed for each in lab.results})
+    done = sum(each.status == "done" for each in lab.results)
+    spread = f"seeds {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"seed {numbers[0]}"
+    made = lab.provenance
+    starts = [f"{model} ({hash_})" for model, hash_ in made.get("warm_starts", {}).items()] or [UNKNOWN]
+    lines = [
+        *([ONE_SEED, ""] if len(numbers) == 1 else []),
+        markdown(lab),
+        f"{READ} Of {done} runs with {spread}: {lab.cpu_minutes:.0f} CPU minutes, Palaver "
+        f"{made.get('palaver', UNKNOWN)}, commit {made.get('commit') or UNKNOWN}, warm start {' and '.join(starts)}.",
+        *(f"\nWithout `{name}`: {prose(why)}." for name, why in lab.without.items()),
+        *(f"\nFailed: `{each.algorithm}` on {each.game}, seed {each.seed}." for each in lab.failed),
+    ]
+    return "\n".join(lines)
+
+
+def seeds(lab: Lab) -> str:
+    """How many cells agree, and which have two modes."""
+    cells = {(name, game): lab.score(name, game) for name in lab.algorithms for game in lab.columns}
+    repeated = [score for score in cells.values() if score.n > 1]
+    if not repeated:
+        return "No cell has two seeds."
+    agreed = sum(score.agreed > 0 for score in repeated)
+    lines = [
+        f"In {agreed} of {len(repeated)} cells all seeds agree; cells with two modes: "
+        f"{sum(bool(score.modes) for score in repeated)}."
+    ]
+    lines += [f"* `{name}` in {game}: {view.seeds(score)}" for (name, game), score in cells.items() if score.modes]
+    return "\n".join(lines)
+
+
+def laws(lab: Lab) -> str:
+    """For each game, which algorithms' intervals lie above which others', and nothing where the intervals overlap."""
+    lines, compared = [], 0
+    for game in lab.columns:
+        scores = {name: score for name in lab.algorithms if (score := lab.score(name, game)).interval}
+        compared += len(scores) * (len(scores) - 1) // 2
+        below = {name: _below(name, scores) for name in sorted(scores, key=lambda name: -(scores[name].mean or 0.0))}
+        told = [
+            f"{listed(list(group))} above {listed(list(others))}"
+            for others, group in groupby((name for name in below if below[name]), key=lambda name: below[name])
+        ]
+        if told:
+            lines.append(f"* **{game}**: {'; '.join(told)}")
+    if not compared:
+        return "No cell has an interval, so that no order of algorithms is stated."
+    pairs = f"{compared:,} pair{'s' * (compared > 1)} compared"
+    if not lines:
+        return f"No interval lies above another, of {pairs}."
+    return "\n".join(
+        [f"Intervals of 95 % of the mean over seeds that lie wholly above others, of {pairs}:", "", *lines]
+    )
+
+
+def _below(name: str, scores: dict[str, Score]) -> tuple[str, ...]:
+    """The algorithms whose interval ends below where this one's begins."""
+    own = scores[name].interval
+    assert own is not None
+    ends: Sequence[tuple[str, Score]] = list(scores.items())
+    return tuple(other for other, score in ends if score.interval is not None and score.interval[1] < own[0])

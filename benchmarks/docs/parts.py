@@ -1,0 +1,32 @@
+"""The computed parts of a page, between markers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from palaver.core import ConfigError
+
+_PART = re.compile(r"(<!-- computed: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def filled(text: str, parts: Mapping[str, str]) -> str:
+    """A page with its computed parts renewed.
+
+    Raises:
+        ConfigError: the page lacks a part, or has one that nothing computes.
+    """
+    there = {found["name"] for found in _PART.finditer(text)}
+    if there != parts.keys():
+        raise ConfigError(f"the page and what is computed differ in {', '.join(sorted(there ^ parts.keys()))}")
+    return _PART.sub(lambda found: f"{found[1]}{parts[found['name']]}\n{found[3]}", text)
+
+
+def listed(names: list[str]) -> str:
+    """Names in a sentence, as code.
+
+    >>> listed(["a", "b", "c"])
+    '`a`, `b` and `c`'
+    """
+    marked = [f"`{name}`" for name in names]
+    return " and ".join([", ".join(marked[:-1]), marked[-1]] if len(marked) > 1 else marked)
