@@ -36,7 +36,7 @@ def pairs(printed: Lab, fresh: Lab) -> list[Pair]:
         ConfigError: they share a seed, or no cell.
     """
     if shared := {each.seed for each in printed.results} & {each.seed for each in fresh.results}:
-        raise ConfigError(f"both laboratories hold seed {min(shared)}; run the fresh one with other seeds: seed=100")
+        raise ConfigError(f"both laboratories hold seed {min(shared)}; run the fresh one with other seeds: seed=200")
     found = []
     for name in printed.algorithms:
         for game in printed.columns:
