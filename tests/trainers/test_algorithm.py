@@ -107,6 +107,25 @@ def test_a_name_sets_keys_in_several_sections_below_a_recipe_and_an_override():
     assert RunConfig().team.swap_every == 0
 
 
+# name -> what divides the advantage, weights of tokens, ratio, its bounds, updates of a rollout, rounds of replacement
+PUBLISHED = {
+    "grpo": ("std", "mean", "token", (0.2, 0.2), 1, 0),
+    "dr-grpo": ("none", "fixed", "token", (0.2, 0.2), 1, 0),
+    "dapo": ("std", "token", "token", (0.2, 0.28), 16, 9),
+    "gspo": ("std", "mean", "turn", (0.0003, 0.0004), 4, 0),
+    "cispo": ("std", "token", "token", (0.2, 4.0), 16, 9),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_the_rows_after_grpo_publish(name):
+    config = parse({"algorithm": {"name": name}})
+    a = config.algorithm
+    found = (a.normalize, a.aggregate, a.ratio, a.clip, a.epochs * a.minibatches, a.resample)
+    assert found == PUBLISHED[name]
+    assert (config.kl.coef, a.overlong, a.dual_clip) == (0.0, 0, None), "weights and lengths are a recipe's"
+
+
 def test_a_run_keeps_what_its_name_set():
     config = parse({"algorithm": {"name": "cory", "epochs": 1}, "team": {"swap_every": 0}})
     assert parse(yaml.safe_load(dump(config))) == config
