@@ -67,6 +67,7 @@ UNEVEN = (
     [(0.5, 0.0), (0.0, 0.0)],
 )  # a lane's pay of a and b, by turn
 AFTER_GRPO = {"grpo", "dr-grpo", "dapo", "gspo", "cispo"}
+ROLLOUT_ONLY = {"c3": "marloo", "atgrpo-team": "atgrpo"}
 HOW = ["none", "std", "batch", "whiten"]
 
 
@@ -77,7 +78,8 @@ def test_no_normalisation_makes_two_estimators_one(how, kind):
     not, nor AT-GRPO, Dr. MAS, RAE and those of critics, on two tasks of three lanes of two turns.
 
     `whiten` would: those that compare siblings refuse it, and it is left to those that do not. GRPO and the rows after
-    it have MAGRPO's advantages, exactly, and differ in the loss.
+    it have MAGRPO's advantages, exactly, and differ in the loss; C3 has MARLOO's, and AT-GRPO by teams AT-GRPO's, and
+    they differ in what is sampled.
     """
     table = tabulate([episode(str(task), lane, pay) for task in (0, 1) for lane, pay in enumerate(UNEVEN)])
     value = torch.linspace(-1, 2, len(table), dtype=torch.float64) ** 2
@@ -98,6 +100,8 @@ def test_no_normalisation_makes_two_estimators_one(how, kind):
     )
     after = {name: found.pop(name) for name in AFTER_GRPO & set(found)}
     assert (how == "whiten") != bool(after)
+    for name, same in ROLLOUT_ONLY.items() if how != "whiten" else ():
+        assert torch.equal(found.pop(name), found[same])
     assert all(torch.equal(each, found["magrpo"]) for each in after.values())
     for one, other in itertools.combinations(found, 2):
         assert not torch.allclose(found[one], found[other], atol=1e-3), (one, other)
