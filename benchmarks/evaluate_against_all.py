@@ -15,12 +15,12 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from palaver.benchmarks.arena.contest import contest
-from palaver.benchmarks.arena.plan import ALL, Setting, read_players
-from palaver.benchmarks.arena.standings import Standings
-from palaver.benchmarks.arena.view import markdown
+from palaver.benchmarks.arena.tables import markdown
+from palaver.benchmarks.arena.tournament import contest
 from palaver.core import ConfigError, PalaverError
 from palaver.registry import spec
+from palaver.trainers.matches.config import ALL, Setting, read_players
+from palaver.trainers.matches.standings import Standings
 
 AGENT = "agent"
 
@@ -37,10 +37,10 @@ def evaluate_against_all(
         opponents: as `read_players` reads them; `all` are those that the environment provides.
         resume: go on with the games that the folder holds.
         jobs: processes.
-        settings: further fields of `palaver.benchmarks.arena.plan.Setting`.
+        settings: further fields of `palaver.trainers.matches.config.Setting`.
 
     Raises:
-        PalaverError: see `palaver.benchmarks.arena.contest.contest`.
+        PalaverError: see `palaver.benchmarks.arena.tournament.contest`.
     """
     setting = against_all(env, agent, opponents, **settings)
     return contest(setting, folder, resume=resume, jobs=jobs, command=shlex.join(sys.argv))[0]

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from palaver.agents.factory import make_policy
-from palaver.benchmarks.films import png
-from palaver.benchmarks.replay import replay
+from palaver.agents.make_policy import make_policy
+from palaver.benchmarks.reports.frames import png
+from palaver.benchmarks.reports.rerender import replay
 from palaver.core import Sampling
 from palaver.envs.pages import pictures
 from palaver.registry import Spec, spec, specs
-from palaver.trainers.rollout import Plan, rollout, text_env
+from palaver.trainers.rollout.episodes import Plan, rollout, text_env
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from palaver.clean import one_line
+from palaver.text import one_line
 
 # --- errors --------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from palaver.clean import clean, one_line
+from palaver.text import clean, one_line
 
 LIMIT = 1000
 _ACTS = re.compile(r"[\\`*_<&~$]|\](?=[(\[:])")

@@ -19,9 +19,11 @@ from palaver.core import ConfigError, load_attribute, nearest
 
 NAMESPACE = "palaver"
 CATALOGUE = "palaver.envs.catalogue"
-SPELLED = "palaver.envs.rewarded:spelled"  # what a keyword `reward` asks for, None if it is the environment's own
-REWARDED = "palaver.envs.rewarded:Rewarded"
-REWARDS = "palaver.agents.rewards:make_reward"
+SPELLED = (
+    "palaver.envs.base.reward_wrapper:spelled"  # what a keyword `reward` asks for, None if it is the environment's own
+)
+REWARDED = "palaver.envs.base.reward_wrapper:Rewarded"
+REWARDS = "palaver.agents.base.rewards:make_reward"
 COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment
 
 
@@ -120,7 +122,7 @@ def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
     Args:
         id: of the environment.
         kwargs: its keywords. Every environment also takes a `reward` that names a judge or a reward model, see
-            `palaver.envs.rewarded`, or is one.
+            `palaver.envs.base.reward_wrapper`, or is one.
 
     Raises:
         ConfigError: no such id, or a keyword the environment does not take.

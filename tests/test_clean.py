@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.clean import clean, one_line
+from palaver.text import clean, one_line
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)
 

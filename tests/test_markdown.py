@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from palaver.clean import clean, one_line
 from palaver.markdown import code, code_block, link, markdown_table, prose
+from palaver.text import clean, one_line
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 HOSTILE = [

@@ -16,20 +16,20 @@ from pydantic import BaseModel
 
 from palaver.envs.pages import renew
 from palaver.markdown import markdown_table
-from palaver.trainers.algorithm import ROWS, Algorithm, algorithm
-from palaver.trainers.baselines import normalize
-from palaver.trainers.config import AlgorithmConfig, CriticConfig, OptimConfig
-from palaver.trainers.defaults import fill_section
-from palaver.trainers.losses import Said, clipped, clipped_weight
-from palaver.trainers.moving import moved
-from palaver.trainers.preferences.choice import ComparedConfig, PairsConfig, choose
+from palaver.trainers.algorithms.base import ROWS, Algorithm, algorithm
+from palaver.trainers.config.defaults import fill_section
+from palaver.trainers.config.kl import KLConfig
+from palaver.trainers.config.mixer import MixerConfig
+from palaver.trainers.config.preferences import ComparedConfig, PairsConfig, choose
+from palaver.trainers.config.run import AlgorithmConfig, CriticConfig, OptimConfig
+from palaver.trainers.objectives.advantages import normalize
+from palaver.trainers.objectives.lambda_returns import lambda_returns, whiten
+from palaver.trainers.objectives.losses import Said, clipped, clipped_weight
+from palaver.trainers.objectives.token_values import TokenValues, token_returns
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights
-from palaver.trainers.pull import KLConfig
-from palaver.trainers.token_values import TokenValues, token_returns
-from palaver.trainers.value_mixing.credits import counterfactual
-from palaver.trainers.value_mixing.mixers import added, monotonic
-from palaver.trainers.value_mixing.settings import MixerConfig
-from palaver.trainers.values import lambda_returns, whiten
+from palaver.trainers.update.moving_baseline import moved
+from palaver.trainers.value_decomposition.credits import counterfactual
+from palaver.trainers.value_decomposition.mixers import added, monotonic
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "algorithms"
 RETURNS = (0.0, 1.0, 1.0, 2.0)
@@ -52,7 +52,7 @@ CRITICS = {
     "none": "none",
     "own": "`critic.Critic`, one per policy, on what the agent has heard",
     "joint": "`critic.Critic`, one for the team, on what all have heard and said",
-    "agent": "`moving.Moving`, a moving mean of each agent's returns, moved by every episode",
+    "agent": "`moving_baseline.Moving`, a moving mean of each agent's returns, moved by every episode",
 }
 LEVELS = {"utterance": "one of each utterance", "token": "one before each token"}
 MIXERS: dict[str, Callable[..., torch.Tensor]] = {"sum": added, "monotonic": monotonic}

@@ -13,47 +13,30 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from palaver.agents.policy import Policy
+from palaver.agents.base.policy import Policy
 from palaver.core import Episode, Sampling, stable_seed
-from palaver.envs.base import TextEnv
-from palaver.envs.rewarded import Rewarded
-from palaver.trainers import checkpoint
-from palaver.trainers.config import RunConfig
-from palaver.trainers.evaluation import components, evaluate, metrics, only_scored, summarize, tokens
-from palaver.trainers.faults import NumericalError
-from palaver.trainers.opponent import against
-from palaver.trainers.overlong import mean_overlong, overlong
-from palaver.trainers.passes import passes
+from palaver.envs.base.env import TextEnv
+from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.trainers.config.run import RunConfig
 from palaver.trainers.preferences.offline import PairReader
-from palaver.trainers.resample import Rolled, resampled, sampled, spares, varies
-from palaver.trainers.returns import expected_returns
-from palaver.trainers.rollout import Plan, rollout
-from palaver.trainers.sinks import Sinks
-from palaver.trainers.study import Study
-from palaver.trainers.table import Table, tabulate
-from palaver.trainers.walk import walk
-from palaver.trainers.world import World
+from palaver.trainers.rollout.batch import Table, tabulate
+from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.evaluation import evaluate, only_scored, summarize
+from palaver.trainers.rollout.metrics import describe, expected_returns
+from palaver.trainers.rollout.opponent import against
+from palaver.trainers.rollout.overlong import mean_overlong, overlong
+from palaver.trainers.rollout.resample import Rolled, resampled, sampled, spares, varies
+from palaver.trainers.rollout.tasks import batch_of_tasks
+from palaver.trainers.run import checkpoint
+from palaver.trainers.run.clock import Clock
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.run.logging import Sinks
+from palaver.trainers.run.steps import walk
+from palaver.trainers.update.updater import Study
 from palaver.utils.run_folder import replace_text
-
-
-@dataclass(slots=True)
-class Clock:
-    """Wall and CPU seconds of a run, over resumes."""
-
-    wall: float
-    cpu: float
-
-    def start(self) -> None:
-        """Count from here on top of what was counted before."""
-        self.wall = time.perf_counter() - self.wall
-        self.cpu = time.process_time() - self.cpu
-
-    def read(self) -> dict[str, float]:
-        """Seconds so far."""
-        return {"wall_s": round(time.perf_counter() - self.wall, 3), "cpu_s": round(time.process_time() - self.cpu, 3)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,41 +201,3 @@ class Loop:
             "return/target": value / self.world.total(len(table.root_return))[0],
             "groups/zero_advantage": zero / total,
         }
-
-
-def batch_of_tasks(tasks: Sequence[str], size: int, seed: int, step: int) -> list[str]:
-    """The tasks of a step: a walk through shuffled passes over the data, each pass in an order of its own."""
-    chosen = []
-    for place in range((step - 1) * size, step * size):
-        epoch, index = divmod(place, len(tasks))
-        order = np.random.default_rng(stable_seed(seed, "order", epoch)).permutation(len(tasks))
-        chosen.append(tasks[order[index]])
-    return chosen
-
-
-def own_returns(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Agent -> mean undiscounted sum of its own rewards; empty where all agents earn alike in every turn."""
-    rewards = [turn.rewards for episode in episodes for turn in episode.turns]
-    if all(len(set(each.values())) <= 1 for each in rewards):
-        return {}
-    found: dict[str, float] = {}
-    for each in rewards:
-        for agent, reward in each.items():
-            found[agent] = found.get(agent, 0.0) + reward / len(episodes)
-    return found
-
-
-def describe(episodes: Sequence[Episode]) -> dict[str, float]:
-    """What the episodes of a step show: undiscounted team return, its components, measurements, tokens said."""
-    lost = sum(not episode.scored for episode in episodes)
-    episodes = [episode for episode in episodes if episode.scored and episode.stop != "outdone"]
-    rewards = np.array([episode.team_return() for episode in episodes])
-    return {
-        "reward/mean": float(rewards.mean()),
-        "reward/std": float(rewards.std()),
-        **{f"component/{name}": value for name, value in components(episodes).items()},
-        **{f"metric/{name}": value for name, value in (metrics(episodes) | passes(episodes)).items()},
-        **{f"{agent}/tokens": value for agent, value in tokens(episodes).items()},
-        **{f"{agent}/return": value for agent, value in own_returns(episodes).items()},
-        **({"episodes/unscored": lost} if lost else {}),
-    }

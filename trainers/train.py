@@ -18,33 +18,40 @@ from rich.console import Console
 from rich.text import Text
 
 import palaver
-from palaver.agents.llm.policy import LLMPolicy
-from palaver.agents.policy import Policy
+from palaver.agents.base.policy import Policy
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import CheckpointError, ConfigError, Message, PolicyError
-from palaver.envs.base import TextEnv
-from palaver.envs.rewarded import Rewarded
-from palaver.trainers import checkpoint
-from palaver.trainers.algorithm import Algorithm, chosen
-from palaver.trainers.announce import announce
-from palaver.trainers.config import RunConfig
-from palaver.trainers.contradictions import refuse_contradictions
-from palaver.trainers.critic import refuse_long_joint
-from palaver.trainers.files import CONFIG, METRICS, refuse_edited
-from palaver.trainers.learner import Learner
-from palaver.trainers.memory import most_rows
-from palaver.trainers.opponent import load_opponent, refuse_opponent
+from palaver.envs.base.env import TextEnv
+from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.trainers.algorithms.base import Algorithm, chosen
+from palaver.trainers.checks import refuse_contradictions
+from palaver.trainers.config.loading import parse_file
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.config.team import refuse_seats
 from palaver.trainers.policy_gradient import Loop
 from palaver.trainers.preferences.offline import PairReader
-from palaver.trainers.recipe import parse_file
-from palaver.trainers.reference import refuse_own
-from palaver.trainers.rollout import text_env
-from palaver.trainers.seats import refuse_seats
-from palaver.trainers.session import Opened, RunStart, keep_house
-from palaver.trainers.sinks import check_sinks
-from palaver.trainers.study import Study
-from palaver.trainers.team import frozen_team, model_options, reference_model, refuse_tiny, trainable_team, warm_starts
-from palaver.trainers.value_mixing.run import refuse_legal, train_values
-from palaver.trainers.world import World
+from palaver.trainers.rollout.episodes import text_env
+from palaver.trainers.rollout.opponent import load_opponent, refuse_opponent
+from palaver.trainers.rollout.team import (
+    frozen_team,
+    model_options,
+    reference_model,
+    refuse_tiny,
+    trainable_team,
+    warm_starts,
+)
+from palaver.trainers.run import checkpoint
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited
+from palaver.trainers.run.logging import check_sinks
+from palaver.trainers.run.memory import most_rows
+from palaver.trainers.run.progress import announce
+from palaver.trainers.run.session import Opened, RunStart, keep_house
+from palaver.trainers.update.critic import refuse_long_joint
+from palaver.trainers.update.policy_update import Learner
+from palaver.trainers.update.reference_model import refuse_own
+from palaver.trainers.update.updater import Study
+from palaver.trainers.value_decomposition.run import refuse_legal, train_values
 from palaver.utils.run_folder import locked, refuse_in_use
 
 

@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 
 from palaver.agents.battle_net.net import BattleNet
 from palaver.agents.battle_net.shape import REPLIES, Layout, Size, Vocabulary
-from palaver.clean import one_line
 from palaver.core import CheckpointError
+from palaver.text import one_line
 
 ABOUT, WEIGHTS = "net.json", "net.safetensors"
 VERSION = 1  # of the architecture; weights of another one mean something else

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from palaver.agents.chat import Answer, Chat, Question
+from palaver.agents.base.chat import Answer, Chat, Question
 from palaver.agents.judges.cache import AnswerCache, key
 from palaver.agents.judges.parsing import UnreadError
 from palaver.core import Message, ScoringError, stable_seed
-from palaver.verdict import Cost
+from palaver.scoring import Cost
 
 T = TypeVar("T")
 

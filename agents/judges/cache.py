@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from palaver.agents.chat import Answer, Chat, Question
+from palaver.agents.base.chat import Answer, Chat, Question
 from palaver.core import ScoringError, cache_folder
 
 VERSION = 1  # of prompts, schemas and parsing; a change makes every kept answer unknown

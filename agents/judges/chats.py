@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from palaver.agents.chat import Answer, Chat, Question
+from palaver.agents.base.chat import Answer, Chat, Question
 from palaver.core import Conversation, PolicyError, load_attribute
-from palaver.verdict import Cost
+from palaver.scoring import Cost
 
 REMOTE = "palaver.agents.remote.chat:RemoteChat"
-LOCAL = "palaver.agents.llm.local_chat:LocalChat"
+LOCAL = "palaver.agents.llm.policies.local_chat:LocalChat"
 
 
 def make_chat(name: str) -> Chat:

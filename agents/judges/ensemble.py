@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palaver.agents.judges.judge import Judge
-from palaver.verdict import Case, Cost, Pair, Placing, Preference, Verdict
+from palaver.scoring import Case, Cost, Pair, Placing, Preference, Verdict
 
 
 class Ensemble:

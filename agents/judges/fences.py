@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from palaver.agents.control_tokens import OPENING, fold
+from palaver.agents.base.control_tokens import OPENING, fold
 
 KINDS = ("said", "told", "reference")
 # The look ahead is short, so that a text of nothing but brackets takes no longer than another.

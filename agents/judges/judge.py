@@ -6,13 +6,13 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 
-from palaver.agents.chat import Chat
+from palaver.agents.base.chat import Chat
 from palaver.agents.judges import modes
 from palaver.agents.judges.asking import Asker
 from palaver.agents.judges.cache import VERSION, AnswerCache
 from palaver.agents.judges.chats import ScriptedChat, make_chat
 from palaver.agents.judges.spec import JudgeSpec
-from palaver.verdict import Case, Pair, Preference, Verdict
+from palaver.scoring import Case, Pair, Preference, Verdict
 
 
 class Judge:

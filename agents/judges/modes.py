@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from palaver.agents.chat import Answer, Question
+from palaver.agents.base.chat import Answer, Question
 from palaver.agents.judges import parsing, prompts
 from palaver.agents.judges.asking import Asker, Item, Result
 from palaver.agents.judges.prompts import Shown
 from palaver.agents.judges.rubric import Criterion
 from palaver.agents.judges.spec import JudgeSpec
 from palaver.core import ConfigError, Conversation, Sampling, stable_seed
-from palaver.verdict import Case, Cost, Preference, Verdict
+from palaver.scoring import Case, Cost, Preference, Verdict
 
 MOST = 8  # answers shown at once: more are not told apart well
 TOP = 20  # likely tokens asked for, as many as servers tell

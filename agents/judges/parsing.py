@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from palaver.agents.judges.rubric import Rubric, as_choice
-from palaver.clean import one_line
+from palaver.text import one_line
 
 LONGEST = 50_000  # characters of an answer that are read, from its end
 REASON = 2_000  # characters of a reason that are kept

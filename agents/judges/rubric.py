@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from palaver.clean import one_line
 from palaver.core import ConfigError
+from palaver.text import one_line
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
 Text = Annotated[str, Field(min_length=1, max_length=4000)]

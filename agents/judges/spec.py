@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from palaver.agents.base.rewards import split_options
 from palaver.agents.judges.rubric import (
     DEFAULT_RUBRIC,
     Rubric,
@@ -17,10 +18,9 @@ from palaver.agents.judges.rubric import (
     read_data,
     read_rubric,
 )
-from palaver.agents.llm.options import ModelOptions
-from palaver.agents.rewards import split_options
+from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import ConfigError, nearest
-from palaver.verdict import Placing
+from palaver.scoring import Placing
 
 FILES = (".yaml", ".yml", ".json")
 S = TypeVar("S", bound=BaseModel)

@@ -9,7 +9,7 @@ import os
 
 from palaver.agents.remote.failures import CallError
 from palaver.core import ConfigError
-from palaver.verdict import Cost
+from palaver.scoring import Cost
 
 
 class Bell:

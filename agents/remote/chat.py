@@ -12,7 +12,7 @@ from typing import Any
 import openai
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
-from palaver.agents.chat import Answer, Question
+from palaver.agents.base.chat import Answer, Question
 from palaver.agents.remote import wire
 from palaver.agents.remote.background import wait_for
 from palaver.agents.remote.budget import Budget, purse
@@ -20,15 +20,15 @@ from palaver.agents.remote.failures import CallError, failed
 from palaver.agents.remote.keys import Key, is_local
 from palaver.agents.remote.options import PREFIX, Options, checked, price_of, read_name
 from palaver.agents.remote.prices import most_tokens
-from palaver.clean import one_line
 from palaver.core import PolicyError
-from palaver.verdict import Cost
+from palaver.scoring import Cost
+from palaver.text import one_line
 
 LONGEST_WAIT = 60.0  # seconds before another attempt, where the server names none
 
 
 class RemoteChat:
-    """A `palaver.agents.chat.Chat` over HTTP.
+    """A `palaver.agents.base.chat.Chat` over HTTP.
 
     Every call first reserves what it can cost at worst: a token for each byte of the prompt, and `max_tokens`. What it
     did cost is settled after it: as the server reports it; by an estimate (`prices.py`) where it does not; and the

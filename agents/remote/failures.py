@@ -1,4 +1,4 @@
-"""What can go wrong with a call, in the words of `palaver.verdict`, and whether to try again."""
+"""What can go wrong with a call, in the words of `palaver.scoring`, and whether to try again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 
 import openai
 
-from palaver.clean import one_line
+from palaver.text import one_line
 
 AGAIN = (408, 409, 425)  # besides 429 and 5xx: statuses that another attempt may not meet
 

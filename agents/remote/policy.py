@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palaver.agents.chat import Question
+from palaver.agents.base.chat import Question
 from palaver.agents.remote.chat import RemoteChat
 from palaver.core import Request, Utterance
-from palaver.verdict import Cost
+from palaver.scoring import Cost
 
 
 class RemotePolicy:

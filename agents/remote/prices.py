@@ -12,9 +12,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from palaver.clean import one_line
 from palaver.core import ConfigError, Conversation
-from palaver.verdict import Cost
+from palaver.scoring import Cost
+from palaver.text import one_line
 
 BYTES_A_TOKEN = 4
 MESSAGE_TOKENS = 16  # more than the chat templates in use put around a message

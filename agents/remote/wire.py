@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from palaver.agents.chat import Answer, Question
+from palaver.agents.base.chat import Answer, Question
 from palaver.agents.remote.failures import CallError
 from palaver.agents.remote.prices import Price, estimated_tokens
 

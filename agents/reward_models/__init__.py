@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from palaver.agents.llm.options import DEFAULT_OPTIONS, ModelOptions
+from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
 from palaver.core import ConfigError, nearest
 
 KNOWN = ("device", "dtype", "chat")

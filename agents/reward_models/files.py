@@ -10,11 +10,11 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from transformers import AutoModelForSequenceClassification
 
-from palaver.agents.llm.load import Kind, is_adapter, load_pretrained, pick_device, save_pretrained
-from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.model.load import Kind, is_adapter, load_pretrained, pick_device, save_pretrained
+from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.reward_models.model import RewardModel
-from palaver.clean import one_line
 from palaver.core import PolicyError, stable_seed
+from palaver.text import one_line
 from palaver.utils.run_folder import replace_text
 
 READING = "palaver_reward.json"

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from palaver.agents.llm.render import Renderer
+from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.reward_models.reading import conversation
 from palaver.core import PolicyError
-from palaver.verdict import Case, Cost, Verdict
+from palaver.scoring import Case, Cost, Verdict
 
 PASS_TOKENS = {"cpu": 8192}  # padded tokens of one forward pass; elsewhere
 ELSEWHERE = 65536
@@ -20,7 +20,7 @@ Ids = tuple[int, ...]
 
 
 class RewardModel:
-    """Scores joint actions; see `palaver.verdict.Reward`. Scores are logits: only their differences mean something.
+    """Scores joint actions; see `palaver.scoring.Reward`. Scores are logits: only their differences mean something.
 
     Args:
         model: of transformers, with one output, in evaluation mode.

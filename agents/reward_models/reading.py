@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from palaver.core import Conversation, Message
-from palaver.verdict import Case
+from palaver.scoring import Case
 
 
 def conversation(case: Case) -> Conversation:

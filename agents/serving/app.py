@@ -18,7 +18,7 @@ from starlette.requests import Request as Call
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from palaver.agents.policy import Policy
+from palaver.agents.base.policy import Policy
 from palaver.agents.serving import protocol
 from palaver.agents.serving.batcher import Batcher
 from palaver.agents.serving.likely import told

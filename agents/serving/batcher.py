@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from palaver.agents.policy import Policy, speak
+from palaver.agents.base.policy import Policy, speak
 from palaver.agents.serving.protocol import Refused
 from palaver.core import PalaverError, Request, Utterance
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from palaver.agents.policy import Policy
+from palaver.agents.base.policy import Policy
 from palaver.agents.serving.protocol import Refused
 from palaver.core import Utterance
 
@@ -26,7 +26,7 @@ def told(policy: Policy, said: Sequence[Utterance], top: int) -> list[list[dict[
     tokenizer = getattr(policy, "tokenizer", None)
     if tokenizer is None or not all(utterance.prompt_ids for utterance in said):
         raise Refused(400, f"{policy.name} has no log-probabilities to tell", "unsupported")
-    from palaver.agents.llm.likely import likely
+    from palaver.agents.llm.policies.top_logprobs import likely
 
     places = likely(policy, said, top) if top else [({},) * len(each.token_ids) for each in said]  # type: ignore[arg-type]
     return [

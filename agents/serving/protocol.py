@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaver.agents.remote.prices import estimated_tokens
-from palaver.clean import one_line
 from palaver.core import Message, Request, Sampling, Utterance, stable_seed
+from palaver.text import one_line
 
 MOST_MESSAGES = 10_000
 MOST_ANSWERS = 128

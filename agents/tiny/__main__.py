@@ -16,7 +16,9 @@ from palaver.core import PalaverError
 def main() -> int:
     """The exit code: 0, or 2 if the model was refused."""
     parser = argparse.ArgumentParser(prog="python -m palaver.agents.tiny", description=__doc__)
-    parser.add_argument("demonstrations", help="module:function, for example palaver.envs.arxiv.corpus:demonstrations")
+    parser.add_argument(
+        "demonstrations", help="module:function, for example palaver.envs.writing.arxiv.corpus:demonstrations"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--from-scratch", action="store_true", help="leave the shipped model aside")
     parser.add_argument("--cache", type=Path, help="where models are kept")

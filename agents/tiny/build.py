@@ -13,14 +13,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from palaver.agents.llm.load import save_pretrained
+from palaver.agents.llm.model.load import save_pretrained
 from palaver.agents.tiny import cache as store
 from palaver.agents.tiny.gate import PROMPTS, Check, demand, examine
 from palaver.agents.tiny.recipe import Recipe
 from palaver.agents.tiny.tokenizer import train_tokenizer
 from palaver.agents.tiny.training import Demonstration, encode, train
-from palaver.clean import one_line
 from palaver.core import Conversation, PolicyError, load_attribute, stable_seed
+from palaver.text import one_line
 
 RECIPE = Recipe()
 KEYED = 512  # demonstrations that decide the cache key
@@ -74,7 +74,7 @@ def ensure(
 
 
 def folder_stem(demonstrations: str) -> str:
-    """The name of a generator's model without its key: `arxiv` of `palaver.envs.arxiv.corpus:demonstrations`."""
+    """The name of a generator's model without its key: `matrix` of `palaver.envs.matrix.corpus:demonstrations`."""
     module, _, function = demonstrations.partition(":")
     stem = module.removeprefix("palaver.").removeprefix("envs.").removesuffix(".corpus").replace(".", "-")
     return stem if function == "demonstrations" else f"{stem}-{function}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.tiny.training import Demonstration
 from palaver.core import Conversation, PolicyError, Request, Sampling, stable_seed
 

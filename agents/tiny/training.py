@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
-from palaver.agents.llm.logprob import response_logprobs
-from palaver.agents.llm.render import Renderer
+from palaver.agents.llm.model.chat_template import Renderer
+from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.agents.tiny.muon import Muon
 from palaver.agents.tiny.recipe import Recipe
 from palaver.core import Conversation, stable_seed

@@ -12,8 +12,6 @@ from typing import Any
 
 import yaml
 
-from palaver.benchmarks.arena.record import GAMES, read_games
-from palaver.benchmarks.arena.standings import Standings
 from palaver.benchmarks.curriculum import battles, records
 from palaver.benchmarks.curriculum.read import load as curriculum
 from palaver.benchmarks.curriculum.read import parse, put
@@ -22,8 +20,10 @@ from palaver.benchmarks.curriculum.run import Watch, run, table
 from palaver.benchmarks.curriculum.shop import Shop
 from palaver.benchmarks.curriculum.spec import Curriculum
 from palaver.benchmarks.curriculum.state import State
-from palaver.clean import one_line
 from palaver.core import CheckpointError, ConfigError
+from palaver.text import one_line
+from palaver.trainers.matches.results import GAMES, read_games
+from palaver.trainers.matches.standings import Standings
 from palaver.utils.run_folder import locked, replace_text
 
 RESULTS = "ablation.json"

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from palaver.benchmarks.arena.plan import Game
-from palaver.benchmarks.arena.recording import Advice
 from palaver.benchmarks.curriculum.spec import COACH, PUPIL, Ratings, Stage
 from palaver.core import stable_seed
+from palaver.trainers.matches.config import Game
+from palaver.trainers.matches.recording import Advice
 
 MIRROR = "+2"  # ends the label of a player's second seat where it meets itself
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from palaver.benchmarks.curriculum.records import NET, Verdict, here
 from palaver.benchmarks.curriculum.spec import Curriculum
-from palaver.trainers.files import METRICS
-from palaver.trainers.sinks import flatten, read_metrics, wandb_run
+from palaver.trainers.run.files import METRICS
+from palaver.trainers.run.logging import flatten, read_metrics, wandb_run
 from palaver.utils.run_folder import replace_text
 
 TOLD = "wandb_told"  # lines that W&B knows

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaver.benchmarks.charts import moving_mean, window_of
 from palaver.benchmarks.curriculum.story import Member, Story
-from palaver.benchmarks.runs import number
-from palaver.benchmarks.theme import Theme, dress, label, legend
+from palaver.benchmarks.reports.charts import moving_mean, window_of
+from palaver.benchmarks.reports.plot_style import Theme, dress, label, legend
+from palaver.benchmarks.reports.run_folder import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy import stats
 
-from palaver.benchmarks.arena.intervals import LEVEL
-from palaver.benchmarks.arena.record import Played
-from palaver.benchmarks.arena.standings import Standings, Table
 from palaver.benchmarks.curriculum.records import Check
 from palaver.benchmarks.curriculum.spec import Gate, Guard
 from palaver.core import ConfigError
+from palaver.trainers.matches.results import Played
+from palaver.trainers.matches.standings import Standings, Table
+from palaver.utils.stats.effects import LEVEL
 
 
 def passes(gate: Gate, found: Standings, pupil: str, labels: Mapping[str, str]) -> list[Check]:

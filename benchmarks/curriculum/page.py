@@ -6,20 +6,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaver.benchmarks import pages
-from palaver.benchmarks.arena import picture
+from palaver.benchmarks.arena import heatmap as picture
 from palaver.benchmarks.curriculum import figures
 from palaver.benchmarks.curriculum.story import Story
 from palaver.benchmarks.curriculum.tables import grids, markdown
-from palaver.benchmarks.pages import Drawing
-from palaver.clean import one_line
+from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports.html import Drawing
 from palaver.core import ConfigError
+from palaver.text import one_line
 from palaver.utils.run_folder import replace_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from palaver.benchmarks.theme import Theme
+    from palaver.benchmarks.reports.plot_style import Theme
 
 PAGE, TABLES = "report.html", "report.md"
 HERE = Path(__file__).resolve().parent

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.arena.rating_table import Rating
-from palaver.benchmarks.arena.standings import Standings
-from palaver.clean import one_line
 from palaver.core import CheckpointError
+from palaver.text import one_line
+from palaver.trainers.matches.standings import Standings
+from palaver.utils.ratings import Rating
 from palaver.utils.run_folder import replace_text
 
 VERDICT = "verdict.json"
@@ -33,7 +33,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Place:
-    """A player's rating on a team set, as `palaver.benchmarks.arena.rating_table.Rating` explains it."""
+    """A player's rating on a team set, as `palaver.utils.ratings.Rating` explains it."""
 
     teamset: str
     player: str

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 
-from palaver.benchmarks.arena.plan import Game
-from palaver.benchmarks.arena.record import Played
-from palaver.benchmarks.arena.recording import Advice
 from palaver.benchmarks.curriculum import battles
 from palaver.benchmarks.curriculum.battles import MIRROR, Order
 from palaver.benchmarks.curriculum.shop import Lesson, Shop, Source
 from palaver.benchmarks.curriculum.spec import COACH, PUPIL, Curriculum, Stage
 from palaver.benchmarks.curriculum.tables import Grid
 from palaver.core import TaskError, usable_cores
+from palaver.trainers.matches.config import Game
+from palaver.trainers.matches.recording import Advice
+from palaver.trainers.matches.results import Played
 
 PUPIL_LABEL = "a-pupil"
 MATCHES = 3  # of every player

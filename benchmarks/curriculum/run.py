@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from palaver.benchmarks.arena.record import Played
-from palaver.benchmarks.arena.standings import Standings, standings
 from palaver.benchmarks.curriculum import battles, gates, records
 from palaver.benchmarks.curriculum import state as states
 from palaver.benchmarks.curriculum.battles import Order
@@ -24,6 +22,8 @@ from palaver.benchmarks.curriculum.shop import Learnt, Shop, Source, Tick
 from palaver.benchmarks.curriculum.spec import PREVIOUS, Curriculum, Stage
 from palaver.benchmarks.curriculum.state import State
 from palaver.core import ConfigError, TaskError
+from palaver.trainers.matches.results import Played
+from palaver.trainers.matches.standings import Standings, standings
 from palaver.utils.run_folder import locked, replace_text
 
 PLAYED = "played.txt"  # battles of an attempt, once all have been tried

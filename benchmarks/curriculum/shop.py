@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from palaver.benchmarks.arena.record import Played
 from palaver.benchmarks.curriculum.battles import Order
+from palaver.trainers.matches.results import Played
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from palaver.trainers.battles.index import Entry
-from palaver.trainers.battles.reader import Reader
+from palaver.trainers.trajectories.index import Entry
+from palaver.trainers.trajectories.reader import Reader
 
 
 def sized(reader: Reader, taught: float, decisions: float, seed: int) -> Reader:
     """About so many decisions of a reader, and about so many among them that teach the policy: the others teach the
-    value alone, see `palaver.trainers.battles.index.Entry.taught`. The first say what can be learnt from a source, all
-    together what that costs.
+    value alone, see `palaver.trainers.trajectories.index.Entry.taught`. The first say what can be learnt from a source,
+    all together what that costs.
 
     Whole trajectories are taken, in an order that the seed decides: those that teach the policy until these are as
     wanted, then others until all are, that is those that teach the value alone and after them the first kind muted. It

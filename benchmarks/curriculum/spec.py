@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from palaver.trainers.section import Section
+from palaver.utils.config import Section
 
 ENV = "pokemon-v1"
 PUPIL, COACH, PREVIOUS, FRESH = "pupil", "coach", "previous", "fresh"

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.arena.record import GAMES, read_games
-from palaver.benchmarks.arena.standings import Standings
 from palaver.benchmarks.curriculum import state as states
 from palaver.benchmarks.curriculum.curve import lines
 from palaver.benchmarks.curriculum.read import FILE, load
@@ -18,6 +16,8 @@ from palaver.benchmarks.curriculum.run import table
 from palaver.benchmarks.curriculum.spec import Curriculum
 from palaver.benchmarks.curriculum.state import State
 from palaver.core import CheckpointError
+from palaver.trainers.matches.results import GAMES, read_games
+from palaver.trainers.matches.standings import Standings
 from palaver.utils.run_folder import replace_text
 
 RESULTS = "curriculum.json"

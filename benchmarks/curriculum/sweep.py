@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaver.benchmarks import pages, theme
 from palaver.benchmarks.curriculum.ablation import Ablation
 from palaver.benchmarks.curriculum.tables import Grid, markdown, matrix, rating
+from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports import plot_style as theme
 from palaver.core import ConfigError
 from palaver.utils.run_folder import replace_text
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from palaver.benchmarks.arena.standings import Gap, Table
-from palaver.benchmarks.arena.view import cell
+from palaver.benchmarks.arena.tables import cell
 from palaver.benchmarks.curriculum.records import Check, Place, Verdict
 from palaver.benchmarks.curriculum.story import Member, Story
 from palaver.markdown import markdown_table, prose
+from palaver.trainers.matches.standings import Gap, Table
 
 
 @dataclass(frozen=True)

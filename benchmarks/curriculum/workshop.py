@@ -10,20 +10,21 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from palaver.agents.battle_net import files
-from palaver.benchmarks.arena import players, pool
-from palaver.benchmarks.arena.plan import Game, Setting
-from palaver.benchmarks.arena.record import GAMES, Played, read_games
-from palaver.benchmarks.arena.recording import Recording
 from palaver.benchmarks.curriculum.battles import Order
 from palaver.benchmarks.curriculum.shop import Learnt, Lesson, Source, Tick
 from palaver.benchmarks.curriculum.size import sized
 from palaver.benchmarks.curriculum.spec import COACH, ENV, PUPIL, Curriculum
 from palaver.core import CheckpointError, ConfigError, Sampling, stable_seed, usable_cores
-from palaver.envs.pokemon import advice
-from palaver.trainers.battles.reader import Reader
-from palaver.trainers.cloning.config import Cloning
-from palaver.trainers.files import METRICS
-from palaver.trainers.sinks import read_metrics
+from palaver.envs.pokemon.players import advice
+from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.matches import players
+from palaver.trainers.matches import workers as pool
+from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.recording import Recording
+from palaver.trainers.matches.results import GAMES, Played, read_games
+from palaver.trainers.run.files import METRICS
+from palaver.trainers.run.logging import read_metrics
+from palaver.trainers.trajectories.reader import Reader
 
 RECORD = "record"  # folder of the decisions, within that of the games
 
@@ -78,7 +79,7 @@ class Workshop:
         Raises:
             PalaverError: settings, battles or a network that do not fit.
         """
-        from palaver.trainers.cloning.train import clone
+        from palaver.trainers.behaviour_cloning.train import clone
 
         config = config_of(lesson)
         readers = {source: read(source) for source in dict.fromkeys((*lesson.own, *lesson.sources))}

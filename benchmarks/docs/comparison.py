@@ -12,13 +12,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from palaver.benchmarks import compare_table
-from palaver.benchmarks.compare import Comparison, Group, compare, value_of
-from palaver.benchmarks.summary import interval
-from palaver.benchmarks.trials import Trial, find
-from palaver.clean import one_line
+from palaver.benchmarks.comparison import table as compare_table
+from palaver.benchmarks.comparison.finished_runs import Trial, find
+from palaver.benchmarks.comparison.groups import Comparison, Group, compare, value_of
+from palaver.benchmarks.reports.summary import interval
 from palaver.core import CheckpointError
 from palaver.markdown import markdown_table
+from palaver.text import one_line
 
 FRESH = 5  # the first fresh seed
 TUNING = "tuning.json"

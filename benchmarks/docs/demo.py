@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.demo_seeds import ACTS, read, table
-from palaver.benchmarks.runs import read as read_run
-from palaver.benchmarks.summary import interval
-from palaver.benchmarks.trials import trial
+from palaver.benchmarks.comparison.finished_runs import trial
+from palaver.benchmarks.experiments.demo_seeds import ACTS, read, table
+from palaver.benchmarks.reports.run_folder import read as read_run
+from palaver.benchmarks.reports.summary import interval
 from palaver.markdown import markdown_table
 
 FILE, RECIPE = "runs.jsonl", "arxiv-magrpo"

@@ -7,10 +7,10 @@ from itertools import groupby
 from pathlib import Path
 
 from palaver.benchmarks.docs.parts import listed
-from palaver.benchmarks.lab import view
-from palaver.benchmarks.lab.results import RESULTS, Lab, Score, load
-from palaver.benchmarks.lab.view import READ, markdown
-from palaver.benchmarks.origin import UNKNOWN
+from palaver.benchmarks.experiments.matrix_games import view
+from palaver.benchmarks.experiments.matrix_games.results import RESULTS, Lab, Score, load
+from palaver.benchmarks.experiments.matrix_games.view import READ, markdown
+from palaver.benchmarks.reports.origin import UNKNOWN
 from palaver.markdown import prose
 
 ONE_SEED = (

@@ -9,17 +9,17 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.benchmarks.evaluate import Setting
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation.evaluate import Setting
 from palaver.benchmarks.scenarios import play
 from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.benchmarks.scenarios.spec import Draw
-from palaver.clean import one_line
 from palaver.core import ConfigError, Sampling
 from palaver.registry import spec
-from palaver.trainers.config import EVAL_SEED
-from palaver.trainers.recipe import load
-from palaver.trainers.section import Section
+from palaver.text import one_line
+from palaver.trainers.config.loading import load
+from palaver.trainers.config.run import EVAL_SEED
+from palaver.utils.config import Section
 
 Kind = Literal["reference", "random", "untrained", "trained"]
 KINDS: tuple[Kind, ...] = ("reference", "random", "untrained", "trained")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from palaver.benchmarks import rows
-from palaver.benchmarks.evaluate import measure, to_row
+from palaver.benchmarks.comparison.tuned import refuse
+from palaver.benchmarks.evaluation import results as rows
+from palaver.benchmarks.evaluation.evaluate import measure, to_row
 from palaver.benchmarks.leaderboard.board import Entry, Kind
 from palaver.benchmarks.scenarios.trained import MADE
-from palaver.benchmarks.tuned import refuse
 from palaver.core import ConfigError, nearest
-from palaver.trainers.recipe import load
+from palaver.trainers.config.loading import load
 from palaver.utils.run_folder import locked, replace_bytes
 
 WORK = Path("runs/leaderboard")

@@ -14,12 +14,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from palaver.benchmarks import pages
 from palaver.benchmarks.leaderboard.read import Found, Shown
 from palaver.benchmarks.leaderboard.table import illegal, score, tokens
-from palaver.benchmarks.summary import duration
-from palaver.clean import clean, one_line
+from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports.summary import duration
 from palaver.core import ConfigError, Episode, Turn
+from palaver.text import clean, one_line
 from palaver.utils.run_folder import replace_text
 
 HERE = Path(__file__).resolve().parent

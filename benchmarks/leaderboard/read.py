@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks import rows
-from palaver.benchmarks.focus import answered
-from palaver.benchmarks.rows import Answers, Row
+from palaver.benchmarks.evaluation import results as rows
+from palaver.benchmarks.evaluation.focal import answered
+from palaver.benchmarks.evaluation.results import Answers, Row
 from palaver.core import ConfigError, Episode, PalaverError
 from palaver.registry import spec
-from palaver.trainers.evaluation import summarize
+from palaver.trainers.rollout.evaluation import summarize
 
 
 @dataclass(frozen=True)

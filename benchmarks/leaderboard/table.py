@@ -8,7 +8,7 @@ from pathlib import Path
 
 from palaver.benchmarks.leaderboard.board import KINDS, Entry, Kind
 from palaver.benchmarks.leaderboard.read import Found, Shown
-from palaver.benchmarks.summary import duration, interval
+from palaver.benchmarks.reports.summary import duration, interval
 from palaver.markdown import code, link, markdown_table
 
 HEAD = """# Leaderboard

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import random
 
-from palaver.agents.plain import WORDS
+from palaver.agents.simple import WORDS
 from palaver.core import Conversation, stable_seed
-from palaver.envs.arxiv import reference as arxiv
-from palaver.envs.build_mini.prompts import plan_of
-from palaver.envs.build_mini.reference import twins
 from palaver.envs.maths import answers
 from palaver.envs.maths.reference import reference
+from palaver.envs.minecraft.mini.prompts import plan_of
+from palaver.envs.minecraft.mini.reference import twins
+from palaver.envs.writing.arxiv import reference as arxiv
 
 
 def fickle(conversation: Conversation, seed: int) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.benchmarks.evaluate import Setting
-from palaver.benchmarks.focus import Seating
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation.evaluate import Setting
+from palaver.benchmarks.evaluation.focal import Seating
 from palaver.benchmarks.scenarios.spec import Scenario
 from palaver.registry import spec
 

@@ -13,10 +13,10 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from palaver.clean import one_line
 from palaver.core import ConfigError, Sampling, nearest
-from palaver.trainers.config import EVAL_SEED
-from palaver.trainers.section import Section
+from palaver.text import one_line
+from palaver.trainers.config.run import EVAL_SEED
+from palaver.utils.config import Section
 
 SHIPPED = "palaver.benchmarks.scenarios"
 

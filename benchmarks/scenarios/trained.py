@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from palaver.benchmarks.provenance import provenance
-from palaver.benchmarks.runs import read
+from palaver.benchmarks.reports.run_folder import read
 from palaver.core import PolicyError, cache_folder
-from palaver.trainers.files import CONFIG
-from palaver.trainers.recipe import load
+from palaver.trainers.config.loading import load
+from palaver.trainers.run.files import CONFIG
+from palaver.utils.provenance import provenance
 
 MADE = "recipe:"
 Note = Callable[[str], None]

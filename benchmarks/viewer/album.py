@@ -13,8 +13,8 @@ from typing import Any
 
 from palaver.benchmarks.viewer import battles
 from palaver.benchmarks.viewer.sources import Source
-from palaver.clean import clean, one_line
 from palaver.core import Episode, Turn
+from palaver.text import clean, one_line
 
 MOST_CHARACTERS = 24_000_000  # of a page's texts and numbers; a browser opens that in about a second
 NAME, REASON, LEGAL = 60, 2_000, 80  # characters of a name and of a reason; legal actions of an agent

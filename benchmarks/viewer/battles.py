@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from palaver.core import Episode, Turn, Utterance
-from palaver.trainers.battles.reader import Reader
-from palaver.trainers.battles.record import Decision, Trajectory
+from palaver.trainers.trajectories.reader import Reader
+from palaver.trainers.trajectories.record import Decision, Trajectory
 
 ENV = "pokemon_v1"
 _OWN = re.compile(r"^- (\S+) [^;\n]*; (\d+)/(\d+)[^\n]*; ACTIVE", re.MULTILINE)

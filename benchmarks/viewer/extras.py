@@ -6,15 +6,15 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from palaver.benchmarks.films import Camera, drawable
-from palaver.benchmarks.runs import Run
+from palaver.benchmarks.reports.frames import Camera, drawable
+from palaver.benchmarks.reports.run_folder import Run
 from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.programs import verdicts
-from palaver.clean import one_line
 from palaver.core import PalaverError
-from palaver.envs.base import TextEnv
+from palaver.envs.base.env import TextEnv
 from palaver.registry import specs
-from palaver.trainers.rollout import text_env
+from palaver.text import one_line
+from palaver.trainers.rollout.episodes import text_env
 
 Stage = Callable[[str, str], TextEnv]  # (kind of the episodes, name of their environment) -> the environment
 MOST_PROGRAMS = 400  # that are run again for a page

@@ -14,13 +14,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from palaver.benchmarks.pages import content_hash
-from palaver.benchmarks.runs import Run
+from palaver.benchmarks.reports.html import content_hash
+from palaver.benchmarks.reports.run_folder import Run
 from palaver.benchmarks.viewer import extras
 from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.sources import find
-from palaver.clean import one_line
 from palaver.core import ConfigError
+from palaver.text import one_line
 from palaver.utils.run_folder import replace_text
 
 HERE = Path(__file__).resolve().parent

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from palaver.clean import clean, one_line
 from palaver.core import Episode, PalaverError
-from palaver.envs.base import TextEnv, as_heard
+from palaver.envs.base.env import TextEnv, as_heard
 from palaver.envs.code import answers, scoring
 from palaver.envs.code.base import PairEnv
 from palaver.envs.code.programs import AUX, join
 from palaver.envs.code.prompts import MAIN, SOLO
+from palaver.text import clean, one_line
 
 TESTS = 40  # of a program, those that are listed
 SHOWN = 400  # characters of a test and of what became of it

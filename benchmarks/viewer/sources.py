@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from palaver.benchmarks.runs import Run, episode_of, object_of, read
+from palaver.benchmarks.reports.run_folder import Run, episode_of, object_of, read
 from palaver.benchmarks.viewer.battles import unread_battles
 from palaver.core import CheckpointError, Episode
-from palaver.trainers.battles import index
-from palaver.trainers.files import CONFIG, METRICS
+from palaver.trainers.run.files import CONFIG, METRICS
+from palaver.trainers.trajectories import index
 
 LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and never held
 _NAME = re.compile(r"(eval|train)-(\d+)\.jsonl(?:\.gz)?")

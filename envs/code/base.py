@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from palaver.core import ConfigError
-from palaver.envs.base import Outcome, TextEnv
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.envs.code import answers, prompts, scoring
 from palaver.envs.code.expert import Advisor
 from palaver.envs.code.facts import Facts, gather, reason
@@ -17,7 +18,6 @@ from palaver.envs.code.problems import Problem, Problems
 from palaver.envs.code.programs import AUX, Program, join
 from palaver.envs.code.prompts import MAIN, SOLO
 from palaver.envs.code.sandbox import Limits, Report
-from palaver.envs.tasks import Task
 
 _CANDIDATE = re.compile(r"\bcandidate\b")
 

@@ -122,7 +122,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from palaver.envs.base import TextEnv
+from palaver.envs.base.env import TextEnv
 from palaver.envs.code.published import CodeEnv
 
 

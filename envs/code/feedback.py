@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from palaver.clean import clean, one_line
 from palaver.core import ConfigError
 from palaver.envs.code.programs import AUX, Program
 from palaver.envs.code.prompts import MAIN, asked
+from palaver.text import clean, one_line
 
 Mode = Literal["level", "passed", "level_passed", "plain", "expert", "none"]
 MODES: tuple[str, ...] = get_args(Mode)

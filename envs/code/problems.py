@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palaver.clean import one_line
 from palaver.core import TaskError
+from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.code import answers, context
 from palaver.envs.code.answers import Part
 from palaver.envs.code.programs import AUX
 from palaver.envs.code.sandbox import TestsError, check_tests
-from palaver.envs.tasks import Task, read_tasks
+from palaver.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def load(source: str | os.PathLike[str], *, sample: Path, split: str) -> tuple[t
     """The tasks of `source`, and id -> problem.
 
     Args:
-        source: as `palaver.envs.tasks.load_tasks` reads it; `task_id` names a task.
+        source: as `palaver.envs.base.tasks.load_tasks` reads it; `task_id` names a task.
         sample: the file behind `sample`.
         split: of an `hf:` source that names none.
 

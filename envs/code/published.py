@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import ConfigError, nearest
-from palaver.envs.base import MAX_LENGTH
+from palaver.envs.base.arguments import whole
+from palaver.envs.base.env import MAX_LENGTH
 from palaver.envs.code import problems, reward
 from palaver.envs.code.base import PairEnv
 from palaver.envs.code.expert import Expert, advisor
 from palaver.envs.code.facts import Facts
 from palaver.envs.code.feedback import Mode, read_mode
 from palaver.envs.code.sandbox import DEFAULT, Limits
-from palaver.envs.keywords import whole
 
 MOST_TURNS = 100
 MOST_TESTS = 100_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from palaver.core import TaskError
+from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.echo import rules
-from palaver.envs.tasks import Task, read_tasks
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 
@@ -15,7 +15,7 @@ def load(source: str | Path, agents: int) -> tuple[Task, ...]:
     """Tasks with `words`, a text of words parted by spaces, one for each agent in order; `id` names a task.
 
     Raises:
-        TaskError: see `palaver.envs.tasks.load_tasks`.
+        TaskError: see `palaver.envs.base.tasks.load_tasks`.
     """
 
     def check(task: Task) -> None:

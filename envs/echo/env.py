@@ -48,9 +48,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import ConfigError
-from palaver.envs.base import Outcome, TextEnv
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.envs.echo import data, prompts, rules
-from palaver.envs.tasks import Task
 from palaver.envs.writing.text import words
 
 MOST = 1_000_000  # players, turns

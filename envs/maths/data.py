@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from palaver.clean import one_line
 from palaver.core import ConfigError, TaskError
-from palaver.envs.keywords import choice
+from palaver.envs.base.arguments import choice
+from palaver.envs.base.tasks import Generate, Task, is_generated, read_tasks
 from palaver.envs.maths import answers
 from palaver.envs.maths.problems import DIFFICULTIES, Difficulty, rows
-from palaver.envs.tasks import Generate, Task, is_generated, read_tasks
+from palaver.text import one_line
 
 FIELDS = {"question": str, "answer": str}
 
@@ -19,7 +19,7 @@ def load(source: str | Path, sample: Path | Generate) -> tuple[Task, ...]:
     """Tasks with `question` and `answer`, which ends with `#### ` and the right answer, or is it; `id` names a task.
 
     Raises:
-        TaskError: no answer holds one; see `palaver.envs.tasks.load_tasks` for the others.
+        TaskError: no answer holds one; see `palaver.envs.base.tasks.load_tasks` for the others.
     """
 
     def check(task: Task) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from palaver.envs.base.tasks import Task
 from palaver.envs.maths.scorer import MathsScorer, Verifier
-from palaver.envs.tasks import Task
 from palaver.envs.workflows.builtin import workflow as find
 from palaver.envs.workflows.env import WorkflowEnv
 from palaver.envs.workflows.graph import Workflow

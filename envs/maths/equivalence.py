@@ -17,7 +17,7 @@ import threading
 from queue import Empty, SimpleQueue
 
 from palaver.core import ConfigError
-from palaver.envs.pools import Closing, OfThisProcess, end
+from palaver.utils.workers import Closing, OfThisProcess, end
 
 SECONDS = 5.0  # for one question
 START_SECONDS = 60.0  # loading the library, on a busy machine

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Mapping
 from typing import Literal
 
-from palaver.clean import one_line
-from palaver.envs.keywords import choice
+from palaver.envs.base.arguments import choice
+from palaver.envs.base.tasks import Task
 from palaver.envs.maths import answers, prompts
 from palaver.envs.maths.equivalence import equivalent, require
-from palaver.envs.tasks import Task
 from palaver.envs.workflows.scoring import Marks
+from palaver.text import one_line
 
 Verifier = Literal["exact", "math-verify"]
 

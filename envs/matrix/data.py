@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palaver.clean import one_line
 from palaver.core import TaskError
-from palaver.envs.tasks import Task, read_tasks
+from palaver.envs.base.tasks import Task, read_tasks
+from palaver.text import one_line
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 
@@ -15,7 +15,7 @@ def load(source: str | Path) -> tuple[Task, ...]:
     """Tasks with `wording`, a text, and `order`, by how many places the list of actions is turned (0 if left out).
 
     Raises:
-        TaskError: no row can be used; see `palaver.envs.tasks.load_tasks` for the others.
+        TaskError: no row can be used; see `palaver.envs.base.tasks.load_tasks` for the others.
     """
     tasks, orders = read_tasks(source, _order, sample=SAMPLE, fields={"wording": str})
     return tuple(Task(task.id, {**task.data, "order": orders[task.id]}) for task in tasks)

@@ -123,12 +123,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from palaver.core import ConfigError
-from palaver.envs.base import MAX_LENGTH, Outcome, TextEnv
+from palaver.envs.base.env import MAX_LENGTH, Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.envs.matrix import data, games, prompts, reward, rules
 from palaver.envs.matrix.reading import MOST_PAY
 from palaver.envs.matrix.solve import Solution, least, max_return, solve
 from palaver.envs.matrix.table import Floats
-from palaver.envs.tasks import Task
 
 MOST_REPEATS = 1_000_000
 

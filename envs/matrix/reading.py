@@ -12,10 +12,10 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 import yaml
 
-from palaver.clean import one_line
 from palaver.core import ConfigError, nearest
 from palaver.envs.matrix.rules import fold
 from palaver.envs.matrix.table import MOST_CELLS, MOST_STATES, MOST_STEPS, Game
+from palaver.text import one_line
 
 FIELDS = ("name", "agents", "actions", "payoffs", "next", "states", "steps")
 MOST_PAY = 1e9

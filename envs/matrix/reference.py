@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from palaver.core import Conversation, stable_seed
-from palaver.envs.base import TextEnv
+from palaver.envs.base.env import TextEnv
 from palaver.envs.matrix import games, prompts
 from palaver.envs.matrix.solve import Solution, solve
 from palaver.envs.matrix.table import Game

@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 
 from palaver.core import Conversation
-from palaver.envs.arxiv.corpus import AUTHORS, LENGTHS, paper
-from palaver.envs.arxiv.prompts import opening
 from palaver.envs.pioneer.prompts import observer
 from palaver.envs.writing import corpus
+from palaver.envs.writing.arxiv.corpus import AUTHORS, LENGTHS, paper
+from palaver.envs.writing.arxiv.prompts import opening
 from palaver.envs.writing.env import SOLO
 
 

@@ -47,9 +47,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import ConfigError
-from palaver.envs.base import MAX_LENGTH, Outcome, TextEnv
+from palaver.envs.base.env import MAX_LENGTH, Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.envs.pioneer import prompts
-from palaver.envs.tasks import Task
 from palaver.registry import make, spec
 
 SEATS = ("pioneer", "observer")

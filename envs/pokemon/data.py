@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from palaver.core import stable_seed
+from palaver.envs.base.tasks import Task
 from palaver.envs.pokemon import teams
-from palaver.envs.tasks import Task
 
 FOES = 16  # opponents of each team in a large set
 DRAWN = 256  # tasks of a format that draws its own teams

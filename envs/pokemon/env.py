@@ -59,8 +59,8 @@ turns, which are fewer than steps.
 
 Players of the arena (`palaver arena pokemon-v1 --players typed@1,veteran@1`), from every generation's tables. A rule is
 never changed; what plays better gets another number. Their rules in full are the docstrings of
-`palaver.envs.pokemon.heuristics` and, of the two that look ahead, `palaver.envs.pokemon.search`. How strong they are
-was measured: see "How strong the heuristics are" in the documentation.
+`palaver.envs.pokemon.players` and, of the two that look ahead, `palaver.envs.pokemon.players.search`. How strong they
+are was measured: see "How strong the heuristics are" in the documentation.
 
 | player | how it chooses |
 |---|---|
@@ -103,11 +103,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 import numpy as np
 
 from palaver.core import ConfigError, nearest
-from palaver.envs.base import MAX_LENGTH, Each, Outcome, Step, TextEnv, as_heard
+from palaver.envs.base.env import MAX_LENGTH, Each, Outcome, Step, TextEnv, as_heard
+from palaver.envs.base.tasks import Task
 from palaver.envs.pokemon import data, replay, rules, vector
 from palaver.envs.pokemon.reward import WEIGHTS, Standing, forfeited, score, standing
 from palaver.envs.pokemon.showdown import SIDES, Battle, BattleLostError, Setup, Side, View, dex, shared_pool
-from palaver.envs.tasks import Task
 
 TURNS = 300
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from importlib import resources
 
-from palaver.clean import clean
 from palaver.envs.pokemon import events
+from palaver.text import clean
 
 
 def text(title: str, lines: Sequence[str]) -> str:

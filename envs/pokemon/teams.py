@@ -41,9 +41,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal
 
-from palaver.clean import one_line
 from palaver.core import ConfigError, PalaverWarning, TaskError, nearest, stable_seed
 from palaver.envs.pokemon.showdown import Pool, dice, shared_pool
+from palaver.text import one_line
 
 SAMPLES = ("gen1ou", "gen2ou", "gen3ou", "gen4ou", "gen9ou")
 SAMPLE_SIZE = 16

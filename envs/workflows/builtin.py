@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from palaver.core import ConfigError, nearest
-from palaver.envs.keywords import choice, truth, whole
+from palaver.envs.base.arguments import choice, truth, whole
 from palaver.envs.workflows.graph import MOST_STAGES, Shows, Stage, Workflow, complaint, declared, is_file
 
 MOST_AGENTS = 64

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.keywords import whole
-from palaver.envs.tasks import Task
+from palaver.envs.base.arguments import whole
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.envs.workflows import prompts, rules
 from palaver.envs.workflows.graph import Stage, Workflow
 from palaver.envs.workflows.pay import Parts, Pay, Scored, earned, most_possible, paid, penalties

@@ -25,8 +25,8 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from palaver.clean import one_line
 from palaver.core import ConfigError
+from palaver.text import one_line
 
 Kind = Literal["answer", "talk", "verdict", "choice"]
 MOST_STAGES = 64

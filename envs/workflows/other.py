@@ -53,7 +53,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from palaver.envs.base import MAX_LENGTH, TextEnv
+from palaver.envs.base.env import MAX_LENGTH, TextEnv
 from palaver.envs.workflows.builtin import workflow as find
 from palaver.envs.workflows.env import WorkflowEnv
 from palaver.envs.workflows.graph import Workflow

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import fmean
 
 from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.maths.mini.env import MathsMiniEnv
 from palaver.envs.maths.reference import muddler, reference
-from palaver.envs.maths_mini.env import MathsMiniEnv
 from palaver.envs.pages import renew
 from palaver.envs.workflows.builtin import BUILT_IN
 from palaver.envs.workflows.graph import Shows, Stage, Workflow

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from palaver.core import ConfigError, stable_seed
-from palaver.envs.base import TextEnv
-from palaver.envs.tasks import Task
+from palaver.envs.base.env import TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.envs.workflows.graph import Workflow
 from palaver.registry import make, spec
 
@@ -140,7 +140,7 @@ def _inner(env: str, keywords: Mapping[str, Any], workflow: Workflow) -> tuple[T
     answering = {frozenset(stage.speakers) for stage in workflow.stages if stage.kind == "answer"}
     found = make(env, **keywords)
     if not isinstance(found, TextEnv):
-        raise ConfigError(f"env={env!r} is not a palaver.envs.base.TextEnv, which a workflow can ask again")
+        raise ConfigError(f"env={env!r} is not a palaver.envs.base.env.TextEnv, which a workflow can ask again")
     seats = list(found.possible_agents)
     if len(seats) > 1 and answering == {frozenset(seats)} and not any(s.kind == "choice" for s in workflow.stages):
         return found, True

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import Conversation, Message, stable_seed
-from palaver.envs.tasks import Generate, is_generated, is_sample
+from palaver.envs.base.tasks import Generate, is_generated, is_sample
 from palaver.envs.writing.rules import SPLIT
 from palaver.envs.writing.text import words
 

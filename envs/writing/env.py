@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from palaver.core import ConfigError
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.envs.writing import reward, text
 from palaver.envs.writing.rules import SPLIT, paragraphs
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import yaml
 
-from palaver.clean import one_line
 from palaver.core import ConfigError
+from palaver.text import one_line
 
 Match = Literal["substring", "word"]
 LexiconSource = Mapping[str, list[str]] | str | Path | None

@@ -9,29 +9,23 @@ import typer
 from typer.core import TyperGroup
 
 import palaver
-from palaver.cli import (
+from palaver.cli.commands import (
     arena,
-    battles,
-    bench,
-    clone,
     compare,
     credit,
-    curriculum,
     demo,
     doctor,
     envs,
     evaluate,
-    judge,
-    ladder,
     leaderboard,
     play,
     report,
     rescore,
     serve,
-    showdown,
     train,
     view,
 )
+from palaver.cli.groups import battles, bench, clone, curriculum, judge, ladder, showdown
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
 from palaver.utils.run_folder import DiskFaultsNamed

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from palaver.benchmarks.silence import STALLED_S, Silence
+from palaver.benchmarks.experiments.silence import STALLED_S, Silence
 from palaver.cli.folders import Job
 from palaver.core import PalaverError
-from palaver.envs.pools import end
-from palaver.trainers.files import METRICS
+from palaver.trainers.run.files import METRICS
+from palaver.utils.workers import end
 
 WATCH_S = 1.0  # how often the run is looked at
 PATIENCE_S = 120.0  # for a run that was asked to stop: it saves what it has and writes its report

@@ -13,9 +13,9 @@ from pathlib import Path
 from palaver.cli.recipes import rows
 from palaver.cli.values import check_pairs
 from palaver.core import CheckpointError, ConfigError, nearest
-from palaver.trainers.config import RunConfig
-from palaver.trainers.files import CONFIG, LAUNCH, METRICS, refuse_edited
-from palaver.trainers.recipe import load, recipes
+from palaver.trainers.config.loading import load, recipes
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, refuse_edited
 from palaver.utils.run_folder import refuse_in_use
 
 RUNS = Path("runs")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, cast
 
 import typer
 
-from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import Sampling
 
 TEAM_HELP = (

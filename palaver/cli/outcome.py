@@ -8,12 +8,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from palaver.benchmarks.films import Camera
-from palaver.benchmarks.runs import Run
-from palaver.benchmarks.summary import Point, comparison, key_figures, max_reward, score, status
-from palaver.benchmarks.views import Side, samples
-from palaver.clean import one_line
+from palaver.benchmarks.reports.frames import Camera
+from palaver.benchmarks.reports.run_folder import Run
+from palaver.benchmarks.reports.samples import Side, samples
+from palaver.benchmarks.reports.summary import Point, comparison, key_figures, max_reward, score, status
 from palaver.cli.output import console, facts, say, table
+from palaver.text import one_line
 
 TEXT_SHOWN = 1200
 

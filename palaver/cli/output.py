@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from palaver.clean import one_line
 from palaver.core import PalaverWarning
+from palaver.text import one_line
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)

@@ -8,12 +8,12 @@ from typing import Any
 from pydantic import BaseModel
 from rich.text import Text
 
-from palaver.benchmarks.lab.recipe import NAME, shipped
-from palaver.benchmarks.marlhf.recipe import recipes as reward_models
+from palaver.benchmarks.experiments.marlhf.recipe import recipes as reward_models
+from palaver.benchmarks.experiments.matrix_games.recipe import NAME, shipped
 from palaver.cli.output import console, say, table
-from palaver.trainers.config import RunConfig
-from palaver.trainers.defaults import defaults
-from palaver.trainers.recipe import recipes
+from palaver.trainers.config.defaults import defaults
+from palaver.trainers.config.loading import recipes
+from palaver.trainers.config.run import RunConfig
 
 
 def list_recipes() -> None:
@@ -44,7 +44,7 @@ def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
 
     Args:
         config: of the run.
-        origins: dotted key -> where its value was set (`palaver.trainers.origins`).
+        origins: dotted key -> where its value was set (`palaver.trainers.config.origins`).
     """
     name = config.algorithm.name
     own = defaults(name)

@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from palaver.core import ConfigError, TaskError, nearest
-from palaver.envs.base import TextEnv
+from palaver.envs.base.env import TextEnv
 
 _PAIR = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*=.*", re.DOTALL)
 

@@ -27,8 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from palaver.clean import one_line
 from palaver.core import ConfigError, PalaverError
+from palaver.text import one_line
 
 LOCK = ".lock"
 WRITING = ".writing-"  # begins the name of a file or folder that is not complete yet

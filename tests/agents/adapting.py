@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from peft.tuners.lora import LoraLayer
 
-from palaver.agents.llm.adapters import AdapterPolicy, adapted
-from palaver.agents.llm.load import save_pretrained
-from palaver.agents.llm.options import LoraOptions, ModelOptions
+from palaver.agents.llm.model.load import save_pretrained
+from palaver.agents.llm.model.options import LoraOptions, ModelOptions
+from palaver.agents.llm.policies.lora_policy import AdapterPolicy, adapted
 from palaver.core import Message, Request, Sampling
 from tests.models import byte_tokenizer, tiny_qwen3
 

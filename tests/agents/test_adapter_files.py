@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
-from palaver.agents.factory import make_policy
-from palaver.agents.llm.adapters import AdapterPolicy, adapted, load_adapters
-from palaver.agents.llm.load import load_pretrained
-from palaver.agents.llm.options import LoraOptions, ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.model.load import load_pretrained
+from palaver.agents.llm.model.options import LoraOptions, ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.policies.lora_policy import AdapterPolicy, adapted, load_adapters
+from palaver.agents.make_policy import make_policy
 from palaver.core import PolicyError
 from tests.agents.adapting import LORA, asks, same, shaken, stored_base, team_of, weights_of
 from tests.closeness import assert_values_close

@@ -7,12 +7,12 @@ import copy
 import pytest
 import torch
 
-from palaver.agents.llm.load import load_pretrained
-from palaver.agents.llm.logprob import response_logprobs, response_scores
-from palaver.agents.llm.split import split_head
-from palaver.agents.policy import speak
+from palaver.agents.base.policy import speak
+from palaver.agents.llm.model.load import load_pretrained
+from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
+from palaver.agents.llm.scoring.split_head import split_head
 from palaver.core import PolicyError
-from palaver.trainers.learner import _checkpoint_gradients
+from palaver.trainers.update.policy_update import _checkpoint_gradients
 from tests.agents.adapting import NAMES, asks, base_weights, merged, same, shaken, stored_base, team_of, weights_of
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_gpt2, tiny_qwen3

@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 import torch
 
-from palaver.agents.llm.adapter_decoder import AdapterDecoder
-from palaver.agents.llm.adapters import adapted, load_adapters
-from palaver.agents.llm.cache import KeyValues
-from palaver.agents.llm.dense_decoder import DenseDecoder
-from palaver.agents.llm.engine import Engine
-from palaver.agents.llm.forward import LibraryForward
-from palaver.agents.llm.library_engine import LibraryEngine
-from palaver.agents.llm.load import load_pretrained
-from palaver.agents.llm.logprob import response_logprobs
-from palaver.agents.llm.lora import Lora
-from palaver.agents.llm.mixing import OneByOne
-from palaver.agents.llm.options import LoraOptions, ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
-from palaver.agents.llm.split import split_head
-from palaver.agents.llm.twin import Twin
-from palaver.agents.plain import EchoPolicy
-from palaver.agents.policy import speak
+from palaver.agents.base.policy import speak
+from palaver.agents.llm.generation.dense_decoder import DenseDecoder
+from palaver.agents.llm.generation.engine import Engine
+from palaver.agents.llm.generation.forward import LibraryForward
+from palaver.agents.llm.generation.hf_engine import LibraryEngine
+from palaver.agents.llm.generation.kv_cache import KeyValues
+from palaver.agents.llm.generation.lora_decoder import AdapterDecoder
+from palaver.agents.llm.generation.multi_lora import OneByOne
+from palaver.agents.llm.lora.layers import Lora
+from palaver.agents.llm.model.inference_copy import Twin
+from palaver.agents.llm.model.load import load_pretrained
+from palaver.agents.llm.model.options import LoraOptions, ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.policies.lora_policy import adapted, load_adapters
+from palaver.agents.llm.scoring.logprobs import response_logprobs
+from palaver.agents.llm.scoring.split_head import split_head
+from palaver.agents.simple import EchoPolicy
 from palaver.core import ConfigError, PolicyError, Utterance
 from tests.agents.adapting import LORA, NAMES, asks, merged, same, shaken, stored_base, team_of, weights_of
 from tests.agents.test_engine import tiny_qwen2, varied_norms, windowed

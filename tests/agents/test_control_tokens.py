@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from palaver.agents.control_tokens import is_control, is_own, literals
+from palaver.agents.base.control_tokens import is_control, is_own, literals
 from palaver.agents.judges import prompts
 from palaver.agents.judges.fences import fence, harmless, seen
 from palaver.agents.judges.prompts import Shown
 from palaver.agents.judges.rubric import DEFAULT_RUBRIC
-from palaver.agents.llm.render import Renderer
+from palaver.agents.llm.model.chat_template import Renderer
 from palaver.core import Conversation, Message
 from tests.agents.chat_tokenizers import FAMILIES
 from tests.models import byte_tokenizer

@@ -19,17 +19,17 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from palaver.agents.llm import batches
-from palaver.agents.llm import engine as engine_module
-from palaver.agents.llm import library_engine as library_engine_module
-from palaver.agents.llm.batches import Room
-from palaver.agents.llm.cache import KeyValues
-from palaver.agents.llm.dense_decoder import DenseDecoder
-from palaver.agents.llm.engine import Engine
-from palaver.agents.llm.forward import LibraryForward, find_forward
-from palaver.agents.llm.library_engine import LibraryEngine
-from palaver.agents.llm.rows import Progress, Row, Sample
-from palaver.agents.llm.twin import Twin
+from palaver.agents.llm.generation import batching as batches
+from palaver.agents.llm.generation import engine as engine_module
+from palaver.agents.llm.generation import hf_engine as library_engine_module
+from palaver.agents.llm.generation.batching import Room
+from palaver.agents.llm.generation.dense_decoder import DenseDecoder
+from palaver.agents.llm.generation.engine import Engine
+from palaver.agents.llm.generation.forward import LibraryForward, find_forward
+from palaver.agents.llm.generation.hf_engine import LibraryEngine
+from palaver.agents.llm.generation.kv_cache import KeyValues
+from palaver.agents.llm.generation.requests import Progress, Row, Sample
+from palaver.agents.llm.model.inference_copy import Twin
 from palaver.core import PolicyError, Sampling
 from tests.closeness import assert_same_tokens, parted_rows
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_llama, tiny_qwen3

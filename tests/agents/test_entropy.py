@@ -7,9 +7,10 @@ import math
 import pytest
 import torch
 
-from palaver.agents.llm import entropy, linear
-from palaver.agents.llm.entropy import linear_entropy
-from palaver.agents.llm.logprob import response_logprobs, response_scores
+from palaver.agents.llm.scoring import fused_entropy as entropy
+from palaver.agents.llm.scoring import fused_logprobs as linear
+from palaver.agents.llm.scoring.fused_entropy import linear_entropy
+from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
 from palaver.core import Sampling
 from tests.agents.test_logprob import tiny_gemma2
 from tests.closeness import assert_gradients_close, assert_values_close

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from palaver.agents.factory import make_policy
-from palaver.agents.llm import load
-from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.model import load
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.make_policy import make_policy
 from palaver.core import ConfigError, Message, PolicyError, Request, Sampling
 from tests.models import byte_tokenizer, tiny_qwen3
 
@@ -177,5 +177,5 @@ def test_an_unknown_device_is_refused(tmp_path: Path) -> None:
 
 
 def test_naming_policies_needs_no_torch() -> None:
-    code = "import sys, palaver.agents.factory as f; f.make_policy('echo'); sys.exit('torch' in sys.modules)"
+    code = "import sys, palaver.agents.make_policy as f; f.make_policy('echo'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

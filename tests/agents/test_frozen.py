@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from palaver.agents.llm.policy import LLMPolicy
-from palaver.agents.plain import EchoPolicy, ScriptedPolicy
-from palaver.agents.policy import speak
+from palaver.agents.base.policy import speak
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.simple import EchoPolicy, ScriptedPolicy
 from palaver.core import Message, Request, Utterance
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from trl.trainer.utils import selective_log_softmax
 
-from palaver.agents.llm import linear
-from palaver.agents.llm.linear import linear_logprobs
+from palaver.agents.llm.scoring import fused_logprobs as linear
+from palaver.agents.llm.scoring.fused_logprobs import linear_logprobs
 from tests.closeness import assert_gradients_close, assert_values_close
 
 KEEP = [0, 1 << 30]  # computed again in the backward pass, or kept

@@ -7,14 +7,14 @@ import math
 import pytest
 import torch
 
-from palaver.agents.chat import Chat, Question
+from palaver.agents.base.chat import Chat, Question
 from palaver.agents.judges.judge import Judge
 from palaver.agents.judges.spec import JudgeSpec
-from palaver.agents.llm.local_chat import LocalChat, digest
-from palaver.agents.llm.options import ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.policies.local_chat import LocalChat, digest
 from palaver.core import ConfigError, Message, PolicyError, Request, Sampling
-from palaver.verdict import Case
+from palaver.scoring import Case
 from tests.models import byte_tokenizer, tiny_qwen3
 
 

@@ -7,8 +7,8 @@ import torch
 from transformers import CohereConfig, CohereForCausalLM, Gemma2Config, Gemma2ForCausalLM
 from trl.trainer.utils import selective_log_softmax
 
-from palaver.agents.llm.logprob import response_logprobs
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.core import Message, Request, Sampling
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_llama, tiny_qwen3

@@ -9,9 +9,11 @@ import pytest
 import torch
 from transformers import BloomConfig, BloomForCausalLM, MistralConfig, MistralForCausalLM
 
-from palaver.agents.llm import logprob, packing, split
-from palaver.agents.llm.logprob import response_logprobs
-from palaver.agents.llm.split import holds, split_head
+from palaver.agents.llm.scoring import logprobs as logprob
+from palaver.agents.llm.scoring import packing
+from palaver.agents.llm.scoring import split_head as split
+from palaver.agents.llm.scoring.logprobs import response_logprobs
+from palaver.agents.llm.scoring.split_head import holds, split_head
 from palaver.core import Sampling
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_gpt2, tiny_llama, tiny_qwen3

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from palaver.agents.plain import EchoPolicy, HumanPolicy, RandomPolicy, ScriptedPolicy
-from palaver.agents.policy import Policy
+from palaver.agents.base.policy import Policy
+from palaver.agents.simple import EchoPolicy, HumanPolicy, RandomPolicy, ScriptedPolicy
 from palaver.core import Conversation, Message, PolicyError, Request, Sampling
 
 

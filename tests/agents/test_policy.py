@@ -7,14 +7,14 @@ import pytest
 import torch
 from transformers import Gemma3Config, Gemma3ForConditionalGeneration
 
-from palaver.agents.llm import forward as forward_module
-from palaver.agents.llm import twin as twin_module
-from palaver.agents.llm.logprob import response_logprobs
-from palaver.agents.llm.options import ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
-from palaver.agents.llm.rows import Sample
-from palaver.agents.llm.twin import Twin
-from palaver.agents.policy import Policy
+from palaver.agents.base.policy import Policy
+from palaver.agents.llm.generation import forward as forward_module
+from palaver.agents.llm.generation.requests import Sample
+from palaver.agents.llm.model import inference_copy as twin_module
+from palaver.agents.llm.model.inference_copy import Twin
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.core import Message, PolicyError, Request, Sampling
 from tests.agents.test_engine import windowed
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_llama, tiny_qwen3

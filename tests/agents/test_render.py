@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.agents.llm.render import Renderer
+from palaver.agents.llm.model.chat_template import Renderer
 from palaver.core import Message, PolicyError
 from tests.models import byte_tokenizer
 

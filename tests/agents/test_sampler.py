@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from palaver.agents.llm.sampler import BLOCK, Sampler, draw, largest, uniforms
+from palaver.agents.llm.generation.sampler import BLOCK, Sampler, draw, largest, uniforms
 from palaver.core import Sampling
 
 DRAWS = 5_000

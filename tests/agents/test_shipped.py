@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from palaver.agents.factory import model_source
-from palaver.agents.llm.load import load_pretrained, pick_device
-from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.model.load import load_pretrained, pick_device
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.make_policy import model_source
 from palaver.agents.tiny import build, cache
 from palaver.agents.tiny.build import SHIPPED, ensure
 from palaver.agents.tiny.gate import examine
-from palaver.benchmarks import warm_starts
-from palaver.benchmarks.provenance import provenance
-from palaver.benchmarks.warm_starts import COMMAND, generators, ship
+from palaver.benchmarks.experiments import warm_starts
+from palaver.benchmarks.experiments.warm_starts import COMMAND, generators, ship
 from palaver.core import PolicyError, stable_seed
 from palaver.registry import spec
-from palaver.trainers.recipe import load
-from palaver.trainers.team import model_options
+from palaver.trainers.config.loading import load
+from palaver.trainers.rollout.team import model_options
 from palaver.trainers.train import train
+from palaver.utils.provenance import provenance
 from tests.agents.test_tiny import SMALL, TEXTS
 
 MOST_BYTES, MOST_BYTES_TOGETHER = 2_000_000, 12_000_000
@@ -75,7 +75,7 @@ def test_the_shipped_weights_pass_the_examination(name):
 @pytest.mark.timeout(600)
 def test_the_command_in_the_manifest_makes_one_again(tmp_path):
     """Another processor rounds differently, so the weights may differ; tokenizer, key and examination may not."""
-    shipped = ensure("palaver.envs.coding_mini.corpus:demonstrations")
+    shipped = ensure("palaver.envs.code.mini.corpus:demonstrations")
     about = json.loads((shipped / cache.MANIFEST).read_text())
     command = [sys.executable, *shlex.split(about["command"])[1:], "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=550)
@@ -161,7 +161,7 @@ def test_the_key_of_a_config_reaches_the_model(monkeypatch, tmp_path):
 def test_a_run_records_what_it_starts_from(tmp_path, no_teaching):
     items = ["train.steps=1", "train.prompts_per_step=1", "algorithm.group_size=2", "eval.n=1", "log.tensorboard=false"]
     folder = train(load("coding-mini-magrpo", items), tmp_path / "run", launch=provenance())
-    start = ensure("palaver.envs.coding_mini.corpus:demonstrations")
+    start = ensure("palaver.envs.code.mini.corpus:demonstrations")
     recorded = json.loads((folder / "launch.json").read_text())["warm_starts"]
     assert recorded == {agent: {"model": start.name, "hash": cache.fingerprint(start)} for agent in ("aux", "main")}
     assert Path(start).parent == SHIPPED

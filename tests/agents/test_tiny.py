@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.tiny import build, cache
 from palaver.agents.tiny.__main__ import main
 from palaver.agents.tiny.build import ensure
@@ -28,7 +28,7 @@ from palaver.agents.tiny.recipe import Recipe
 from palaver.agents.tiny.tokenizer import train_tokenizer
 from palaver.agents.tiny.training import encode, new_model, train
 from palaver.core import Message, PolicyError, Request, Sampling
-from palaver.envs.arxiv import corpus
+from palaver.envs.writing.arxiv import corpus
 from tests.agents import texts
 from tests.closeness import assert_values_close
 
@@ -230,9 +230,14 @@ def test_recipe_seed_and_texts_have_folders_of_their_own(monkeypatch, tmp_path):
     def name(path=TEXTS, **kwargs):
         return ensure(path, cache=tmp_path, progress=False, **kwargs).name
 
-    names = [name(recipe=SMALL), name(recipe=SMALL, seed=1), name(), name("palaver.envs.tldr.corpus:demonstrations")]
+    names = [
+        name(recipe=SMALL),
+        name(recipe=SMALL, seed=1),
+        name(),
+        name("palaver.envs.writing.tldr.corpus:demonstrations"),
+    ]
     assert len(set(names)) == 4
-    assert names[3].startswith("tldr-")
+    assert names[3].startswith("writing-tldr-")
     monkeypatch.setattr(texts, "THINGS", ("cart", "door"))
     assert name(recipe=SMALL) not in names
 
@@ -380,7 +385,7 @@ def test_command(folder, monkeypatch, capsys):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["arxiv", "tldr", "matrix", "pioneer", "build_mini"])
+@pytest.mark.parametrize("name", ["writing.arxiv", "writing.tldr", "matrix", "pioneer", "minecraft.mini"])
 def test_the_shipped_recipe_passes_its_gate(name, tmp_path):
     began = time.process_time()
     folder = ensure(f"palaver.envs.{name}.corpus:demonstrations", cache=tmp_path, progress=False)

@@ -27,7 +27,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def module(path: Path) -> str:
-    """`envs/base.py` is `palaver.envs.base`."""
+    """`envs/base/env.py` is `palaver.envs.base.env`."""
     parts = path.with_suffix("").parts
     parts = parts if parts[0] == "palaver" else ("palaver", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -39,7 +39,7 @@ def unit(name: str) -> str:
     parts = name.split(".")
     if len(parts) == 1:
         return "registry"
-    return {"__main__": "cli", "clean": "core", "markdown": "core", "verdict": "core"}.get(parts[1], parts[1])
+    return {"__main__": "cli", "text": "core", "markdown": "core", "scoring": "core"}.get(parts[1], parts[1])
 
 
 def functions(path: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bool]]:

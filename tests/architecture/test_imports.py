@@ -91,7 +91,8 @@ print(len({names!r}))
 
 def test_the_command_line_starts_without_torch():
     code = (
-        "import sys, palaver.cli, palaver.trainers.config; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
+        "import sys, palaver.cli, palaver.trainers.config.run; "
+        "print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     )
     assert run("-c", code) == "False False\n"
 
@@ -105,8 +106,8 @@ def test_another_distribution_keeps_its_name(tmp_path):
     """`agents` is the import name of a well-known distribution; in our repository it must still be theirs."""
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "__init__.py").write_text("whose = 'theirs'\n")
-    code = "import agents, palaver.agents.policy as ours; print(agents.whose, ours.__name__)"
-    assert run("-c", code, cwd=ROOT, path=tmp_path) == "theirs palaver.agents.policy\n"
+    code = "import agents, palaver.agents.base.policy as ours; print(agents.whose, ours.__name__)"
+    assert run("-c", code, cwd=ROOT, path=tmp_path) == "theirs palaver.agents.base.policy\n"
 
 
 def test_spawned_workers_import(tmp_path):

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 import palaver
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.recipe import dump, load, parse, recipes
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.loading import dump, load, parse, recipes
 from tests.architecture.source import ROOT
 
 SHIPPED = sorted(recipes())

@@ -26,11 +26,17 @@ SUSPECT = re.compile(
 WITHOUT = {
     ("agents/remote/background.py", "future.result"): "a remote call has a deadline of its own; Ctrl-C ends the wait",
     ("agents/remote/chat.py", "task.result"): "of tasks that asyncio.wait has given back as done",
-    ("benchmarks/arena/pool.py", "connection.wait"): "the thread of a worker that ends it with its parent",
-    ("benchmarks/lab/pool.py", "connection.wait"): "the thread of a worker that ends it with its parent",
+    ("trainers/matches/workers.py", "connection.wait"): "the thread of a worker that ends it with its parent",
+    (
+        "benchmarks/experiments/matrix_games/pool.py",
+        "connection.wait",
+    ): "the thread of a worker that ends it with its parent",
     ("envs/code/sandbox/worker.py", "os.waitpid"): "for what it has killed; its examiner kills a worker that is late",
     ("tests/trainers/test_run_processes.py", "os.waitpid"): "with WNOHANG, in a loop that has a limit",
-    ("palaver/cli/showdown.py", "server.wait"): "a server runs until Ctrl-C; it is looked at several times a second",
+    (
+        "palaver/cli/groups/showdown.py",
+        "server.wait",
+    ): "a server runs until Ctrl-C; it is looked at several times a second",
     ("trainers/policy_gradient.py", "self.world.wait"): "for the other processes of a run, with the limit of torch",
 }
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from palaver.core import Episode, Turn, Utterance
-from palaver.trainers.config import RunConfig
-from palaver.trainers.recipe import dump
+from palaver.trainers.config.loading import dump
+from palaver.trainers.config.run import RunConfig
 
 AGENTS = ("background", "method")
 

@@ -8,13 +8,14 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from palaver.benchmarks import agreement, charts
-from palaver.benchmarks.report import write
-from palaver.benchmarks.runs import read
-from palaver.benchmarks.summary import score
+from palaver.benchmarks.reports import charts
+from palaver.benchmarks.reports import coding_conventions as agreement
+from palaver.benchmarks.reports.run_folder import read
+from palaver.benchmarks.reports.run_report import write
+from palaver.benchmarks.reports.summary import score
 from palaver.core import Episode, Turn, Utterance
-from palaver.trainers.config import RunConfig
-from palaver.trainers.recipe import dump
+from palaver.trainers.config.loading import dump
+from palaver.trainers.config.run import RunConfig
 
 SEATS = ("aux", "main")
 

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 import palaver
-from palaver.trainers.recipe import load, parse_file
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.config.loading import load, parse_file
+from palaver.trainers.run.logging import read_metrics
 from tests.architecture.source import ROOT
 
 RUNS = ROOT / "docs" / "runs" / "build-mini"

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from palaver.benchmarks import charts
-from palaver.benchmarks.runs import read
-from palaver.benchmarks.theme import PAPER, figure
+from palaver.benchmarks.reports import charts
+from palaver.benchmarks.reports.plot_style import PAPER, figure
+from palaver.benchmarks.reports.run_folder import read
 
 
 def test_moving_mean_by_hand():

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from palaver.benchmarks import compare_charts
-from palaver.benchmarks.compare import compare
-from palaver.benchmarks.compare_charts import COLORS, look, spread, write_png
-from palaver.benchmarks.compare_table import captions, columns, markdown, rows
-from palaver.benchmarks.keep import keep
-from palaver.benchmarks.theme import PAPER
-from palaver.benchmarks.trials import find
+from palaver.benchmarks.comparison import charts as compare_charts
+from palaver.benchmarks.comparison.charts import COLORS, look, spread, write_png
+from palaver.benchmarks.comparison.export import keep
+from palaver.benchmarks.comparison.finished_runs import find
+from palaver.benchmarks.comparison.groups import compare
+from palaver.benchmarks.comparison.table import captions, columns, markdown, rows
+from palaver.benchmarks.reports.plot_style import PAPER
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.recipe import dump, parse
+from palaver.trainers.config.loading import dump, parse
 
 KEPT = Path(__file__).parents[2] / "docs" / "runs" / "arxiv-magrpo"
 TASKS = ("s", "t")

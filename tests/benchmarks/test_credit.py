@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from palaver.agents.factory import make_policy
-from palaver.benchmarks.credit import Credit, Effort, Team, measure, mutual_information, rank_correlation
+from palaver.agents.make_policy import make_policy
+from palaver.benchmarks.evaluation.credit import Credit, Effort, Team, measure, mutual_information, rank_correlation
 from palaver.core import Sampling
-from palaver.envs.base import Outcome
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import AlgorithmConfig
-from palaver.trainers.replay import rebuilt
-from palaver.trainers.rollout import Plan, play_out, rollout
-from palaver.trainers.table import fill, tabulate
+from palaver.envs.base.env import Outcome
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.rollout.batch import fill, tabulate
+from palaver.trainers.rollout.episodes import Plan, play_out, rollout
+from palaver.trainers.rollout.replay import rebuilt
 from tests.trainers.test_candidates import Additive, worth
 from tests.trainers.toys import SEATS, Lengths
 

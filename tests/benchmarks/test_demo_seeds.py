@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks import demo_seeds
-from palaver.benchmarks.demo_seeds import ACTS, instruction_set, main, read, table
+from palaver.benchmarks.experiments import demo_seeds
+from palaver.benchmarks.experiments.demo_seeds import ACTS, instruction_set, main, read, table
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "docs" / "runs" / "demo-seeds" / "runs.jsonl"

@@ -10,11 +10,11 @@ import pytest
 from palaver.benchmarks.docs import __main__ as command
 from palaver.benchmarks.docs import comparison, demo, lab
 from palaver.benchmarks.docs.parts import filled
-from palaver.benchmarks.lab.plan import Column
-from palaver.benchmarks.lab.results import Lab, Result
-from palaver.benchmarks.origin import complete
+from palaver.benchmarks.experiments.matrix_games.plan import Column
+from palaver.benchmarks.experiments.matrix_games.results import Lab, Result
+from palaver.benchmarks.reports.origin import complete
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.recipe import dump, parse
+from palaver.trainers.config.loading import dump, parse
 
 RUNS = Path(__file__).parents[2] / "docs" / "runs"
 OLDER = {  # made before runs named all of it; a folder goes from this list when its runs are made again

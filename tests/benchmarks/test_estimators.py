@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.tiny import ensure
-from palaver.benchmarks.enumeration import AGENTS, Game, Tabular, exact, prompt
-from palaver.benchmarks.estimators import BIASES, estimate, per_outcome, sampled, settings, table
+from palaver.benchmarks.experiments.enumeration import AGENTS, Game, Tabular, exact, prompt
+from palaver.benchmarks.experiments.estimators import BIASES, estimate, per_outcome, sampled, settings, table
 from palaver.core import Sampling
 from palaver.registry import spec
-from palaver.trainers.algorithm import ROWS
-from palaver.trainers.learner import Learner, Work
-from palaver.trainers.losses import reinforce
-from palaver.trainers.rollout import Plan, rollout, text_env
-from palaver.trainers.table import tabulate
-from palaver.trainers.world import World
+from palaver.trainers.algorithms.base import ROWS
+from palaver.trainers.objectives.losses import reinforce
+from palaver.trainers.rollout.batch import tabulate
+from palaver.trainers.rollout.episodes import Plan, rollout, text_env
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.policy_update import Learner, Work
 from tests.trainers.learning import config, spied
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "algorithms" / "policy-gradient.md"

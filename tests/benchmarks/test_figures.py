@@ -10,7 +10,7 @@ from PIL import Image
 
 import palaver
 from palaver.benchmarks import figures
-from palaver.envs.building.picture import rgb_array
+from palaver.envs.minecraft.picture import rgb_array
 from palaver.envs.pages import pictures
 
 DRAWN = [(id, team) for id, spec in palaver.specs().items() for team in pictures(spec)]

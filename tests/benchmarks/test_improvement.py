@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.benchmarks.improvement import Improvement, improvement
+from palaver.utils.stats.improvement import Improvement, improvement
 
 
 def tasks(*rows: tuple[float, ...]) -> list[dict[str, float]]:

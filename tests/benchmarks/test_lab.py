@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from palaver.benchmarks.lab import fresh, plan, pool, recipe, results, study, view
-from palaver.benchmarks.lab.results import Lab, Result, score
+from palaver.benchmarks.experiments.matrix_games import fresh, plan, pool, recipe, results, study, view
+from palaver.benchmarks.experiments.matrix_games.results import Lab, Result, score
 from palaver.core import CheckpointError, ConfigError
 from palaver.envs.matrix.games import BUILT_IN
-from palaver.trainers.algorithm import ROWS, algorithm
-from palaver.trainers.recipe import load as load_run
+from palaver.trainers.algorithms.base import ROWS, algorithm
+from palaver.trainers.config.loading import load as load_run
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
 

@@ -10,14 +10,14 @@ import pytest
 
 from palaver.agents.battle_net import files
 from palaver.agents.battle_net.shape import size
-from palaver.agents.llm.options import ModelOptions
-from palaver.benchmarks.arena import crowds
-from palaver.benchmarks.pokemon.ladder import Match, poke_env_player, run
-from palaver.benchmarks.pokemon.seat import Seat, decider
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.showdown_ladder.ladder import Match, poke_env_player, run
+from palaver.benchmarks.showdown_ladder.player import Seat, decider
 from palaver.core import CheckpointError, ConfigError, PolicyError, Sampling
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import SIDES, Setup, ShowdownError
-from palaver.trainers.cloning.world import layout, vocabulary
+from palaver.trainers.behaviour_cloning.world import layout, vocabulary
+from palaver.trainers.matches import batched_players as crowds
 
 needs_poke_env = pytest.mark.skipif(not util.find_spec("poke_env"), reason="poke-env is not installed")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from palaver.benchmarks import repeats
-from palaver.benchmarks.repeats import Mode
+from palaver.utils.stats import repeats
+from palaver.utils.stats.repeats import Mode
 
 
 def test_student():

@@ -14,17 +14,17 @@ import pytest
 from PIL import Image
 
 from palaver import registry
-from palaver.agents.factory import make_policy
-from palaver.benchmarks import films
-from palaver.benchmarks.films import png
-from palaver.benchmarks.replay import replay
-from palaver.benchmarks.report import write
+from palaver.agents.make_policy import make_policy
+from palaver.benchmarks.reports import frames as films
+from palaver.benchmarks.reports.frames import png
+from palaver.benchmarks.reports.rerender import replay
+from palaver.benchmarks.reports.run_report import write
 from palaver.core import ConfigError, Episode, Sampling, TaskError
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
-from palaver.trainers.config import RunConfig
-from palaver.trainers.recipe import dump
-from palaver.trainers.rollout import Plan, rollout
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
+from palaver.trainers.config.loading import dump
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.episodes import Plan, rollout
 
 
 class Dice(TextEnv):
@@ -177,7 +177,7 @@ def test_one_turn_needs_no_steps(run):
 
 
 def test_the_style_can_step_to_every_turn_that_is_shown():
-    style = (films.__file__ or "").replace("films.py", "report.css")
+    style = (films.__file__ or "").replace("frames.py", "report.css")
     with open(style, encoding="utf-8") as file:
         chosen = [int(n) for n in re.findall(r"nth-of-type\((\d+)\):checked ~ .screen .moving", file.read())]
     assert chosen == list(range(2, films.MOST_FRAMES + 2))

@@ -25,7 +25,7 @@ def test_several_runs_are_laid_over_each_other(fabricate, tmp_path):
 
 
 def test_every_folder_is_read_once(fabricate, monkeypatch):
-    from palaver.benchmarks import runs
+    from palaver.benchmarks.reports import run_folder as runs
 
     asked, real = [], runs._config
     monkeypatch.setattr(runs, "_config", lambda path, notes: asked.append(path.parent.name) or real(path, notes))
@@ -41,7 +41,7 @@ def test_a_mistake_in_the_last_name_shows_before_the_first_page(fabricate, tmp_p
 
 
 def test_the_summary_after_a_run(fabricate, capsys):
-    from palaver.benchmarks.runs import read
+    from palaver.benchmarks.reports.run_folder import read
     from palaver.cli import outcome
 
     outcome.show(read(fabricate(text="[bold]x[/bold] \x1b[2J")))
@@ -54,7 +54,7 @@ def test_the_summary_after_a_run(fabricate, capsys):
 
 
 def test_the_summary_shows_no_interval_where_there_is_none(fabricate, capsys):
-    from palaver.benchmarks.runs import read
+    from palaver.benchmarks.reports.run_folder import read
     from palaver.cli import outcome
 
     folder = fabricate()

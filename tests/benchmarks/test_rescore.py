@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 from palaver import registry
-from palaver.agents.factory import make_policy
-from palaver.benchmarks import rescore, rows
-from palaver.benchmarks.evaluate import Setting, measure, to_row
-from palaver.benchmarks.focus import Seating
+from palaver.agents.make_policy import make_policy
+from palaver.benchmarks.evaluation import rescore
+from palaver.benchmarks.evaluation import results as rows
+from palaver.benchmarks.evaluation.evaluate import Setting, measure, to_row
+from palaver.benchmarks.evaluation.focal import Seating
 from palaver.core import ConfigError, Sampling, ScoringError, TaskError
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
-from palaver.trainers.config import RunConfig
-from palaver.trainers.recipe import dump
-from palaver.trainers.replay import again
-from palaver.trainers.rollout import Plan, rollout, text_env
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
+from palaver.trainers.config.loading import dump
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.episodes import Plan, rollout, text_env
+from palaver.trainers.rollout.replay import again
 from tests.envs.rewards import Length
 
 DRAW = Sampling(max_tokens=6)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks import rows
-from palaver.benchmarks.evaluate import Setting, measure, to_row
-from palaver.benchmarks.focus import Seating
-from palaver.benchmarks.weights import fingerprint
+from palaver.benchmarks.evaluation import results as rows
+from palaver.benchmarks.evaluation.evaluate import Setting, measure, to_row
+from palaver.benchmarks.evaluation.fingerprint import fingerprint
+from palaver.benchmarks.evaluation.focal import Seating
 from palaver.core import ConfigError, PolicyError, Sampling
-from palaver.verdict import Cost
+from palaver.scoring import Cost
 from tests.envs.rewards import Length
 
 ECHO = Setting("echo-v0", team="a1=scripted:reference,a2=scripted:lazy", n=4, samples=2, seed=7)

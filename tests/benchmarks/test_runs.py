@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.runs import number, numbers, read
+from palaver.benchmarks.reports.run_folder import number, numbers, read
 from palaver.core import CheckpointError
 
 

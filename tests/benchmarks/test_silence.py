@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.benchmarks import silence
+from palaver.benchmarks.experiments import silence
 
 
 @pytest.fixture

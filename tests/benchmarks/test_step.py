@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.benchmarks.speed import limit, toy
-from palaver.benchmarks.speed.order import BenchmarkError, Order, Peer
-from palaver.benchmarks.speed.peak import Watch
-from palaver.benchmarks.speed.settings import SETTINGS, Setting, setting
-from palaver.benchmarks.step import median, run
+from palaver.benchmarks.performance.step import median, run
+from palaver.benchmarks.performance.training import limit, toy
+from palaver.benchmarks.performance.training.order import BenchmarkError, Order, Peer
+from palaver.benchmarks.performance.training.peak import Watch
+from palaver.benchmarks.performance.training.settings import SETTINGS, Setting, setting
 from palaver.core import ConfigError
 
 MIB = 1 << 20

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.runs import read
-from palaver.benchmarks.summary import (
+from palaver.benchmarks.reports.run_folder import read
+from palaver.benchmarks.reports.summary import (
     comparison,
     duration,
     key_figures,

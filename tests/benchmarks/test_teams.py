@@ -11,11 +11,11 @@ import pytest
 import torch
 from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
-from palaver.benchmarks.speed import crowd_models, crowd_worker, toy
-from palaver.benchmarks.speed.crowd import KINDS, SIZES, Crowd, Models, parameters, size
-from palaver.benchmarks.speed.peak import Watch
-from palaver.benchmarks.speed.settings import Setting
-from palaver.benchmarks.teams import SPARE, Plan, beside, combined, measure, refuse_what_does_not_fit, run
+from palaver.benchmarks.performance.teams import SPARE, Plan, beside, combined, measure, refuse_what_does_not_fit, run
+from palaver.benchmarks.performance.training import crowd_models, crowd_worker, toy
+from palaver.benchmarks.performance.training.crowd import KINDS, SIZES, Crowd, Models, parameters, size
+from palaver.benchmarks.performance.training.peak import Watch
+from palaver.benchmarks.performance.training.settings import Setting
 from palaver.core import ConfigError
 
 MIB = 1 << 20

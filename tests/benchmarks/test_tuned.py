@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.benchmarks import tuned
-from palaver.benchmarks.lab import plan
+from palaver.benchmarks.comparison import tuned
+from palaver.benchmarks.experiments.matrix_games import plan
+from palaver.benchmarks.experiments.reasoning import plan as table
+from palaver.benchmarks.experiments.reasoning import study
 from palaver.benchmarks.leaderboard import measure
 from palaver.benchmarks.leaderboard.board import Entry
-from palaver.benchmarks.reasoning import plan as table
-from palaver.benchmarks.reasoning import study
 from palaver.core import ConfigError
-from palaver.trainers.recipe import load, recipes
+from palaver.trainers.config.loading import load, recipes
 
 SEED = r"chosen on seed 0 \(tuning.seeds\)"
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import palaver as package
-from palaver.cli import envs
+from palaver.cli.commands import envs
 from palaver.core import PalaverError
 
 COMMANDS = ("envs", "play", "train", "evaluate", "report", "compare", "doctor")
@@ -71,7 +71,7 @@ def test_ctrl_c_is_130_and_says_so(palaver, monkeypatch):
 
 def test_a_defect_keeps_its_traceback():
     done = python(
-        "from palaver.cli import envs, main\n"
+        "from palaver.cli import main\nfrom palaver.cli.commands import envs\n"
         "def broken(): raise ZeroDivisionError('ours')\n"
         "envs.specs = broken\nmain(['envs'])"
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.arena import match
-from palaver.benchmarks.arena.record import read_games
+from palaver.trainers.matches import play as match
+from palaver.trainers.matches.results import read_games
 
 DILEMMA = ("matrix-v1", "game=prisoners-dilemma", "repeats=2")
 

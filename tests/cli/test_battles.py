@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from palaver.trainers.battles.files import Writer
-from palaver.trainers.battles.reader import Reader
+from palaver.trainers.trajectories.files import Writer
+from palaver.trainers.trajectories.reader import Reader
 from tests.trainers.battles.made import battle, trajectory
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palaver.cli import demo
-from palaver.cli.demo import bar
+from palaver.cli.commands import demo
+from palaver.cli.commands.demo import bar
 
 
 @pytest.fixture

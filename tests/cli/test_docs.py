@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import typer
 
-from palaver.benchmarks.lab import plan
-from palaver.benchmarks.lab.recipe import is_lab
+from palaver.benchmarks.experiments.marlhf import recipe as marlhf
+from palaver.benchmarks.experiments.marlhf.recipe import is_marlhf
+from palaver.benchmarks.experiments.matrix_games import plan
+from palaver.benchmarks.experiments.matrix_games.recipe import is_lab
 from palaver.benchmarks.leaderboard.board import read_board
-from palaver.benchmarks.marlhf import recipe as marlhf
-from palaver.benchmarks.marlhf.recipe import is_marlhf
 from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.cli.app import app
 from palaver.cli.values import keywords
 from palaver.registry import COMMON, spec
-from palaver.trainers.recipe import load
+from palaver.trainers.config.loading import load
 from tests.architecture.source import ROOT
 from tests.docs.blocks import PAGES, fences
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from palaver.cli import doctor
+from palaver.cli.commands import doctor
 
 
 def test_this_machine_is_examined(palaver):

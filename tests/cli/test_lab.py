@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.lab import recipe, study
-from palaver.benchmarks.lab.results import Lab, Result
-from palaver.cli import lab as command
+from palaver.benchmarks.experiments.matrix_games import recipe, study
+from palaver.benchmarks.experiments.matrix_games.results import Lab, Result
+from palaver.cli.groups import lab as command
 from palaver.core import CheckpointError
 
 FEW = ["lab.games=[xor]", "lab.algorithms=[magrpo,rae]", "lab.seeds=2"]

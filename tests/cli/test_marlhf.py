@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.marlhf import run as steps
+from palaver.benchmarks.experiments.marlhf import run as steps
 
 pytest.importorskip("trl")
 

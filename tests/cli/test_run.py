@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.runs import read
-from palaver.benchmarks.summary import reproduce
+from palaver.benchmarks.reports.run_folder import read
+from palaver.benchmarks.reports.summary import reproduce
 
 
 def overrides(model: str, steps: int) -> list[str]:

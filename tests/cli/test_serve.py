@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.serving.app import make_app
 from palaver.agents.serving.server import serving
-from palaver.cli import serve
+from palaver.cli.commands import serve
 from tests.architecture.running import started
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ import pytest
 
 from palaver.cli import folders, output
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.files import begin
-from palaver.trainers.recipe import load, recipes
+from palaver.trainers.config.loading import load, recipes
+from palaver.trainers.run.files import begin
 
 
 def started(path: str) -> Path:

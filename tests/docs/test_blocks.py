@@ -35,7 +35,7 @@ def _reward_model(folder: Path) -> None:
 
 
 def _battles(folder: Path) -> None:
-    from palaver.trainers.battles.files import Writer
+    from palaver.trainers.trajectories.files import Writer
     from tests.trainers.battles.made import trajectory
 
     with Writer(folder) as writer:

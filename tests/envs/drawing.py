@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 
 
 class Good(TextEnv):

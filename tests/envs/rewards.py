@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaver.verdict import Verdict
+from palaver.scoring import Verdict
 
 
 class Length:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from palaver.core import ConfigError, PalaverError, TaskError
-from palaver.envs.base import Outcome, TextEnv, as_heard
-from palaver.envs.tasks import Task
+from palaver.envs.base.env import Outcome, TextEnv, as_heard
+from palaver.envs.base.tasks import Task
 
 TASKS = tuple(Task(f"t{n}", {"n": n}) for n in range(10))
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palaver.envs.building import build
-from palaver.envs.building.build import carry_out
-from palaver.envs.building.commands import KILL, Terms, lines_of, parse_line, read, shares
-from palaver.envs.building.world import box_of, codes, difference, empty
-from palaver.envs.playing import HOSTILE
+from palaver.envs.base.transcripts import HOSTILE
+from palaver.envs.minecraft import build
+from palaver.envs.minecraft.build import carry_out
+from palaver.envs.minecraft.commands import KILL, Terms, lines_of, parse_line, read, shares
+from palaver.envs.minecraft.world import box_of, codes, difference, empty
 
 SIZE = (3, 4, 5)
 CODES = codes(("stone", "oak_planks"))

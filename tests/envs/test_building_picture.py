@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from palaver.core import ConfigError
-from palaver.envs.building.colors import colors
-from palaver.envs.building.letters import letters
-from palaver.envs.building.picture import ansi, rgb_array
-from palaver.envs.building.projection import CORNER, FRONT, View, extent, faces
+from palaver.envs.minecraft.colors import colors
+from palaver.envs.minecraft.letters import letters
+from palaver.envs.minecraft.picture import ansi, rgb_array
+from palaver.envs.minecraft.projection import CORNER, FRONT, View, extent, faces
 
 PALETTE = ("white_concrete", "obsidian", "stone_stairs", "stone_bricks", "planks")
 

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from palaver.envs.building.blueprint import Block, boxes, layers, parse_layers
-from palaver.envs.building.env import Plan
-from palaver.envs.building.sharing import share_out
-from palaver.envs.building.world import (
+from palaver.envs.minecraft.blueprint import Block, boxes, layers, parse_layers
+from palaver.envs.minecraft.env import Plan
+from palaver.envs.minecraft.housebuild.rules import resource_limits
+from palaver.envs.minecraft.sharing import share_out
+from palaver.envs.minecraft.world import (
     Box,
     box_of,
     codes,
@@ -22,7 +23,6 @@ from palaver.envs.building.world import (
     name,
     palette_of,
 )  # fmt: skip
-from palaver.envs.housebuild.rules import resource_limits
 
 PALETTE = ("stone", "glass", "oak_planks")
 worlds = st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5)).flatmap(

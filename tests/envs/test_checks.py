@@ -14,9 +14,9 @@ from typing import ClassVar
 import pytest
 from gymnasium.spaces import Discrete
 
-from palaver.envs import checks
-from palaver.envs.base import Outcome
-from palaver.envs.spaces import UnicodeText
+from palaver.envs.base import checks
+from palaver.envs.base.env import Outcome
+from palaver.envs.base.spaces import UnicodeText
 from tests.envs.drawing import (
     DrawingDraws,
     DrawingMoves,
@@ -292,8 +292,8 @@ def test_every_check_is_shown_to_find_something():
 
 
 MODULE = """
-    from palaver.envs.base import Outcome, TextEnv
-    from palaver.envs.tasks import Task
+    from palaver.envs.base.env import Outcome, TextEnv
+    from palaver.envs.base.tasks import Task
 
     class Env(TextEnv):
         def __init__(self):

@@ -14,15 +14,15 @@ import time
 import psutil
 import pytest
 
-from palaver.envs import checks
+from palaver.envs.base import checks
 from tests.architecture.source import ROOT
 from tests.docs.watch import watched
 
 ENV = """
     import json, os, sys, time
-    from palaver.envs.base import Outcome, TextEnv
-    from palaver.envs.checks import PARENT, check, check_processes
-    from palaver.envs.tasks import Task
+    from palaver.envs.base.env import Outcome, TextEnv
+    from palaver.envs.base.checks import PARENT, check, check_processes
+    from palaver.envs.base.tasks import Task
 
     class Env(TextEnv):
         metadata = {**TextEnv.metadata, "name": "env_v0"}
@@ -108,7 +108,9 @@ def test_a_child_that_hangs_breaks_the_rule_and_is_ended(module, monkeypatch, tm
 )
 def test_the_child_ends_with_its_parent(tmp_path, how, child_s):
     write(tmp_path, "checked", ENV, HANGS.replace("HOW", how))
-    code = f"from palaver.envs import checks; import checked; checks.CHILD_S = {child_s}; checks.check(checked.Env)"
+    code = (
+        f"from palaver.envs.base import checks; import checked; checks.CHILD_S = {child_s}; checks.check(checked.Env)"
+    )
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=variables())
     try:
         until = time.monotonic() + 60

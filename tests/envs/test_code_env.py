@@ -14,9 +14,9 @@ import pytest
 
 import palaver
 from palaver.core import ConfigError, Message
+from palaver.envs.base.transcripts import HOSTILE
 from palaver.envs.code import expert, reference, scoring
 from palaver.envs.code.sandbox import Report, TestResult
-from palaver.envs.playing import HOSTILE
 
 IDS = ("coophumaneval-v0", "humaneval-v0", "mbpp-v0")
 TASK = "sample-che/1"  # mirror_sum

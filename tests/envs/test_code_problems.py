@@ -273,6 +273,6 @@ def test_problems_are_shared_by_copies():
 
 
 def test_a_problem_alone():
-    from palaver.envs.tasks import Task
+    from palaver.envs.base.tasks import Task
 
     assert problems.problem(Task("a", GOOD)).entry_point == "f"

@@ -10,8 +10,8 @@ import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import palaver
-from palaver.envs import checks
-from palaver.envs.playing import HOSTILE
+from palaver.envs.base import checks
+from palaver.envs.base.transcripts import HOSTILE
 
 VARIANTS = {
     "arxiv-v0": [

@@ -16,7 +16,7 @@ from palaver.agents.tiny.recipe import Recipe
 from palaver.core import Message, TaskError, stable_seed
 from palaver.envs.writing import corpus, text
 from palaver.envs.writing.rules import SPLIT
-from palaver.trainers.team import refuse_tiny
+from palaver.trainers.rollout.team import refuse_tiny
 
 NAMES = ("arxiv", "tldr")
 TEXT = {"arxiv": "abstract_text", "tldr": "prompt"}
@@ -29,7 +29,7 @@ def name(request):
 
 @pytest.fixture
 def module(name):
-    return importlib.import_module(f"palaver.envs.{name}.corpus")
+    return importlib.import_module(f"palaver.envs.writing.{name}.corpus")
 
 
 def combination(name, module, text):
@@ -125,7 +125,7 @@ def test_answers(name, module):
 
 def test_an_uncoordinated_pair_is_paid_little():
     """What the demonstrator's texts are worth before any learning: there is something to learn, and a start."""
-    module = importlib.import_module("palaver.envs.arxiv.corpus")
+    module = importlib.import_module("palaver.envs.writing.arxiv.corpus")
     env = palaver.make("arxiv-v0", length=(32, 64), match="word", ending=".")
     rng = random.Random(0)
     rewards = []

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import palaver
-from palaver.benchmarks.summary import most_possible
-from palaver.envs.playing import as_json
+from palaver.benchmarks.reports.summary import most_possible
+from palaver.envs.base.transcripts import as_json
 from palaver.envs.writing.rules import SPLIT
 
 Joint = tuple[Any, ...]

@@ -10,10 +10,10 @@ import pytest
 
 import palaver
 from palaver.core import ConfigError, Message, TaskError
-from palaver.envs.building.blueprint import Block
-from palaver.envs.building.env import Plan
-from palaver.envs.building.world import empty
-from palaver.envs.housebuild import data, houses, reference, rules
+from palaver.envs.minecraft.blueprint import Block
+from palaver.envs.minecraft.env import Plan
+from palaver.envs.minecraft.housebuild import data, houses, reference, rules
+from palaver.envs.minecraft.world import empty
 
 PUBLIC = Path("/work/shared/data/housebuild/housebuild.json")
 HUT = {  # 3 x 2 x 2: six stones below, two panes of glass above, four cells of air
@@ -231,7 +231,7 @@ def test_generated_houses_differ_and_smaller_sets_begin_larger_ones():
         for row in rows:
             letters = "".join(text for layer in row["target_spec"]["layers"] for text in layer["rows"])
             assert {k: n for k, n in row["count"].items() if n} == {k: letters.count(k) for k in set(letters)}
-            assert data.plan(palaver.envs.tasks.Task("t", row)).target.shape == tuple(row["target_spec"]["size"])
+            assert data.plan(palaver.envs.base.tasks.Task("t", row)).target.shape == tuple(row["target_spec"]["size"])
 
 
 def test_sources():

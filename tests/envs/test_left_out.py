@@ -10,7 +10,7 @@ import pytest
 
 import palaver
 from palaver.core import PalaverWarning, TaskError
-from palaver.envs.tasks import load_tasks
+from palaver.envs.base.tasks import load_tasks
 
 FILES = [
     "arxiv-v0", "build-mini-v0", "coding-mini-v0", "coophumaneval-v0", "echo-v0", "gsm8k-v0", "housebuild-v0",

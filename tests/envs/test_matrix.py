@@ -6,8 +6,8 @@ import pytest
 
 import palaver
 from palaver.core import Message
+from palaver.envs.base.transcripts import HOSTILE
 from palaver.envs.matrix import games, reference
-from palaver.envs.playing import HOSTILE
 from palaver.registry import resolve
 
 LEAST = {**dict.fromkeys(games.BUILT_IN, 0), "climbing": -30, "penalty": -100, "qtran": -12, "happo": -2}

@@ -7,7 +7,7 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import palaver
 from palaver.core import Message
-from palaver.envs.checks import check
+from palaver.envs.base.checks import check
 from tests.architecture.source import ROOT
 from tests.docs.blocks import module
 

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from palaver.core import PalaverWarning
-from palaver.envs import pools
-from palaver.envs.pools import collect, end
+from palaver.utils import workers as pools
+from palaver.utils.workers import collect, end
 
 ENDS, HANGS = "raise SystemExit(7)", "import time; time.sleep(600)"
 

@@ -10,12 +10,12 @@ import pytest
 
 import palaver
 from palaver.core import ConfigError
-from palaver.envs import checks
-from palaver.envs.base import Outcome, TextEnv
+from palaver.envs.base import checks
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.reward_wrapper import Rewarded, Spelled, spelled
+from palaver.envs.base.tasks import Task
 from palaver.envs.echo.env import EchoEnv
-from palaver.envs.rewarded import Rewarded, Spelled, spelled
-from palaver.envs.tasks import Task
-from palaver.verdict import Placing, Verdict
+from palaver.scoring import Placing, Verdict
 from tests.envs.rewards import Length
 
 NAME = "judge:scripted:tests.envs.rewards:by_length"

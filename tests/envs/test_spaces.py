@@ -10,7 +10,7 @@ import sys
 import pytest
 from gymnasium.spaces import Text
 
-from palaver.envs.spaces import UnicodeText
+from palaver.envs.base.spaces import UnicodeText
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,8 @@ def test_samples_are_printable_and_repeat_in_every_process():
     assert all(sample in space for sample in samples)
     assert all(c == "\n" or " " <= c <= "~" for sample in samples for c in sample)
     code = (
-        "from palaver.envs.spaces import UnicodeText as U; s = U(200, seed=42); print([s.sample() for _ in range(50)])"
+        "from palaver.envs.base.spaces import UnicodeText as U; s = U(200, seed=42); "
+        "print([s.sample() for _ in range(50)])"
     )
     for hash_seed in ("0", "7"):
         command, env = [sys.executable, "-c", code], {"PYTHONHASHSEED": hash_seed}

@@ -8,9 +8,9 @@ import pytest
 
 import palaver
 from palaver.core import ConfigError, Message, TaskError
-from palaver.envs.building.world import difference, empty
-from palaver.envs.strbuild import data, reference, reward
-from palaver.envs.strbuild.font import LETTERS, draw
+from palaver.envs.minecraft.strbuild import data, reference, reward
+from palaver.envs.minecraft.strbuild.font import LETTERS, draw
+from palaver.envs.minecraft.world import difference, empty
 
 PUBLIC = Path("/work/shared/data/housebuild/strbuild.csv")
 OAK, STONE, WHITE, OBSIDIAN = "oak_planks", "stone", "white_concrete", "obsidian"

@@ -15,7 +15,7 @@ import pytest
 
 import palaver
 from palaver.core import TaskError
-from palaver.envs.tasks import Task, is_generated, is_sample, load_tasks
+from palaver.envs.base.tasks import Task, is_generated, is_sample, load_tasks
 
 ROWS = [{"id": f"r{n}", "text": f"text {n}\u2028, “quoted”\nline"} for n in range(5)]
 

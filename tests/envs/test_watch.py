@@ -7,8 +7,8 @@ import warnings
 import pytest
 
 from palaver.core import PalaverWarning, ScoringError
-from palaver.envs.watch import Watch, correlation, parted
-from palaver.verdict import Case, Cost, Verdict
+from palaver.envs.base.reward_monitor import Watch, correlation, parted
+from palaver.scoring import Case, Cost, Verdict
 
 
 class Told:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import palaver
 from palaver.core import ConfigError, Message
-from palaver.envs.arxiv import prompts as arxiv_prompts
-from palaver.envs.tldr import prompts as tldr_prompts
 from palaver.envs.writing import text
+from palaver.envs.writing.arxiv import prompts as arxiv_prompts
 from palaver.envs.writing.lexicon import Lexicon, lexicon, stop_list, stopwords, transitions
 from palaver.envs.writing.rules import SPLIT, paragraphs
+from palaver.envs.writing.tldr import prompts as tldr_prompts
 from palaver.registry import resolve
 
 IDS = ["arxiv-v0", "tldr-v0"]
@@ -265,7 +265,7 @@ def test_silence_is_paid_as_the_page_says(id, gated, overlap, scored):
 
 @pytest.mark.parametrize("id", IDS)
 def test_grammar_measures_and_does_not_pay(id):
-    corpus = importlib.import_module(f"palaver.envs.{id.removesuffix('-v0')}.corpus")
+    corpus = importlib.import_module(f"palaver.envs.writing.{id.removesuffix('-v0')}.corpus")
     env, plain = palaver.make(id, grammar="sample"), palaver.make(id)
     said = next(answer for _, answer in corpus.demonstrations(40, 5) if SPLIT not in answer)
     texts = dict(zip(env.possible_agents, (said, f"{said} Sleep furiously ideas."), strict=True))

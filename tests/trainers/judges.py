@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from palaver.agents.chat import Answer
+from palaver.agents.base.chat import Answer
 
 RUBRIC = ("done", "correct", "together")
 

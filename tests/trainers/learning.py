@@ -13,17 +13,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import Episode, Sampling, Turn, Utterance
-from palaver.trainers.config import RunConfig
-from palaver.trainers.learner import Learner
-from palaver.trainers.magrpo import MAGRPO
-from palaver.trainers.recipe import parse
-from palaver.trainers.rollout import Plan, rollout
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.table import Table, fill, tabulate
-from palaver.trainers.world import World
+from palaver.trainers.algorithms.magrpo import MAGRPO
+from palaver.trainers.config.loading import parse
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.batch import Table, fill, tabulate
+from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.logging import read_metrics
+from palaver.trainers.update.policy_update import Learner
 from tests.models import byte_tokenizer, tiny_qwen3
 from tests.trainers.toys import SEATS, Lengths
 

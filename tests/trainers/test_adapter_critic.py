@@ -7,8 +7,8 @@ import copy
 import pytest
 import torch
 
-from palaver.trainers.critic import Critic, Samples
-from palaver.trainers.world import World
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.critic import Critic, Samples
 from tests.agents.adapting import base_weights, merged, same, stored_base, team_of, weights_of
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_qwen3

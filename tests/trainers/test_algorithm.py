@@ -7,13 +7,13 @@ import torch
 import yaml
 
 from palaver.core import ConfigError
-from palaver.trainers.algorithm import ROWS, algorithm, chosen
-from palaver.trainers.config import AlgorithmConfig, RunConfig
-from palaver.trainers.defaults import DEFAULTS
-from palaver.trainers.losses import Said
-from palaver.trainers.recipe import dump, load, parse
-from palaver.trainers.seats import refuse_seats
-from palaver.trainers.table import fill, tabulate
+from palaver.trainers.algorithms.base import ROWS, algorithm, chosen
+from palaver.trainers.config.defaults import DEFAULTS
+from palaver.trainers.config.loading import dump, load, parse
+from palaver.trainers.config.run import AlgorithmConfig, RunConfig
+from palaver.trainers.config.team import refuse_seats
+from palaver.trainers.objectives.losses import Said
+from palaver.trainers.rollout.batch import fill, tabulate
 from tests.trainers.learning import episode
 
 

@@ -7,11 +7,11 @@ import itertools
 import pytest
 import torch
 
-from palaver.trainers.algorithm import ROWS, algorithm
-from palaver.trainers.baselines import minus_max, minus_mean, minus_others, normalize, nothing
-from palaver.trainers.config import AlgorithmConfig
-from palaver.trainers.losses import clipped
-from palaver.trainers.table import fill, tabulate
+from palaver.trainers.algorithms.base import ROWS, algorithm
+from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.objectives.advantages import minus_max, minus_mean, minus_others, normalize, nothing
+from palaver.trainers.objectives.losses import clipped
+from palaver.trainers.rollout.batch import fill, tabulate
 from tests.trainers.learning import episode
 
 RETURNS = torch.tensor([1.0, 0.0, 0.0, 0.0, 5.0, 7.0], dtype=torch.float64)

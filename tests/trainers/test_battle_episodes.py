@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from palaver.agents.llm.load import save_pretrained
-from palaver.agents.plain import ScriptedPolicy
+from palaver.agents.llm.model.load import save_pretrained
+from palaver.agents.simple import ScriptedPolicy
 from palaver.core import Episode, Sampling
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.trainers.recipe import parse
-from palaver.trainers.rollout import Plan, rollout
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.config.loading import parse
+from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.trainers.recipe import load
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.config.loading import load
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 
 

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from palaver.agents.factory import make_policy
+from palaver.agents.make_policy import make_policy
 from palaver.core import Episode, Sampling
-from palaver.envs.base import Outcome
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.candidates import counterfactual, frozen, swept
-from palaver.trainers.config import AlgorithmConfig
-from palaver.trainers.replay import again
-from palaver.trainers.rollout import Plan, rollout
-from palaver.trainers.table import Table, fill, tabulate, tree_weights
+from palaver.envs.base.env import Outcome
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.rollout.batch import Table, fill, tabulate, tree_weights
+from palaver.trainers.rollout.candidates import counterfactual, frozen, swept
+from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.replay import again
 from tests.trainers.test_rollout import Waiting
 from tests.trainers.toys import SEATS, Lengths
 

@@ -9,8 +9,8 @@ import pytest
 from palaver.core import ScoringError
 from palaver.envs.code import scoring
 from palaver.envs.code.sandbox import Report
-from palaver.trainers.recipe import load
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.config.loading import load
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, train
 from tests.models import byte_tokenizer, tiny_qwen3
 
@@ -72,7 +72,7 @@ def _with(answer, text):
 @pytest.fixture
 def programs(monkeypatch):
     """Teams that write something that can be run."""
-    from palaver.agents.llm.policy import LLMPolicy
+    from palaver.agents.llm.policies.llm_policy import LLMPolicy
 
     texts = {"aux": "def aux(*x):\n    return 1\n", "main": "def {name}(*x):\n    return aux(*x)\n"}
     names = ("busiest_hour", "mirror_sum", "rooms_needed", "tidy_title", "steps_to_one", "shared_letters", "change_for",

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from palaver.core import ConfigError, Sampling
-from palaver.trainers.config import RunConfig
-from palaver.trainers.recipe import dump, load, parse, parse_file, recipes
+from palaver.trainers.config.loading import dump, load, parse, parse_file, recipes
+from palaver.trainers.config.run import RunConfig
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from palaver.core import ConfigError
 from palaver.envs.matrix.env import constant_sum
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.trainers.recipe import load
+from palaver.trainers.config.loading import load
 from palaver.trainers.train import prepare
 from tests.trainers.toys import register_toy
 

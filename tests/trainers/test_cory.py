@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from palaver.core import Utterance
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.recipe import load, parse
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.table import fill, tabulate
-from palaver.trainers.token_values import TokenValues
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.loading import load, parse
+from palaver.trainers.objectives.token_values import TokenValues
+from palaver.trainers.rollout.batch import fill, tabulate
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.learning import config, episode
 from tests.trainers.toys import register_toy, save_model

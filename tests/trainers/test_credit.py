@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from palaver.trainers.credit import row_returns, team, tree_returns
+from palaver.trainers.objectives.returns import row_returns, team, tree_returns
 
 
 def test_team_is_the_mean_over_agents():

@@ -9,17 +9,17 @@ import pytest
 import torch
 
 import palaver
-from palaver.agents.llm.options import ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import Message, PolicyError, Utterance
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.critic import Critic, Samples, joint_ids, joint_text, refuse_long_joint
-from palaver.trainers.faults import NumericalError
-from palaver.trainers.recipe import parse
-from palaver.trainers.study import Study
-from palaver.trainers.table import tabulate
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.loading import parse
+from palaver.trainers.rollout.batch import tabulate
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.train import train
-from palaver.trainers.world import World
+from palaver.trainers.update.critic import Critic, Samples, joint_ids, joint_text, refuse_long_joint
+from palaver.trainers.update.updater import Study
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import byte_tokenizer, tiny_gpt2
 from tests.trainers.learning import (
@@ -313,7 +313,8 @@ def test_a_shared_trunk_gets_both_gradients(minibatches):
 def test_one_agent_makes_mappo_ippo(monkeypatch):
     """Up to what the critic reads: where the joint critic is given the agent's own prompt, all weights are equal."""
     monkeypatch.setattr(
-        "palaver.trainers.study.joint_ids", lambda table, _: [t.utterances["a"].prompt_ids for t in table.steps]
+        "palaver.trainers.update.updater.joint_ids",
+        lambda table, _: [t.utterances["a"].prompt_ids for t in table.steps],
     )
     ends = []
     for name in ("ippo", "mappo"):

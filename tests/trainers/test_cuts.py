@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from palaver.core import Ahead, Message, PolicyError, Sampling
-from palaver.envs.base import TextEnv
-from palaver.trainers.algorithm import chosen
-from palaver.trainers.credit import own, team
-from palaver.trainers.ends import ended
-from palaver.trainers.replay import again
-from palaver.trainers.rollout import Plan, rollout
-from palaver.trainers.study import Study
-from palaver.trainers.table import gone, joint_returns, tabulate
-from palaver.trainers.world import World
+from palaver.envs.base.env import TextEnv
+from palaver.trainers.algorithms.base import chosen
+from palaver.trainers.objectives.returns import own, team
+from palaver.trainers.rollout.batch import gone, joint_returns, tabulate
+from palaver.trainers.rollout.ends import ended
+from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.replay import again
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.updater import Study
 from tests.trainers.learning import config, learners, policy
 from tests.trainers.test_rollout import Waiting
 from tests.trainers.toys import SEATS, Lengths, Script

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.trainers.learner import Work
-from palaver.trainers.losses import reinforce
+from palaver.trainers.objectives.losses import reinforce
+from palaver.trainers.update.policy_update import Work
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import config, learners, played, policy
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from palaver.core import Episode, Turn, Utterance
-from palaver.trainers.evaluation import summarize
+from palaver.trainers.rollout.evaluation import summarize
 
 
 def episode(task, reward):

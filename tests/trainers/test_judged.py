@@ -8,12 +8,12 @@ import json
 import pytest
 
 from palaver.agents.judges.judge import Judge
-from palaver.agents.plain import RandomPolicy
+from palaver.agents.simple import RandomPolicy
 from palaver.core import Sampling, ScoringError
-from palaver.envs.rewarded import Rewarded
-from palaver.trainers.recipe import parse
-from palaver.trainers.rollout import Plan, rollout, text_env
-from palaver.trainers.sinks import read_metrics
+from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.trainers.config.loading import parse
+from palaver.trainers.rollout.episodes import Plan, rollout, text_env
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.toys import save_model
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import AlgorithmConfig
-from palaver.trainers.kl import describe, penalty, token_terms
-from palaver.trainers.magrpo import MAGRPO
-from palaver.trainers.pull import KLConfig
-from palaver.trainers.study import Study
-from palaver.trainers.table import fill, tabulate
-from palaver.trainers.world import World
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.algorithms.magrpo import MAGRPO
+from palaver.trainers.config.kl import KLConfig
+from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.objectives.kl import describe, penalty, token_terms
+from palaver.trainers.rollout.batch import fill, tabulate
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.updater import Study
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.trainers.learning import (
     anchor,

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from palaver.core import Utterance
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.kl import adapted
-from palaver.trainers.learner import Learner
-from palaver.trainers.study import Study
-from palaver.trainers.table import tabulate
-from palaver.trainers.world import World
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.objectives.kl import adapted
+from palaver.trainers.rollout.batch import tabulate
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.policy_update import Learner
+from palaver.trainers.update.updater import Study
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
     Softmax,

@@ -9,19 +9,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import Message, Request, Sampling
-from palaver.trainers.config import AlgorithmConfig, OptimConfig, RunConfig, TrainConfig
-from palaver.trainers.faults import NumericalError
-from palaver.trainers.learner import Learner, Work, micro_batches
-from palaver.trainers.losses import clipped, clipped_weight, reinforce
-from palaver.trainers.magrpo import MAGRPO
-from palaver.trainers.memory import most_rows
-from palaver.trainers.pull import KLConfig
-from palaver.trainers.rollout import Plan, rollout
-from palaver.trainers.table import Table, fill, tabulate
-from palaver.trainers.world import World
+from palaver.trainers.algorithms.magrpo import MAGRPO
+from palaver.trainers.config.kl import KLConfig
+from palaver.trainers.config.run import AlgorithmConfig, OptimConfig, RunConfig, TrainConfig
+from palaver.trainers.objectives.losses import clipped, clipped_weight, reinforce
+from palaver.trainers.rollout.batch import Table, fill, tabulate
+from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.run.memory import most_rows
+from palaver.trainers.update.policy_update import Learner, Work, micro_batches
 from tests.closeness import assert_gradients_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 from tests.trainers.learning import config, learners, played, scattered, spied

@@ -12,12 +12,12 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import PolicyError
-from palaver.trainers.config import RunConfig
-from palaver.trainers.recipe import parse
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.team import load_run, trainable_team
+from palaver.trainers.config.loading import parse
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.team import load_run, trainable_team
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
 from tests.trainers.toys import LENGTHS, SEATS, register_toy, save_model
 
@@ -76,7 +76,7 @@ def test_only_adapters_are_trained_and_kept(model, finished):
 
 def test_agents_speak_as_they_were_trained(finished):
     """The evaluation of the loaded team gives the run's last texts, token for token."""
-    from palaver.benchmarks.evaluate import Setting, as_trained, measure
+    from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure
 
     keywords, sampling, own = as_trained(f"run:{finished}", "lengths-v0")
     setting = Setting("lengths-v0", keywords, f"run:{finished}", 2, 4, sampling=sampling, own=own)

@@ -7,9 +7,18 @@ import math
 import pytest
 import torch
 
-from palaver.trainers.config import OptimConfig
-from palaver.trainers.learner import learning_rate
-from palaver.trainers.losses import Said, clipped, clipped_weight, kl_k1, kl_k2, kl_k3, reinforce, token_weights
+from palaver.trainers.config.run import OptimConfig
+from palaver.trainers.objectives.losses import (
+    Said,
+    clipped,
+    clipped_weight,
+    kl_k1,
+    kl_k2,
+    kl_k3,
+    reinforce,
+    token_weights,
+)
+from palaver.trainers.update.policy_update import learning_rate
 
 
 def test_reinforce():

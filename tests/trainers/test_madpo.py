@@ -13,16 +13,16 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from palaver.core import ConfigError, PolicyError, TaskError
-from palaver.trainers.algorithm import chosen
-from palaver.trainers.contradictions import refuse_contradictions
+from palaver.trainers.algorithms.base import chosen
+from palaver.trainers.checks import refuse_contradictions
+from palaver.trainers.config.loading import parse
 from palaver.trainers.preferences.compared import Pairs, weighed
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights, step_log_ratios
-from palaver.trainers.recipe import parse
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.study import Study
-from palaver.trainers.table import Table, tabulate
+from palaver.trainers.rollout.batch import Table, tabulate
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
-from palaver.trainers.world import World
+from palaver.trainers.update.updater import Study
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
     config,
@@ -221,7 +221,7 @@ def test_pairs_of_others_are_refused(tmp_path):
 @pytest.mark.slow
 def test_the_recipe_improves_the_demo(tmp_path):
     """Thirty steps on the arXiv demo; measured at docs/algorithms/madpo.md."""
-    from palaver.trainers.recipe import load
+    from palaver.trainers.config.loading import load
 
     run = load("arxiv-madpo", ["train.steps=30", "eval.n=24", "log.tensorboard=false", "device=cpu"])
     evaluations = [line for line in read_metrics(train(run, tmp_path) / "metrics.jsonl") if line["kind"] == "eval"]

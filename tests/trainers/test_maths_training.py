@@ -9,13 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from palaver.agents.llm.load import save_pretrained
-from palaver.benchmarks.evaluate import Setting, measure
-from palaver.benchmarks.report import write
-from palaver.benchmarks.runs import read
+from palaver.agents.llm.model.load import save_pretrained
+from palaver.benchmarks.evaluation.evaluate import Setting, measure
+from palaver.benchmarks.reports.run_folder import read
+from palaver.benchmarks.reports.run_report import write
 from palaver.core import Sampling
-from palaver.trainers.recipe import load
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.config.loading import load
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
 

@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file
 
 from palaver.core import ConfigError
-from palaver.trainers.algorithm import ROWS
-from palaver.trainers.defaults import fill_section
-from palaver.trainers.recipe import parse
-from palaver.trainers.seats import SHARING
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.algorithms.base import ROWS
+from palaver.trainers.config.defaults import fill_section
+from palaver.trainers.config.loading import parse
+from palaver.trainers.config.team import SHARING
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.toys import register_toy, save_model, save_other
 

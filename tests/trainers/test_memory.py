@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import torch
 
-from palaver.agents.llm.adapters import adapted
-from palaver.agents.llm.dense_decoder import DenseDecoder
-from palaver.agents.llm.options import LoraOptions, ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
-from palaver.trainers.config import RunConfig
-from palaver.trainers.critic import Critic
-from palaver.trainers.memory import estimate, most_rows
-from palaver.trainers.world import World
+from palaver.agents.llm.generation.dense_decoder import DenseDecoder
+from palaver.agents.llm.model.options import LoraOptions, ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.policies.lora_policy import adapted
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.memory import estimate, most_rows
+from palaver.trainers.update.critic import Critic
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 from tests.trainers.toys import save_model
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from palaver.core import Turn, Utterance
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.moving import Moving
-from palaver.trainers.study import Study
-from palaver.trainers.table import Table, tabulate
-from palaver.trainers.world import World
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.rollout.batch import Table, tabulate
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.moving_baseline import Moving
+from palaver.trainers.update.updater import Study
 from tests.trainers.learning import config, episode, learners, policy
 
 ONE = World("cpu", "fp32")
@@ -128,7 +128,7 @@ class Half(World):
         self.rank, self.size, self.other = rank, 2, other
 
     def gather(self, items):
-        from palaver.trainers.moving import earned
+        from palaver.trainers.update.moving_baseline import earned
 
         theirs = [(each, 1 - self.rank, n) for n, each in enumerate(earned(self.other, self.other.reward, 1.0))]
         return [*items, *theirs] if self.rank == 0 else [*theirs, *items]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from palaver.envs.base import Outcome
-from palaver.trainers.algorithm import ROWS, chosen
-from palaver.trainers.study import Study
-from palaver.trainers.world import World
+from palaver.envs.base.env import Outcome
+from palaver.trainers.algorithms.base import ROWS, chosen
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.updater import Study
 from tests.trainers.learning import config, learners, played, policy
 from tests.trainers.toys import Lengths
 

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import pytest
 
 from palaver import registry
-from palaver.benchmarks.runs import read
-from palaver.benchmarks.summary import comparison
+from palaver.benchmarks.reports.run_folder import read
+from palaver.benchmarks.reports.summary import comparison
 from palaver.core import ConfigError, Episode, PolicyError, Sampling, Turn, Utterance
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.registry import Spec, register
-from palaver.trainers.opponent import against, returns, win
-from palaver.trainers.recipe import load, parse
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.config.loading import load, parse
+from palaver.trainers.rollout.opponent import against, returns, win
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, train
 from tests.trainers.toys import Script, save_model
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import AlgorithmConfig
-from palaver.trainers.overlong import mean_overlong, overlong
-from palaver.trainers.recipe import parse
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.table import Table, fill, tabulate
-from palaver.trainers.token_values import TokenValues
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.loading import parse
+from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.objectives.token_values import TokenValues
+from palaver.trainers.rollout.batch import Table, fill, tabulate
+from palaver.trainers.rollout.overlong import mean_overlong, overlong
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.learning import episode, utterance
 from tests.trainers.toys import register_toy, save_model

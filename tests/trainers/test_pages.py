@@ -7,9 +7,9 @@ import re
 import pytest
 
 from palaver.trainers import pages
-from palaver.trainers.algorithm import ROWS, algorithm
-from palaver.trainers.recipe import parse
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.algorithms.base import ROWS, algorithm
+from palaver.trainers.config.loading import parse
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.toys import SEATS, register_toy, save_model
 
@@ -47,7 +47,7 @@ def test_a_stale_page_is_noticed_and_mended(tmp_path, monkeypatch, capsys):
     assert text.startswith("before\n<!-- computed: row -->\n| choice | value |\n")
     assert text.endswith("<!-- end -->\nafter\n")
     assert "| old |" not in text
-    assert "`baselines.minus_others`" in text
+    assert "`advantages.minus_others`" in text
     assert pages.main(["--check"]) == 0
 
 

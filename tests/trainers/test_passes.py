@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from palaver.core import Episode, Turn
-from palaver.trainers.evaluation import summarize
-from palaver.trainers.passes import pass_at_k, passes
+from palaver.trainers.rollout.evaluation import summarize
+from palaver.utils.stats.pass_at_k import pass_at_k, passes
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6])

@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.agents.llm import logprob
-from palaver.agents.llm.logprob import response_scores
+from palaver.agents.llm.scoring import logprobs as logprob
+from palaver.agents.llm.scoring.logprobs import response_scores
 from palaver.core import Message, Request, Sampling
 from palaver.trainers import train as training
-from palaver.trainers.algorithm import chosen
-from palaver.trainers.faults import NumericalError
-from palaver.trainers.learner import Learner, Work
-from palaver.trainers.losses import reinforce
-from palaver.trainers.recipe import parse
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.algorithms.base import chosen
+from palaver.trainers.config.loading import parse
+from palaver.trainers.objectives.losses import reinforce
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
-from palaver.trainers.world import World
+from palaver.trainers.update.policy_update import Learner, Work
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import byte_tokenizer
 from tests.trainers.learning import config, learners, played, policy, scattered, spied

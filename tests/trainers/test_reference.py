@@ -8,11 +8,11 @@ import pytest
 import torch
 from tokenizers import AddedToken
 
-from palaver.agents.llm.logprob import response_logprobs
+from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.core import PolicyError
-from palaver.trainers.recipe import parse
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.team import reference_model
+from palaver.trainers.config.loading import parse
+from palaver.trainers.rollout.team import reference_model
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
 from tests.closeness import assert_values_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3

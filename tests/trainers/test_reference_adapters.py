@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from palaver.agents.llm.adapters import AdapterPolicy, adapted
-from palaver.agents.llm.load import load_pretrained
-from palaver.agents.llm.options import LoraOptions, ModelOptions
+from palaver.agents.llm.model.load import load_pretrained
+from palaver.agents.llm.model.options import LoraOptions, ModelOptions
+from palaver.agents.llm.policies.lora_policy import AdapterPolicy, adapted
 from palaver.core import ConfigError, PolicyError
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.learner import Learner
-from palaver.trainers.recipe import parse
-from palaver.trainers.reference import held, reference_of, refuse_own
-from palaver.trainers.study import Study
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.loading import parse
+from palaver.trainers.run.distributed import World
 from palaver.trainers.train import resume, train
-from palaver.trainers.world import World
+from palaver.trainers.update.policy_update import Learner
+from palaver.trainers.update.reference_model import held, reference_of, refuse_own
+from palaver.trainers.update.updater import Study
 from tests.agents.adapting import LORA, merged, same, shaken, stored_base, team_of, weights_of
 from tests.closeness import assert_values_close
 from tests.models import tiny_qwen3

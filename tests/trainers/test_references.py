@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from palaver.core import CheckpointError
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.memory import estimate
-from palaver.trainers.recipe import parse
-from palaver.trainers.reference import held, reference_of
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.study import Study
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.loading import parse
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.logging import read_metrics
+from palaver.trainers.run.memory import estimate
 from palaver.trainers.train import resume, train
-from palaver.trainers.world import World
+from palaver.trainers.update.reference_model import held, reference_of
+from palaver.trainers.update.updater import Study
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_gpt2, tiny_qwen3
 from tests.trainers.learning import (

@@ -14,13 +14,13 @@ import pytest
 
 from palaver import registry
 from palaver.core import Episode
-from palaver.envs.base import Outcome
+from palaver.envs.base.env import Outcome
 from palaver.registry import Spec, register
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import AlgorithmConfig
-from palaver.trainers.policy_gradient import batch_of_tasks
-from palaver.trainers.recipe import dump, parse
-from palaver.trainers.resample import Rolled, resampled, spares, varies
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.loading import dump, parse
+from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.rollout.resample import Rolled, resampled, spares, varies
+from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.train import resume, train
 from tests.trainers.learning import episode, untimed
 from tests.trainers.toys import SEATS, Lengths, register_toy, save_model
@@ -169,7 +169,7 @@ def test_a_run_replaces_tasks_counts_all_it_sampled_and_resumes(half, tmp_path):
 SCRIPT = """
 import sys
 from pathlib import Path
-from palaver.trainers.recipe import load
+from palaver.trainers.config.loading import load
 from palaver.trainers.train import train
 from tests.trainers.toys import register_toy
 register_toy()

@@ -9,12 +9,11 @@ import pytest
 import torch
 
 from palaver.core import Episode
-from palaver.trainers.algorithm import ROWS, algorithm
-from palaver.trainers.policy_gradient import describe
-from palaver.trainers.recipe import parse
-from palaver.trainers.returns import expected_returns
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.table import tabulate
+from palaver.trainers.algorithms.base import ROWS, algorithm
+from palaver.trainers.config.loading import parse
+from palaver.trainers.rollout.batch import tabulate
+from palaver.trainers.rollout.metrics import describe, expected_returns
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.learning import episode
 from tests.trainers.toys import register_toy, save_model

@@ -6,15 +6,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from palaver.agents.factory import make_policy
+from palaver.agents.make_policy import make_policy
 from palaver.core import Sampling
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
-from palaver.trainers.config import AlgorithmConfig
-from palaver.trainers.evaluation import summarize
-from palaver.trainers.magrpo import MAGRPO
-from palaver.trainers.rollout import Plan, rollout
-from palaver.trainers.table import fill, tabulate
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
+from palaver.trainers.algorithms.magrpo import MAGRPO
+from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.rollout.batch import fill, tabulate
+from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.evaluation import summarize
 from tests.trainers.toys import SEATS, Lengths, Script
 
 SAMPLING = dict.fromkeys(SEATS, Sampling())

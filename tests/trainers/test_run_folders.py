@@ -17,13 +17,13 @@ import yaml
 from rich.console import Console
 
 from palaver.core import CheckpointError, ConfigError, PalaverWarning
-from palaver.trainers import sinks as sinks_module
-from palaver.trainers.files import begin, refuse_edited
-from palaver.trainers.recipe import dump, parse
-from palaver.trainers.session import RunStart, keep_house
-from palaver.trainers.sinks import DAMAGED, Sinks, read_metrics
+from palaver.trainers.config.loading import dump, parse
+from palaver.trainers.run import logging as sinks_module
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.files import begin, refuse_edited
+from palaver.trainers.run.logging import DAMAGED, Sinks, read_metrics
+from palaver.trainers.run.session import RunStart, keep_house
 from palaver.trainers.train import resume, train
-from palaver.trainers.world import World
 from palaver.utils.run_folder import DiskError, FolderInUseError, locked
 from tests.trainers.toys import register_toy, save_model
 

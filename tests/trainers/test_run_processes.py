@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from palaver.trainers.recipe import dump
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.config.loading import dump
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.test_run_folders import cut, numbers, settings
 from tests.trainers.toys import register_toy, save_model
@@ -25,7 +25,7 @@ SCRIPT = """
 import os, sys, time
 from pathlib import Path
 from palaver.core import PalaverError
-from palaver.trainers.recipe import load
+from palaver.trainers.config.loading import load
 from palaver.trainers.train import resume, train
 from palaver.utils import run_folder
 from tests.trainers.toys import register_toy

@@ -9,14 +9,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.benchmarks.evaluate import Setting, as_trained, measure
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure
 from palaver.core import ConfigError, PolicyError
-from palaver.trainers.config import RunConfig
-from palaver.trainers.recipe import dump, load, parse
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.table import tabulate
-from palaver.trainers.team import load_run
+from palaver.trainers.config.loading import dump, load, parse
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.batch import tabulate
+from palaver.trainers.rollout.team import load_run
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, train
 from tests.trainers.learning import episode
 from tests.trainers.toys import register_toy, save_model, save_other

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 
-from palaver.trainers.recipe import parse
-from palaver.trainers.sinks import Sinks, read_metrics
+from palaver.trainers.config.loading import parse
+from palaver.trainers.run.logging import Sinks, read_metrics
 
 
 def test_nan_is_null(tmp_path):

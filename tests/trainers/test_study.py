@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from palaver.core import Utterance
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.baselines import nothing
-from palaver.trainers.learner import Learner, Stats
-from palaver.trainers.study import Study
-from palaver.trainers.table import Table, tabulate
-from palaver.trainers.world import World
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.objectives.advantages import nothing
+from palaver.trainers.rollout.batch import Table, tabulate
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.policy_update import Learner, Stats
+from palaver.trainers.update.updater import Study
 from tests.trainers.learning import Softmax, config, episode, learners, played, policy
 
 WORLD = World("cpu", "fp32")

@@ -14,20 +14,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.benchmarks.evaluate import Setting, as_trained, measure
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure
 from palaver.core import ConfigError, Sampling
-from palaver.trainers import checkpoint
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import RunConfig
-from palaver.trainers.evaluation import evaluate, summarize
-from palaver.trainers.recipe import load, parse
-from palaver.trainers.seats import TeamConfig
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.study import Study
-from palaver.trainers.team import load_run
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.loading import load, parse
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.config.team import TeamConfig
+from palaver.trainers.rollout.evaluation import evaluate, summarize
+from palaver.trainers.rollout.team import load_run
+from palaver.trainers.run import checkpoint
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
-from palaver.trainers.world import World
+from palaver.trainers.update.updater import Study
 from tests.trainers import learning
 from tests.trainers.toys import Lengths, register_toy, save_model
 

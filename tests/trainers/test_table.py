@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from palaver.core import Episode, Turn, Utterance
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.config import AlgorithmConfig
-from palaver.trainers.magrpo import MAGRPO
-from palaver.trainers.mareinforce import MAREINFORCE
-from palaver.trainers.table import by_step, fill, tabulate, task_groups, tree_weights
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.algorithms.magrpo import MAGRPO
+from palaver.trainers.algorithms.mareinforce import MAREINFORCE
+from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.rollout.batch import by_step, fill, tabulate, task_groups, tree_weights
 from tests.trainers.learning import episode, together
 
 OWN = replace(MAGRPO, credit=lambda reward: reward)

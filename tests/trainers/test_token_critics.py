@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import PolicyError
-from palaver.trainers.algorithm import algorithm
-from palaver.trainers.critic import Critic, Samples, joint_ids, refuse_long_joint
-from palaver.trainers.joint_tokens import joint_prompts
-from palaver.trainers.learner import Work
-from palaver.trainers.losses import clipped, reinforce
-from palaver.trainers.recipe import parse
-from palaver.trainers.study import Study
-from palaver.trainers.table import tabulate
-from palaver.trainers.token_values import token_reads
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.loading import parse
+from palaver.trainers.objectives.losses import clipped, reinforce
+from palaver.trainers.objectives.token_values import token_reads
+from palaver.trainers.rollout.batch import tabulate
+from palaver.trainers.run.distributed import World
 from palaver.trainers.train import train
-from palaver.trainers.world import World
+from palaver.trainers.update.critic import Critic, Samples, joint_ids, refuse_long_joint
+from palaver.trainers.update.joint_tokens import joint_prompts
+from palaver.trainers.update.policy_update import Work
+from palaver.trainers.update.updater import Study
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import reversed_byte_tokenizer, tiny_gpt2
 from tests.trainers.learning import (

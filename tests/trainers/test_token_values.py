@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from palaver.core import Episode, Turn
-from palaver.trainers.algorithm import ROWS, algorithm, has_token_values
-from palaver.trainers.config import AlgorithmConfig, CriticConfig
-from palaver.trainers.recipe import load
-from palaver.trainers.table import Table, fill, tabulate
-from palaver.trainers.token_values import TokenValues, laid_out
-from palaver.trainers.world import World
+from palaver.trainers.algorithms.base import ROWS, algorithm, has_token_values
+from palaver.trainers.config.loading import load
+from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
+from palaver.trainers.objectives.token_values import TokenValues, laid_out
+from palaver.trainers.rollout.batch import Table, fill, tabulate
+from palaver.trainers.run.distributed import World
 from tests.trainers.learning import (
     episode,
     row_at,

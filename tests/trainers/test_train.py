@@ -15,13 +15,14 @@ import pytest
 import torch
 
 import palaver
-from palaver.agents.llm.options import ModelOptions
+from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import CheckpointError, ConfigError, PolicyError
-from palaver.trainers import checkpoint, world
-from palaver.trainers.config import RunConfig
-from palaver.trainers.recipe import dump, load, parse
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.team import load_run, parse_team
+from palaver.trainers.config.loading import dump, load, parse
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.team import load_run, parse_team
+from palaver.trainers.run import checkpoint
+from palaver.trainers.run import distributed as world
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
 from palaver.utils.run_folder import replace_text
 from tests.trainers.toys import register_toy, save_model
@@ -98,7 +99,7 @@ def test_another_seed_gives_others(model, finished, tmp_path):
 SCRIPT = """
 import sys
 from pathlib import Path
-from palaver.trainers.recipe import load
+from palaver.trainers.config.loading import load
 from palaver.trainers.train import resume, train
 from tests.trainers.toys import register_toy
 register_toy()

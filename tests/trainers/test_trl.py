@@ -11,13 +11,13 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from palaver.core import Sampling
-from palaver.trainers.algorithm import Algorithm
-from palaver.trainers.baselines import minus_mean
-from palaver.trainers.credit import team as credit_team
-from palaver.trainers.learner import Work
-from palaver.trainers.losses import clipped, clipped_weight
-from palaver.trainers.rollout import Plan, rollout
-from palaver.trainers.table import Table, fill, tabulate
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.objectives.advantages import minus_mean
+from palaver.trainers.objectives.losses import clipped, clipped_weight
+from palaver.trainers.objectives.returns import team as credit_team
+from palaver.trainers.rollout.batch import Table, fill, tabulate
+from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.update.policy_update import Work
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
     anchor,

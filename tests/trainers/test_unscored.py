@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.agents.plain import ScriptedPolicy
+from palaver.agents.simple import ScriptedPolicy
 from palaver.core import Sampling, ScoringError
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
-from palaver.trainers.evaluation import evaluate, only_scored, summarize
-from palaver.trainers.policy_gradient import describe
-from palaver.trainers.rollout import Plan, rollout
-from palaver.trainers.table import tabulate
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
+from palaver.trainers.rollout.batch import tabulate
+from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.evaluation import evaluate, only_scored, summarize
+from palaver.trainers.rollout.metrics import describe
 
 
 class Judged(TextEnv):

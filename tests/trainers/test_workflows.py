@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.agents.factory import make_policy
-from palaver.agents.plain import ScriptedPolicy
+from palaver.agents.make_policy import make_policy
+from palaver.agents.simple import ScriptedPolicy
 from palaver.core import ConfigError, PolicyError, Sampling
-from palaver.envs.maths_mini.env import MathsMiniEnv
-from palaver.trainers.recipe import load
-from palaver.trainers.rollout import Plan, rollout
+from palaver.envs.maths.mini.env import MathsMiniEnv
+from palaver.trainers.config.loading import load
+from palaver.trainers.rollout.episodes import Plan, rollout
 from palaver.trainers.train import prepare
 
 RECIPE = "env: {id: maths-mini-v0, tasks: 'sample[:8]'}\npolicy: {model: nowhere}\nalgorithm: {group_size: 4}\n"

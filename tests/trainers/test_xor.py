@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import palaver
-from palaver.agents.llm.policy import LLMPolicy
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import Message
 from palaver.envs.matrix import games, rules
 from palaver.envs.matrix.solve import expected_return
-from palaver.trainers.recipe import parse
-from palaver.trainers.team import load_run, model_options
+from palaver.trainers.config.loading import parse
+from palaver.trainers.rollout.team import load_run, model_options
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
 

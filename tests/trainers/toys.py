@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from palaver import registry
 from palaver.core import Request, Utterance
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.registry import Spec, register
 from tests.models import byte_tokenizer, reversed_byte_tokenizer, tiny_gpt2, tiny_qwen3
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from palaver.core import stable_seed
-from palaver.trainers.config import RunConfig
-from palaver.trainers.credit import team, tree_returns
-from palaver.trainers.preferences.choice import choose
+from palaver.trainers.config.preferences import choose
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.objectives.lambda_returns import Total
+from palaver.trainers.objectives.returns import team, tree_returns
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights, step_log_ratios
-from palaver.trainers.table import Table
-from palaver.trainers.values import Total
+from palaver.trainers.rollout.batch import Table
 
 
 @dataclass(frozen=True, slots=True)

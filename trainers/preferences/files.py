@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.core import TaskError, stable_seed
-from palaver.envs.tasks import is_sample, load_tasks
+from palaver.envs.base.tasks import is_sample, load_tasks
 from palaver.trainers.preferences.record import ALONE, Preferred
 from palaver.utils.run_folder import replace_text
 

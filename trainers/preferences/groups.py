@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from palaver.core import Episode, ScoringError, Turn, stable_seed
-from palaver.trainers.preferences.choice import PairsConfig, choose, some
+from palaver.scoring import Comparer, Pair
+from palaver.trainers.config.preferences import PairsConfig, choose, some
 from palaver.trainers.preferences.record import Preferred
-from palaver.verdict import Comparer, Pair
 
 MOST_FAILURES, FEWEST = 0.2, 20  # a judge that fails more often, of so many questions at least, ends the work
 

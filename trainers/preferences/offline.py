@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from palaver.agents.llm.logprob import response_logprobs
-from palaver.agents.llm.policy import LLMPolicy
-from palaver.agents.policy import Policy
+from palaver.agents.base.policy import Policy
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.core import Episode, Message, PolicyError, TaskError, Turn, Utterance, stable_seed
-from palaver.trainers.config import RunConfig
+from palaver.trainers.config.run import RunConfig
 from palaver.trainers.preferences.files import read
 from palaver.trainers.preferences.record import ALONE, Preferred
-from palaver.trainers.world import World
+from palaver.trainers.run.distributed import World
 
 SIDES = (("chosen", 1.0), ("rejected", 0.0))
 

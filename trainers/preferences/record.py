@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from palaver.agents.reward_models.reading import conversation
-from palaver.verdict import Case
+from palaver.scoring import Case
 
 ALONE = "agent"  # the one agent of pairs that name none
 

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import palaver
-from palaver.agents.llm.options import ModelOptions
-from palaver.agents.rewards import make_reward
+from palaver.agents.base.rewards import make_reward
+from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import ConfigError, Episode, Sampling, TaskError, stable_seed
-from palaver.trainers.evaluation import only_scored
+from palaver.scoring import Comparer
+from palaver.trainers.config.reward_model import SourceConfig
 from palaver.trainers.preferences.files import read
 from palaver.trainers.preferences.groups import by_judge, by_reward, groups
 from palaver.trainers.preferences.record import Preferred
-from palaver.trainers.reward_model.config import SourceConfig
-from palaver.trainers.rollout import Plan, rollout, text_env
-from palaver.trainers.team import parse_team
-from palaver.verdict import Comparer
+from palaver.trainers.rollout.episodes import Plan, rollout, text_env
+from palaver.trainers.rollout.evaluation import only_scored
+from palaver.trainers.rollout.team import parse_team
 
 Note = Callable[[str], None]
 

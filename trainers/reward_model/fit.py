@@ -24,9 +24,9 @@ from transformers import TrainerCallback
 from palaver.agents.reward_models.files import fresh, save
 from palaver.agents.reward_models.model import Ids, RewardModel
 from palaver.core import ConfigError, PolicyError, ScoringError
+from palaver.trainers.config.reward_model import FitConfig
 from palaver.trainers.preferences.record import Preferred
 from palaver.trainers.preferences.split import by_task
-from palaver.trainers.reward_model.config import FitConfig
 from palaver.trainers.reward_model.report import Quality, quality
 
 Report = Callable[[int, int, dict[str, float]], None]

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from queue import Empty, LifoQueue
 from typing import Any, Literal, cast, get_args
 
-from palaver.clean import one_line
 from palaver.core import ConfigError, PalaverWarning, usable_cores
 from palaver.envs.code.sandbox import suite, view
 from palaver.envs.code.sandbox.launch import Plan
@@ -26,7 +25,8 @@ from palaver.envs.code.sandbox.report import (
     Verdict,
 )
 from palaver.envs.code.sandbox.slot import Slot
-from palaver.envs.pools import Closing, OfThisProcess
+from palaver.text import one_line
+from palaver.utils.workers import Closing, OfThisProcess
 
 VARIABLE = "PALAVER_SANDBOX"
 

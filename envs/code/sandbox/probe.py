@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from palaver.clean import one_line
 from palaver.envs.code.sandbox import view
 from palaver.envs.code.sandbox.launch import LaunchError, Worker
 from palaver.envs.code.sandbox.report import Mode, SandboxError
+from palaver.text import one_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from palaver.clean import one_line
 from palaver.envs.code.sandbox import view
 from palaver.envs.code.sandbox.clock import STARVED
 from palaver.envs.code.sandbox.launch import BOOT, ENVIRONMENT, FLAGS, Plan
 from palaver.envs.code.sandbox.report import SandboxError
-from palaver.envs.pools import end
+from palaver.text import one_line
+from palaver.utils.workers import end
 
 ATTEMPTS = 3
 _HEADER = 4

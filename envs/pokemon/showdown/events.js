@@ -6,7 +6,7 @@ const IDENT = /^(p[12])[a-c]?: ?(.*)$/;
 const KEPT = ['[from] ', '[of] ', '[wisher] ', '[upkeep]'];
 const MOST = 300; // characters of a sentence
 const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
-// as in palaver.clean: controls, marks that turn the direction of writing, line separators, broken unicode
+// as in palaver.text: controls, marks that turn the direction of writing, line separators, broken unicode
 const UNSAFE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]/gu;
 const SIMPLE = new Map(Object.entries({
   '-crit': 'a critical hit', '-supereffective': 'super effective', '-resisted': 'not very effective',

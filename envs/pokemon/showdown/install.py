@@ -14,10 +14,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from palaver.clean import one_line
 from palaver.core import cache_folder
 from palaver.envs.pokemon.showdown import node
 from palaver.envs.pokemon.showdown.errors import ShowdownError
+from palaver.text import one_line
 
 _HERE = Path(__file__).parent
 _FILES = ("package.json", "package-lock.json")

@@ -14,7 +14,7 @@ from palaver.envs.pokemon.showdown.battle import Battle, Setup, dice
 from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
 from palaver.envs.pokemon.showdown.view import SIDES, Side
 from palaver.envs.pokemon.showdown.worker import Operation, Ticket, Worker
-from palaver.envs.pools import Closing, OfThisProcess
+from palaver.utils.workers import Closing, OfThisProcess
 
 
 class Pool(Closing):

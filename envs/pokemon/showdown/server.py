@@ -22,11 +22,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from palaver.clean import one_line
 from palaver.core import ConfigError
 from palaver.envs.pokemon.showdown import install, node
 from palaver.envs.pokemon.showdown.errors import ShowdownError
-from palaver.envs.pools import Closing, end
+from palaver.text import one_line
+from palaver.utils.workers import Closing, end
 
 HOST = "127.0.0.1"
 PORT = 8000  # where other programs look for a server unless told otherwise

@@ -13,9 +13,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, Any
 
-from palaver.clean import one_line
 from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
-from palaver.envs.pools import end
+from palaver.text import one_line
+from palaver.utils.workers import end
 
 START_SECONDS = 60.0  # loading the simulator, on a busy machine
 CLOSE_SECONDS = 2.0  # for a process whose input or output is closed to end by itself

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 
-from palaver.agents.chat import Answer
+from palaver.agents.base.chat import Answer
 from palaver.agents.judges.chats import ScriptedChat
 from palaver.agents.judges.judge import Judge
 from palaver.agents.judges.spec import JudgeSpec
-from palaver.verdict import Case, Cost
+from palaver.scoring import Case, Cost
 
 TWO = {
     "criteria": [

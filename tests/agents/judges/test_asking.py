@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
-from palaver.agents.chat import Answer, Question
+from palaver.agents.base.chat import Answer, Question
 from palaver.agents.judges.cache import AnswerCache, key
 from palaver.agents.judges.judge import Judge
 from palaver.agents.judges.spec import JudgeSpec
 from palaver.core import Message, Sampling, ScoringError
-from palaver.verdict import Cost
+from palaver.scoring import Cost
 from tests.agents.judges.scripted import TWO, Counting, case, fair, judge
 
 
@@ -140,7 +140,7 @@ def test_threads_and_processes_share_the_file(tmp_path):
 
     threads = [threading.Thread(target=write, args=(names[n::4] + names[:5],)) for n in range(4)]
     code = (
-        "import sys; from pathlib import Path; from palaver.agents.chat import Answer\n"
+        "import sys; from pathlib import Path; from palaver.agents.base.chat import Answer\n"
         "from palaver.agents.judges.cache import AnswerCache\n"
         "for n in range(20): AnswerCache(Path(sys.argv[1])).put({f'p{n}': Answer(str(n))})\n"
     )

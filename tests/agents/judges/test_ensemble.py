@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from palaver.agents.chat import Answer
+from palaver.agents.base.chat import Answer
 from palaver.agents.judges.ensemble import Ensemble
-from palaver.verdict import Cost, Pair
+from palaver.scoring import Cost, Pair
 from tests.agents.judges.scripted import case, fair, judge
 
 

@@ -11,7 +11,7 @@ from palaver.agents.judges import prompts
 from palaver.agents.judges.fences import fence, harmless, nonce, seen
 from palaver.agents.judges.prompts import Shown
 from palaver.agents.judges.rubric import DEFAULT_RUBRIC
-from palaver.envs.playing import HOSTILE
+from palaver.envs.base.transcripts import HOSTILE
 from tests.agents.judges.scripted import blocks
 
 LIMIT = 500

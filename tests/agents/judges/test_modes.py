@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from palaver.agents.chat import Answer
+from palaver.agents.base.chat import Answer
 from palaver.core import ConfigError
-from palaver.verdict import Case, Comparer, Cost, Pair, Reward
+from palaver.scoring import Case, Comparer, Cost, Pair, Reward
 from tests.agents.judges.scripted import answers, blocks, case, fair, judge
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from palaver.agents.base.rewards import make_reward
 from palaver.agents.judges.judge import Judge
 from palaver.agents.judges.spec import JudgeSpec
-from palaver.agents.llm.local_chat import LocalChat
-from palaver.agents.llm.options import ModelOptions
-from palaver.agents.llm.policy import LLMPolicy
-from palaver.agents.plain import ScriptedPolicy
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.policies.local_chat import LocalChat
 from palaver.agents.remote.chat import RemoteChat
-from palaver.agents.rewards import make_reward
 from palaver.agents.serving.app import make_app
 from palaver.agents.serving.server import serving
-from palaver.verdict import Pair
+from palaver.agents.simple import ScriptedPolicy
+from palaver.scoring import Pair
 from tests.agents.judges.scripted import TWO, case, fair, judge
 from tests.models import byte_tokenizer, tiny_qwen3
 

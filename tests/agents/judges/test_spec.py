@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from palaver.agents.base.rewards import make_reward, split_options
 from palaver.agents.judges.chats import ScriptedChat, make_chat
 from palaver.agents.judges.ensemble import Ensemble
 from palaver.agents.judges.factory import make_judge
 from palaver.agents.judges.judge import Judge
 from palaver.agents.judges.spec import EnsembleSpec, JudgeSpec, read_spec
-from palaver.agents.rewards import make_reward, split_options
 from palaver.core import ConfigError, PolicyError
-from palaver.verdict import Placing
+from palaver.scoring import Placing
 from tests.agents.judges.scripted import TWO, case
 
 FAIR = "scripted:tests.agents.judges.scripted:fair"

@@ -5,14 +5,14 @@ import os
 
 import pytest
 
-from palaver.agents.chat import Question
+from palaver.agents.base.chat import Question
 from palaver.agents.remote import budget as budgets
 from palaver.agents.remote.budget import Budget
 from palaver.agents.remote.chat import RemoteChat
 from palaver.agents.remote.failures import CallError
 from palaver.agents.remote.options import read_options
 from palaver.core import ConfigError, Message, PolicyError, Sampling
-from palaver.verdict import Cost
+from palaver.scoring import Cost
 from tests.agents.remote.faults import completion, error, faults, reply, silent
 
 CALL = Cost(10, 10, 0.1, 1)

@@ -8,8 +8,8 @@ import traceback
 
 import pytest
 
-from palaver.agents.chat import Question
-from palaver.agents.factory import make_policy
+from palaver.agents.base.chat import Question
+from palaver.agents.make_policy import make_policy
 from palaver.agents.remote.keys import Key
 from palaver.core import Message, PolicyError, Request
 from tests.agents.remote.faults import completion, error, faults, reply

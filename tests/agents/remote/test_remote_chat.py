@@ -7,12 +7,12 @@ from email.utils import formatdate
 
 import pytest
 
-from palaver.agents.chat import Chat, Question
+from palaver.agents.base.chat import Chat, Question
 from palaver.agents.remote import budget as budgets
 from palaver.agents.remote.chat import RemoteChat
 from palaver.agents.remote.options import Options, read_options
 from palaver.core import Message, PolicyError, Sampling
-from palaver.verdict import Cost
+from palaver.scoring import Cost
 from tests.agents.remote.faults import completion, cut, drip, error, faults, half, reply, silent
 
 QUESTION = Question((Message("system", "be brief"), Message("user", "hello")), Sampling(max_tokens=9), seed=5)

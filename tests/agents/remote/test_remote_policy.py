@@ -10,13 +10,13 @@ import threading
 
 import pytest
 
-from palaver.agents.chat import Question
-from palaver.agents.factory import make_policy
-from palaver.agents.policy import Policy
+from palaver.agents.base.chat import Question
+from palaver.agents.base.policy import Policy
+from palaver.agents.make_policy import make_policy
 from palaver.agents.remote.chat import RemoteChat
 from palaver.agents.remote.options import read_name
 from palaver.core import Message, PolicyError, Request, Sampling
-from palaver.verdict import Cost
+from palaver.scoring import Cost
 from tests.agents.remote.faults import completion, error, faults, reply
 
 ASKED = (Message("user", "hello"),)
@@ -159,7 +159,7 @@ def test_a_copy_shares_the_budget_and_another_process_has_its_own() -> None:
 
 def test_it_needs_no_torch_and_the_factory_no_client() -> None:
     code = (
-        "import sys; import palaver.agents.factory; assert 'openai' not in sys.modules; "
+        "import sys; import palaver.agents.make_policy; assert 'openai' not in sys.modules; "
         "import palaver.agents.remote.policy; assert 'torch' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -10,13 +10,13 @@ import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForSequenceClassification
 
+from palaver.agents.base.rewards import make_reward
 from palaver.agents.reward_models import load
 from palaver.agents.reward_models.files import READING, fresh, save, wrap
 from palaver.agents.reward_models.model import RewardModel
-from palaver.agents.rewards import make_reward
 from palaver.core import ConfigError, PolicyError
-from palaver.envs.playing import HOSTILE
-from palaver.verdict import Case, Reward
+from palaver.envs.base.transcripts import HOSTILE
+from palaver.scoring import Case, Reward
 from tests.models import byte_tokenizer, tiny_qwen3
 
 CPU = {"device": "cpu"}

@@ -6,7 +6,7 @@ import pytest
 
 from palaver.agents.reward_models.reading import conversation
 from palaver.core import Message
-from palaver.verdict import Case
+from palaver.scoring import Case
 
 
 def test_one_agent_is_read_as_any_model_was_trained_to():

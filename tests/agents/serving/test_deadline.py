@@ -13,10 +13,10 @@ from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
-from palaver.agents.plain import EchoPolicy
 from palaver.agents.serving import deadline
 from palaver.agents.serving.app import make_app
 from palaver.agents.serving.server import serving
+from palaver.agents.simple import EchoPolicy
 from palaver.core import Request, Utterance
 
 SHORT = 0.3

@@ -10,18 +10,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from palaver.agents.chat import Question
-from palaver.agents.llm.likely import likely
-from palaver.agents.llm.policy import LLMPolicy
-from palaver.agents.plain import EchoPolicy, RandomPolicy, ScriptedPolicy
+from palaver.agents.base.chat import Question
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.policies.top_logprobs import likely
 from palaver.agents.remote.chat import RemoteChat
 from palaver.agents.remote.options import read_options
 from palaver.agents.remote.policy import RemotePolicy
 from palaver.agents.serving import app as app_module
 from palaver.agents.serving.app import Limits, make_app
 from palaver.agents.serving.server import listen, serving
+from palaver.agents.simple import EchoPolicy, RandomPolicy, ScriptedPolicy
 from palaver.core import Message, PolicyError, Request, Sampling, stable_seed
-from palaver.verdict import Cost
+from palaver.scoring import Cost
 from tests.models import byte_tokenizer, tiny_qwen3
 
 HELLO = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 5, "seed": 3}

@@ -11,18 +11,19 @@ import pytest
 from scipy import stats
 
 import palaver
-from palaver.benchmarks.arena import players, pool
-from palaver.benchmarks.arena.contest import contest, estimate
-from palaver.benchmarks.arena.match import play
-from palaver.benchmarks.arena.plan import Game, Setting, read_players
-from palaver.benchmarks.arena.record import GAMES, SETTINGS, Played, Share, prepare, read_games
-from palaver.benchmarks.arena.standings import standings, welch
-from palaver.benchmarks.arena.view import markdown, write
+from palaver.benchmarks.arena.tables import markdown, write
+from palaver.benchmarks.arena.tournament import contest, estimate
 from palaver.benchmarks.evaluate_against_all import against_all, evaluate_against_all
 from palaver.core import CheckpointError, ConfigError, PolicyError
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.registry import NAMESPACE, Spec, register
+from palaver.trainers.matches import players
+from palaver.trainers.matches import workers as pool
+from palaver.trainers.matches.config import Game, Setting, read_players
+from palaver.trainers.matches.play import play
+from palaver.trainers.matches.results import GAMES, SETTINGS, Played, Share, prepare, read_games
+from palaver.trainers.matches.standings import standings, welch
 
 RPS = {
     "agents": 2,
@@ -333,7 +334,7 @@ def duel():
 
 
 def test_the_outcome_that_an_environment_tells_counts_and_failed_games_do_not(duel, tmp_path, monkeypatch):
-    monkeypatch.setattr("palaver.benchmarks.arena.players.load_attribute",
+    monkeypatch.setattr("palaver.trainers.matches.players.load_attribute",
                         lambda path, *_: {"strong": strong, "weak": weak}[path.partition(":")[2]])  # fmt: skip
     given = Setting("duel-v0", {"strong": "strong", "weak": "weak"}, battles=20)
     told = []

@@ -8,14 +8,14 @@ import pytest
 
 from palaver.agents.battle_net import files
 from palaver.agents.battle_net.shape import Size
-from palaver.agents.llm.load import save_pretrained
-from palaver.benchmarks.arena import crowds
-from palaver.benchmarks.arena.contest import check, contest
-from palaver.benchmarks.arena.plan import Setting
-from palaver.benchmarks.arena.players import identity
-from palaver.benchmarks.arena.record import GAMES
+from palaver.agents.llm.model.load import save_pretrained
+from palaver.benchmarks.arena.tournament import check, contest
 from palaver.core import CheckpointError, PolicyError
-from palaver.trainers.cloning.world import layout, vocabulary
+from palaver.trainers.behaviour_cloning.world import layout, vocabulary
+from palaver.trainers.matches import batched_players as crowds
+from palaver.trainers.matches.config import Setting
+from palaver.trainers.matches.players import identity
+from palaver.trainers.matches.results import GAMES
 from tests.models import byte_tokenizer, tiny_qwen3
 
 pytestmark = pytest.mark.usefixtures("pool")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import palaver
-from palaver.benchmarks.arena import pool
-from palaver.benchmarks.arena.plan import Setting
-from palaver.benchmarks.arena.standings import standings
-from palaver.envs.playing import HOSTILE
+from palaver.envs.base.transcripts import HOSTILE
+from palaver.trainers.matches import workers as pool
+from palaver.trainers.matches.config import Setting
+from palaver.trainers.matches.standings import standings
 
 COMPETITIVE = [id for id, spec in palaver.specs().items() if spec.competitive]
 UNIFORM = {"pokemon-v1": "random@1", "matrix-v1": "legal"}  # legal moves, all equally likely

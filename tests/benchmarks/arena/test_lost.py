@@ -12,14 +12,15 @@ from collections import Counter
 import pytest
 
 import palaver
-from palaver.benchmarks.arena import match, pool
-from palaver.benchmarks.arena.contest import contest
-from palaver.benchmarks.arena.plan import Setting, read_players
-from palaver.benchmarks.arena.record import GAMES, read_games
+from palaver.benchmarks.arena.tournament import contest
 from palaver.core import EpisodeLostError, PolicyError
 from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import shared_pool
+from palaver.trainers.matches import play as match
+from palaver.trainers.matches import workers as pool
+from palaver.trainers.matches.config import Setting, read_players
+from palaver.trainers.matches.results import GAMES, read_games
 
 KEYWORDS = {"game": "prisoners-dilemma", "repeats": 3}
 

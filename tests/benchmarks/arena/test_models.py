@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.agents.llm.load import save_pretrained
-from palaver.benchmarks.arena.contest import contest
-from palaver.benchmarks.arena.plan import Setting
+from palaver.agents.llm.model.load import save_pretrained
+from palaver.benchmarks.arena.tournament import contest
 from palaver.core import Sampling
-from palaver.trainers.recipe import parse
+from palaver.trainers.config.loading import parse
+from palaver.trainers.matches.config import Setting
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
 

@@ -9,17 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palaver.benchmarks.arena.contest import contest
-from palaver.benchmarks.arena.plan import Game, Setting
-from palaver.benchmarks.arena.record import GAMES, read_games
-from palaver.benchmarks.arena.recording import Advice, Names, Recording
+from palaver.benchmarks.arena.tournament import contest
 from palaver.core import ConfigError
 from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import BattleLostError
-from palaver.trainers.battles.reader import Reader
-from palaver.trainers.battles.record import MISSING
-from palaver.trainers.battles.watch import Observer
+from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.recording import Advice, Names, Recording
+from palaver.trainers.matches.results import GAMES, read_games
+from palaver.trainers.trajectories.reader import Reader
+from palaver.trainers.trajectories.record import MISSING
+from palaver.trainers.trajectories.watch import Observer
 
 pytestmark = pytest.mark.usefixtures("pool")
 

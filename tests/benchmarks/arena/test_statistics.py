@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from palaver.benchmarks.arena import ratings
-from palaver.benchmarks.arena.intervals import effect, games_for, score_interval, wilson
-from palaver.benchmarks.arena.rating_table import Field, common_effect, rate
 from palaver.core import ConfigError
+from palaver.utils import bradley_terry as ratings
+from palaver.utils.ratings import Field, common_effect, rate
+from palaver.utils.stats.effects import effect, games_for, score_interval, wilson
 
 LN10 = math.log(10)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from palaver.benchmarks.audit.brains import BRAINS, Key, Shown
-from palaver.verdict import Cost, Preference, Verdict
+from palaver.benchmarks.judge_audit.brains import BRAINS, Key, Shown
+from palaver.scoring import Cost, Preference, Verdict
 
 VALUE = {"first": 1.0, "second": 0.0, "tie": 0.5}
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from palaver.benchmarks.audit import ask
-from palaver.benchmarks.audit.data import Graded, Labelled, read
-from palaver.benchmarks.audit.probes import KINDS, Probe, probes
+from palaver.benchmarks.judge_audit import ask
+from palaver.benchmarks.judge_audit.data import Graded, Labelled, read
+from palaver.benchmarks.judge_audit.probes import KINDS, Probe, probes
 from palaver.core import ConfigError
-from palaver.verdict import Pair
+from palaver.scoring import Pair
 from tests.benchmarks.audit.judges import Scorer
 
 ROWS = read(["generated:0:12"]).pairs

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from palaver.benchmarks.audit.data import Graded, Labelled, read
+from palaver.benchmarks.judge_audit.data import Graded, Labelled, read
 from palaver.core import TaskError
-from palaver.verdict import Pair
+from palaver.scoring import Pair
 
 
 def rows(tmp_path, *records, name="data.jsonl"):

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from palaver.benchmarks.audit.faults import Thresholds, beyond, faults, luck
-from palaver.benchmarks.audit.table import Measure
+from palaver.benchmarks.judge_audit.faults import Thresholds, beyond, faults, luck
+from palaver.benchmarks.judge_audit.table import Measure
 from palaver.core import ConfigError
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.benchmarks.audit import ask, table
-from palaver.benchmarks.audit.brains import BRAINS, Key, Shown
-from palaver.benchmarks.audit.data import read
-from palaver.benchmarks.audit.faults import Thresholds, faults
+from palaver.benchmarks.judge_audit import ask, table
+from palaver.benchmarks.judge_audit.brains import BRAINS, Key, Shown
+from palaver.benchmarks.judge_audit.data import read
+from palaver.benchmarks.judge_audit.faults import Thresholds, faults
 from tests.benchmarks.audit.judges import Brainy
 
 DATA = read(["generated:0:100"])

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from palaver.benchmarks.audit import measures
-from palaver.benchmarks.audit.slope import PRIOR, WIDE, length_slope
-from palaver.benchmarks.audit.table import bootstrap, bootstrapped, share
+from palaver.benchmarks.judge_audit import measures
+from palaver.benchmarks.judge_audit.slope import PRIOR, WIDE, length_slope
+from palaver.benchmarks.judge_audit.table import bootstrap, bootstrapped, share
 
 
 def a(*values):

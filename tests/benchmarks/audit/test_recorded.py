@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from palaver.benchmarks.audit.recorded import Recorded
+from palaver.benchmarks.judge_audit.recorded import Recorded
 from palaver.core import TaskError
-from palaver.verdict import Pair
+from palaver.scoring import Pair
 
 
 def row(number, one, two):

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from palaver.benchmarks.audit import ask, page, run
-from palaver.benchmarks.audit.data import Data, Graded, read
-from palaver.benchmarks.audit.faults import Fault
-from palaver.benchmarks.audit.table import Measure
+from palaver.benchmarks.judge_audit import ask, page, run
+from palaver.benchmarks.judge_audit.data import Data, Graded, read
+from palaver.benchmarks.judge_audit.faults import Fault
+from palaver.benchmarks.judge_audit.table import Measure
 from palaver.core import ConfigError, ScoringError
 from tests.benchmarks.audit.judges import Brainy, Scorer
 

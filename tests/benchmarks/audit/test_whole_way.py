@@ -11,12 +11,12 @@ import pytest
 from palaver.agents.judges import prompts
 from palaver.agents.judges.rubric import DEFAULT_RUBRIC
 from palaver.agents.serving.server import serving
-from palaver.benchmarks.audit import ask, run, scripted
-from palaver.benchmarks.audit.brains import BRAINS, Key
-from palaver.benchmarks.audit.data import Data, Graded, read
-from palaver.benchmarks.audit.faults import Thresholds
-from palaver.benchmarks.audit.judges import audited
-from palaver.benchmarks.audit.serving import judges
+from palaver.benchmarks.judge_audit import ask, run, scripted
+from palaver.benchmarks.judge_audit.brains import BRAINS, Key
+from palaver.benchmarks.judge_audit.data import Data, Graded, read
+from palaver.benchmarks.judge_audit.faults import Thresholds
+from palaver.benchmarks.judge_audit.judges import audited
+from palaver.benchmarks.judge_audit.serving import judges
 from palaver.core import ConfigError, PolicyError
 from tests.benchmarks.audit.judges import always_first
 from tests.benchmarks.audit.test_kinds import FAULT

@@ -9,11 +9,11 @@ import random
 import signal
 from pathlib import Path
 
-from palaver.benchmarks.arena.record import GAMES, Log, Played, Share, read_games
 from palaver.benchmarks.curriculum.battles import MIRROR
 from palaver.benchmarks.curriculum.shop import Learnt
 from palaver.core import stable_seed
-from palaver.trainers.files import METRICS
+from palaver.trainers.matches.results import GAMES, Log, Played, Share, read_games
+from palaver.trainers.run.files import METRICS
 from palaver.utils.run_folder import replace_text
 
 STRENGTH = {"random@1": 0.0, "typed@1": 1.5, "veteran@1": 3.0}

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from palaver.benchmarks.arena.recording import Advice
 from palaver.benchmarks.curriculum.battles import MIRROR, Seat, order, portions, shares, shown, teachers
 from palaver.benchmarks.curriculum.read import parse
+from palaver.trainers.matches.recording import Advice
 from tests.benchmarks.curriculum.fakes import values
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from palaver.benchmarks.curriculum import curve
 from palaver.benchmarks.curriculum.read import parse
 from palaver.benchmarks.curriculum.run import run
-from palaver.trainers import sinks
-from palaver.trainers.files import METRICS
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.run import logging as sinks
+from palaver.trainers.run.files import METRICS
+from palaver.trainers.run.logging import read_metrics
 from tests.benchmarks.curriculum.fakes import FakeShop, values
 
 

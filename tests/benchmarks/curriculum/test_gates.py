@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from palaver.benchmarks.arena.plan import Game
-from palaver.benchmarks.arena.record import Played, Share
-from palaver.benchmarks.arena.standings import standings
 from palaver.benchmarks.curriculum.gates import kept, paired, passes
 from palaver.benchmarks.curriculum.spec import Gate, Guard
 from palaver.core import ConfigError
+from palaver.trainers.matches.config import Game
+from palaver.trainers.matches.results import Played, Share
+from palaver.trainers.matches.standings import standings
 
 
 def game(first, second, match, swapped, score, teams="a"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.benchmarks.arena.plan import Game
-from palaver.benchmarks.arena.record import Played, Share
 from palaver.benchmarks.curriculum.read import parse
 from palaver.benchmarks.curriculum.rehearsal import PUPIL_LABEL, Forecast, measured, plan, rehearse
+from palaver.trainers.matches.config import Game
+from palaver.trainers.matches.results import Played, Share
 from tests.benchmarks.curriculum.fakes import FakeShop, values
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.arena.record import GAMES, read_games
 from palaver.benchmarks.curriculum.read import load, parse
 from palaver.benchmarks.curriculum.records import BATTLES, RATING, timeless
 from palaver.benchmarks.curriculum.run import Watch, run
 from palaver.core import ConfigError
-from palaver.trainers.files import METRICS
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.matches.results import GAMES, read_games
+from palaver.trainers.run.files import METRICS
+from palaver.trainers.run.logging import read_metrics
 from tests.benchmarks.curriculum.fakes import STEPS, FakeShop, values
 
 

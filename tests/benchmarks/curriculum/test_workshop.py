@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from palaver.benchmarks.arena.record import GAMES, read_games
 from palaver.benchmarks.curriculum.read import parse
 from palaver.benchmarks.curriculum.records import BATTLES, RATING, timeless
 from palaver.benchmarks.curriculum.run import run
@@ -21,9 +20,10 @@ from palaver.benchmarks.curriculum.shop import Lesson
 from palaver.benchmarks.curriculum.size import sized
 from palaver.benchmarks.curriculum.workshop import Workshop, config_of
 from palaver.core import ConfigError, PalaverError
-from palaver.trainers.battles.index import Entry
-from palaver.trainers.files import METRICS
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.matches.results import GAMES, read_games
+from palaver.trainers.run.files import METRICS
+from palaver.trainers.run.logging import read_metrics
+from palaver.trainers.trajectories.index import Entry
 
 SMALL = {"decisions": 256, "checkpoint_every": 1}
 REAL = {

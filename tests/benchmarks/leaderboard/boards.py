@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.benchmarks.evaluate import Setting, measure, to_row
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation.evaluate import Setting, measure, to_row
 from palaver.benchmarks.scenarios import play
 from palaver.benchmarks.scenarios.spec import parse
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import palaver
-from palaver.benchmarks import rescore
+from palaver.benchmarks.evaluation import rescore
 from palaver.benchmarks.leaderboard import page
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.read import read

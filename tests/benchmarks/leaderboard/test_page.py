@@ -12,13 +12,13 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
+from palaver.benchmarks.evaluation.results import store
 from palaver.benchmarks.leaderboard import page
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.read import read
 from palaver.benchmarks.leaderboard.table import markdown, score
-from palaver.benchmarks.rows import store
-from palaver.clean import one_line
 from palaver.core import Episode
+from palaver.text import one_line
 from tests.benchmarks.leaderboard.boards import change, fill
 
 HOSTILE = "<script>document.title='gone'</script><img src=x onerror=alert(1)>\u202e{{7*7}}"

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from rich.console import Console
 
-from palaver.benchmarks.marlhf import run as steps
-from palaver.benchmarks.marlhf.recipe import FILE, MARLHFConfig, dump, is_marlhf, load, recipes
+from palaver.benchmarks.experiments.marlhf import run as steps
+from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, dump, is_marlhf, load, recipes
 from palaver.core import ConfigError, TaskError
 from palaver.trainers.preferences.files import read
 from tests.trainers.toys import forget_toy, register_toy, save_model

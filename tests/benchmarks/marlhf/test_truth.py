@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from palaver.benchmarks.marlhf.figure import draw
-from palaver.benchmarks.marlhf.truth import line, truth
+from palaver.benchmarks.experiments.marlhf.figure import draw
+from palaver.benchmarks.experiments.marlhf.truth import line, truth
 from palaver.core import CheckpointError
 from tests.benchmarks.conftest import episode
 

@@ -1,12 +1,13 @@
-"""The page's table is that of the kept results; run `python -m palaver.benchmarks.reasoning.page` to rewrite it."""
+"""The page's table is that of the kept results; run `python -m palaver.benchmarks.experiments.reasoning.page` to
+rewrite it."""
 
 from __future__ import annotations
 
 import pytest
 
-from palaver.benchmarks.reasoning import page
-from palaver.benchmarks.reasoning.plan import read
-from palaver.benchmarks.reasoning.results import load
+from palaver.benchmarks.experiments.reasoning import page
+from palaver.benchmarks.experiments.reasoning.plan import read
+from palaver.benchmarks.experiments.reasoning.results import load
 
 
 def test_the_table_is_up_to_date():

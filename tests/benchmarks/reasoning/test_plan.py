@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.benchmarks.reasoning.plan import read, trainings
+from palaver.benchmarks.experiments.reasoning.plan import read, trainings
 from palaver.core import ConfigError
 
 OWN = """

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from palaver.agents.llm.load import save_pretrained
-from palaver.benchmarks.reasoning import keeping, study
-from palaver.benchmarks.reasoning.plan import read
-from palaver.benchmarks.reasoning.results import RESULTS, load
+from palaver.agents.llm.model.load import save_pretrained
+from palaver.benchmarks.experiments.reasoning import keeping, study
+from palaver.benchmarks.experiments.reasoning.plan import read
+from palaver.benchmarks.experiments.reasoning.results import RESULTS, load
 from palaver.core import ConfigError
 from tests.models import byte_tokenizer, tiny_qwen3
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.benchmarks.reasoning import picture
-from palaver.benchmarks.reasoning.results import RESULTS, Cell, Results, load
-from palaver.benchmarks.reasoning.table import COLUMNS, lines, markdown
+from palaver.benchmarks.experiments.reasoning import picture
+from palaver.benchmarks.experiments.reasoning.results import RESULTS, Cell, Results, load
+from palaver.benchmarks.experiments.reasoning.table import COLUMNS, lines, markdown
 from palaver.core import CheckpointError
 
 TASKS = ("a", "b", "c", "d")

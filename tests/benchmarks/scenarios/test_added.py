@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.benchmarks.evaluate import Setting, measure
-from palaver.benchmarks.focus import Seating, answered, focal
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation.evaluate import Setting, measure
+from palaver.benchmarks.evaluation.focal import Seating, answered, focal
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.read import read
 from palaver.benchmarks.scenarios import play
 from palaver.benchmarks.scenarios.spec import load, parse, shipped
 from palaver.core import ConfigError, Episode, ScoringError, Turn, Utterance
-from palaver.envs.playing import HOSTILE
+from palaver.envs.base.transcripts import HOSTILE
 from palaver.registry import spec
-from palaver.trainers.evaluation import answers
+from palaver.trainers.rollout.evaluation import answers
 
 ROWS = Path(__file__).parents[3] / "docs" / "leaderboard" / "rows"
 TRAINED = {"arxiv-strangers-v2"}  # its partner is trained, which takes minutes

@@ -7,16 +7,16 @@ from importlib import resources
 
 import pytest
 
-from palaver.agents.llm.options import ModelOptions
-from palaver.benchmarks.evaluate import measure
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation.evaluate import measure
 from palaver.benchmarks.scenarios import partners, play, trained
 from palaver.benchmarks.scenarios.spec import is_scenario, load, parse, shipped
 from palaver.core import ConfigError, Message
-from palaver.envs.arxiv.reference import reference as arxiv
 from palaver.envs.maths import answers
 from palaver.envs.maths.reference import reference
+from palaver.envs.writing.arxiv.reference import reference as arxiv
 from palaver.registry import spec
-from palaver.trainers.rollout import text_env
+from palaver.trainers.rollout.episodes import text_env
 
 FROZEN = {
     "arxiv-random-v2": "b6f3de9830bdead8",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from palaver.benchmarks.viewer.battles import ENV, Field, episode, field, story
 from palaver.benchmarks.viewer.page import Choices, collect
 from palaver.benchmarks.viewer.sources import find
-from palaver.trainers.battles.files import Writer
+from palaver.trainers.trajectories.files import Writer
 from tests.benchmarks.viewer import made
 from tests.trainers.battles.made import battle, decision, trajectory
 

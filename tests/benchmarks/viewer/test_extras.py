@@ -12,7 +12,7 @@ from palaver.benchmarks.viewer.page import Choices, collect
 from palaver.core import Episode, PalaverError, Utterance
 from palaver.envs.code import scoring
 from palaver.envs.code.sandbox.report import Report, TestResult
-from palaver.trainers.branches import start
+from palaver.trainers.rollout.branches import start
 from tests.benchmarks.test_replay import Dice, dice, played  # noqa: F401
 from tests.benchmarks.viewer.made import episode, save
 
@@ -103,7 +103,8 @@ def test_pictures_of_the_first_episodes(dicing, tmp_path):
 def test_an_environment_that_has_changed_is_soon_left_alone(dicing, tmp_path, monkeypatch):
     tried = []
     monkeypatch.setattr(
-        "palaver.benchmarks.replay.start", lambda env, task, seed: tried.append(task) or start(env, task, seed)
+        "palaver.benchmarks.reports.rerender.start",
+        lambda env, task, seed: tried.append(task) or start(env, task, seed),
     )
     (one, *_) = played(Dice())
     record = one.to_dict()

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
+from palaver.envs.base.transcripts import HOSTILE
 from palaver.envs.maths import answers
 from palaver.envs.maths.numbers import canonical, numbers, plain
-from palaver.envs.playing import HOSTILE
 
 MESSY = [
     ("#### 72", "72"),

@@ -11,8 +11,8 @@ import pytest
 import palaver
 from palaver.core import ConfigError, Message, TaskError, stable_seed
 from palaver.envs.maths import answers, reference
+from palaver.envs.maths.mini import corpus
 from palaver.envs.maths.problems import DIFFICULTIES, LEVELS, Problem, Step, draw, held_out, rows, solve
-from palaver.envs.maths_mini import corpus
 
 
 def test_by_hand():

@@ -12,7 +12,7 @@ import pytest
 import palaver
 from palaver.core import ConfigError
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.envs.pokemon.players import player
+from palaver.envs.pokemon.players.registry import player
 
 pytestmark = pytest.mark.usefixtures("pool")
 

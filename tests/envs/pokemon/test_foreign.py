@@ -7,8 +7,8 @@ from importlib import util
 import pytest
 
 from palaver.core import PolicyError
-from palaver.envs.pokemon import foreign
 from palaver.envs.pokemon.env import PokemonEnv
+from palaver.envs.pokemon.players import poke_env as foreign
 
 
 def _play(format, seed):

@@ -8,9 +8,9 @@ import pytest
 
 from palaver.core import PolicyError
 from palaver.envs.pokemon.env import PokemonEnv
-from palaver.envs.pokemon.heuristics import damage, expert, simple
-from palaver.envs.pokemon.players import HEURISTICS, player
-from palaver.envs.pokemon.search import best_action, oracle_1
+from palaver.envs.pokemon.players import damage, expert, simple
+from palaver.envs.pokemon.players.registry import HEURISTICS, player
+from palaver.envs.pokemon.players.search import best_action, oracle_1
 from palaver.envs.pokemon.showdown import dex
 from palaver.registry import spec
 

@@ -6,7 +6,7 @@ import doctest
 
 import pytest
 
-from palaver.envs.playing import HOSTILE
+from palaver.envs.base.transcripts import HOSTILE
 from palaver.envs.pokemon import rules
 
 LEGAL = (

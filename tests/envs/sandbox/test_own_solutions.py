@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import palaver
-from palaver.benchmarks.sandbox import own_solutions, tally
+from palaver.benchmarks.performance.sandbox import own_solutions, tally
 from palaver.envs.code.sandbox import SandboxError
 from tests.envs.sandbox.test_clock import busy
 

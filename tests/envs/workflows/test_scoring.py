@@ -8,8 +8,8 @@ import pytest
 
 import palaver
 from palaver.core import ConfigError
-from palaver.envs.checks import check
-from palaver.envs.tasks import Task
+from palaver.envs.base.checks import check
+from palaver.envs.base.tasks import Task
 from palaver.envs.workflows.builtin import workflow
 from palaver.envs.workflows.env import WorkflowEnv
 from palaver.envs.workflows.other import OtherEnv

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from palaver.trainers.battles.record import Decision, Trajectory
+from palaver.trainers.trajectories.record import Decision, Trajectory
 
 
 def decision(n, step, W=5, K=3, slot=None, text=""):

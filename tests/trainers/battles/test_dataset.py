@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from palaver.core import ConfigError
-from palaver.trainers.battles.dataset import dataset, texts
-from palaver.trainers.battles.files import Writer
+from palaver.trainers.trajectories.dataset import dataset, texts
+from palaver.trainers.trajectories.files import Writer
 from tests.trainers.battles.made import battle, decision, trajectory
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.battles.files import Writer
-from palaver.trainers.battles.reader import Reader
-from palaver.trainers.battles.record import MISSING
+from palaver.trainers.trajectories.files import Writer
+from palaver.trainers.trajectories.reader import Reader
+from palaver.trainers.trajectories.record import MISSING
 from tests.architecture.running import started
 from tests.trainers.battles.made import battle, decision, same, trajectory
 
@@ -104,7 +104,7 @@ def test_a_file_cut_at_any_byte_holds_whole_battles_and_is_gone_on_with(tmp_path
 
 def test_killed_while_it_writes_it_leaves_what_it_said_was_written(tmp_path):
     code = (
-        "import sys\nfrom pathlib import Path\nfrom palaver.trainers.battles.files import Writer\n"
+        "import sys\nfrom pathlib import Path\nfrom palaver.trainers.trajectories.files import Writer\n"
         "from tests.trainers.battles.made import battle\nwriter = Writer(Path(sys.argv[1]))\n"
         "for n in range(10**6):\n    writer.add(*battle(n))\n    print(n, flush=True)\n"
     )

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from palaver.core import CheckpointError, ConfigError
-from palaver.trainers.battles.files import Writer
-from palaver.trainers.battles.loader import batches, draw, plan
-from palaver.trainers.battles.reader import Reader
+from palaver.trainers.trajectories.files import Writer
+from palaver.trainers.trajectories.loader import batches, draw, plan
+from palaver.trainers.trajectories.reader import Reader
 from tests.trainers.battles.made import battle, decision, trajectory
 
 

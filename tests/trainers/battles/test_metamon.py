@@ -11,9 +11,9 @@ import pytest
 from palaver.core import ConfigError
 from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.showdown import dex
-from palaver.trainers.battles.metamon import Name, convert, played, shaped
-from palaver.trainers.battles.reader import Reader
-from palaver.trainers.battles.replayed import Replayed
+from palaver.trainers.trajectories.metamon import Name, convert, played, shaped
+from palaver.trainers.trajectories.reader import Reader
+from palaver.trainers.trajectories.replayed import Replayed
 
 pytestmark = pytest.mark.usefixtures("pool")
 

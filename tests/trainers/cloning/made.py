@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from palaver.agents.battle_net.shape import ABOUT, HEADING, Vocabulary
-from palaver.trainers.battles.files import Writer
-from palaver.trainers.battles.record import MISSING, Decision, Trajectory
-from palaver.trainers.cloning.world import layout
+from palaver.trainers.behaviour_cloning.world import layout
+from palaver.trainers.trajectories.files import Writer
+from palaver.trainers.trajectories.record import MISSING, Decision, Trajectory
 
 GOOD = "surf"
 WORDS = Vocabulary.of([GOOD, "tackle", "bide", "rest", "mew", "abra"])

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from palaver.core import ConfigError
-from palaver.trainers.cloning import losses
-from palaver.trainers.cloning.config import Cloning
-from palaver.trainers.cloning.hide import hide
-from palaver.trainers.cloning.pupils import Scored
-from palaver.trainers.cloning.report import judge
+from palaver.trainers.behaviour_cloning import losses
+from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.hide import hide
+from palaver.trainers.behaviour_cloning.pupils import Scored
+from palaver.trainers.behaviour_cloning.report import judge
 
 
 def test_log_policy_of_legal_slots():

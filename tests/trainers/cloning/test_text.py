@@ -7,14 +7,14 @@ import json
 import pytest
 import torch
 
-from palaver.agents.llm.load import save_pretrained
+from palaver.agents.llm.model.load import save_pretrained
 from palaver.core import ConfigError
-from palaver.trainers.battles.files import Writer
-from palaver.trainers.battles.reader import Reader
-from palaver.trainers.cloning import train
-from palaver.trainers.cloning.config import Cloning
-from palaver.trainers.cloning.mixture import Mixture
-from palaver.trainers.cloning.text_pupil import TextPupil
+from palaver.trainers.behaviour_cloning import train
+from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.mixture import Mixture
+from palaver.trainers.behaviour_cloning.text_pupil import TextPupil
+from palaver.trainers.trajectories.files import Writer
+from palaver.trainers.trajectories.reader import Reader
 from tests.models import byte_tokenizer, tiny_qwen3
 from tests.trainers.cloning import made
 

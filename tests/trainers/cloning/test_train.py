@@ -14,14 +14,14 @@ from safetensors.torch import load_file
 
 from palaver.agents.battle_net import files
 from palaver.core import ConfigError
-from palaver.trainers import checkpoint
-from palaver.trainers.battles.reader import Reader
-from palaver.trainers.cloning import pupils, train
-from palaver.trainers.cloning.config import Cloning, parse
-from palaver.trainers.cloning.mixture import Mixture
-from palaver.trainers.cloning.world import layout
-from palaver.trainers.faults import NumericalError
-from palaver.trainers.sinks import read_metrics
+from palaver.trainers.behaviour_cloning import pupils, train
+from palaver.trainers.behaviour_cloning.config import Cloning, parse
+from palaver.trainers.behaviour_cloning.mixture import Mixture
+from palaver.trainers.behaviour_cloning.world import layout
+from palaver.trainers.run import checkpoint
+from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.run.logging import read_metrics
+from palaver.trainers.trajectories.reader import Reader
 from palaver.utils.run_folder import FolderInUseError, locked
 from tests.trainers.cloning import made
 
@@ -220,7 +220,7 @@ def test_killed_by_the_system(battles, tmp_path):
     """SIGKILL in the middle, in a process of its own, with the real vocabulary's place taken by a small one."""
     code = (
         "import sys, os, signal\nfrom pathlib import Path\nfrom palaver.agents.battle_net import files\n"
-        "from palaver.trainers.cloning import pupils, train\nfrom tests.trainers.cloning import made\n"
+        "from palaver.trainers.behaviour_cloning import pupils, train\nfrom tests.trainers.cloning import made\n"
         "pupils.vocabulary = lambda _: made.WORDS\n"
         "pupils.size = lambda _: files.Size(word=8, mon=16, width=16, layers=1, heads=2, window=8)\n"
         "from tests.trainers.cloning.test_train import QUICK\n"

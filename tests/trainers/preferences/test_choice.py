@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from palaver.core import ConfigError
-from palaver.trainers.preferences.choice import PairsConfig, choose
-from palaver.trainers.recipe import parse
+from palaver.trainers.config.loading import parse
+from palaver.trainers.config.preferences import PairsConfig, choose
 
 VALUES = [2.0, 0.0, 3.0, 2.0]
 

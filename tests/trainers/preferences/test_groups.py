@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from palaver.core import Episode, ScoringError, Turn, Utterance
-from palaver.trainers.preferences.choice import PairsConfig
+from palaver.scoring import Comparer, Pair, Preference
+from palaver.trainers.config.preferences import PairsConfig
 from palaver.trainers.preferences.groups import Group, by_judge, by_reward, groups
-from palaver.verdict import Comparer, Pair, Preference
 
 
 def turn(node: str, parent: str, said: dict[str, str], reward: float, heard: dict[str, str] | None = None) -> Turn:

@@ -11,10 +11,10 @@ import torch
 
 from palaver.agents.reward_models import load
 from palaver.core import PolicyError, TaskError
+from palaver.trainers.config.reward_model import FitConfig
 from palaver.trainers.preferences.record import Preferred
-from palaver.trainers.reward_model.config import FitConfig
 from palaver.trainers.reward_model.fit import fit
-from palaver.trainers.world import World
+from palaver.trainers.run.distributed import World
 from tests.models import byte_tokenizer, tiny_qwen3
 
 pytest.importorskip("trl")

@@ -12,9 +12,9 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from palaver.envs.matrix import games
 from palaver.envs.matrix.table import Game
-from palaver.trainers.value_mixing.factored import Factored, Shape
-from palaver.trainers.value_mixing.replay import Batch, Scene, Transition, scene_of, together
-from palaver.trainers.value_mixing.settings import MixerConfig
+from palaver.trainers.config.mixer import MixerConfig
+from palaver.trainers.value_decomposition.factored import Factored, Shape
+from palaver.trainers.value_decomposition.replay import Batch, Scene, Transition, scene_of, together
 
 TOLERANCE = 1e-4  # of the loss, absolute
 PERIODS = 100

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from palaver.trainers.value_mixing.credits import confidence_gain, counterfactual
-from palaver.trainers.value_mixing.mixers import Monotonic, added
+from palaver.trainers.value_decomposition.credits import confidence_gain, counterfactual
+from palaver.trainers.value_decomposition.mixers import Monotonic, added
 
 Q = torch.tensor([[[1.0, 2.0, 6.0], [4.0, 0.0, 0.0]], [[1.0, 2.0, 6.0], [4.0, 0.0, 0.0]]])
 ALLOWED = torch.tensor([[[True, True, True], [True, True, False]]] * 2)

@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from palaver.core import Message, Sampling
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
-from palaver.trainers.recipe import parse
-from palaver.trainers.rollout import Plan, rollout
-from palaver.trainers.table import fill, tabulate
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
+from palaver.trainers.algorithms.vdn import VDN
+from palaver.trainers.config.loading import parse
+from palaver.trainers.rollout.batch import fill, tabulate
+from palaver.trainers.rollout.episodes import Plan, rollout
 from palaver.trainers.train import train
-from palaver.trainers.value_mixing.encoders import Table
-from palaver.trainers.value_mixing.play import play
-from palaver.trainers.value_mixing.replay import Replay, stacked, together
-from palaver.trainers.value_mixing.scenes import acts, heard, transitions
-from palaver.trainers.value_mixing.sentences import Mixing
-from palaver.trainers.vdn import VDN
+from palaver.trainers.value_decomposition.encoders import Table
+from palaver.trainers.value_decomposition.play import play
+from palaver.trainers.value_decomposition.replay import Replay, stacked, together
+from palaver.trainers.value_decomposition.scenes import acts, heard, transitions
+from palaver.trainers.value_decomposition.sentences import Mixing
 from tests.trainers.learning import policy
 from tests.trainers.toys import SEATS, Script, register_toy, save_model
 from tests.trainers.value_mixing.test_legal import Steps, seats

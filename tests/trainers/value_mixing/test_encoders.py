@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palaver.core import ConfigError, Message, PolicyError
-from palaver.trainers.recipe import parse
-from palaver.trainers.value_mixing.encoders import Table, Words, hashed
-from palaver.trainers.value_mixing.hidden import Hidden, Sentences, encoder
+from palaver.trainers.config.loading import parse
+from palaver.trainers.value_decomposition.encoders import Table, Words, hashed
+from palaver.trainers.value_decomposition.hidden import Hidden, Sentences, encoder
 from tests.closeness import assert_values_close
 from tests.trainers.learning import policy
 from tests.trainers.toys import save_model

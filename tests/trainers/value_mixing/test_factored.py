@@ -7,10 +7,10 @@ import copy
 import pytest
 import torch
 
-from palaver.trainers.faults import NumericalError
-from palaver.trainers.value_mixing.factored import Factored, Shape
-from palaver.trainers.value_mixing.replay import Replay, Scene, Transition, together
-from palaver.trainers.value_mixing.settings import MixerConfig
+from palaver.trainers.config.mixer import MixerConfig
+from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.value_decomposition.factored import Factored, Shape
+from palaver.trainers.value_decomposition.replay import Replay, Scene, Transition, together
 from tests.closeness import assert_values_close
 
 SHAPE = Shape(agents=2, features=4, state=2, linear=True, shared=False)

@@ -10,17 +10,17 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from palaver.agents.plain import ScriptedPolicy
+from palaver.agents.simple import ScriptedPolicy
 from palaver.core import CheckpointError, ConfigError, Message, PolicyError, Sampling
-from palaver.envs.base import Outcome, TextEnv
-from palaver.envs.tasks import Task
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
 from palaver.registry import make
-from palaver.trainers.recipe import load, parse
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.team import load_run, model_options
+from palaver.trainers.config.loading import load, parse
+from palaver.trainers.rollout.team import load_run, model_options
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
-from palaver.trainers.value_mixing.play import Seating, play
-from palaver.trainers.value_mixing.players import Team, hears, load_players
+from palaver.trainers.value_decomposition.play import Seating, play
+from palaver.trainers.value_decomposition.players import Team, hears, load_players
 
 QUIET = ["log.tensorboard=false", "device=cpu"]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from palaver.trainers.value_mixing.mixers import Added, AgentValues, Monotonic, added, mixer, monotonic
+from palaver.trainers.value_decomposition.mixers import Added, AgentValues, Monotonic, added, mixer, monotonic
 from tests.closeness import assert_values_close
 
 

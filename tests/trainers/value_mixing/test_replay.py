@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from palaver.trainers.value_mixing.replay import Replay, Scene, Transition, scene_of, stacked, together
+from palaver.trainers.value_decomposition.replay import Replay, Scene, Transition, scene_of, stacked, together
 
 
 def scene(number: int, *counts: int) -> Scene:

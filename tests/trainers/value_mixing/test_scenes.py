@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from palaver.core import Message, Turn, Utterance
-from palaver.trainers.table import tabulate
-from palaver.trainers.value_mixing.encoders import Table
-from palaver.trainers.value_mixing.scenes import acts, heard, transitions
+from palaver.trainers.rollout.batch import tabulate
+from palaver.trainers.value_decomposition.encoders import Table
+from palaver.trainers.value_decomposition.scenes import acts, heard, transitions
 from tests.trainers.learning import episode
 
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from palaver.core import ConfigError
-from palaver.trainers.qmix import QMIX
-from palaver.trainers.recipe import load, parse
-from palaver.trainers.sinks import read_metrics
-from palaver.trainers.table import Table, fill, tabulate
+from palaver.trainers.algorithms.qmix import QMIX
+from palaver.trainers.config.loading import load, parse
+from palaver.trainers.rollout.batch import Table, fill, tabulate
+from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
-from palaver.trainers.value_mixing.sentences import Mixing
+from palaver.trainers.value_decomposition.sentences import Mixing
 from tests.closeness import assert_values_close
 from tests.trainers.learning import episode, policy
 from tests.trainers.toys import register_toy, save_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaver.trainers.value_mixing.targets import epsilon, follow, greedy, picked, td_loss, td_target
+from palaver.trainers.value_decomposition.targets import epsilon, follow, greedy, picked, td_loss, td_target
 
 
 def test_the_best_of_what_is_allowed():

@@ -1,0 +1,1 @@
+"""What agents of all kinds share: policies, chats and rewards."""

@@ -1,0 +1,64 @@
+"""The seam between what asks a language model and who answers: a local model, or a server with OpenAI's protocol.
+
+A `Chat` answers many questions at once. A question that could not be answered comes back with its failure, never as an
+exception, so that one bad answer costs nobody else theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from palaver.core import Conversation, Finish, Sampling
+from palaver.scoring import Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One conversation that waits for one answer.
+
+    Attributes:
+        conversation: its last message is the one to answer.
+        sampling: how tokens are drawn.
+        seed: of the draw, where the model takes one.
+        schema: the JSON schema that the answer shall keep to; empty asks for free text.
+        top_logprobs: how many of the likeliest first tokens are wanted with their log-probabilities, 0 to 20.
+    """
+
+    conversation: Conversation
+    sampling: Sampling = field(default_factory=Sampling)
+    seed: int = 0
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    top_logprobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back.
+
+    Attributes:
+        text: "" if there is none.
+        finish: "stop" if the model ended by itself, "length" if it was cut.
+        top: for each answered token, the likeliest tokens at its place with their log-probabilities, where asked for.
+        cost: of this answer, failed attempts included.
+        failure: why there is no text, as in `Verdict.failure`; "" if there is one.
+    """
+
+    text: str
+    finish: Finish = "stop"
+    top: tuple[Mapping[str, float], ...] = ()
+    cost: Cost = field(default_factory=Cost)
+    failure: str = ""
+
+
+@runtime_checkable
+class Chat(Protocol):
+    """Answers questions. `name` goes with `revision` into cache keys: together they name the model's weights."""
+
+    name: str
+    revision: str
+
+    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+        """One answer a question, in order; what failed says so in its `failure`."""
+        ...

@@ -1,0 +1,95 @@
+"""Rewards by name: `judge:SPEC` asks a language model, `rm:PATH` a reward model. Nothing heavy loads before it is used.
+
+A name that cannot be right is refused at once; models are loaded by `ready`, or when the first case is scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import parse_qsl
+
+from palaver.core import ConfigError, load_attribute, nearest
+from palaver.scoring import Case, Reward, Verdict
+
+_KINDS = MappingProxyType(
+    {"judge": "palaver.agents.judges.factory:make_judge", "rm": "palaver.agents.reward_models:load"}
+)
+
+
+def make_reward(name: str) -> Reward:
+    """The reward called `name`.
+
+    Args:
+        name: `judge:SPEC` or `rm:PATH`; options may follow as `?key=value&key=value`.
+
+    Raises:
+        ConfigError: no such kind, or options that do not fit.
+        PolicyError: the reward model does not exist.
+    """
+    kind, _, rest = name.partition(":")
+    if kind not in _KINDS or not rest:
+        raise ConfigError(f"there is no reward {name!r}; write judge:SPEC or rm:PATH.{nearest(kind, _KINDS)}")
+    if kind == "judge":
+        judge: Reward = load_attribute(_KINDS[kind])(rest)
+        return judge
+    path, options = split_options(rest)
+    if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
+        raise ConfigError(f"there is no reward model in {path!r}; train one first, or correct the path")
+    return Later(name, lambda: load_attribute(_KINDS[kind])(path, options))
+
+
+def split_options(text: str) -> tuple[str, dict[str, str]]:
+    """`SOURCE?key=value&key=value` as source and options.
+
+    Raises:
+        ConfigError: an option without a value, or given twice.
+
+    >>> split_options("hf:tiny?mode=listwise&seed=3")
+    ('hf:tiny', {'mode': 'listwise', 'seed': '3'})
+    """
+    source, mark, query = text.partition("?")
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if mark else []
+    except ValueError as error:
+        raise ConfigError(f"write options as ?key=value&key=value, got {query!r}") from error
+    options = dict(pairs)
+    if len(options) < len(pairs):
+        raise ConfigError(f"an option is given twice in {query!r}")
+    return source, options
+
+
+class Later:
+    """A reward model that is loaded when it is first needed.
+
+    Args:
+        name: of the reward.
+        load: makes it.
+    """
+
+    component = "reward_model"
+
+    def __init__(self, name: str, load: Callable[[], Reward]) -> None:
+        self.name = name
+        self._load = load
+        self._loaded: Reward | None = None
+
+    def ready(self) -> Reward:
+        """The reward, loaded.
+
+        Raises:
+            PalaverError: what its kind raises where it cannot be loaded.
+        """
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def score(self, cases: Sequence[Case]) -> list[Verdict]:
+        """See `Reward.score`."""
+        return self.ready().score(cases)
+
+    def metrics(self) -> Mapping[str, float]:
+        """What the loaded reward tells of itself."""
+        tell: Callable[[], Mapping[str, float]] = getattr(self._loaded, "metrics", dict)
+        return tell()

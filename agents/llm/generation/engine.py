@@ -1,0 +1,140 @@
+"""Generation: one batch for all rows, one prefill per prompt, finished rows leave.
+
+A row is one sample of one prompt. Its tokens depend on its prompt, its `Sampling` and its seed alone (in fp32; a
+rounding difference of 1e-7 between batches can in principle move a draw, with about that probability per token).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaver.agents.llm.generation.batching import in_batches, room
+from palaver.agents.llm.generation.forward import Forward
+from palaver.agents.llm.generation.kv_cache import KeyValues
+from palaver.agents.llm.generation.requests import Progress, Row, Sample
+from palaver.agents.llm.generation.sampler import Sampler, uniforms
+from palaver.agents.llm.scoring.packing import padded
+
+PREFILL_TOKENS = 16384  # most padded prompt tokens in one forward
+LEAVING_SHARE = 0.25  # the batch is packed anew when this share of its rows has finished
+GPU_INTERVAL = 8  # a GPU is asked only every so many steps which rows have finished
+
+
+class Engine:
+    """Draws rows from a model.
+
+    Args:
+        forward: the model.
+        end_ids: tokens that end a row.
+        decode: sampled ids to text, for stop strings.
+    """
+
+    def __init__(self, forward: Forward, end_ids: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
+        self.forward = forward
+        self.end_ids = end_ids
+        self.decode = decode
+        self.interval = 1 if forward.device.type == "cpu" else GPU_INTERVAL
+
+    @torch.inference_mode()
+    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
+        """One sample per row, in order.
+
+        Raises:
+            PolicyError: the model's probabilities are not finite.
+        """
+        most = room(self.forward.model.config, self.forward.device, self.forward.dtype)
+        return in_batches(prompts, rows, most, lambda batch: _Batch(self, prompts, batch).run())
+
+    def refresh(self) -> None:
+        """See `Generator.refresh`."""
+        self.forward.refresh()
+
+
+class _Batch:
+    """The rows that run together."""
+
+    def __init__(self, engine: Engine, prompts: Sequence[Sequence[int]], rows: list[Row]) -> None:
+        self.engine = engine
+        self.rows = rows
+        self.prompts = {row.prompt: prompts[row.prompt] for row in self.rows}
+        self.adapter = {row.prompt: row.adapter for row in self.rows}
+        self.progress = Progress(self.rows, engine.end_ids, engine.decode)
+        self.limit = max(row.sampling.max_tokens for row in self.rows)
+
+    def run(self) -> list[Sample]:
+        """Decode until every row has finished; samples in the order the rows were given."""
+        forward = self.engine.forward
+        logits, store = self._prefill()
+        sampler = Sampler([row.sampling for row in self.rows])
+        uniform = self._uniforms()
+        progress = self.progress
+        live = list(range(len(self.rows)))  # live[b] is the row at place b of the batch
+        pending: list[Tensor] = []
+        drawn: list[Tensor] = []
+        for step in range(self.limit):
+            ids, logprobs, sample_logprobs = sampler.draw(logits, uniform[step])
+            pending.append(ids)
+            drawn += (logprobs, sample_logprobs)
+            if len(pending) == self.engine.interval or step + 1 == self.limit:
+                for taken in torch.stack(pending).tolist():
+                    progress.take(live, taken)
+                pending = []
+                keep = [place for place, row in enumerate(live) if progress.finish[row] is None]
+                if len(keep) <= (1 - LEAVING_SHARE) * len(live):
+                    progress.record(live, drawn)
+                    drawn = []
+                    if not keep:
+                        break
+                    kept = torch.tensor(keep, device=forward.device)
+                    live = [live[place] for place in keep]
+                    ids, uniform = ids[kept], uniform[:, kept]
+                    store.keep(kept)
+                    sampler = Sampler([self.rows[row].sampling for row in live])
+            logits = forward.step(ids, store)
+        return progress.samples()
+
+    def _prefill(self) -> tuple[Tensor, KeyValues]:
+        forward = self.engine.forward
+        lengths = [len(self.prompts[row.prompt]) for row in self.rows]
+        adapters = [row.adapter for row in self.rows]
+        store = KeyValues(lengths, max(lengths) + self.limit, forward.device, forward.dtype, adapters)
+        by_prompt: dict[int, list[int]] = {}
+        for place, row in enumerate(self.rows):
+            by_prompt.setdefault(row.prompt, []).append(place)
+        logits: Tensor | None = None
+        for part in _prefill_parts(self.prompts):
+            texts = [self.prompts[prompt] for prompt in part]
+            ids = torch.from_numpy(padded(texts)).to(forward.device)
+            own = [self.adapter[prompt] for prompt in part]
+            out, layers = forward.prefill(ids, [len(text) for text in texts], own)
+            places = [place for prompt in part for place in by_prompt[prompt]]
+            rows = torch.tensor(places, device=forward.device)
+            counts = torch.tensor([len(by_prompt[prompt]) for prompt in part], device=forward.device)
+            sources = torch.arange(len(part), device=forward.device).repeat_interleave(counts)
+            store.place(layers, rows, sources)
+            if logits is None:
+                logits = out.new_empty((len(self.rows), out.shape[1]))
+            logits[rows] = out[sources]
+        assert logits is not None
+        return logits, store
+
+    def _uniforms(self) -> Tensor:
+        """(limit, R): drawn before the first step, so that a row's numbers do not depend on its company."""
+        numbers = np.stack([uniforms(row.seed, self.limit) for row in self.rows], 1)
+        return torch.from_numpy(numbers).to(self.engine.forward.device)
+
+
+def _prefill_parts(prompts: dict[int, Sequence[int]]) -> Iterator[list[int]]:
+    """Prompts in parts of like length, each at most PREFILL_TOKENS when padded."""
+    part: list[int] = []
+    for prompt in sorted(prompts, key=lambda prompt: len(prompts[prompt])):
+        if part and len(prompts[prompt]) * (len(part) + 1) > PREFILL_TOKENS:
+            yield part
+            part = []
+        part.append(prompt)
+    if part:
+        yield part

@@ -1,0 +1,53 @@
+"""One batch, several adapters: what generation needs to know of them, and the way out for models that cannot mix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from palaver.agents.llm.generation.requests import Generator, Row, Sample
+
+
+class Adapters(Protocol):
+    """The adapters of one model that answer requests; `Row.adapter` is a place in `served`, -1 none of them."""
+
+    @property
+    def served(self) -> Sequence[str]:
+        """Their names in peft's layers."""
+        ...
+
+    def mixes(self) -> bool:
+        """Whether `mixed` works in this model."""
+        ...
+
+    def mixed(self, adapters: Sequence[int]) -> AbstractContextManager[None]:
+        """Inside, row n of every batch of len(adapters) rows is computed with adapter `adapters[n]`."""
+        ...
+
+    def only(self, adapter: int) -> AbstractContextManager[Any]:
+        """Inside, everything is computed with this one."""
+        ...
+
+
+class OneByOne:
+    """See `palaver.agents.llm.generation.requests.Generator`; for models whose layers cannot tell the rows of a batch
+    apart."""
+
+    def __init__(self, generator: Generator, adapters: Adapters) -> None:
+        self.generator, self.adapters = generator, adapters
+
+    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
+        """See `Generator.generate`; a batch for each adapter."""
+        places: dict[int, list[int]] = {}
+        for place, row in enumerate(rows):
+            places.setdefault(row.adapter, []).append(place)
+        samples: dict[int, Sample] = {}
+        for adapter, own in places.items():
+            with self.adapters.only(adapter):
+                samples |= zip(own, self.generator.generate(prompts, [rows[place] for place in own]), strict=True)
+        return [samples[place] for place in range(len(rows))]
+
+    def refresh(self) -> None:
+        """See `Generator.refresh`."""
+        self.generator.refresh()

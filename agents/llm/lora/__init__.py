@@ -1,0 +1,1 @@
+"""LoRA layers, their files and copies."""

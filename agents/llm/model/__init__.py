@@ -1,0 +1,1 @@
+"""Loading language models, their chat templates, copies and modes."""

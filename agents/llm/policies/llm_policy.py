@@ -1,0 +1,192 @@
+"""A causal language model as a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from palaver.agents.llm.generation.requests import Generator, Row, Sample
+from palaver.agents.llm.generation.select import make_generator
+from palaver.agents.llm.model.chat_template import Renderer
+from palaver.agents.llm.model.eval_mode import evaluating
+from palaver.agents.llm.model.inference_copy import take_over
+from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_device, save_pretrained
+from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
+from palaver.agents.llm.model.snapshot import Frozen, FrozenModel
+from palaver.agents.llm.model.trunk import OwnTrunk, Trunk
+from palaver.core import Conversation, PolicyError, Request, Sampling, Utterance
+
+
+class LLMPolicy:
+    """Answers conversations with a model of transformers.
+
+    Attributes:
+        name: what messages and records call it.
+        model: the trainable weights, fp32.
+        tokenizer: the tokenizer of transformers that belongs to it.
+        device: where the model is.
+        version: how often `refresh` was called, that is, how many updates the weights have seen.
+        adapter: which of its model's adapters answers, -1 for none.
+    """
+
+    adapter = -1
+
+    def __init__(
+        self, model: nn.Module, tokenizer: Any, options: ModelOptions = DEFAULT_OPTIONS, name: str = "llm"
+    ) -> None:
+        self.name = name
+        self.model: Any = model
+        self.tokenizer = tokenizer
+        self.options = options
+        self.version = 0
+        self._renderer = Renderer(tokenizer, options.chat)
+        self._engine = self._generator()
+
+    @classmethod
+    def load(cls, name_or_path: str, options: ModelOptions = DEFAULT_OPTIONS) -> LLMPolicy:
+        """Read a saved model or adapter, or fetch a model from the hub.
+
+        Raises:
+            PolicyError: it does not exist or cannot be read.
+        """
+        if is_adapter(name_or_path):
+            from palaver.agents.llm.policies.lora_policy import load_adapters
+
+            return load_adapters({name_or_path: name_or_path}, options)[name_or_path]
+        model, tokenizer = load_pretrained(name_or_path, pick_device(options.device))
+        return cls(model, tokenizer, options, name_or_path)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    @property
+    def host(self) -> object:
+        """Whoever answers for this policy: policies with one host are asked in one batch, and learn one at a time."""
+        return self
+
+    def parameters(self) -> list[nn.Parameter]:
+        """What is trained."""
+        return list(self.model.parameters())
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Yields the model that computes as this policy; backward passes belong inside, too."""
+        return nullcontext(self.model)
+
+    def freeze(self) -> Frozen:
+        """A still copy of the present weights."""
+        return FrozenModel(self.model)
+
+    def critic_trunk(self, name: str) -> Trunk:  # noqa: ARG002 - tells adapters apart
+        """A decoder for the critic called `name`, to be trained apart from the policy, that starts as its own."""
+        return OwnTrunk(self.model)
+
+    def render(self, conversation: Conversation) -> list[int]:
+        """Prompt ids of a conversation.
+
+        Raises:
+            PolicyError: the conversation is empty or the chat template refuses it.
+        """
+        return self._renderer.ids(conversation)
+
+    def written(self, text: str) -> list[int]:
+        """Token ids of an answer that somebody else has written, its end token included."""
+        return self._renderer.answer(text)
+
+    def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
+        """One list per request, one utterance per seed; all of them in one batch.
+
+        Raises:
+            PolicyError: a prompt is longer than `max_prompt_tokens`, or does not fit the model's context or vocabulary.
+        """
+        return answer(self._engine, self.model, [(self, request) for request in requests])
+
+    def refresh(self) -> None:
+        """Call after the weights changed: counts the update and renews every copy that generation computes with."""
+        self.version += 1
+        self._engine.refresh()
+
+    def save(self, folder: Path | str) -> None:
+        """Write model and tokenizer in the ordinary format of transformers."""
+        save_pretrained(self.model, self.tokenizer, folder)
+
+    def restore(self, folder: str) -> None:
+        """Take over the weights that `save` wrote, and nothing else: the version stays.
+
+        Raises:
+            PolicyError: they cannot be read.
+        """
+        model, _ = load_pretrained(folder, self.device)
+        take_over(self.model, model)
+        self._engine.refresh()
+
+    def _generator(self) -> Generator:
+        return make_generator(self.model, self._renderer, self.options, self.name)
+
+    def prompt(self, request: Request) -> tuple[int, ...]:
+        """What is read of a request.
+
+        Raises:
+            PolicyError: see `act`.
+        """
+        ids = tuple(self.render(request.conversation))
+        self._check(ids, request)
+        return ids
+
+    def _check(self, ids: Sequence[int], request: Request) -> None:
+        length, limit = len(ids), self.options.max_prompt_tokens
+        config = self.model.config.get_text_config()
+        if max(ids) >= config.vocab_size:
+            raise PolicyError(f"the tokenizer of {self.name!r} gives id {max(ids)}, which its model does not know")
+        if length > limit:
+            raise PolicyError(
+                f"the prompt of {request.agent!r} has {length} tokens, more than max_prompt_tokens={limit}"
+            )
+        context = getattr(config, "max_position_embeddings", None)
+        if context is not None and length + request.sampling.max_tokens > context:
+            raise PolicyError(
+                f"the prompt of {request.agent!r} has {length} tokens; with max_tokens={request.sampling.max_tokens} "
+                f"it does not fit the context of {context} tokens of {self.name!r}"
+            )
+
+    def utterance(self, prompt: tuple[int, ...], sampling: Sampling, sample: Sample) -> Utterance:
+        """What was said, from what was drawn."""
+        text = self._renderer.text(sample.token_ids)
+        ends = [place for place in map(text.find, sampling.stop) if place >= 0]
+        return Utterance(
+            text[: min(ends, default=len(text))],
+            prompt,
+            sample.token_ids,
+            sample.logprobs,
+            sample.sample_logprobs,
+            self.version,
+            sample.finish,
+        )
+
+
+def answer(generator: Generator, model: nn.Module, asked: Sequence[tuple[LLMPolicy, Request]]) -> list[list[Utterance]]:
+    """One list per request, one utterance per seed; all policies, whose model it is, in one batch.
+
+    Raises:
+        PolicyError: see `LLMPolicy.act`.
+    """
+    prompts: dict[tuple[int, tuple[int, ...]], int] = {}
+    rows: list[Row] = []
+    read: list[tuple[int, ...]] = []
+    for policy, request in asked:
+        read.append(policy.prompt(request))
+        place = prompts.setdefault((policy.adapter, read[-1]), len(prompts))
+        rows += [Row(place, seed, request.sampling, policy.adapter) for seed in request.seeds]
+    with evaluating(model):
+        samples = iter(generator.generate([ids for _, ids in prompts], rows))
+    return [
+        [policy.utterance(ids, request.sampling, next(samples)) for _ in request.seeds]
+        for (policy, request), ids in zip(asked, read, strict=True)
+    ]

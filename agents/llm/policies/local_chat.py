@@ -1,0 +1,92 @@
+"""A language model of transformers as a chat: a judge asks it as it would ask a server."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+
+import torch
+
+from palaver.agents.base.chat import Answer, Question
+from palaver.agents.base.rewards import split_options
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.policies.top_logprobs import likely
+from palaver.core import PolicyError, Request, Utterance
+from palaver.scoring import Cost
+
+PROMPT = 32_768  # tokens, where nothing else is said: a group's answers stand in one prompt
+
+
+class LocalChat:
+    """Answers questions in batches. It is asked for JSON by its prompt alone: nothing keeps it to a schema.
+
+    Args:
+        policy: answers; its weights must not change.
+        name: as cache keys have it; "" takes the policy's.
+        revision: of the weights; "" makes one of them.
+        batch: most questions at once.
+    """
+
+    def __init__(self, policy: LLMPolicy, name: str = "", revision: str = "", batch: int = 16) -> None:
+        self.policy, self.batch = policy, batch
+        self.name = name or policy.name
+        self.revision = f"{revision or digest(policy)}/{policy.options.dtype}/{policy.options.chat}"
+        self._lock = threading.Lock()
+
+    @classmethod
+    def named(cls, name: str) -> LocalChat:
+        """The chat called `hf:NAME_OR_PATH` or `NAME_OR_PATH`; fields of `ModelOptions` may follow as `?key=value`.
+
+        Raises:
+            PolicyError: the model does not exist or cannot be read.
+            ConfigError: an option that does not fit.
+        """
+        source, given = split_options(name.removeprefix("hf:"))
+        prompt = given.pop("max_prompt_tokens", str(PROMPT))
+        if not prompt.isdecimal():
+            raise PolicyError(f"max_prompt_tokens must be a whole number, got {prompt!r}")
+        policy = LLMPolicy.load(source, ModelOptions(max_prompt_tokens=int(prompt), **given))  # type: ignore[arg-type]
+        return cls(policy, name, str(getattr(policy.model.config, "_commit_hash", None) or ""))
+
+    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+        """One answer a question, in order; a prompt that does not fit the model is a `refusal`."""
+        answers: dict[int, Answer] = {}
+        fitting: list[tuple[int, int]] = []
+        for place, question in enumerate(questions):
+            try:
+                fitting.append((len(self.policy.prompt(_request(question))), place))
+            except PolicyError as error:
+                answers[place] = Answer("", failure=f"refusal: {error}")
+        places = [place for _, place in sorted(fitting, reverse=True)]  # of like length together
+        with self._lock:
+            for start in range(0, len(places), self.batch):
+                part = places[start : start + self.batch]
+                answers |= dict(zip(part, self._answers([questions[place] for place in part]), strict=True))
+        return [answers[place] for place in range(len(questions))]
+
+    def _answers(self, questions: Sequence[Question]) -> list[Answer]:
+        said = [own[0] for own in self.policy.act([_request(question) for question in questions])]
+        tops: dict[int, tuple[dict[str, float], ...]] = {}
+        for k in {question.top_logprobs for question in questions} - {0}:
+            places = [place for place, question in enumerate(questions) if question.top_logprobs == k]
+            tops |= dict(zip(places, likely(self.policy, [said[place] for place in places], k), strict=True))
+        return [Answer(u.text, u.finish, tops.get(place, ()), _cost(u)) for place, u in enumerate(said)]
+
+
+def digest(policy: LLMPolicy) -> str:
+    """Sixteen hexadecimal digits of a policy's weights and of its chat template."""
+    found = hashlib.blake2b(str(getattr(policy.tokenizer, "chat_template", "")).encode(), digest_size=8)
+    for name, weights in policy.model.state_dict().items():
+        found.update(f"{name} {tuple(weights.shape)} {weights.dtype}".encode())
+        found.update(weights.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def _request(question: Question) -> Request:
+    return Request("judge", question.conversation, (question.seed,), question.sampling)
+
+
+def _cost(utterance: Utterance) -> Cost:
+    return Cost(len(utterance.prompt_ids), len(utterance.token_ids), 0.0, 1)

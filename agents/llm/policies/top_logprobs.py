@@ -1,0 +1,114 @@
+"""The likeliest tokens at each place of an answer: judges weigh scores by them, servers tell them to clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaver.agents.llm.model.eval_mode import evaluating
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.scoring.packing import padded
+from palaver.core import PolicyError, Utterance
+
+MOST = 20  # tokens told at a place, as in OpenAI's protocol
+_LOGITS = 1 << 25  # most logits of one forward, 128 MiB in fp32
+
+
+def likely(
+    policy: LLMPolicy, utterances: Sequence[Utterance], k: int, *, first: int | None = None
+) -> list[tuple[dict[str, float], ...]]:
+    """For each utterance and each of its tokens: the k likeliest tokens there, likeliest first, with log-probabilities.
+
+    They are those of the model's full softmax at temperature 1, as `Utterance.logprobs`, given the prompt and the
+    tokens answered before. Tokens that are spelt alike count as one, with the sum of their probabilities, so a place
+    may tell fewer than k.
+
+    Args:
+        policy: that said them.
+        utterances: R of them, with prompt ids and token ids as `act` gives them.
+        k: 1 to 20.
+        first: only of so many first tokens; None for all.
+
+    Raises:
+        PolicyError: k is out of range, or an utterance has no prompt ids: it was said by something without tokens.
+    """
+    if not 1 <= k <= MOST:
+        raise PolicyError(f"from 1 to {MOST} of the likeliest tokens can be told at a place, not {k}")
+    if not all(utterance.prompt_ids for utterance in utterances):
+        raise PolicyError("the likeliest tokens are told of what a model of transformers said, not of plain text")
+    spelt = _Spelling(policy.tokenizer)
+    found: list[tuple[dict[str, float], ...]] = []
+    with policy.active() as model, evaluating(model), torch.inference_mode():
+        for prompts, answers in _parts(model, utterances, first):
+            values, ids = (part.cpu() for part in _top(model, prompts, answers, k))
+            places = iter(zip(values.tolist(), ids.tolist(), strict=True))
+            found += [tuple(spelt.together(*next(places)) for _ in answer) for answer in answers]
+    return found
+
+
+class _Spelling:
+    """The text of single tokens, each decoded once."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self.known: dict[int, str] = {}
+
+    def together(self, logprobs: Sequence[float], ids: Sequence[int]) -> dict[str, float]:
+        """Text -> log-probability, likeliest first."""
+        found: dict[str, float] = {}
+        for logprob, token in zip(logprobs, ids, strict=True):
+            text = self.text(token)
+            found[text] = float(np.logaddexp(found[text], logprob)) if text in found else logprob
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def text(self, token: int) -> str:
+        """Of one token."""
+        if token not in self.known:
+            self.known[token] = str(self.tokenizer.decode([token]))
+        return self.known[token]
+
+
+def _parts(
+    model: Any, utterances: Sequence[Utterance], first: int | None
+) -> Iterator[tuple[list[Sequence[int]], list[Sequence[int]]]]:
+    """Prompts and answers, in order, in parts whose logits fit the memory."""
+    vocabulary = model.config.get_text_config().vocab_size
+    prompts: list[Sequence[int]] = []
+    answers: list[Sequence[int]] = []
+    for utterance in utterances:
+        answer = utterance.token_ids[:first]
+        width = max(map(len, (*answers, answer))) + max(map(len, (*prompts, utterance.prompt_ids)))
+        if prompts and width * (len(prompts) + 1) * vocabulary > _LOGITS:
+            yield prompts, answers
+            prompts, answers = [], []
+        prompts.append(utterance.prompt_ids)
+        answers.append(answer)
+    if prompts:
+        yield prompts, answers
+
+
+def _top(
+    model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], k: int
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities (n, k), descending, and ids (n, k) before each of the n answer tokens, in order.
+
+    Right-padded: causal attention never looks at padding on the right, so no mask is needed.
+    """
+    device = next(model.parameters()).device
+    counts = [len(answer) for answer in answers]
+    if not sum(counts):
+        return torch.zeros(0, k), torch.zeros(0, k, dtype=torch.long)
+    ids = torch.from_numpy(padded([[*p, *a] for p, a in zip(prompts, answers, strict=True)])).to(device)
+    row = np.repeat(np.arange(len(prompts)), counts)
+    ahead = np.repeat([len(prompt) - 1 for prompt in prompts], counts)
+    position = ahead + np.concatenate([np.arange(count) for count in counts])
+    kept, place = np.unique(position, return_inverse=True)
+    wanted = torch.from_numpy(kept).to(device)
+    logits = model(input_ids=ids[:, :-1], use_cache=False, logits_to_keep=wanted).logits
+    logprobs = logits[torch.from_numpy(row).to(device), torch.from_numpy(place).to(device)].float().log_softmax(1)
+    found = logprobs.topk(min(k, logprobs.shape[1]), 1)
+    return found.values, found.indices

@@ -1,0 +1,151 @@
+"""Log-probabilities of given answers under a model, with gradients: what a trainer and a reference model need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaver.agents.llm.scoring.packing import Packed, attention_mask, pack, padded, sequences, worth_packing
+from palaver.agents.llm.scoring.split_head import Parts, split_head
+from palaver.agents.llm.scoring.support import truncated_scores
+from palaver.core import Sampling
+
+FULL = Sampling()  # temperature 1, the whole vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a model makes of R answers of at most T tokens.
+
+    Attributes:
+        logprobs: (R, T) of every answer token, 0 on padding.
+        mask: (R, T) true on answer tokens.
+        entropy: (R, T) in nats of the distribution that each token was drawn from, 0 on padding; None if not asked for.
+    """
+
+    logprobs: Tensor
+    mask: Tensor
+    entropy: Tensor | None
+
+
+def response_logprobs(
+    model: Any, prompt_ids: Sequence[Sequence[int]], token_ids: Sequence[Sequence[int]], sampling: Sampling = FULL
+) -> tuple[Tensor, Tensor]:
+    """log pi(token) of every response token given its prompt and the tokens before it, pi being what `sampling` draws.
+
+    One right-padded batch: causal attention never looks at padding on the right, so no mask is needed, and the head
+    runs on the positions that predict a response token only. Where responses share prompts, and the model allows it,
+    each prompt is computed once (`packing.py`).
+
+    Args:
+        model: a causal LM of transformers; gradients flow where they are enabled.
+        prompt_ids: R prompts, each with a token or more.
+        token_ids: R responses, end tokens included.
+        sampling: temperature, top-k and top-p of the distribution; a temperature of 0 is taken as 1.
+
+    Returns:
+        log-probabilities (R, T), 0 on padding, and the mask (R, T), true on response tokens.
+    """
+    scores = response_scores(model, prompt_ids, token_ids, sampling)
+    return scores.logprobs, scores.mask
+
+
+def response_scores(
+    model: Any,
+    prompt_ids: Sequence[Sequence[int]],
+    token_ids: Sequence[Sequence[int]],
+    sampling: Sampling = FULL,
+    *,
+    entropy: bool = False,
+) -> Scores:
+    """As `response_logprobs`, with the exact entropy of every next-token distribution if `entropy`.
+
+    The entropy costs the head a second time (`fused_entropy.py`), and no memory but one tile of its logits. A truncated
+    distribution takes its logits whole, in chunks of rows (`support.py`).
+    """
+    device = next(model.parameters()).device
+    counts = [len(tokens) for tokens in token_ids]
+    mask = np.arange(max(counts, default=0)) < np.array(counts)[:, None]
+    mask_here = torch.from_numpy(mask).to(device)
+    if not sum(counts):
+        nothing = torch.zeros(mask.shape, device=device)
+        return Scores(nothing, mask_here, nothing if entropy else None)
+    values, spread = _scores(model, prompt_ids, token_ids, sampling, device, entropy)
+    row, column = (torch.from_numpy(index).to(device) for index in np.nonzero(mask))
+
+    def laid_out(numbers: Tensor) -> Tensor:
+        return numbers.new_zeros(mask.shape).index_put((row, column), numbers)
+
+    return Scores(laid_out(values), mask_here, None if spread is None else laid_out(spread))
+
+
+def _scores(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    answers: Sequence[Sequence[int]],
+    sampling: Sampling,
+    device: torch.device,
+    entropy: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Log-probabilities (n,) of all answer tokens, in order, and the entropies (n,) before them if asked for."""
+    parts, temperature = split_head(model), sampling.temperature or 1.0
+    if parts is None:
+        logits, targets = _whole(model, prompts, answers, device)
+        if sampling.truncated:
+            return truncated_scores(logits, lambda rows: rows, targets, sampling, entropy=entropy)
+        logp = (logits / temperature).log_softmax(1)
+        return logp.gather(1, targets[:, None])[:, 0], -(logp.exp() * logp).sum(1) if entropy else None
+    shared = sequences(prompts, answers)
+    if worth_packing(shared, prompts, answers, parts.head.in_features) and parts.packs:
+        hidden, targets = _packed(parts, pack(shared, prompts, answers), device)
+    else:
+        hidden, targets = _padded(parts, prompts, answers, device)
+    if sampling.truncated:
+        return truncated_scores(hidden, parts.head, targets, sampling, entropy=entropy)
+    return parts.score(hidden, targets, temperature), parts.entropy(hidden, temperature) if entropy else None
+
+
+def _packed(parts: Parts, layout: Packed, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,); each prompt is computed once."""
+    ids, positions, segment, row, place, tokens = (
+        torch.from_numpy(part).to(device)
+        for part in (layout.ids, layout.positions, layout.segment, layout.row, layout.place, layout.tokens)
+    )
+    hidden = parts.trunk(
+        input_ids=ids, position_ids=positions, attention_mask=attention_mask(segment), use_cache=False
+    )[0]
+    return hidden[row, place], tokens
+
+
+def _padded(
+    parts: Parts, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,); one sequence per answer."""
+    ids, row, position = (torch.from_numpy(part).to(device) for part in _layout(prompts, answers))
+    return parts.trunk(input_ids=ids[:, :-1], use_cache=False)[0][row, position], ids[row, position + 1]
+
+
+def _whole(
+    model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Logits (n, V) before all answer tokens, in order, and the tokens (n,), of a model that cannot be taken apart."""
+    ids, row, position = (torch.from_numpy(part).to(device) for part in _layout(prompts, answers))
+    kept, place = torch.unique(position, return_inverse=True)
+    logits: Tensor = model(input_ids=ids[:, :-1], use_cache=False, logits_to_keep=kept).logits[row, place]
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)), ids[row, position + 1]
+
+
+def _layout(
+    prompt_ids: Sequence[Sequence[int]], token_ids: Sequence[Sequence[int]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Right-padded ids (R, W); for every response token its row and the position that predicts it."""
+    ids = padded([[*prompt, *tokens] for prompt, tokens in zip(prompt_ids, token_ids, strict=True)])
+    counts = [len(tokens) for tokens in token_ids]
+    row = np.repeat(np.arange(len(ids)), counts)
+    column = np.concatenate([np.arange(count) for count in counts])
+    return ids, row, column + np.repeat([len(prompt) - 1 for prompt in prompt_ids], counts)

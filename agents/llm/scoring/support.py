@@ -1,0 +1,73 @@
+"""Log-probabilities under a distribution that top-k or top-p has truncated.
+
+With the support S of a position, the tokens that top-k and then top-p leave of softmax(z / tau):
+
+    log p_y = z_y / tau - log sum over j in S of exp(z_j / tau)
+
+S is read from the logits without gradient: it is constant almost everywhere, so the gradient is that of the sampler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from palaver.agents.llm.generation.sampler import kept_floor, largest
+from palaver.core import Sampling
+
+CHUNK_BYTES = 64 << 20  # of the logits computed at once
+
+
+def support(logits: Tensor, sampling: Sampling) -> Tensor:
+    """(n, V) true on the tokens that `sampling` may draw from logits (n, V): top-k first, then top-p of what is left.
+
+    Tokens as likely as the last one inside are inside.
+    """
+    scaled = logits.detach().double() / (sampling.temperature or 1.0)
+    inside = torch.ones_like(scaled, dtype=torch.bool)
+    if 0 < sampling.top_k < logits.shape[1]:
+        inside = scaled >= largest(scaled, sampling.top_k)[0][:, -1:]
+    if sampling.top_p < 1:
+        weights = scaled.masked_fill(~inside, -torch.inf).softmax(1)
+        inside &= weights >= kept_floor(weights, sampling.top_p)
+    return inside
+
+
+def truncated_scores(
+    rows: Tensor, head: Callable[[Tensor], Tensor], targets: Tensor, sampling: Sampling, *, entropy: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Log-probabilities (n,) of targets under the truncated distribution, and its entropies (n,) if asked for.
+
+    A target outside of the support, by rounding or of another sampler, is added to it. Logits of a chunk of rows are
+    computed again in the backward pass, so that memory is that of one chunk.
+
+    Args:
+        rows: (n, H) what `head` turns into logits.
+        head: (c, H) to (c, V).
+        targets: (n,) ids.
+        sampling: temperature, top-k, top-p.
+        entropy: whether entropies are wanted.
+    """
+
+    tempered = replace(sampling, temperature=1.0)
+
+    def score(part: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        logits = head(part)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / (sampling.temperature or 1.0)
+        inside = support(logits, tempered).scatter(1, target[:, None], value=True)
+        logp = logits.masked_fill(~inside, -torch.inf).log_softmax(1)
+        finite = logp.masked_fill(~inside, 0.0)
+        return logp.gather(1, target[:, None])[:, 0], -(finite.exp() * finite).sum(1)
+
+    width = head(rows[:1].detach()).shape[1]
+    size = max(1, CHUNK_BYTES // (width * 8))
+    parts = []
+    for start in range(0, len(rows), size):
+        chunk = rows[start : start + size], targets[start : start + size]
+        parts.append(checkpoint(score, *chunk, use_reentrant=False) if torch.is_grad_enabled() else score(*chunk))
+    scores, spreads = (torch.cat(each) for each in zip(*parts, strict=True))
+    return scores, spreads if entropy else None

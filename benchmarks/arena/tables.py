@@ -1,0 +1,163 @@
+"""The tables of an arena as Markdown, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from palaver.benchmarks.arena import heatmap as picture
+from palaver.core import ConfigError
+from palaver.markdown import code_block, markdown_table, prose
+from palaver.trainers.matches.standings import Cell, Standings, Table
+from palaver.utils.run_folder import replace_text
+
+STEM = "arena"
+COLUMNS = (
+    *("teamset", "player", "elo", "low", "high", "deviation", "bounded", "gxe", "games", "wins", "ties", "losses"),
+    *("score", "decisions", "illegal", "ms"),
+)
+
+
+def write(found: Standings, folder: Path) -> list[Path]:
+    """Write `arena.md`, `arena.csv`, `pairs.csv`, `arena.json` and `arena.png`; their paths.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    texts = {
+        f"{STEM}.md": markdown(found),
+        f"{STEM}.csv": ratings_csv(found),
+        "pairs.csv": pairs_csv(found),
+        f"{STEM}.json": json.dumps(found.to_dict(), indent=1) + "\n",
+    }
+    image = folder / f"{STEM}.png"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            replace_text(folder / name, text)
+        picture.draw(found, image)
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
+    return [*(folder / name for name in texts), image]
+
+
+def markdown(found: Standings) -> str:
+    """All tables, each explained in a line."""
+    head = f"# Arena: {prose(found.made['env'])}\n" if "env" in found.made else "# Arena\n"
+    parts = [head]
+    if command := found.made.get("command"):
+        parts.append(code_block(command, "bash") + "\n")
+    for table in found.tables:
+        parts += [f"## {_name(table.teamset)}\n", _ratings(table, found), _matrix(table)]
+    if found.gaps:
+        parts += [f"## Generalisation: {_name(found.tables[0].teamset)} against the other sets\n", _gaps(found)]
+    if found.failed:
+        parts.append(f"{found.failed} games failed and do not count; `--resume` plays them again.\n")
+    return "\n".join(parts)
+
+
+def _ratings(table: Table, found: Standings) -> str:
+    rows = []
+    for rating in table.ratings:
+        row = table.conduct[rating.player]
+        ends = "anchor" if rating.player == found.anchor else f"{rating.low:.0f} to {rating.high:.0f}"
+        rows.append(
+            [
+                f"**{_name(rating.player)}**", f"{rating.elo:.0f}", ends + ("" if rating.bounded else " *"),
+                f"{rating.gxe:.1f}", f"{100 * row.score:.1f} %", f"{row.wins} / {row.ties} / {row.losses}",
+                percent(row.illegal), f"{row.ms:.2f}",
+            ]
+        )  # fmt: skip
+    titles = ["player", "Elo", "95 %", "GXE", "score", "won / tied / lost", "illegal", "ms a decision"]
+    said = [
+        f"{table.games:,} games, {table.turns:.1f} turns a game. Elo by Bradley and Terry, {_name(found.anchor)} at "
+        f"{found.at:.0f}; over-dispersion {table.dispersion:.2f}."
+    ]
+    if not all(rating.bounded for rating in table.ratings):
+        said.append("\\* won or lost all that links it with the anchor: the far end is not bounded by the results.")
+    if table.truncated:
+        said.append(f"{table.truncated} games were ended by an outer limit.")
+    return f"{_grid([titles, *rows])}\n{' '.join(said)}\n"
+
+
+def _matrix(table: Table) -> str:
+    names = [rating.player for rating in table.ratings]
+    rows = [
+        [f"**{_name(one)}**", *("" if one == two else cell(table.cells.get((one, two))) for two in names)]
+        for one in names
+    ]
+    note = "Score of the row against the column, 95 % interval, won-tied-lost.\n"
+    return f"{_grid([['', *map(_name, names)], *rows])}\n{note}"
+
+
+def cell(found: Cell | None) -> str:
+    """What stands in the matrix: score in percent, interval, counts; – for those that have not met."""
+    if found is None:
+        return "–"
+    low, high = 100 * found.low, 100 * found.high
+    return f"{100 * found.score:.1f} [{low:.0f}, {high:.0f}] {found.wins}-{found.ties}-{found.losses}"
+
+
+def percent(share: float | None) -> str:
+    """A rate; – where it is not known."""
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def _gaps(found: Standings) -> str:
+    rows = [
+        [
+            f"**{_name(gap.player)}**", _name(gap.teamset), f"{100 * gap.seen:.1f} %", f"{100 * gap.other:.1f} %",
+            f"{100 * gap.gap:+.1f}",
+            "–" if gap.low is None or gap.high is None else f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}",
+        ]
+        for gap in found.gaps
+    ]  # fmt: skip
+    titles = ["player", "other set", f"score on {_name(found.tables[0].teamset)}", "on the other", "gap", "95 %"]
+    return f"{_grid([titles, *rows])}\nGaps in percentage points; above 0 the player does worse on the other set.\n"
+
+
+def _grid(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = rows
+    return markdown_table(head, body, ["---", *("---:" for _ in head[1:])]) + "\n"
+
+
+def _name(text: str) -> str:
+    return prose(text, 60)
+
+
+def ratings_csv(found: Standings) -> str:
+    """A row for every player on every team set."""
+    rows = [
+        {"teamset": table.teamset, **vars_of(table, n)} for table in found.tables for n in range(len(table.ratings))
+    ]
+    return _csv(COLUMNS, rows)
+
+
+def vars_of(table: Table, place: int) -> dict[str, object]:
+    """What is known of the player in this place of a table, by name."""
+    rating = table.ratings[place]
+    row = table.conduct[rating.player]
+    both = {name: getattr(rating, name, None) for name in COLUMNS[1:8]}
+    return both | {name: getattr(row, name) for name in COLUMNS[8:]}
+
+
+def pairs_csv(found: Standings) -> str:
+    """A row for every ordered pair on every team set."""
+    names = ("teamset", "player", "opponent", "wins", "ties", "losses", "score", "low", "high")
+    rows = [
+        {"teamset": table.teamset, **{name: getattr(cell, name) for name in names[1:]}}
+        for table in found.tables
+        for cell in table.cells.values()
+    ]
+    return _csv(names, rows)
+
+
+def _csv(names: Sequence[str], rows: Sequence[dict[str, object]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: round(v, 6) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    return buffer.getvalue()

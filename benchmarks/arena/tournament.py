@@ -1,0 +1,143 @@
+"""An arena from its settings to its tables: what `palaver arena` and `evaluate_against_all` do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from palaver.benchmarks.arena import tables as view
+from palaver.core import ConfigError, nearest
+from palaver.trainers.matches import players
+from palaver.trainers.matches import workers as pool
+from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.recording import Recording
+from palaver.trainers.matches.results import GAMES, Played, describe, prepare, read_games
+from palaver.trainers.matches.standings import MIDDLE, Standings, standings
+from palaver.utils.provenance import provenance
+from palaver.utils.run_folder import locked
+
+PROBES = 12  # pairings that an estimate plays at most
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Games to be played, and about how many seconds they take; `probed` games were played to tell."""
+
+    games: int
+    seconds: float
+    probed: int
+
+
+def check(setting: Setting, anchor: str = "") -> str:
+    """Refuse what cannot be played, before any work; the anchor, which is the first of the others if none is named.
+
+    Raises:
+        ConfigError, TaskError: see `Setting.environment`; the anchor is no player.
+        PolicyError: there is no such player.
+    """
+    for teamset in setting.sets:
+        setting.environment(teamset).close()
+    for name in setting.players.values():
+        players.check(setting, name)
+    if anchor and anchor not in setting.players:
+        raise ConfigError(f"the anchor {anchor!r} is not among the players.{nearest(anchor, setting.players)}")
+    return anchor or next(label for label in setting.players if label != setting.agent)
+
+
+def estimate(setting: Setting, done: Sequence[Played] = (), jobs: int = 1) -> Estimate:
+    """How long the rest would take, judged by the games done or else by one game of some pairings, played now.
+
+    Loading is not counted, and two processes are taken to be twice as fast as one.
+    """
+    waiting = pool.missing(setting, done)
+    probed = 0
+    if waiting and not done:
+        done = pool.run(setting, _probes(setting), None)
+        probed = len(done)
+    seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for played in done:
+        seconds[played.game.first, played.game.second].append(played.seconds)
+    mean = fmean(each for found in seconds.values() for each in found) if seconds else 0.0
+    total = sum(fmean(seconds.get((game.first, game.second), [mean])) for game in waiting)
+    return Estimate(len(waiting), total / max(1, min(jobs, len(waiting))), probed)
+
+
+def _probes(setting: Setting) -> list[Game]:
+    """A first game of some pairings, in which every player appears."""
+    pairs: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for pair in setting.pairs:
+        if len(setting.pairs) <= PROBES or not set(pair) <= seen:
+            pairs.append(pair)
+            seen |= set(pair)
+    return [Game(setting.sets[0], *pair, 0, False) for pair in pairs]
+
+
+def contest(
+    setting: Setting,
+    folder: Path,
+    *,
+    resume: bool = False,
+    jobs: int = 1,
+    anchor: str = "",
+    at: float = MIDDLE,
+    command: str = "",
+    start: Callable[[int, int], None] = lambda _done, _all: None,
+    report: Callable[[Played], None] = lambda _: None,
+    note: Callable[[str], None] = lambda _: None,
+    recording: Recording | None = None,
+) -> tuple[Standings, list[Path]]:
+    """Play what is missing, then write the tables; they and their files.
+
+    Args:
+        setting: of the arena.
+        folder: gets `settings.json`, `games.jsonl` and what `view.write` writes.
+        resume: go on with the games that the folder holds.
+        jobs: processes.
+        anchor: the player whose rating is `at`; "" takes the first.
+        at: in Elo.
+        command: that repeats it, for the record.
+        start: is told how many of how many games are done already.
+        report: is told each game as it ends.
+        note: is told what the user should know of a player.
+        recording: where the battles go too; games of which it holds none are played again.
+
+    Raises:
+        PalaverError: settings that do not fit, a player that does not exist, a worker that died.
+    """
+    anchor = check(setting, anchor)
+    if recording:
+        recording.check(setting)
+    with locked(folder):
+        done = prepare(setting, folder, resume)
+        if recording:
+            done = recording.held(setting, done)
+        waiting = pool.missing(setting, done)
+        wanted = set(setting.games())
+        start(len(wanted) - len(waiting), len(wanted))
+        failed = []
+
+        def heard(played: Played) -> None:
+            failed.extend([played] if played.failed else [])
+            report(played)
+
+        pool.run(setting, waiting, folder, jobs, heard, note, recording)
+        games = [played for played in read_games(folder / GAMES) if played.game in wanted]
+        found = _tables(setting, games, anchor, at, len(failed), command)
+        return found, view.write(found, folder)
+
+
+def _tables(setting: Setting, games: list[Played], anchor: str, at: float, failed: int, command: str) -> Standings:
+    order = {teamset: n for n, teamset in enumerate(setting.sets)}
+    games.sort(key=lambda played: (order[played.game.teamset], played.game.match))
+    made = {
+        "env": setting.spec.id,
+        "command": command,
+        "settings": describe(setting) | {"battles": setting.battles, "teamsets": list(setting.teamsets)},
+        "seconds": round(sum(played.seconds for played in games), 3),
+        "provenance": provenance(),
+    }
+    return standings(games, list(setting.players), anchor, at=at, failed=failed, made=made)

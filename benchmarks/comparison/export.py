@@ -1,0 +1,77 @@
+"""The small remains of runs: what a comparison, and a report without texts, are made of; kilobytes that can be kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.comparison.finished_runs import Trial, returns_by_task
+from palaver.benchmarks.comparison.groups import Group
+from palaver.core import ConfigError
+from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS
+from palaver.utils.run_folder import replace_text
+
+TRAIN = ("kind", "step", "wall_s", "cpu_s", "reward/mean", "sampled_tokens")
+EVAL = ("kind", "step", "wall_s", "cpu_s", "mean", "low", "high", "n", "tasks", "greedy")
+
+
+def keep(groups: Sequence[Group], folder: Path) -> list[Path]:
+    """Copy of every run its config, how it was launched, and of its metrics what a comparison reads.
+
+    The folders are called `GROUP-SEED`. Where the metrics do not tell an evaluation's returns by task, they are taken
+    from its episodes.
+
+    Raises:
+        ConfigError: a folder already holds a run, or cannot be written.
+    """
+    wanted = {
+        folder / f"{re.sub(r'[^A-Za-z0-9._]+', '-', group.name).strip('-.') or 'run'}-{each.config.seed}": each
+        for group in groups
+        for each in group.trials
+    }
+    if len(wanted) < sum(len(group.trials) for group in groups):
+        raise ConfigError("--keep: two runs have the same group and seed, and their folders would be called alike")
+    for path in wanted:
+        if path.exists():
+            raise ConfigError(f"--keep: {str(path)!r} is already there; remove it, or choose another folder")
+    try:
+        for path, each in wanted.items():
+            keep_one(each, path)
+    except OSError as error:
+        raise ConfigError(f"--keep: cannot write {str(error.filename)!r}: {error.strerror}") from error
+    return list(wanted)
+
+
+def keep_one(trial: Trial, path: Path) -> None:
+    """Copy the remains of one run to a new folder.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.mkdir(parents=True)
+    replace_text(path / METRICS, "".join(json.dumps(line) + "\n" for line in remains(trial)))
+    for name in (CONFIG, LAUNCH):
+        if (trial.run.folder / name).is_file():
+            shutil.copyfile(trial.run.folder / name, path / name)
+
+
+def remains(trial: Trial) -> list[dict[str, Any]]:
+    """The lines of metrics that a comparison reads."""
+    found = []
+    for point in (trial.before, trial.after):
+        by_task = returns_by_task(trial.run, point)
+        found.append(_some(point.line, EVAL) | ({"by_task": by_task} if by_task else {}))
+    before = 0.0
+    lines = []
+    for line, samples in zip(trial.lines, trial.samples, strict=True):
+        lines.append(_some(line, TRAIN) | {"utterances": samples - before})
+        before = samples
+    return [found[0], *lines, found[1]]
+
+
+def _some(line: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: line[key] for key in keys if key in line}

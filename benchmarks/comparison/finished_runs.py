@@ -1,0 +1,134 @@
+"""Finished runs, reduced to what a comparison needs of them; the same from a run folder and from its kept remains."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.comparison.tuned import complaint
+from palaver.benchmarks.reports.run_folder import Run, number, numbers, read
+from palaver.benchmarks.reports.summary import Point, score
+from palaver.core import CheckpointError
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.evaluation import summarize
+from palaver.trainers.run.files import CONFIG, METRICS
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run that was evaluated before and after training.
+
+    Attributes:
+        run: what its folder holds.
+        config: of the run.
+        lines: its train lines in order of step, each with a reward.
+        samples: utterances sampled to learn from, up to and with each of the lines.
+        before: the evaluation before training.
+        after: the last one.
+        by_task: task -> mean return after less before; empty where the tasks' returns are not known.
+    """
+
+    run: Run
+    config: RunConfig
+    lines: tuple[Mapping[str, Any], ...]
+    samples: tuple[float, ...]
+    before: Point
+    after: Point
+    by_task: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        """The folder."""
+        return str(self.run.folder)
+
+    def spent(self, key: str) -> float:
+        """Seconds until the last update, by `wall_s` or `cpu_s`."""
+        return number(self.lines[-1], key) or 0.0
+
+
+def find(paths: Iterable[Path]) -> tuple[list[Trial], list[str]]:
+    """The runs at these paths: run folders, or folders of run folders, of which the unfinished are left out.
+
+    Returns:
+        The runs, each once, and a line for each that was left out.
+
+    Raises:
+        CheckpointError: a path that is no run and holds none, or a run named that is not finished.
+    """
+    found: dict[Path, Trial] = {}
+    left: list[str] = []
+    for path in paths:
+        if not path.is_dir():
+            raise CheckpointError(f"there is no run folder {str(path)!r}")
+        inside = [path] if _is_run(path) else sorted(folder for folder in path.iterdir() if _is_run(folder))
+        if not inside:
+            raise CheckpointError(f"there is no run in {str(path)!r}: neither it nor a folder in it holds {METRICS}")
+        for folder in inside:
+            try:
+                found.setdefault(folder.resolve(), trial(read(folder)))
+            except CheckpointError as error:
+                if folder is path:
+                    raise
+                left.append(str(error))
+    if not found:
+        raise CheckpointError(f"no run is finished: {left[0]}")
+    return list(found.values()), left
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() or (folder / METRICS).is_file()
+
+
+def trial(run: Run) -> Trial:
+    """A run reduced to what a comparison needs.
+
+    Raises:
+        CheckpointError: its config or its metrics are missing, it was not evaluated before and after training, or its
+            settings were chosen on its seed or its tasks.
+    """
+    where = repr(str(run.folder))
+    if run.config is None:
+        raise CheckpointError(f"{where} cannot be compared: {run.notes[0]}")
+    lines = tuple(line for line in run.train if number(line, "reward/mean") is not None)
+    if not lines:
+        raise CheckpointError(f"{where} cannot be compared: its {METRICS} holds no step of training")
+    found, planned = score(run), run.config.train.steps
+    if run.step < planned:
+        raise CheckpointError(f"{where} cannot be compared: it is not finished, at step {run.step} of {planned}")
+    if found.before is None or found.after is None:
+        missing = "before" if found.before is None else "after"
+        raise CheckpointError(f"{where} cannot be compared: it has no evaluation {missing} training")
+    before, after = returns_by_task(run, found.before), returns_by_task(run, found.after)
+    if why := complaint(run.config, before.keys() | after.keys() or None):
+        raise CheckpointError(f"{where} cannot be compared: {why}")
+    differences = {task: after[task] - before[task] for task in before} if before.keys() == after.keys() else {}
+    return Trial(run, run.config, lines, _samples(run, lines), found.before, found.after, differences)
+
+
+def returns_by_task(run: Run, point: Point) -> dict[str, float]:
+    """Task -> mean return of an evaluation, from the metrics, else from its episodes; empty if neither tells."""
+    told = numbers(point.line.get("by_task"))
+    if told:
+        return told
+    episodes = run.episodes(point.step)
+    return dict(summarize(episodes).by_task) if len(episodes) == point.n > 0 else {}
+
+
+def _samples(run: Run, lines: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
+    """Utterances up to each line; where a run did not count them, those it trained on, each policy's once."""
+    shared = run.config is not None and run.config.team.kind == "shared"
+    agents = run.agents[:1] if shared else run.agents
+    total, found = 0.0, []
+    for line in lines:
+        counted = number(line, "utterances")
+        total += sum(number(line, f"{agent}/rows") or 0.0 for agent in agents) if counted is None else counted
+        found.append(total)
+    return tuple(found)
+
+
+def scene(config: RunConfig) -> str:
+    """The environment with its keywords but the tasks: equal where returns are of one kind."""
+    return json.dumps([config.env.id, config.env.model_extra], sort_keys=True, default=str)

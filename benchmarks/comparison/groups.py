@@ -1,0 +1,238 @@
+"""Finished runs set against each other: repeats of one setting are a group, and groups share a scale or are refused.
+
+`palaver compare` draws what this finds (`charts.py`) and prints it as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from palaver.benchmarks.comparison.finished_runs import Trial, scene
+from palaver.benchmarks.reports.charts import moving_mean, window_of
+from palaver.benchmarks.reports.run_folder import number
+from palaver.benchmarks.reports.summary import max_reward
+from palaver.core import ConfigError, nearest
+from palaver.registry import spec
+from palaver.text import one_line
+from palaver.utils.stats.improvement import Improvement, improvement
+
+SHORT = {"algorithm": "algorithm.name", "seed": "seed", "env": "env.id", "team": "team.kind", "model": "policy.model"}
+NOT_A_SETTING = ("seed", "out", "device", "threads", "log", "tuning")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Training reward of a group, by update. All (P,) but for the last two, the lowest and the highest seed's."""
+
+    samples: NDArray[np.float64]
+    wall_s: NDArray[np.float64]
+    cpu_s: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that are repeats of each other.
+
+    Attributes:
+        name: the value that they have in common.
+        trials: one for each seed.
+        limit: the most that an episode can pay; None where it is unknown.
+        improvement: of the evaluation, in rewards.
+    """
+
+    name: str
+    trials: tuple[Trial, ...]
+    limit: float | None
+    improvement: Improvement
+
+    @property
+    def before(self) -> float:
+        """Mean over seeds of the evaluation before training."""
+        return float(np.mean([each.before.mean for each in self.trials]))
+
+    @property
+    def after(self) -> float:
+        """Mean over seeds of the last evaluation."""
+        return float(np.mean([each.after.mean for each in self.trials]))
+
+    @property
+    def samples(self) -> float:
+        """Mean over seeds of the utterances sampled to learn from."""
+        return float(np.mean([each.samples[-1] for each in self.trials]))
+
+    def spent(self, key: str) -> float:
+        """Mean over seeds of the seconds until the last update, by `wall_s` or `cpu_s`."""
+        return float(np.mean([each.spent(key) for each in self.trials]))
+
+    def curve(self, window: int, shares: bool) -> Curve:
+        """Mean over seeds of the moving mean of the training reward, at the steps that all seeds have.
+
+        Args:
+            window: updates in the moving mean.
+            shares: divide by the limit.
+        """
+        at = [{int(line["step"]): place for place, line in enumerate(each.lines)} for each in self.trials]
+        steps = sorted(set.intersection(*map(set, at)))
+        scale = self.limit if shares and self.limit else 1.0
+
+        def told(key: str) -> NDArray[np.float64]:
+            """(seeds, P)"""
+            rows = [
+                [number(each.lines[where[step]], key) or 0.0 for step in steps]
+                for each, where in zip(self.trials, at, strict=True)
+            ]
+            return np.array(rows, dtype=np.float64)
+
+        samples = [[each.samples[where[step]] for step in steps] for each, where in zip(self.trials, at, strict=True)]
+        reward = np.stack([moving_mean(row.tolist(), window) for row in told("reward/mean")]) / scale
+        return Curve(
+            np.mean(samples, axis=0), told("wall_s").mean(axis=0), told("cpu_s").mean(axis=0),
+            reward.mean(axis=0), reward.min(axis=0), reward.max(axis=0),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Groups on one scale, the best last evaluation first.
+
+    Attributes:
+        by: what tells groups apart.
+        groups: of runs.
+        shares: rewards are compared as shares of each environment's maximum, because there are several.
+        window: updates in the moving means that are drawn.
+        notes: what a reader should know.
+    """
+
+    by: str
+    groups: tuple[Group, ...]
+    shares: bool
+    window: int
+    notes: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """What is compared, on what, how often repeated."""
+        seeds = sorted({len(group.trials) for group in self.groups})
+        envs = sorted({group.trials[0].config.env.id for group in self.groups})
+        times = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] > 1)}"
+        what = (
+            f"{len(self.groups)} algorithm{'s' * (len(self.groups) > 1)}"
+            if self.by == "algorithm"
+            else f"Runs by {self.by}"
+        )
+        return f"{what} on {' and '.join(envs)}, {times}{' each' if len(self.groups) > 1 else ''}"
+
+
+def compare(trials: Sequence[Trial], by: str = "algorithm", window: int | None = None) -> Comparison:
+    """Group runs and put the groups on one scale.
+
+    Args:
+        trials: finished runs.
+        by: a key of the config, as `team.kind`, or one of the short names in `SHORT`.
+        window: updates in the moving means; None takes a tenth of the shortest run, at most 20.
+
+    Raises:
+        ConfigError: no such key, a run given twice, or runs without a common scale.
+    """
+    members: dict[str, list[Trial]] = {}
+    for each in trials:
+        members.setdefault(value_of(each.config, SHORT.get(by, by)), []).append(each)
+    notes = [note for name, group in members.items() for note in _check(name, group)]
+    shares = _scale(trials)
+    if shares:
+        notes.append("the environments differ: rewards are compared as shares of the most that each can pay")
+    groups = [_group(name, each) for name, each in members.items()]
+    if shares and any(group.limit is None for group in groups):
+        unknown = next(group for group in groups if group.limit is None)
+        raise ConfigError(
+            f"runs of different environments are compared as shares of the most that each can pay, which is not known "
+            f"of {unknown.trials[0].name!r}"
+        )
+    shortest = min(len(each.lines) for each in trials)
+    groups.sort(key=lambda group: -group.after / (group.limit or 1.0 if shares else 1.0))
+    return Comparison(by, tuple(groups), shares, window or window_of(shortest), tuple(notes))
+
+
+def value_of(section: BaseModel, key: str) -> str:
+    """The value of a dotted key, in words.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found: Any = section
+    for part in key.split("."):
+        known = list(type(found).model_fields) + list(found.model_extra or {}) if isinstance(found, BaseModel) else []
+        if part not in known:
+            raise ConfigError(f"--by: a config has no key {key!r}.{nearest(part, known)}")
+        found = getattr(found, part)
+    if isinstance(found, BaseModel):
+        raise ConfigError(
+            f"--by: {key!r} is a section; name a key in it, as {key}.{next(iter(type(found).model_fields))}"
+        )
+    return one_line(found, 40) if found not in ("", None) else "none"
+
+
+def _check(name: str, group: Sequence[Trial]) -> list[str]:
+    """Refuse what are no repeats; tell how they differ besides the seed."""
+    scenes = {scene(each.config): each.name for each in group}
+    if len(scenes) > 1:
+        one, other = list(scenes.values())[:2]
+        raise ConfigError(f"{one!r} and {other!r} are both {name} but of different environments; add --by env.id")
+    seen: dict[tuple[int, str], str] = {}
+    for each in group:
+        settings = each.config.model_dump_json(exclude=set(NOT_A_SETTING))
+        twin = seen.setdefault((each.config.seed, settings), each.name)
+        if twin != each.name:
+            raise ConfigError(f"{twin!r} and {each.name!r} are one run: the same settings and the same seed")
+    apart = sorted({key for each in group[1:] for key in _differences(group[0].config, each.config)})
+    return [f"the runs of {name} differ in {', '.join(apart)} besides the seed"] if apart else []
+
+
+def _differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[str]:
+    found = []
+    for key in {**dict(one), **(one.model_extra or {}), **dict(other), **(other.model_extra or {})}:
+        here, there = getattr(one, key, None), getattr(other, key, None)
+        if here == there or (not prefix and key in NOT_A_SETTING):
+            continue
+        same_kind = isinstance(here, BaseModel) and isinstance(there, BaseModel)
+        found += _differences(here, there, f"{prefix}{key}.") if same_kind else [f"{prefix}{key}"]  # type: ignore[arg-type]
+    return found
+
+
+def _scale(trials: Sequence[Trial]) -> bool:
+    """Whether the runs have no reward in common but shares of a maximum.
+
+    Raises:
+        ConfigError: they were evaluated on different tasks, or in different ways.
+    """
+    first = trials[0]
+    for other in trials[1:]:
+        a, b = first.config, other.config
+        pair = f"{first.name!r} and {other.name!r}"
+        if a.eval.greedy != b.eval.greedy:
+            raise ConfigError(f"{pair} cannot be compared: one was evaluated greedily, the other by sampling")
+        if first.by_task and other.by_task:
+            same = first.by_task.keys() == other.by_task.keys()
+        else:
+            same = (a.eval.tasks or a.env.tasks, a.eval.n) == (b.eval.tasks or b.env.tasks, b.eval.n)
+            same = same and (a.env.id == b.env.id or spec(a.env.id).dataset == spec(b.env.id).dataset != "")
+        if not same:
+            raise ConfigError(f"{pair} cannot be compared: they were evaluated on different tasks")
+    return len({scene(each.config) for each in trials}) > 1
+
+
+def _group(name: str, trials: Sequence[Trial]) -> Group:
+    found = [max_reward(each.run) for each in trials]
+    limit = None if None in found else found[0]
+    means = [each.after.mean - each.before.mean for each in trials]
+    by_task = [each.by_task for each in trials if each.by_task]
+    return Group(name, tuple(sorted(trials, key=lambda each: each.config.seed)), limit, improvement(means, by_task))

@@ -1,0 +1,248 @@
+"""Credit diagnostics of a run: how well an algorithm's advantages say what single messages change.
+
+Three measures of C3 (arXiv 2603.06859), for any algorithm. In contexts h of its own rollouts, an agent's messages are
+played again with fresh texts of the others and fresh continuations:
+
+    Q(h, a) = mean return of the replays with message a        V(h) = mean of Q(h, a) over these and fresh messages
+
+* credit fidelity: Spearman's correlation of the advantages A(h, a) with Q(h, a) - V(h), over all rows;
+* within-group variance: the mean over groups of the variance of their advantages;
+* inter-agent influence: the mutual information, in nats, of an agent's message and what the others say next, given h.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from math import log
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+
+from palaver.agents.base.policy import Policy, speak
+from palaver.core import Episode, Request, Sampling, Utterance, stable_seed
+from palaver.envs.base.env import TextEnv
+from palaver.trainers.algorithms.base import Algorithm, chosen
+from palaver.trainers.rollout.batch import Table, tabulate
+from palaver.trainers.rollout.branches import Branch, hear
+from palaver.trainers.rollout.episodes import Plan, play_out, rollout
+from palaver.trainers.rollout.evaluation import only_scored
+from palaver.trainers.rollout.replay import rebuilt
+from palaver.trainers.rollout.tasks import batch_of_tasks
+from palaver.trainers.train import restore
+
+SHUFFLES = 100
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is played.
+
+    Attributes:
+        tasks: rolled out as in a training step.
+        contexts: of these rollouts, drawn at random.
+        alternatives: fresh messages in each context, which V and the influence are estimated from.
+        replays: of each message.
+        seed: of every draw.
+        workers: threads that step environments.
+    """
+
+    tasks: int = 4
+    contexts: int = 16
+    alternatives: int = 8
+    replays: int = 4
+    seed: int = 0
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Credit:
+    """The diagnostics.
+
+    Attributes:
+        fidelity: rank correlation of advantage and effect, None where either is the same for all rows.
+        variance: mean variance of the advantages of a group.
+        influence: mutual information of a message and what the others say next, in nats; 0 where nobody speaks later.
+        chance: the same where the replays are dealt to the messages at random: few replays overestimate it.
+        rows: messages compared.
+        contexts: that they were said in.
+        replays: played.
+    """
+
+    fidelity: float | None
+    variance: float
+    influence: float
+    chance: float
+    rows: int
+    contexts: int
+    replays: int
+
+
+@dataclass(frozen=True)
+class Team:
+    """Who plays where, and how.
+
+    Attributes:
+        env: is forked.
+        policies: agent -> policy.
+        sampling: agent -> how it samples.
+        credit: whose reward an agent is credited with.
+        discount: per turn.
+    """
+
+    env: TextEnv
+    policies: dict[str, Policy]
+    sampling: dict[str, Sampling]
+    credit: Algorithm
+    discount: float
+
+
+def of_run(folder: Path, effort: Effort) -> Credit:
+    """The diagnostics of a run, at its latest valid checkpoint, on tasks that it trains on.
+
+    Raises:
+        CheckpointError, ConfigError, TaskError, PolicyError: as `palaver.trainers.train.restore`.
+        ScoringError: nothing could be scored.
+    """
+    config, env, policies, study = restore(folder)
+    study.seat(policies)
+    a, key = config.algorithm, stable_seed(effort.seed, "credit")
+    sampling = {agent: config.seat(agent).sampling() for agent in policies}
+    tasks = batch_of_tasks([task.id for task in env.tasks], effort.tasks, key, 1)
+    plan = Plan(a.group_size, a.joint, a.turns, a.stop_above, study.mixing.agents if study.mixing else ())
+    episodes = rollout(env, policies, tasks, plan, sampling=sampling, seed=key, workers=effort.workers)
+    episodes = only_scored(episodes, "in the rollout")
+    table = study.judge(tabulate(episodes, study.agents)).table
+    return measure(table, episodes, Team(env, policies, sampling, chosen(a), a.discount), effort)
+
+
+def measure(table: Table, episodes: Sequence[Episode], team: Team, effort: Effort) -> Credit:
+    """The diagnostics of a table with advantages.
+
+    Args:
+        table: of the episodes.
+        episodes: of a rollout.
+        team: that played them.
+        effort: how much is replayed.
+    """
+    contexts = _contexts(table, effort)
+    advantage: list[float] = []
+    effect: list[float] = []
+    shared: list[float] = []
+    chance: list[float] = []
+    played = 0
+    random = np.random.default_rng(stable_seed(effort.seed, "shuffles"))
+    for number, rows in enumerate(contexts):
+        agent, turn = table.agents[int(table.agent[rows[0]])], int(table.turn[rows[0]])
+        before = rebuilt(team.env, episodes[int(table.episode[rows[0]])], turn)
+        fresh = _alternatives(before, agent, team, effort, number)
+        texts = [*(table.utterances[row] for row in rows), *fresh]
+        ends = _replayed(before, agent, texts, team, effort, number)
+        played += sum(map(len, ends))
+        q = [float(np.mean([_return(branch, agent, turn, team) for branch in some])) for some in ends]
+        value = float(np.mean(q))
+        advantage += table.advantage[rows].tolist()
+        effect += [each - value for each in q[: len(rows)]]
+        pairs = [
+            (_symbol(text), _next(branch, agent, turn))
+            for text, some in zip(fresh, ends[len(rows) :], strict=True)
+            for branch in some
+        ]
+        shared.append(mutual_information(pairs))
+        chance.append(float(np.mean([mutual_information(_dealt(pairs, random)) for _ in range(SHUFFLES)])))
+    return Credit(
+        rank_correlation(advantage, effect), variance_within(table), float(np.mean(shared)), float(np.mean(chance)),
+        len(advantage), len(contexts), played,
+    )  # fmt: skip
+
+
+def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """Spearman's correlation; None where it is not defined.
+
+    >>> rank_correlation([1, 2, 3], [10, 20, 90]), rank_correlation([1, 1], [1, 2])
+    (1.0, None)
+    """
+    if len(set(one)) < 2 or len(set(other)) < 2:
+        return None
+    return float(spearmanr(one, other).statistic)
+
+
+def variance_within(table: Table) -> float:
+    """Mean over groups of the population variance of their advantages."""
+    groups = [table.advantage[table.group == group] for group in sorted(set(table.group.tolist()))]
+    return float(torch.stack([each.var(unbiased=False) for each in groups]).mean())
+
+
+def mutual_information(pairs: Sequence[tuple[Hashable, Hashable]]) -> float:
+    """Plug-in estimate of the mutual information of two discrete variables, in nats; never below 0.
+
+    >>> round(mutual_information([(0, 0), (1, 1)]), 4), mutual_information([(0, 0), (0, 1), (1, 0), (1, 1)])
+    (0.6931, 0.0)
+    """
+    both, n = Counter(pairs), len(pairs)
+    left, right = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
+    return sum(k / n * log(k * n / (left[one] * right[other])) for (one, other), k in both.items())
+
+
+def _contexts(table: Table, effort: Effort) -> list[list[int]]:
+    """Rows of some contexts: of one agent, after one joint step."""
+    first = dict(reversed(list(zip(table.member_row.tolist(), table.member_step.tolist(), strict=True))))
+    found: dict[tuple[str, int], list[int]] = {}
+    for row in range(len(table)):
+        above = table.steps[first[row]].node.rpartition("/")[0]
+        found.setdefault((above, int(table.agent[row])), []).append(row)
+    keys = list(found)
+    random = np.random.default_rng(stable_seed(effort.seed, "contexts"))
+    picked = sorted(random.permutation(len(keys))[: effort.contexts].tolist())
+    return [found[keys[place]] for place in picked]
+
+
+def _alternatives(before: Branch, agent: str, team: Team, effort: Effort, number: int) -> list[Utterance]:
+    """Fresh messages of the agent in a context."""
+    seeds = tuple(stable_seed(effort.seed, "alternative", number, k) for k in range(effort.alternatives))
+    request = Request(agent, hear(before, agent), seeds, team.sampling[agent])
+    return speak([(team.policies[agent], request)])[0]
+
+
+def _replayed(
+    before: Branch, agent: str, texts: Sequence[Utterance], team: Team, effort: Effort, number: int
+) -> list[list[Branch]]:
+    """For each message the ends of its replays; replay r of every message has the same seeds."""
+    names = [f"replay {number}.{r}" for _ in texts for r in range(effort.replays)]
+    branches = [replace(before, env=before.env.fork(), seeds=name) for name in names]
+    first = [{agent: text} for text in texts for _ in range(effort.replays)]
+    ends = play_out(
+        branches, first, team.policies, sampling=team.sampling, seed=effort.seed, workers=effort.workers
+    )  # fmt: skip
+    return [ends[n : n + effort.replays] for n in range(0, len(ends), effort.replays)]
+
+
+def _return(branch: Branch, agent: str, turn: int, team: Team) -> float:
+    """Discounted return of an agent from a turn on, by the algorithm's credit."""
+    turns = branch.turns[turn:]
+    names = list(turns[0].rewards)
+    reward = torch.tensor([[each.rewards[name] for name in names] for each in turns], dtype=torch.float64)
+    due = team.credit.credit(reward)[:, names.index(agent)]
+    return float((due * team.discount ** torch.arange(len(turns), dtype=torch.float64)).sum())
+
+
+def _symbol(text: Utterance) -> str:
+    """A message without differences of case and white space."""
+    return " ".join(text.text.casefold().split())
+
+
+def _next(branch: Branch, agent: str, turn: int) -> tuple[tuple[str, str], ...]:
+    """What the other agents say in the first later turn in which one of them speaks; empty where none does."""
+    for each in branch.turns[turn + 1 :]:
+        if said := tuple((name, _symbol(text)) for name, text in each.utterances.items() if name != agent):
+            return said
+    return ()
+
+
+def _dealt(pairs: Sequence[tuple[Hashable, Hashable]], random: np.random.Generator) -> list[tuple[Hashable, Hashable]]:
+    """The pairs with their second parts in a random order."""
+    order = random.permutation(len(pairs)).tolist()
+    return [(one, pairs[place][1]) for (one, _), place in zip(pairs, order, strict=True)]

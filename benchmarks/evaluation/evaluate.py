@@ -1,0 +1,278 @@
+"""Evaluate a team on fixed tasks with fixed seeds. A result names everything that is needed to get it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from palaver.agents.base.policy import Policy
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.evaluation import results as rows
+from palaver.benchmarks.evaluation.fingerprint import fingerprint
+from palaver.benchmarks.evaluation.focal import Seating, answered, focal, refuse_rivals, seated, silenced
+from palaver.benchmarks.reports.run_folder import read
+from palaver.benchmarks.reports.summary import most_possible
+from palaver.benchmarks.scenarios.trained import resolved
+from palaver.core import ConfigError, Episode, Sampling, TaskError
+from palaver.envs.base.env import TextEnv
+from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.registry import Spec, spec
+from palaver.trainers.config.run import EVAL_SEED
+from palaver.trainers.rollout.episodes import text_env
+from palaver.trainers.rollout.evaluation import evaluate, summarize
+from palaver.trainers.rollout.team import parse_team
+from palaver.utils.provenance import provenance
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is to be evaluated.
+
+    Attributes:
+        env: id.
+        keywords: of the environment, `tasks` among them.
+        team: as `parse_team` reads it: `tiny`, `a=hf:X,b=random`, `run:FOLDER`, ….
+        n: the first n tasks; 0 takes all.
+        samples: episodes per task.
+        seed: of every draw.
+        sampling: how models draw their tokens.
+        own: seat -> how it draws, where it has a way of its own.
+        options: how models are loaded.
+        force: let the tiny model run on real data.
+        seatings: who is in focus and who fills the other seats, one after the other; none: the team, among itself.
+        scenario: the name under which those seatings are known.
+        max_reward: the most that can be earned; None asks the environment.
+        added: whether the agents in focus are scored by what they add to silence, see
+            `palaver.benchmarks.evaluation.focal`.
+    """
+
+    env: str
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    team: str = "tiny"
+    n: int = 32
+    samples: int = 1
+    seed: int = EVAL_SEED
+    sampling: Sampling = field(default_factory=Sampling)
+    own: Mapping[str, Sampling] = field(default_factory=dict)
+    options: ModelOptions = field(default_factory=ModelOptions)
+    force: bool = False
+    seatings: tuple[Seating, ...] = ()
+    scenario: str = ""
+    max_reward: float | None = None
+    added: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out. `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over tasks; one
+    task has none. `focal` is the same for the agents in focus, where there are any.
+
+    `policies` says who sat where, for the team of a run with the step of its checkpoint, and `weights` which weights a
+    model has. `answers` says how many were illegal, of the agents in focus where there are any. `tokens` holds agent ->
+    mean sampled tokens of an answer, `passes` pass@1 and pass@k where the environment tells what was solved, `unscored`
+    how many episodes were left out because nothing could judge them; `seconds` is the wall time of the episodes alone,
+    `cost` what remote policies took, `scoring` what a judge or a reward model did, and `provenance` says with which
+    versions. `config` is the hash of all that fixes the result but the code.
+    """
+
+    env: str
+    keywords: Mapping[str, Any]
+    team: str
+    policies: Mapping[str, str]
+    tasks: int
+    samples: int
+    seed: int
+    sampling: Mapping[str, Any]
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+    max_reward: float
+    components: Mapping[str, float]
+    metrics: Mapping[str, float]
+    tokens: Mapping[str, float]
+    passes: Mapping[str, float]
+    unscored: int
+    seconds: float
+    provenance: Mapping[str, Any]
+    by_task: Mapping[str, float]
+    weights: Mapping[str, str]
+    config: str
+    scenario: str = ""
+    focal: rows.Focal | None = None
+    answers: rows.Answers | None = None
+    cost: rows.Spent | None = None
+    scoring: Mapping[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        parts = {name: part.model_dump(mode="json") if part else None for name, part in self._parts().items()}
+        return asdict(self) | parts
+
+    def _parts(self) -> dict[str, rows.Focal | rows.Answers | rows.Spent | None]:
+        return {"focal": self.focal, "answers": self.answers, "cost": self.cost}
+
+
+def as_trained(
+    team: str, env: str, note: Callable[[str], None] = lambda _: None
+) -> tuple[dict[str, Any], Sampling, dict[str, Sampling]]:
+    """What the team of `run:FOLDER` knows, if it was trained on `env`: the keywords, with held-out tasks, how it
+    samples, and how the seats of a heterogeneous team do. Nothing and the defaults for other teams.
+
+    A team of `recipe:NAME` is trained first where it is not there yet; `note` is told so.
+
+    Raises:
+        CheckpointError: there is no such run folder.
+    """
+    wanted, team = spec(env).id, resolved(team, note)
+    config = read(team.removeprefix("run:")).config if team.startswith("run:") else None
+    if config is None or spec(config.env.id).id != wanted:
+        return {}, Sampling(), {}
+    seats = _moved(Path(team.removeprefix("run:"))) if config.team.seats and config.team.swap_every else {}
+    own = {seats.get(agent, agent): config.seat(agent).sampling() for agent in config.team.seats}
+    return config.env.keywords(config.eval.tasks), config.policy.sampling(), own
+
+
+def _moved(folder: Path) -> dict[str, str]:
+    """Where each policy of a run's newest sound checkpoint began -> the seat it was last in."""
+    from palaver.trainers.run import checkpoint
+
+    return {home: seat for seat, home in checkpoint.seats_of(checkpoint.newest(folder)[0]).items()}
+
+
+def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> tuple[Result, list[Episode]]:
+    """Play the episodes and summarise them; `note` is told what the user should know, as that a checkpoint is corrupt.
+
+    With seatings every one plays all tasks, and the episodes stand one seating after the other.
+
+    Raises:
+        ConfigError: no such environment or keyword, or rivals whose returns cancel out.
+        TaskError: the tasks cannot be read, or there are none.
+        PolicyError: the team cannot be made.
+    """
+    found = spec(setting.env)
+    refuse_players_of_the_arena(setting.team, found)
+    env = text_env(setting.env, setting.keywords)
+    if isinstance(env, Rewarded):
+        env.ready()
+    ids = [task.id for task in env.tasks][: setting.n or None]
+    if not ids:
+        raise TaskError(f"there are no tasks to evaluate in {env.source!r}")
+    seats = env.possible_agents
+    refuse_rivals(env, found, setting.seatings)
+
+    def make(names: str) -> dict[str, Policy]:
+        text = resolved(names, note)
+        return parse_team(text, found, seats, setting.options, env.source, setting.force, note)
+
+    teams = seated(make(setting.team), setting.seatings, make)
+    start = time.perf_counter()
+    sampling = dict.fromkeys(seats, setting.sampling) | dict(setting.own)
+
+    def episodes(team: dict[str, Policy]) -> list[Episode]:
+        return evaluate(env, team, ids, samples=setting.samples, sampling=sampling, seed=setting.seed)
+
+    played = [episodes(team) for team in teams]
+    seconds = time.perf_counter() - start
+    silent = [episodes(team) for team in silenced(teams, setting.seatings)] if setting.added else []
+    most = most_possible(env, found) if setting.max_reward is None else setting.max_reward
+    result = _result(setting, ids, teams, (played, silent), seconds, most)
+    return replace(result, scoring=scoring(env)), [episode for part in played for episode in part]
+
+
+def scoring(env: TextEnv) -> dict[str, float]:
+    """What a judge or a reward model took and how often it failed, since this was last asked; empty without one."""
+    return env.measured() if isinstance(env, Rewarded) else {}
+
+
+def _result(
+    setting: Setting,
+    ids: list[str],
+    teams: list[dict[str, Policy]],
+    episodes: tuple[list[list[Episode]], list[list[Episode]]],
+    seconds: float,
+    most: float,
+) -> Result:
+    played, silent = episodes
+    summary = summarize([episode for part in played for episode in part])
+    sampling = asdict(setting.sampling) | {seat: asdict(own) for seat, own in setting.own.items()}
+    policies = _named(teams, lambda policy: policy.name)
+    weights = {seat: found for seat, found in _named(teams, fingerprint).items() if found}
+    facts: dict[str, Any] = {
+        "env": spec(setting.env).id, "keywords": dict(setting.keywords), "scenario": setting.scenario,
+        "seed": setting.seed, "samples": setting.samples, "sampling": sampling,
+    }  # fmt: skip
+    config = rows.config_hash(
+        **facts, ids=ids, policies=policies, weights=weights, focal=[each.focal for each in setting.seatings]
+    )
+    return Result(
+        **facts,
+        team=setting.team,
+        policies=policies,
+        weights=weights,
+        config=config,
+        tasks=len(ids),
+        mean=summary.mean,
+        low=summary.low,
+        high=summary.high,
+        n=summary.n,
+        max_reward=most,
+        focal=focal(played, setting.seatings, silent) if setting.seatings else None,
+        answers=answered(played, [each.focal for each in setting.seatings]),
+        components=dict(summary.components),
+        metrics=dict(summary.metrics),
+        tokens=dict(summary.tokens),
+        passes=dict(summary.passes),
+        by_task=dict(summary.by_task),
+        unscored=summary.unscored,
+        seconds=seconds,
+        cost=rows.spent_by({f"{n}/{seat}": policy for n, team in enumerate(teams) for seat, policy in team.items()}),
+        provenance=provenance(),
+    )
+
+
+def _named(teams: list[dict[str, Policy]], of: Callable[[Policy], str]) -> dict[str, str]:
+    """Seat -> what is said of its policy, or of all that sat there in turn."""
+    return {seat: " | ".join(dict.fromkeys(of(team[seat]) for team in teams)) for seat in teams[0]}
+
+
+def to_row(result: Result, episodes: list[Episode], label: str, folder: Path) -> rows.Row:
+    """Keep a result: its episodes and its row are written into `folder`.
+
+    Raises:
+        ConfigError: something cannot be written.
+    """
+    shared = result.to_dict()
+    made_with = shared.pop("provenance")
+    name = rows.row_name(result.scenario or result.env, label)
+    row = rows.plain(
+        shared | {
+            "label": label,
+            "version": int(result.env.rpartition("-v")[2]),
+            "max_reward": rows.finite(result.max_reward),
+            "commit": made_with["commit"],
+            "made_with": made_with,
+            "date": rows.now(),
+            "episodes": rows.store(folder, name, episodes).model_dump(),
+        }
+    )  # fmt: skip
+    rows.save(row, folder)
+    return row
+
+
+def refuse_players_of_the_arena(team: str, found: Spec) -> None:
+    """Send who can only play in the arena there: nets, and players that need the environment itself.
+
+    Raises:
+        ConfigError: the team names one.
+    """
+    names = [part.rpartition("=")[2].strip() for part in team.split(",")]
+    for name in names:
+        if name.startswith("net:") or name in found.players:
+            raise ConfigError(
+                f"{name!r} reads the environment and not a conversation, so it plays in the arena alone: "
+                f"palaver arena {found.id} --players {name},OTHER"
+            )

@@ -1,0 +1,153 @@
+"""Agents in focus: a team's members among partners or against rivals, and what they themselves earned.
+
+As in Melting Pot (J. Leibo et al., "Scalable Evaluation of Multi-Agent Reinforcement Learning with Melting Pot",
+arXiv:2107.06857): who is measured sits among others who stand still, and the score is the mean return of the focal
+agents alone. Among partners that would pay them for what the partners do, so there it is what they add to it: their
+return less the one of the same seats when they are silent, in the same tasks with the same seeds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from palaver.agents.base.policy import Policy
+from palaver.agents.simple import ScriptedPolicy
+from palaver.benchmarks.evaluation.fingerprint import fingerprint
+from palaver.benchmarks.evaluation.results import Answers, Focal
+from palaver.core import ConfigError, Episode, PolicyError, ScoringError, nearest
+from palaver.envs.base.env import TextEnv
+from palaver.registry import Spec
+from palaver.trainers.rollout.evaluation import answers, interval, only_scored
+
+
+@dataclass(frozen=True)
+class Seating:
+    """Who is measured in one round of all tasks, and who sits beside: seat -> policy by name.
+
+    A seat that is neither keeps the team's own policy. `weights` says of seats which weights a partner must have there.
+    """
+
+    focal: tuple[str, ...]
+    partners: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The seats in focus."""
+        return "+".join(self.focal)
+
+
+def seated(
+    team: dict[str, Policy], seatings: Sequence[Seating], make: Callable[[str], dict[str, Policy]]
+) -> list[dict[str, Policy]]:
+    """The whole team of each seating; partners of one name share one copy.
+
+    Raises:
+        PolicyError: a seating names a seat that is not there, or a partner that cannot be made or is another now.
+    """
+    made: dict[str, dict[str, Policy]] = {}
+    teams = []
+    for seating in seatings:
+        for seat in (*seating.focal, *seating.partners):
+            if seat not in team:
+                raise PolicyError(f"there is no seat {seat!r} to put in focus.{nearest(seat, team)}")
+        for name in seating.partners.values():
+            made[name] = made.get(name) or make(name)
+        beside = {seat: made[name][seat] for seat, name in seating.partners.items()}
+        _refuse_others(beside, seating)
+        teams.append(team | beside)
+    return teams or [team]
+
+
+def _refuse_others(beside: Mapping[str, Policy], seating: Seating) -> None:
+    for seat, wanted in seating.weights.items():
+        if seat in beside and (found := fingerprint(beside[seat])) != wanted:
+            raise PolicyError(
+                f"the partner {seating.partners[seat]!r} has other weights in seat {seat!r} than were fixed: "
+                f"{found or 'none'}, not {wanted}; the scenario's results would not compare"
+            )
+
+
+def silenced(teams: Sequence[dict[str, Policy]], seatings: Sequence[Seating]) -> list[dict[str, Policy]]:
+    """Return the team of each seating with its focal agents silent."""
+    mute = ScriptedPolicy(lambda _conversation, _seed: "", "silent")
+    return [team | dict.fromkeys(seating.focal, mute) for team, seating in zip(teams, seatings, strict=True)]
+
+
+def refuse_rivals(env: TextEnv, found: Spec, seatings: Sequence[Seating]) -> None:
+    """Refuse to add up what rivals earn: what one wins another loses.
+
+    Raises:
+        ConfigError: the environment is competitive and nobody is in focus.
+    """
+    rivals = found.competitive if env.competitive is None else env.competitive
+    if rivals and not seatings:
+        first, second = env.possible_agents[0], env.possible_agents[-1]
+        raise ConfigError(
+            f"{found.id} is competitive here, so its seats are not one team: name the seat that is measured, as "
+            f"--focal {first} --team {first}=POLICY,{second}=OPPONENT, or rate players with: palaver arena {found.id}"
+        )
+
+
+def focal(
+    played: Sequence[Sequence[Episode]], seatings: Sequence[Seating], silent: Sequence[Sequence[Episode]] = ()
+) -> Focal:
+    """Return the score of the focal agents: the mean of their undiscounted returns, or what they added to it.
+
+    The seatings and samples of one task are averaged before the bootstrap over tasks.
+
+    Args:
+        played: the episodes of each seating.
+        seatings: as many.
+        silent: of each seating the episodes of the same tasks and seeds in which its focal agents are silent. With
+            them the score of a task is the difference of the two means; tasks unscored in either are left out.
+
+    Raises:
+        ScoringError: no episode of a seating could be scored.
+    """
+    by_task: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    by_seating: dict[str, float] = {}
+    for number, seating in enumerate(seatings):
+        own = _returns(played[number], seating)
+        other = _returns(silent[number], seating) if silent else {task: [0.0] for task in own}
+        pairs = {task: (float(np.mean(own[task])), float(np.mean(other[task]))) for task in own if task in other}
+        if not pairs:
+            raise ScoringError(f"no task was scored both with {seating.name} in focus and with it silent")
+        by_seating[seating.name] = float(np.mean([mine - without for mine, without in pairs.values()]))
+        for task, pair in pairs.items():
+            by_task[task].append(pair)
+    means = np.array([np.mean(pairs, axis=0) for pairs in by_task.values()])
+    low, high = interval(means[:, 0] - means[:, 1])
+    return Focal(
+        seatings=tuple(seating.focal for seating in seatings),
+        mean=float((means[:, 0] - means[:, 1]).mean()),
+        low=low,
+        high=high,
+        by_seating=by_seating,
+        silent=float(means[:, 1].mean()) if silent else None,
+    )
+
+
+def _returns(episodes: Sequence[Episode], seating: Seating) -> dict[str, list[float]]:
+    """Task -> the mean return of the focal agents in each of its scored episodes."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for episode in only_scored(episodes, f"with {seating.name} in focus"):
+        total = sum(turn.rewards[seat] for turn in episode.turns for seat in seating.focal)
+        found[episode.task].append(total / len(seating.focal))
+    return found
+
+
+def answered(played: Sequence[Sequence[Episode]], focal: Sequence[Sequence[str]]) -> Answers:
+    """Return how many answers were illegal.
+
+    Args:
+        played: the episodes of each seating, or all in one.
+        focal: the seats whose answers count in each; empty: everybody's.
+    """
+    whose: Sequence[Sequence[str] | None] = focal or [None] * len(played)
+    counted = [answers(part, seats) for part, seats in zip(played, whose, strict=True)]
+    return Answers(due=sum(due for due, _ in counted), illegal=sum(illegal for _, illegal in counted))

@@ -1,0 +1,225 @@
+"""Stored episodes scored anew: the recorded texts are said once more to the environment as it is now, or as it is with
+other keywords, and what is paid now stands beside what was paid then.
+
+What the policies said does not change, so an environment that would have told them something else after the change gets
+answers to questions that it did not ask. Such episodes are counted, and the result names them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from palaver.benchmarks.evaluation import results as rows
+from palaver.benchmarks.evaluation.evaluate import scoring
+from palaver.benchmarks.evaluation.focal import Seating, focal
+from palaver.benchmarks.reports.run_folder import read
+from palaver.benchmarks.reports.summary import most_possible
+from palaver.core import ConfigError, Episode, ScoringError
+from palaver.envs.base.env import TextEnv
+from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.registry import spec, specs
+from palaver.trainers.rollout.episodes import text_env
+from palaver.trainers.rollout.evaluation import interval, summarize
+from palaver.trainers.rollout.replay import again
+from palaver.trainers.run.files import CONFIG
+from palaver.utils.provenance import provenance
+
+SAME = 1e-9  # returns closer than this are equal
+
+
+@dataclass(frozen=True)
+class Source:
+    """Stored episodes, the environment that they were played in with its keywords, and the row that they belong to.
+
+    The keywords are None where neither a row nor a run tells them.
+    """
+
+    episodes: list[Episode]
+    sha256: str
+    env: str
+    keywords: Mapping[str, Any] | None
+    row: rows.Row | None
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """What changed. `before` and `after` are mean team returns over the episodes that are scored in both.
+
+    Attributes:
+        difference: mean over tasks of after - before, the samples of a task averaged first.
+        low: lower end of its 95 % bootstrap interval over tasks; None for one task.
+        high: upper end.
+        n: episodes compared.
+        changed: of these, how many are paid otherwise.
+        told: episodes in which an agent is now told something else than it answered to.
+        ended: episodes that now end earlier, or that the environment does not end any more.
+        unscored: episodes left out, as their reward says nothing before or after.
+        scoring: what a judge or a reward model took for it.
+    """
+
+    before: float
+    after: float
+    difference: float
+    low: float | None
+    high: float | None
+    n: int
+    changed: int
+    told: int
+    ended: int
+    unscored: int
+    scoring: Mapping[str, float] = field(default_factory=dict)
+
+
+def source(path: Path, env: str = "") -> Source:
+    """Episodes with what is known of them: from the row beside `NAME.jsonl.gz`, or the run whose folder they lie in.
+
+    Args:
+        path: a JSON-lines file, packed or not, or a row's `NAME.json`.
+        env: id, where it is not the one that the episodes name.
+
+    Raises:
+        ConfigError: a file cannot be read, holds no episodes or those of several environments, or the row beside it
+            was made of others.
+    """
+    row_file = path if path.suffix == rows.ROW else path.with_name(path.name.partition(".jsonl")[0] + rows.ROW)
+    row = rows.load(row_file) if row_file.is_file() else None
+    if path.suffix == rows.ROW:
+        if row is None:
+            raise ConfigError(f"there is no row {str(path)!r}")
+        path = path.with_name(row.episodes.file)
+    episodes, sha256 = rows.read_episodes(path)
+    if row is not None and sha256 != row.episodes.sha256:
+        raise ConfigError(f"{str(path)!r} does not hold the episodes that the row {row_file.name!r} was made of")
+    names = {episode.env for episode in episodes}
+    if len(names) != 1:
+        held = f"those of {', '.join(sorted(names))}" if names else "none"
+        raise ConfigError(f"{str(path)!r} must hold episodes of one environment; it holds {held}")
+    id = spec(env).id if env else row.env if row is not None else _id(next(iter(names)))
+    return Source(episodes, sha256, id, _keywords(path, row), row)
+
+
+def _id(name: str) -> str:
+    """The id of the environment whose episodes are called `name`, which is the id with underscores."""
+    return next((id for id in specs() if id.replace("-", "_") == name), name)
+
+
+def _keywords(path: Path, row: rows.Row | None) -> Mapping[str, Any] | None:
+    """Those of the row, or of the run whose `episodes` folder the file lies in."""
+    if row is not None:
+        return row.keywords
+    folder = path.resolve().parent.parent
+    if path.resolve().parent.name == "episodes" and (folder / CONFIG).is_file():
+        config = read(folder).config
+        if config is not None:
+            return config.env.keywords(config.eval.tasks if path.name.startswith("eval-") else None)
+    return None
+
+
+def rescore(found: Source, keywords: Mapping[str, Any], workers: int = 1) -> tuple[Rescored, list[Episode]]:
+    """Play all episodes once more with `keywords`; those of the episodes are in the source.
+
+    Raises:
+        ConfigError: no such environment or keyword.
+        TaskError: a task is not there any more.
+        ScoringError: nothing can be compared, as all episodes are unscored.
+    """
+    env = text_env(found.env, keywords)
+    if isinstance(env, Rewarded):
+        env.ready()
+    if found.episodes[0].env != env.metadata["name"]:
+        raise ConfigError(f"the episodes are of {found.episodes[0].env}, not of {env.metadata['name']}")
+    played = again(env, found.episodes, workers)
+    return replace(compare(found.episodes, played), scoring=scoring(env)), played
+
+
+def compare(before: Sequence[Episode], after: Sequence[Episode]) -> Rescored:
+    """What a second scoring changed, episode by episode.
+
+    Raises:
+        ScoringError: no episode is scored in both.
+    """
+    pairs = list(zip(before, after, strict=True))
+    both = [(old, new) for old, new in pairs if old.scored and new.scored]
+    if not both:
+        raise ScoringError(f"none of the {len(pairs)} episodes is scored both before and after, so nothing compares")
+    old_mean, new_mean = summarize([old for old, _ in both]), summarize([new for _, new in both])
+    differences: dict[str, list[float]] = defaultdict(list)
+    for old, new in both:
+        differences[old.task].append(new.team_return() - old.team_return())
+    means = np.array([float(np.mean(values)) for values in differences.values()])
+    low, high = interval(means)
+    return Rescored(
+        before=old_mean.mean,
+        after=new_mean.mean,
+        difference=float(means.mean()),
+        low=low,
+        high=high,
+        n=len(both),
+        changed=sum(abs(new.team_return() - old.team_return()) > SAME for old, new in both),
+        told=sum(_told_otherwise(old, new) for old, new in pairs),
+        ended=sum(len(new.turns) != len(old.turns) or new.stop != old.stop for old, new in both),
+        unscored=len(pairs) - len(both),
+    )
+
+
+def _told_otherwise(old: Episode, new: Episode) -> bool:
+    return any(dict(was.observations) != dict(now.observations) for was, now in zip(old.turns, new.turns, strict=False))
+
+
+def new_row(
+    found: Source,
+    keywords: Mapping[str, Any],
+    episodes: Sequence[Episode],
+    label: str,
+    folder: Path,
+    took: Mapping[str, float] = MappingProxyType({}),
+) -> rows.Row:
+    """Keep a second scoring as a row that names the first as its parent; `took` is what it took.
+
+    Raises:
+        ConfigError: the episodes have no row of their own to take the rest from, or something cannot be written.
+    """
+    old = found.row
+    if old is None:
+        raise ConfigError("these episodes have no row beside them, so that there is nothing to make another from")
+    if old.focal is not None and old.focal.silent is not None:
+        raise ConfigError("the row's score is what its agents added to silence; evaluate its scenario again instead")
+    summary, made_with = summarize(episodes), provenance()
+    name = rows.row_name(old.scenario or old.env, label)
+    focus = None
+    if old.focal is not None:
+        size = len(episodes) // len(old.focal.seatings)
+        parts = [episodes[start : start + size] for start in range(0, len(episodes), size)]
+        focus = focal(parts, [Seating(seats) for seats in old.focal.seatings]).model_dump()
+    env = text_env(found.env, keywords)
+    return _kept(
+        folder,
+        old.model_dump() | {
+            "label": label, "keywords": dict(keywords), "version": int(found.env.rpartition("-v")[2]),
+            "commit": made_with["commit"], "made_with": made_with, "date": rows.now(), "mean": summary.mean,
+            "low": summary.low, "high": summary.high, "n": summary.n, "focal": focus,
+            "max_reward": _most(old, env), "components": dict(summary.components), "metrics": dict(summary.metrics),
+            "by_task": dict(summary.by_task), "passes": dict(summary.passes), "unscored": summary.unscored,
+            "scoring": dict(took), "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
+            "episodes": rows.store(folder, name, episodes).model_dump(),
+            "parent": f"{old.name} {old.episodes.sha256}",
+        },
+    )  # fmt: skip
+
+
+def _most(old: rows.Row, env: TextEnv) -> float | None:
+    """The most that can be earned now; what the row says where the environment does not say it of its instance."""
+    return old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
+
+
+def _kept(folder: Path, record: Mapping[str, Any]) -> rows.Row:
+    row = rows.plain(record)
+    rows.save(row, folder)
+    return row

@@ -1,0 +1,269 @@
+"""Result rows: one evaluation as a file that can be checked, compared and shown, with its episodes beside it.
+
+`NAME.json` is the row, `NAME.jsonl.gz` its episodes, one JSON object a line. Who was evaluated and how is folded into
+one hash, so that two rows with one hash are two measurements of one thing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import math
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from palaver.core import ConfigError, Episode
+from palaver.scoring import Cost
+from palaver.utils.config import Section
+from palaver.utils.run_folder import replace_bytes, replace_text
+
+ROW, EPISODES = ".json", ".jsonl.gz"
+
+
+class Stored(Section):
+    """Where a row's episodes are: a file in the row's folder, the SHA-256 of what it holds, and how many."""
+
+    file: str
+    sha256: str
+    n: int
+
+
+class Answers(Section):
+    """How many answers were due, and how many of them held something illegal.
+
+    With agents in focus only theirs count. See `palaver.trainers.rollout.evaluation.answers`.
+    """
+
+    due: int
+    illegal: int
+
+    @property
+    def share(self) -> float:
+        """The share of the answers that was illegal."""
+        return self.illegal / max(1, self.due)
+
+
+class Focal(Section):
+    """The score of the agents in focus, over the seatings in which they played.
+
+    `mean`, `low` and `high` are of the mean return of the focal agents, a task's seatings averaged first; `seatings`
+    holds the seats that were in focus, one seating after the other, and `by_seating` the mean of each. Where `silent`
+    is given the score is what they added: their return less the one that the same seats earn by silence, of which
+    `silent` is the mean.
+    """
+
+    seatings: tuple[tuple[str, ...], ...]
+    mean: float
+    low: float | None
+    high: float | None
+    by_seating: dict[str, float]
+    silent: float | None = None
+
+
+class Spent(Section):
+    """What remote policies took: tokens read and written, US dollars, calls."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    dollars: float = 0.0
+    calls: int = 0
+
+
+class Row(Section):
+    """One evaluation. `mean`, `low`, `high` are of the team's return; `weights` says which weights sat where.
+
+    Attributes:
+        label: what a table calls it, as `reference`.
+        version: of the environment: any change of its texts, pay or dynamics counts it up.
+        scenario: the scenario's name, "" where the team played among itself.
+        config: hash of all that fixes the result but the code; see `config_hash`.
+        commit: of Palaver's checkout; a `+` after it says that files differed.
+        max_reward: the most that can be earned; None where there is no end to it, as with a reward model.
+        scoring: what a judge or a reward model took and how often it failed; empty without one.
+        by_task: task -> mean team return of its episodes; the keys are the task split.
+        answers: how many were illegal; None in rows that do not say it.
+        parent: name and hash of the episodes of the row that this one scores anew, "" for none.
+    """
+
+    format: Literal[1] = 1
+    label: str
+    env: str
+    version: int
+    scenario: str = ""
+    keywords: dict[str, Any] = Field({})
+    team: str
+    policies: dict[str, str]
+    weights: dict[str, str] = Field({})
+    config: str
+    commit: str
+    seed: int
+    samples: int
+    sampling: dict[str, Any]
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+    tasks: int
+    max_reward: float | None
+    focal: Focal | None = None
+    components: dict[str, float]
+    metrics: dict[str, float]
+    tokens: dict[str, float]
+    passes: dict[str, float]
+    by_task: dict[str, float]
+    unscored: int
+    seconds: float
+    cost: Spent | None = None
+    scoring: dict[str, float] = Field({})
+    answers: Answers | None = None
+    made_with: dict[str, Any]
+    date: str
+    episodes: Stored
+    parent: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its files are called: the scenario or environment, and the label."""
+        return row_name(self.scenario or self.env, self.label)
+
+
+def row_name(what: str, label: str) -> str:
+    """A file name from any two texts.
+
+    >>> row_name("arxiv-v0", "trained, seed 1")
+    'arxiv-v0--trained-seed-1'
+    """
+    return "--".join(re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:80] or "row" for text in (what, label))
+
+
+def config_hash(**facts: Any) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of the facts as JSON with sorted keys.
+
+    >>> config_hash(a=1, b=2) == config_hash(b=2, a=1) != config_hash(a=1, b=3)
+    True
+    """
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def finite(value: float) -> float | None:
+    """The number, None if it has no end."""
+    return value if math.isfinite(value) else None
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def store(folder: Path, name: str, episodes: Sequence[Episode]) -> Stored:
+    """Write the episodes of a row; equal episodes give equal bytes.
+
+    Raises:
+        ConfigError: the folder or the file cannot be written.
+    """
+    text = "".join(json.dumps(episode.to_dict()) + "\n" for episode in episodes).encode("utf-8")
+    path = folder / f"{name}{EPISODES}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_bytes(path, gzip.compress(text, mtime=0))
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    return Stored(file=path.name, sha256=hashlib.sha256(text).hexdigest(), n=len(episodes))
+
+
+def save(row: Row, folder: Path) -> Path:
+    """Write a row into the folder of its episodes; returns the file.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    path = folder / f"{row.name}{ROW}"
+    try:
+        replace_text(path, json.dumps(row.model_dump(mode="json"), indent=1) + "\n")
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
+    return path
+
+
+def parse(record: object, where: str) -> Row:
+    """A row from plain data.
+
+    Raises:
+        ConfigError: it is none; the first field that does not fit is named.
+    """
+    try:
+        return Row.model_validate(record)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the row"
+        raise ConfigError(f"{where}: {field}: {first['msg'].lower()}") from error
+
+
+def plain(record: Mapping[str, Any]) -> Row:
+    """A row from what JSON makes of a record, so that it equals itself when it is read again."""
+    return parse(json.loads(json.dumps(record, default=str)), "the result")
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        ConfigError: there is no such file, or it holds no JSON object.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{str(path)!r} holds no JSON") from error
+    if not isinstance(record, dict):
+        raise ConfigError(f"{str(path)!r} holds no result row")
+    return record
+
+
+def load(path: Path) -> Row:
+    """The row in a file.
+
+    Raises:
+        ConfigError: there is no such file, or it holds no row.
+    """
+    return parse(read_record(path), path.name)
+
+
+def read_episodes(path: Path) -> tuple[list[Episode], str]:
+    """The episodes of a JSON-lines file, packed by gzip or not, and the SHA-256 of the lines.
+
+    Raises:
+        ConfigError: there is no such file, or a line of it is no episode.
+    """
+    try:
+        text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(f"cannot read the episodes {str(path)!r}: {error}") from error
+    return list(_episodes(text, path)), hashlib.sha256(text).hexdigest()
+
+
+def _episodes(text: bytes, path: Path) -> Iterator[Episode]:
+    for number, line in enumerate(text.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield Episode.from_dict(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ConfigError(f"{str(path)!r}, line {number}: this is no episode") from error
+
+
+def spent_by(policies: Mapping[str, object]) -> Spent | None:
+    """What the policies that count it have spent, as their `spent()` tells, each once; None where none does."""
+    each = {id(policy): getattr(policy, "spent", None) for policy in policies.values()}
+    found: list[Cost] = [spent() for spent in each.values() if callable(spent)]
+    return Spent(**asdict(sum(found[1:], start=found[0]))) if found else None

@@ -1,0 +1,201 @@
+"""Train the demo's recipes from many seeds: `python -m palaver.benchmarks.experiments.demo_seeds ACT --seeds 0-19 --out
+FILE`.
+
+One JSON line a run: held-out score before and after, CPU seconds, commit, instruction set, hash of the warm starts.
+Runs that stand in the file already are left out, so the command may be stopped and given again, or given several times
+at once for different seeds. torch chooses its instruction set when it is loaded; variables choose another:
+
+    ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python -m palaver.benchmarks.experiments.demo_seeds coding --seeds
+    0-4 ...
+
+Without --seeds it prints the table of the act's lines in the file, as docs/demo.md has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from palaver.core import PalaverError
+
+if TYPE_CHECKING:  # `palaver demo` reads ACTS before anything heavy may be imported
+    from palaver.trainers.config.run import RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One act of `palaver demo`.
+
+    Attributes:
+        recipe: of its runs.
+        bar: the score that 28 of 30 runs are to reach.
+        floor: the score that no run is to miss.
+        metrics: of the last evaluation, kept in a line.
+        overrides: what the demo changes in the recipe.
+    """
+
+    recipe: str
+    bar: float
+    floor: float
+    metrics: tuple[str, ...]
+    overrides: tuple[str, ...] = ()
+
+
+ACTS: Mapping[str, Act] = MappingProxyType(
+    {
+        "writing": Act(
+            "arxiv-magrpo",
+            1.9,
+            1.7,
+            ("repeated_sentence_share", "off_topic_share", "ill_formed_share"),
+            ("train.steps=110", "optim.lr=1.2e-3"),  # in less time
+        ),
+        "coding": Act("coding-mini-magrpo", 54, 50, ("aux_map", "aux_test", "aux_list")),
+    }
+)
+
+
+def greedy_solved(folder: Path, config: RunConfig) -> str:
+    """Held-out problems that a trained coding team solves with its most likely texts, as `58 of 60`."""
+    from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure
+    from palaver.utils.stats.pass_at_k import SOLVED
+
+    team = f"run:{folder}"
+    keywords, sampling, _ = as_trained(team, config.env.id)
+    greedy = replace(sampling, temperature=0.0)
+    result, _ = measure(Setting(config.env.id, keywords, team, n=config.eval.n, sampling=greedy))
+    return f"{round(result.metrics[SOLVED] * result.n)} of {result.n}"
+
+
+def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Train one seed of an act in a new folder; its line of the file.
+
+    Raises:
+        KeyboardInterrupt: the run was asked to stop before its end, and has no score.
+    """
+    from palaver.trainers.config.loading import load
+    from palaver.trainers.run.files import LAUNCH, METRICS, ended
+    from palaver.trainers.run.logging import read_metrics
+    from palaver.trainers.train import train
+    from palaver.utils.provenance import provenance
+
+    items = [*ACTS[act].overrides, *overrides, f"seed={seed}", "log.tensorboard=false"]
+    about, config = provenance(), load(ACTS[act].recipe, items)
+    if not ended(train(config, folder, launch=about)):
+        raise KeyboardInterrupt
+    measured = [line for line in read_metrics(folder / METRICS) if line["kind"] == "eval"]
+    first, last = measured[0], measured[-1]
+    starts = json.loads((folder / LAUNCH).read_text(encoding="utf-8"))["warm_starts"]
+    line = {
+        "act": act, "seed": seed, **instruction_set(), "before": _score(first), "after": _score(last),
+        "cpu_s": round(last["cpu_s"], 1), "commit": about["commit"], "torch": about["libraries"]["torch"],
+        "warm_start": sorted({start["hash"] for start in starts.values()}), "overrides": list(overrides),
+        "metrics": {name: round(last["metrics"][name], 4) for name in ACTS[act].metrics},
+    }  # fmt: skip
+    if act == "coding":
+        line["greedy"] = int(greedy_solved(folder, config).split()[0])
+    return line
+
+
+def instruction_set() -> dict[str, str]:
+    """The instruction sets that torch and oneDNN compute with; oneDNN's is the variable, for it tells no other way."""
+    import os
+
+    import torch
+
+    return {"isa": torch.backends.cpu.get_cpu_capability(), "onednn": os.environ.get("ONEDNN_MAX_CPU_ISA", "all")}
+
+
+def _score(line: Mapping[str, Any]) -> float:
+    """Problems solved where the environment tells which are, otherwise the mean reward."""
+    from palaver.utils.stats.pass_at_k import SOLVED
+
+    mean, solved = float(line["mean"]), line["metrics"].get(SOLVED)
+    return round(mean, 4) if solved is None else round(solved * line["n"])
+
+
+def table(act: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    """The runs of an act in Markdown, a row for each instruction set, the most runs first."""
+    bar, floor, metrics = ACTS[act].bar, ACTS[act].floor, ACTS[act].metrics
+    head = ["instruction set", "seeds", "before", "mean after", "lowest", "highest"]
+    head += [f"at least {bar:g}", f"below {floor:g}", *(["lowest greedy"] if act == "coding" else [])]
+    head += [name.removesuffix("_share").replace("_", " ") for name in metrics] + ["CPU seconds"]
+    rows = [head, ["---"] * len(head)]
+    sets = Counter(line["isa"] for line in lines if line["act"] == act)
+    for isa, runs in sets.most_common():
+        chosen = [line for line in lines if (line["act"], line["isa"]) == (act, isa)]
+        after, seeds = [line["after"] for line in chosen], [line["seed"] for line in chosen]
+        row = [isa, f"{min(seeds)} to {max(seeds)}", _middle(chosen, "before"), _middle(chosen, "after")]
+        row += [f"{min(after):.4g}", f"{max(after):.4g}"]
+        row += [f"{sum(a >= bar for a in after)} of {runs}", str(sum(a < floor for a in after))]
+        row += [str(min(line["greedy"] for line in chosen))] if act == "coding" else []
+        row += [f"{fmean(line['metrics'][name] for line in chosen):.3f}" for name in metrics]
+        rows.append([*row, f"{fmean(line['cpu_s'] for line in chosen):.0f}"])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _middle(lines: Sequence[Mapping[str, Any]], key: str) -> str:
+    return f"{fmean(line[key] for line in lines):.3g}"
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """The lines of a file, none where there is no such file."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
+def seeds_of(text: str) -> list[int]:
+    """The seeds of `3` or `0-19`.
+
+    >>> seeds_of("2-4")
+    [2, 3, 4]
+    """
+    first, _, last = text.partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0, 2 after a mistake, 130 if interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("act", choices=sorted(ACTS))
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="changes to the act, to try others")
+    parser.add_argument("--seeds", type=seeds_of, help="one seed, or FIRST-LAST; without it: print the table")
+    parser.add_argument("--out", type=Path, required=True, help="the file; new lines are added at its end")
+    given = parser.parse_intermixed_args(arguments)
+    try:
+        lines = read(given.out)
+        if given.seeds is None:
+            print(table(given.act, lines))
+            return 0
+        done = {_which(line) for line in lines}
+        for seed in given.seeds:
+            wanted = {"act": given.act, "seed": seed, **instruction_set(), "overrides": given.overrides}
+            if _which(wanted) in done:
+                continue
+            with tempfile.TemporaryDirectory() as scratch:
+                line = json.dumps(run(given.act, seed, Path(scratch) / "run", given.overrides))
+            with given.out.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+            print(line, flush=True)
+    except (PalaverError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _which(line: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (line["act"], line["seed"], line["isa"], line["onednn"], tuple(line["overrides"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

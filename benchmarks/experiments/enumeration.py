@@ -1,0 +1,280 @@
+"""A small game of two tabular policies whose outcomes can all be listed: exact gradients, and rollouts of any kind."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from palaver.core import Episode, Turn, Utterance, stable_seed
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.candidates import Pick, aligned, counterfactual, crossed, frozen, swept
+
+AGENTS = ("a", "b")
+VOCABULARY = 2
+Text = tuple[int, ...]
+Joint = tuple[Text, ...]  # a text of each agent
+History = tuple[Joint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """A game of both agents, which read all earlier utterances.
+
+    Attributes:
+        turns: of an episode.
+        tokens: of an utterance.
+        ends: token 1 ends an utterance, so that lengths differ.
+        constant: every reward is 1.
+        waits: the second agent acts in the first turn alone.
+        seed: of rewards, policies and values.
+    """
+
+    turns: int = 1
+    tokens: int = 2
+    ends: bool = False
+    constant: bool = False
+    waits: bool = False
+    seed: int = 0
+
+    def reward(self, agent: int, history: History) -> float:
+        """The reward of an agent for the last turn, in [-1, 1)."""
+        return 1.0 if self.constant else self.number("reward", agent, history)
+
+    def value(self, reader: str, read: object) -> float:
+        """A fixed value function, in [-1, 1); it knows nothing of the rewards."""
+        return self.number("value", reader, read)
+
+    def number(self, *key: object) -> float:
+        """A number in [-1, 1) for each key."""
+        return (stable_seed(self.seed, *map(repr, key)) % 2**32) / 2**31 - 1
+
+    @property
+    def texts(self) -> list[Text]:
+        """All utterances."""
+        whole = itertools.product(range(VOCABULARY), repeat=self.tokens)
+        return list(dict.fromkeys(text[: text.index(1) + 1] if self.ends and 1 in text else text for text in whole))
+
+    def acting(self, turn: int) -> list[int]:
+        """The agents that act in a turn."""
+        return list(range(1 if self.waits and turn else len(AGENTS)))
+
+    def joints(self, turn: int) -> list[Joint]:
+        """All joint actions of a turn; the text of an agent that does not act is empty."""
+        texts = [self.texts if agent in self.acting(turn) else [()] for agent in range(len(AGENTS))]
+        return list(itertools.product(*texts))
+
+    def histories(self, turns: int) -> list[History]:
+        """All sequences of so many joint actions."""
+        return list(itertools.product(*(self.joints(turn) for turn in range(turns))))
+
+
+def prompt(agent: int, history: History) -> Text:
+    """The observations of an agent, as token ids."""
+    return (10 + agent, *(20 + token for joint in history for text in joint for token in text))
+
+
+class Tabular(nn.Module):
+    """A language model with logits of its own for every context, in float64."""
+
+    def __init__(self, game: Game, agent: int) -> None:
+        super().__init__()
+        before = [history for turns in range(game.turns) for history in game.histories(turns)]
+        prefixes = [p for n in range(game.tokens) for p in itertools.product(range(VOCABULARY), repeat=n)]
+        keys = [(*prompt(agent, history), *prefix) for history in before for prefix in prefixes]
+        self.row = {key: number for number, key in enumerate(keys)}
+        logits = [[1.5 * game.number("logit", agent, key, token) for token in range(VOCABULARY)] for key in keys]
+        self.logits = nn.Parameter(torch.tensor(logits, dtype=torch.float64))
+
+    def forward(self, input_ids: Tensor, use_cache: bool, logits_to_keep: Tensor) -> Any:
+        """Logits at the kept positions; of a context that is none, as behind padding, those of the first."""
+        del use_cache
+        rows = [
+            [self.row.get(tuple(ids[: place + 1]), 0) for place in logits_to_keep.tolist()]
+            for ids in input_ids.tolist()
+        ]
+        return SimpleNamespace(logits=self.logits[torch.tensor(rows)])
+
+    def get_output_embeddings(self) -> None:
+        """None: the model is taken whole."""
+
+    @property
+    def base_model(self) -> Any:
+        """The model itself."""
+        return self
+
+    def log_probs(self, context: Text, text: Text, temperature: float) -> list[Tensor]:
+        """log pi of every token of a text."""
+        rows = [self.row[(*context, *text[:n])] for n in range(len(text))]
+        return [(self.logits[row] / temperature).log_softmax(0)[token] for row, token in zip(rows, text, strict=True)]
+
+
+def exact(game: Game, models: Sequence[Tabular], temperature: float, own: bool = False) -> list[Tensor]:
+    """Gradient of each agent's expected return for its own logits, from all trajectories.
+
+    Args:
+        game: that is played.
+        models: of the agents.
+        temperature: of the sampler.
+        own: an agent's return is of its own rewards, and not of the team's mean.
+    """
+    totals = [torch.zeros((), dtype=torch.float64) for _ in AGENTS]
+    for history in game.histories(game.turns):
+        logp = torch.zeros((), dtype=torch.float64)
+        rewards = [0.0] * len(AGENTS)
+        for turn in range(game.turns):
+            for agent, model in enumerate(models):
+                logp = logp + sum(model.log_probs(prompt(agent, history[:turn]), history[turn][agent], temperature))
+                rewards[agent] += game.reward(agent, history[: turn + 1])
+        mean = sum(rewards) / len(AGENTS)
+        totals = [t + logp.exp() * (rewards[agent] if own else mean) for agent, t in enumerate(totals)]
+    return [
+        torch.autograd.grad(total, model.logits, retain_graph=True)[0]
+        for total, model in zip(totals, models, strict=True)
+    ]
+
+
+@dataclass(slots=True)
+class Node:
+    """A joint action of an outcome.
+
+    Attributes:
+        pick: the candidates of the agents that act.
+        texts: of each agent.
+        children: joint actions of the next turn.
+    """
+
+    pick: Pick
+    texts: Joint
+    children: list[Node] = field(default_factory=list)
+
+
+def outcomes(
+    game: Game, models: Sequence[Tabular], config: RunConfig, random: np.random.Generator | None = None
+) -> Iterator[tuple[list[Node], float]]:
+    """All outcomes of one task's rollout, and their probabilities; with `random` one that is drawn, as certain."""
+    a, temperature = config.algorithm, config.policy.temperature
+    known: dict[tuple[int, Text], list[float]] = {}
+
+    def chances(agent: int, context: Text) -> list[float]:
+        """Of all texts."""
+        if (agent, context) not in known:
+            with torch.no_grad():
+                logp = [sum(models[agent].log_probs(context, text, temperature)) for text in game.texts]
+            known[agent, context] = [math.exp(float(each)) for each in logp]
+        return known[agent, context]
+
+    def draws(history: History, aside: bool) -> Iterator[tuple[list[Node], float]]:
+        width = 1 if aside or (a.turns == "independent" and history) else a.group_size
+        acting = game.acting(len(history))
+        given = [chances(agent, prompt(agent, history)) for agent in acting for _ in range(width)]
+        numbers: Iterable[tuple[int, ...]] = itertools.product(range(len(game.texts)), repeat=len(given))
+        if random is not None:
+            numbers = [tuple(int(random.choice(len(each), p=each)) for each in given)]
+        for drawn in numbers:
+            chance = math.prod(each[n] for each, n in zip(given, drawn, strict=True)) if random is None else 1.0
+            texts = [game.texts[n] for n in drawn]
+            said = {AGENTS[n]: texts[n * width : (n + 1) * width] for n in acting}
+            yield _nodes(game, history, said, config, aside), chance
+
+    def grown(history: History, aside: bool = False) -> Iterator[tuple[list[Node], float]]:
+        for nodes, chance in draws(history, aside):
+            if len(history) + 1 == game.turns:
+                yield nodes, chance
+                continue
+            going = _going(game, nodes, history, config)
+            branches: list[list[tuple[list[Node], float]]] = [
+                list(grown((*history, node.texts), node.pick.aside)) if node in going else [([], 1.0)] for node in nodes
+            ]
+            for picked in itertools.product(*branches):
+                whole = [replace(node, children=below) for node, (below, _) in zip(nodes, picked, strict=True)]
+                yield whole, chance * math.prod(part for _, part in picked)
+
+    return grown(())
+
+
+Said = Mapping[str, Sequence[Text]]  # candidates of the agents that act
+
+
+def _nodes(game: Game, history: History, said: Said, config: RunConfig, aside: bool) -> list[Node]:
+    """The joint actions of a branch, as a rollout combines candidates."""
+    a, names = config.algorithm, list(said)
+    width = len(said[names[0]])
+
+    def made(picks: Sequence[Pick]) -> list[Node]:
+        return [Node(p, tuple(said[n][p.index[n]] if n in said else () for n in AGENTS)) for p in picks]
+
+    if a.turns == "counterfactual":
+        return made(frozen(names) if aside else counterfactual(names, width))
+    if a.turns != "by_agent":
+        return made(crossed(names, width) if a.joint == "cross" else aligned(names, width))
+    found: list[Node] = []
+    index: Mapping[str, int] = dict.fromkeys(names, 0)
+    for place in range(len(names)):
+        swept_nodes = made(swept(names, place, width, index))
+        found, index = found + swept_nodes, _best(game, swept_nodes, history, [place]).pick.index
+    return found
+
+
+def _going(game: Game, nodes: Sequence[Node], history: History, config: RunConfig) -> list[Node]:
+    """The joint actions that have a next turn."""
+    if config.algorithm.turns == "best":
+        return [_best(game, nodes, history, range(len(AGENTS)))]
+    if config.algorithm.turns == "by_agent":
+        last = nodes[-1].pick.compared[0]
+        return [_best(game, [n for n in nodes if last in n.pick.compared], history, [AGENTS.index(last)])]
+    return list(nodes)
+
+
+def _best(game: Game, nodes: Sequence[Node], history: History, agents: Sequence[int]) -> Node:
+    """The first joint action of those with the largest sum of these agents' rewards."""
+    return max(nodes, key=lambda node: sum(game.reward(n, (*history, node.texts)) for n in agents))
+
+
+def episodes_of(
+    game: Game, nodes: Sequence[Node], root: str, config: RunConfig, models: Sequence[Tabular]
+) -> list[Episode]:
+    """The episodes of an outcome, named as a rollout names them."""
+    independent = config.algorithm.turns == "independent"
+    found: list[Episode] = []
+
+    def walk(nodes: Sequence[Node], above: str, turns: tuple[Turn, ...], history: History, lane: int) -> None:
+        for number, node in enumerate(nodes):
+            first = not turns
+            here = number if first else lane
+            whole = (*history, node.texts)
+            acting = game.acting(len(history))
+            said = {
+                AGENTS[n]: _said(models[n], prompt(n, history), node.texts[n], config.policy.temperature)
+                for n in acting
+            }
+            choice = {
+                agent: node.pick.index[agent] if first or not independent else lane for agent in node.pick.compared
+            }
+            paid = {agent: game.reward(n, whole) for n, agent in enumerate(AGENTS)}
+            turn = Turn(
+                len(turns), f"{above}/{node.pick.label}", "" if first else above,
+                f"{root}@{len(turns)}" if independent else above, choice, dict.fromkeys(said, ""), said, paid,
+                {agent: {"r": r} for agent, r in paid.items()}, aside=node.pick.aside,
+            )  # fmt: skip
+            if node.children:
+                walk(node.children, turn.node, (*turns, turn), whole, here)
+            else:
+                left = len(whole) < game.turns
+                found.append(Episode("game", root, 0, (*turns, turn), "outdone" if left else "terminated"))
+
+    walk(nodes, root, (), (), 0)
+    return found
+
+
+def _said(model: Tabular, context: Text, text: Text, temperature: float) -> Utterance:
+    with torch.no_grad():
+        logp = tuple(float(each) for each in model.log_probs(context, text, temperature))
+    return Utterance("".join(map(str, text)), context, text, logp, logp)

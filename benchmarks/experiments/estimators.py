@@ -1,0 +1,287 @@
+"""Bias of every policy-gradient estimator, by enumeration: `python -m palaver.benchmarks.experiments.estimators`.
+
+Two agents with tabular policies in float64 play a small game with random rewards (`enumeration.py`). The expectation
+of the gradient that the trainer computes is taken over all outcomes of the sampler, and compared with the exact
+gradient of the expected return under the sampler, differentiated from the probabilities of all trajectories. Printed is
+the table of docs/algorithms/policy-gradient.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palaver.benchmarks.experiments.enumeration import AGENTS, Game, Node, Tabular, episodes_of, exact, outcomes
+from palaver.trainers.algorithms.base import chosen
+from palaver.trainers.config.loading import parse
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.objectives.token_values import TokenValues
+from palaver.trainers.rollout.batch import Table, tabulate
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.moving_baseline import Earned, Moving
+from palaver.trainers.update.policy_update import Learner
+from palaver.trainers.update.updater import Study
+
+
+class Keep(torch.optim.SGD):
+    """An optimiser that keeps the last gradient and moves nothing."""
+
+    def __init__(self, model: Tabular) -> None:
+        super().__init__(model.parameters(), lr=0.0)
+        self.kept = torch.zeros_like(model.logits)
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Keep the gradient."""
+        del closure
+        (parameter,) = self.param_groups[0]["params"]
+        self.kept = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+
+
+class Alternatives(Moving):
+    """Moving means that begin every task alike: the tasks of a table are outcomes of one, none before the other."""
+
+    def follow(self, episodes: Sequence[Earned]) -> tuple[list[dict[str, float]], dict[str, float]]:
+        """The means before each episode: those at the start, moved by the earlier ones of its task alone."""
+        found: list[dict[str, float]] = []
+        for _, task in itertools.groupby(episodes, key=lambda each: each.task):
+            found += super().follow(list(task))[0]
+        return found, self.means
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The expectation of an agent's gradient and the exact one.
+
+    Attributes:
+        found: expectation of what the trainer computes, as a direction of ascent.
+        exact: gradient of the agent's expected return.
+    """
+
+    found: Tensor
+    exact: Tensor
+
+    @property
+    def cosine(self) -> float:
+        """Of the two gradients; 0 where one of them is 0."""
+        norms = float(self.found.norm() * self.exact.norm())
+        return float((self.found * self.exact).sum()) / norms if norms else 0.0
+
+    @property
+    def ratio(self) -> float:
+        """Of the norms."""
+        return float(self.found.norm() / self.exact.norm())
+
+
+def study_of(game: Game, models: Sequence[Tabular], config: RunConfig) -> tuple[Study, list[Keep]]:
+    """A study of the game whose critics are the game's value function, and its optimisers."""
+    row = chosen(config.algorithm)
+    made: list[Learner] = []
+    kept: list[Keep] = []
+    for agent, model in zip(AGENTS, models, strict=True):
+        speaker: Any = SimpleNamespace(
+            model=model, name=agent, refresh=lambda: None, parameters=model.parameters, device=torch.device("cpu"),
+            active=lambda model=model: nullcontext(model),
+        )  # fmt: skip
+        speaker.host = speaker
+        learner = Learner(speaker, [agent], config, World("cpu", "fp32"))
+        kept.append(Keep(model))
+        learner.optimizer = kept[-1]  # type: ignore[assignment]
+        made.append(learner)
+    study = Study(replace(row, critic="agent" if row.critic == "agent" else "none"), config, made, World("cpu", "fp32"))
+    study.algorithm = row
+    if study.moving is not None:
+        study.moving = Alternatives(study.moving.decay)
+        study.moving.means = {agent: game.value("moving", agent) for agent in AGENTS}
+    elif row.critic != "none":
+
+        def expected(played: Table, joint: object) -> tuple[Tensor, TokenValues | None]:
+            del joint
+            length = torch.tensor([len(said.token_ids) for said in played.utterances])
+            known = torch.zeros(len(played), int(length.max()), dtype=torch.float64)
+            for number, said in enumerate(played.utterances):
+                read = said.prompt_ids[1:] if row.critic == "joint" else said.prompt_ids
+                for place in range(len(said.token_ids)):
+                    reader = "team" if row.critic == "joint" and not place else AGENTS[int(played.agent[number])]
+                    known[number, place] = game.value(reader, (*read, *said.token_ids[:place]))
+            return known[:, 0], TokenValues(known, torch.zeros_like(known), length) if study.by_token else None
+
+        study._expect = expected  # type: ignore[method-assign,assignment]
+    return study, kept
+
+
+def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorithm: Any) -> RunConfig:
+    """Groups of two, returns as they are, one pass, no clipping of gradients; `level` is `critic.level`."""
+    values = {
+        "name": name, "group_size": 2, "normalize": "none", "gae_lambda": 1.0, "discount": 1.0, "turns": "tree",
+        "epochs": 1, "minibatches": 1,
+    }  # fmt: skip
+    return parse(
+        {
+            "policy": {"temperature": temperature, "max_tokens": 8}, "algorithm": values | algorithm, "eval": {"n": 0},
+            "critic": {"level": level},
+            "optim": {"max_grad_norm": 0}, "train": {"micro_tokens": 1_000_000}, "device": "cpu",
+        }
+    )  # fmt: skip
+
+
+def gradients(
+    game: Game, config: RunConfig, table: Table, chance: Sequence[float], moved: Sequence[Tabular]
+) -> list[Tensor]:
+    """Each agent's gradient from a table of many tasks, as the trainer computes it, task n with weight `chance[n]`.
+
+    Args:
+        game: whose values critics know.
+        config: of the run.
+        table: of the game.
+        chance: of each task.
+        moved: policies that are trained; those that sampled, unless they have moved since.
+    """
+    study, kept = study_of(game, moved, config)
+    tasks = torch.tensor(chance, dtype=torch.float64) * len(chance)
+    first = {int(row): int(table.steps[int(step)].node.partition("/")[0])
+             for row, step in zip(table.member_row, table.member_step, strict=True)}  # fmt: skip
+    weight = tasks[[first[row] for row in range(len(table))]]
+    study._factor = lambda *_: weight  # type: ignore[method-assign]
+    study.learn(study.judge(table), 1)
+    return [-each.kept for each in kept]
+
+
+def estimate(game: Game, config: RunConfig, shift: float = 0.0) -> list[Estimate]:
+    """Expectation of the trainer's gradient over all outcomes of a task, and the exact gradient, by agent.
+
+    With `shift` the samples are those of an older policy: every logit has moved since by up to as much.
+    """
+    temperature, own = config.policy.temperature, chosen(config.algorithm).credit.__name__ == "own"
+    models = [Tabular(game, agent) for agent in range(len(AGENTS))]
+    moved = [Tabular(game, agent) for agent in range(len(AGENTS))]
+    with torch.no_grad():
+        for agent, model in enumerate(moved):
+            numbers = [game.number("shift", agent, n) for n in range(model.logits.numel())]
+            model.logits.add_(shift * torch.tensor(numbers, dtype=torch.float64).view_as(model.logits))
+    found = list(outcomes(game, models, config))
+    chance = [part for _, part in found]
+    assert abs(sum(chance) - 1) < 1e-9
+    ours = gradients(game, config, _table(game, [nodes for nodes, _ in found], config, models), chance, moved)
+    return [Estimate(*pair) for pair in zip(ours, exact(game, moved, temperature, own), strict=True)]
+
+
+def per_outcome(game: Game, config: RunConfig) -> list[float]:
+    """Expectation of the norm of the gradient of a single task, by agent."""
+    models = [Tabular(game, agent) for agent in range(len(AGENTS))]
+    sizes = [0.0] * len(AGENTS)
+    for nodes, chance in outcomes(game, models, config):
+        ours = gradients(game, config, _table(game, [nodes], config, models), [1.0], models)
+        sizes = [size + chance * float(each.norm()) for size, each in zip(sizes, ours, strict=True)]
+    return sizes
+
+
+def _table(game: Game, tasks: Sequence[Sequence[Node]], config: RunConfig, models: Sequence[Tabular]) -> Table:
+    """The table of one outcome for each task."""
+    episodes = [episodes_of(game, nodes, str(number), config, models) for number, nodes in enumerate(tasks)]
+    return tabulate([each for some in episodes for each in some])
+
+
+def sampled(game: Game, config: RunConfig, batches: int, tasks: int, seed: int) -> list[Tensor]:
+    """(batches,) for each agent: projection of a sampled batch's gradient on the exact one, in units of the latter."""
+    own = chosen(config.algorithm).credit.__name__ == "own"
+    models = [Tabular(game, agent) for agent in range(len(AGENTS))]
+    goals = exact(game, models, config.policy.temperature, own)
+    random = np.random.default_rng(seed)
+    found: list[list[float]] = [[] for _ in AGENTS]
+    for _ in range(batches):
+        drawn = [next(outcomes(game, models, config, random))[0] for _ in range(tasks)]
+        ours = gradients(game, config, _table(game, drawn, config, models), [1 / tasks] * tasks, models)
+        for each, one, goal in zip(found, ours, goals, strict=True):
+            each.append(float((one * goal).sum() / goal.square().sum()))
+    return [torch.tensor(each) for each in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Bias:
+    """A row of the table.
+
+    Attributes:
+        label: the algorithm, or the setting.
+        design: how the expectation of its gradient differs from that of the return.
+        name: of the algorithm.
+        options: of the algorithm.
+        shift: of the logits since the samples were drawn, where they are those of an older policy.
+        turns: of the games it is measured on.
+    """
+
+    label: str
+    design: str
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    shift: float = 0.0
+    turns: tuple[int, ...] = (1, 2)
+
+
+CRITICS = "IAC, MAAC, IPPO, MAPPO, HAPPO"
+OLDER = "prefixes are the older policy's"
+BIASES = (
+    Bias("MAGRPO", "the group's mean holds the sample itself: 1 - 1/G of the gradient", "magrpo"),
+    Bias("MAREINFORCE", "none", "mareinforce"),
+    Bias("MARLOO", "none", "marloo"),
+    Bias("MAREMAX", "the group's best depends on the sample", "maremax"),
+    Bias("RAE", "none, of each agent's own return", "rae"),
+    Bias(f"{CRITICS}, `gae_lambda: 1`", "none, whatever the values", "ippo"),
+    Bias("CORY, and the same with `critic.level: token`, `gae_lambda: 1`", "none, whatever the values", "cory"),
+    Bias("CORY, `gae_lambda: 0.95`", "wrong values lean on later tokens and turns", "cory", {"gae_lambda": 0.95}),
+    Bias("utterance level, `gae_lambda: 0.95`", "wrong values lean on later turns", "ippo", {"gae_lambda": 0.95},
+         turns=(2,)),
+    Bias("utterance level, `gae_lambda: 0`", "wrong values replace later turns", "iac", {"gae_lambda": 0.0},
+         turns=(2,)),
+    Bias("C3", "none", "c3", {"turns": "counterfactual"}),
+    Bias("AT-GRPO, answering for the team", "each turn for its own reward, after the best; partners who are the best; "
+         "the group's spread", "atgrpo", {"turns": "by_agent", "discount": 0.0, "normalize": "std", "credit": "team"},
+         turns=(2,)),
+    Bias("AT-GRPO by teams, answering for the team", "each turn for its own reward, after the best sibling; the "
+         "group's spread", "atgrpo-team", {"turns": "best", "discount": 0.0, "normalize": "std", "credit": "team"},
+         turns=(2,)),
+    Bias("Dr. MAS", "all turns share one mean and one spread", "drmas", {"turns": "independent", "normalize": "std"},
+         turns=(2,)),
+    Bias("Dr. GRPO", "as MAGRPO, over the largest number of tokens, 8 here", "dr-grpo"),
+    Bias("GRPO, GSPO, the first pass", "the group's spread; tokens of long utterances weigh less", "grpo",
+         {"normalize": "std"}),
+    Bias("DAPO, CISPO, the first pass", "the group's spread", "dapo", {"normalize": "std"}),
+    Bias("`normalize: std`", "groups whose returns differ little weigh more", "marloo", {"normalize": "std"}),
+    Bias("`turn_weights: rows`", "a turn of a tree has the weight of its rows", "marloo", {"turn_weights": "rows"},
+         turns=(2,)),
+    Bias("`aggregate: mean`", "tokens of long utterances weigh less", "marloo", {"aggregate": "mean"}, turns=(1,)),
+    Bias("clipped ratio, a later pass", f"no gradient beyond the clip; {OLDER}", "ippo", shift=0.5),
+    Bias("CISPO, a later pass", f"the weight is cut; {OLDER}", "ippo", {"surrogate": "cispo"}, shift=0.5),
+    Bias("`truncate: 2`, a later pass", f"the weight is cut; {OLDER}", "marloo", {"truncate": 2.0}, shift=0.5),
+)  # fmt: skip
+SEEDS = range(10)
+
+
+def games(bias: Bias) -> list[Game]:
+    """For every seed a game of one turn with texts of one or two tokens, a game of two turns, or both."""
+    kinds = {1: Game(1, 2, ends=True), 2: Game(2, 1, waits=True)}
+    return [replace(kinds[turns], seed=seed) for seed in SEEDS for turns in bias.turns]
+
+
+def table() -> str:
+    """The table in Markdown, at temperature 0.7: over games and agents."""
+    rows = ["| | bias by design | cosine: median | 10 % quantile | norm: median |", "| --- | --- | --- | --- | --- |"]
+    for bias in BIASES:
+        config = settings(bias.name, 0.7, **bias.options)
+        found = [each for game in games(bias) for each in estimate(game, config, bias.shift)]
+        cosines = [each.cosine for each in found]
+        norm = np.median([each.ratio for each in found])
+        figures = f"{np.median(cosines):.3f} | {np.quantile(cosines, 0.1):.3f} | {norm:.2f}"
+        rows.append(f"| {bias.label} | {bias.design} | {figures} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(table())

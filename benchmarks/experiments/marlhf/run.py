@@ -1,0 +1,158 @@
+"""The steps of MARLHF in one folder; each that is done is left alone, so that the same command goes on after a kill.
+
+marlhf.yaml    the complete config
+pairs.jsonl    1. preferences between joint actions of the team as it was
+reward-model/  2. the model of them, with report.json
+team/          3. an ordinary run on `rm:reward-model`
+marlhf.json    4. the reward model's score beside the true reward, at every evaluation
+marlhf.png     the same as a picture
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+import palaver
+from palaver.agents.make_policy import model_source
+from palaver.benchmarks.experiments.marlhf.figure import draw
+from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, dump, load
+from palaver.benchmarks.experiments.marlhf.truth import Truth, truth
+from palaver.core import CheckpointError, ConfigError
+from palaver.trainers.preferences import files, source
+from palaver.trainers.reward_model.fit import Fitted, Report, fit, need_trl
+from palaver.trainers.run.files import CONFIG, ended
+from palaver.trainers.train import prepare, resume, train
+from palaver.utils.run_folder import LOCK, locked, replace_text
+
+PAIRS, MODEL, REPORT, TEAM = "pairs.jsonl", "reward-model", "report.json", "team"
+RESULT, PICTURE = "marlhf.json", "marlhf.png"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Who is told what happens.
+
+    Attributes:
+        say: one line of what was done, or should be known.
+        fitting: the step, the steps and the numbers while the reward model learns.
+        console: where the team's run shows its bar.
+    """
+
+    say: Callable[[str], None]
+    fitting: Report
+    console: Console
+
+
+def check(config: MARLHFConfig) -> list[str]:
+    """Look for what a run would fail on before it loads a model; what there is to do, in words.
+
+    Raises:
+        PalaverError: the first thing that does not fit.
+    """
+    need_trl()
+    found = [source.check(config.pairs)]
+    if (team := config.run()) is not None:
+        prepare(team)
+        found.append(f"{team.algorithm.name} on the reward model, {team.train.steps} steps")
+    return found
+
+
+def run(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
+    """Every step that is not done yet; what came of them, as in `marlhf.json`.
+
+    Raises:
+        ConfigError: the folder holds a run of another config, or another process is at work in it.
+        PalaverError: what the steps raise.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{str(folder)!r} holds something else; choose another folder")
+    with locked(folder):
+        return _run(config, folder, told)
+
+
+def _run(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
+    _open(config, folder)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    report = _reward_model(config, folder, told)
+    found: dict[str, Any] = {"reward_model": report}
+    team = config.run(str(folder / MODEL))
+    if team is not None:
+        if not ended(folder / TEAM):
+            resume(folder / TEAM, console=told.console) if _begun(folder) else train(
+                team, folder / TEAM, console=told.console
+            )
+        if not ended(folder / TEAM):
+            return found
+        result = truth(folder / TEAM)
+        found |= asdict(result)
+        _picture(result, report, folder)
+    replace_text(folder / RESULT, json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def _open(config: MARLHFConfig, folder: Path) -> None:
+    """Keep the config, or refuse a folder that holds another."""
+    if (folder / FILE).is_file():
+        if load(str(folder)) != config:
+            raise ConfigError(f"{str(folder)!r} holds a run with other settings; choose another folder, or resume it")
+        return
+    if any(path.name != LOCK for path in folder.iterdir()):
+        raise ConfigError(f"{str(folder)!r} holds something else; choose another folder")
+    replace_text(folder / FILE, dump(config))
+
+
+def _reward_model(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
+    """The report on the reward model, which is trained if it is not there."""
+    path = folder / MODEL / REPORT
+    if path.is_file():
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    if not (folder / PAIRS).is_file():
+        gathered = source.gather(config.pairs, config.seed, config.device, told.say)
+        files.write(folder / PAIRS, gathered)
+    pairs = files.read(str(folder / PAIRS))
+    told.say(f"{len(pairs):,} pairs of {len({pair.task for pair in pairs}):,} tasks in {folder / PAIRS}")
+    name = model_source(config.fit.model, palaver.spec(config.pairs.env.id).demonstrations)
+    fitted = fit(pairs, name, config.fit, folder / MODEL, seed=config.seed, device=config.device, report=told.fitting)
+    report = _report(fitted)
+    replace_text(path, json.dumps(report, indent=1) + "\n")
+    return report
+
+
+def _report(fitted: Fitted) -> dict[str, Any]:
+    parts = {"held_out": fitted.held_out, "before": fitted.before, "train": fitted.train}
+    return {
+        **{name: asdict(quality) for name, quality in parts.items()}, "too_long": fitted.too_long,
+        "history": fitted.history,
+    }  # fmt: skip
+
+
+def _begun(folder: Path) -> bool:
+    return (folder / TEAM / CONFIG).is_file()
+
+
+def _picture(result: Truth, report: Mapping[str, Any], folder: Path) -> None:
+    held_out = report["held_out"]
+    draw(
+        result,
+        f"reward model: {100 * held_out['accuracy']:.1f} % of {held_out['pairs']} held-out pairs",
+        folder / PICTURE,
+    )
+
+
+def finished(folder: Path) -> dict[str, Any]:
+    """What came of a run, as it was written.
+
+    Raises:
+        CheckpointError: it has not come to its end.
+    """
+    if not (folder / RESULT).is_file():
+        raise CheckpointError(f"{str(folder)!r} has no {RESULT} yet: go on with palaver train --resume {folder}")
+    return dict(json.loads((folder / RESULT).read_text(encoding="utf-8")))

@@ -1,0 +1,145 @@
+"""What a team that was trained on a reward model is truly worth, beside what the reward model makes of it.
+
+The environment goes on measuring its own reward as the metric `own`. Scores of a reward model have neither a unit nor a
+zero, so they are put on the scale of the reward by the straight line of least squares through the episodes of the
+evaluation before training: true = a + b score. The gap is the score on that scale less the true reward. It is 0 before
+training, and grows where the team finds out what the model likes and the environment does not (Gao et al., arXiv
+2210.10760).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from palaver.core import CheckpointError, Episode
+from palaver.trainers.rollout.evaluation import summarize
+from palaver.trainers.run.files import METRICS
+from palaver.trainers.run.logging import read_metrics
+from palaver.utils.stats.improvement import Improvement, improvement
+
+OWN = "own"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One evaluation on held-out tasks.
+
+    Attributes:
+        step: updates done.
+        true: mean true reward.
+        low: lower end of its 95 % bootstrap interval over tasks; None for one task.
+        high: upper end, likewise.
+        score: mean score of the reward model, as it is.
+        scaled: the same on the scale of the reward.
+        gap: `scaled` less `true`.
+        n: episodes.
+    """
+
+    step: int
+    true: float
+    low: float | None
+    high: float | None
+    score: float
+    scaled: float
+    gap: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of training, on training tasks; means over its episodes, named as in `Point`."""
+
+    step: int
+    true: float
+    score: float
+    scaled: float
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A run on a reward model.
+
+    Attributes:
+        line: a and b.
+        evaluations: in order.
+        steps: in order.
+        gain: true reward after training less that before, task by task, with its interval.
+    """
+
+    line: tuple[float, float]
+    evaluations: Sequence[Point]
+    steps: Sequence[Step]
+    gain: Improvement
+
+
+def truth(folder: Path) -> Truth:
+    """Of the run in this folder.
+
+    Raises:
+        CheckpointError: its episodes were not kept, or it was not trained on a reward of another's.
+    """
+    played = {step: _episodes(path) for step, path in _files(folder)}
+    if len(played) < 2:
+        raise CheckpointError(f"{str(folder)!r} has fewer than two evaluations with episodes (eval.n, log.episodes)")
+    a, b = line([(episode.team_return(), _own(episode)) for episode in played[min(played)]])
+    own = {step: summarize([_paid_own(episode) for episode in episodes]) for step, episodes in played.items()}
+    points = []
+    for step, found in own.items():
+        score = summarize(played[step]).mean
+        scaled = a + b * score
+        points.append(Point(step, found.mean, found.low, found.high, score, scaled, scaled - found.mean, found.n))
+    first, last = own[min(own)], own[max(own)]
+    change = {task: last.by_task[task] - first.by_task[task] for task in first.by_task if task in last.by_task}
+    return Truth((a, b), points, _steps(folder, a, b), improvement([last.mean - first.mean], [change]))
+
+
+def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """a and b of the least squares line y = a + b x; where all x are equal, the mean of y and 0.
+
+    >>> a, b = line([(0.0, 1.0), (1.0, 3.0)])
+    >>> round(a, 9), round(b, 9)
+    (1.0, 2.0)
+    """
+    x, y = np.asarray(points, dtype=np.float64).T
+    apart = x - x.mean()
+    spread = float(apart @ apart)
+    b = float(apart @ y) / spread if spread > 0 else 0.0
+    return float(y.mean() - b * x.mean()), b
+
+
+def _steps(folder: Path, a: float, b: float) -> list[Step]:
+    lines = [each for each in read_metrics(folder / METRICS) if each["kind"] == "train"]
+    return [
+        Step(each["step"], each[f"metric/{OWN}"], each["reward/mean"], a + b * each["reward/mean"]) for each in lines
+    ]
+
+
+def _files(folder: Path) -> list[tuple[int, Path]]:
+    found = [(int(path.stem.rpartition("-")[2]), path) for path in (folder / "episodes").glob("eval-*.jsonl")]
+    return sorted(found)
+
+
+def _episodes(path: Path) -> list[Episode]:
+    found = [Episode.from_dict(json.loads(text)) for text in path.read_text(encoding="utf-8").splitlines()]
+    scored = [episode for episode in found if episode.scored]
+    if not scored or any(OWN not in turn.metrics for episode in scored for turn in episode.turns):
+        raise CheckpointError(f"{str(path)!r} does not tell the environment's own reward; was it trained on rm:FOLDER?")
+    return scored
+
+
+def _own(episode: Episode) -> float:
+    return float(sum(turn.metrics[OWN] for turn in episode.turns))
+
+
+def _paid_own(episode: Episode) -> Episode:
+    """The episode as the environment itself would have paid it."""
+    turns = []
+    for turn in episode.turns:
+        paid: Mapping[str, float] = dict.fromkeys(turn.rewards, turn.metrics[OWN])
+        turns.append(replace(turn, rewards=paid, components={agent: {OWN: paid[agent]} for agent in paid}))
+    return replace(episode, turns=tuple(turns))

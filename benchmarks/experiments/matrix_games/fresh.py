@@ -1,0 +1,81 @@
+"""Whether a laboratory reproduces: its cells against those of other seeds, by Welch's interval of the difference.
+
+`python -m palaver.benchmarks.experiments.matrix_games.fresh docs/runs/lab/lab.json X/lab.json` prints in what share of
+the cells the 95 % interval of (fresh mean - printed mean) contains 0, and the cells where it does not.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from palaver.benchmarks.experiments.matrix_games.results import Lab, load
+from palaver.core import ConfigError, PalaverError
+from palaver.utils.stats.repeats import Interval, welch
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A cell in both laboratories, and the interval of the fresh mean less the printed one."""
+
+    algorithm: str
+    game: str
+    interval: Interval
+
+    @property
+    def same(self) -> bool:
+        """Whether the interval contains 0."""
+        return self.interval[0] <= 1e-9 and self.interval[1] >= -1e-9
+
+
+def pairs(printed: Lab, fresh: Lab) -> list[Pair]:
+    """The cells that both laboratories have, with at least two seeds in each.
+
+    Raises:
+        ConfigError: they share a seed, or no cell.
+    """
+    if shared := {each.seed for each in printed.results} & {each.seed for each in fresh.results}:
+        raise ConfigError(f"both laboratories hold seed {min(shared)}; run the fresh one with other seeds: seed=200")
+    found = []
+    for name in printed.algorithms:
+        for game in printed.columns:
+            interval = welch(fresh.returns(name, game), printed.returns(name, game))
+            if interval:
+                found.append(Pair(name, game, interval))
+    if not found:
+        raise ConfigError("the laboratories share no cell with two seeds in each")
+    return found
+
+
+def report(found: list[Pair]) -> str:
+    """The share of cells that reproduce, then those that do not."""
+    same = sum(pair.same for pair in found)
+    lines = [f"{same} of {len(found)} cells ({same / len(found):.1%}): the interval of (fresh - printed) contains 0"]
+    lines += [
+        f"{each.algorithm} on {each.game}: [{each.interval[0]:+.2f}, {each.interval[1]:+.2f}]"
+        for each in found
+        if not each.same
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    """Compare the two files; returns the exit code."""
+    if len(arguments) != 2:
+        print(
+            "usage: python -m palaver.benchmarks.experiments.matrix_games.fresh PRINTED/lab.json FRESH/lab.json",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        printed, fresh = (load(Path(each)) for each in arguments)
+        print(report(pairs(printed, fresh)))
+    except PalaverError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

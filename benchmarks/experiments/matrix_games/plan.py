@@ -1,0 +1,235 @@
+"""What a laboratory is to try: every algorithm in every game with several seeds, each an ordinary run.
+
+A laboratory is a recipe with a section `lab`. Its other sections are those of a run and hold for all cells; `settings`
+of an algorithm and `variants` of a game go on top, then the overrides of the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import Field, ValidationError
+from yaml import YAMLError
+
+import palaver
+from palaver.benchmarks.comparison.tuned import refuse
+from palaver.benchmarks.experiments.matrix_games.recipe import FILE, NAME, read, shipped
+from palaver.core import ConfigError, nearest
+from palaver.envs.matrix.env import MatrixEnv
+from palaver.envs.matrix.games import BUILT_IN
+from palaver.envs.matrix.solve import expected_return
+from palaver.text import one_line
+from palaver.trainers.algorithms.base import ROWS
+from palaver.trainers.config.loading import parse
+from palaver.trainers.config.run import RunConfig
+from palaver.utils.config import Section
+
+Settings = Mapping[str, Any]
+
+
+class LabConfig(Section):
+    """The section `lab`."""
+
+    games: Literal["all"] | tuple[str, ...] = Field("all", description="columns: built-in games and variants")
+    algorithms: Literal["all"] | tuple[str, ...] = Field("all", description="rows")
+    variants: dict[str, dict[str, Any]] = Field({}, description="column -> settings of its cells")
+    settings: dict[str, dict[str, Any]] = Field({}, description="algorithm -> settings of its cells")
+    skip: dict[str, tuple[str, ...]] = Field({}, description="column -> algorithms that have no cell in it")
+    without: dict[str, str] = Field({}, description="algorithm that plays in no column -> why")
+    overrides: dict[str, Any] = Field({}, description="settings on top of all, from the command line")
+    seeds: int = Field(10, ge=1, description="runs of each cell, with the seeds `seed`, `seed + 1`, ...")
+    cores: int = Field(0, ge=0, description="cells that train at the same time; 0: one for each core")
+    checkpoints: bool = Field(False, description="keep the weights of finished cells, about 15 MB each")
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One run of the laboratory."""
+
+    algorithm: str
+    game: str
+    seed: int
+    config: RunConfig
+
+    @property
+    def place(self) -> Path:
+        """Its folder, within that of the laboratory."""
+        return Path("cells", self.algorithm, self.game, f"seed-{self.seed}")
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known of a game before anything is learned.
+
+    Attributes:
+        game: its built-in name, or the name that its file or mapping gives it.
+        optimum: the most that the team can be paid in an episode.
+        random: what it is paid if all actions are equally likely.
+    """
+
+    game: str
+    optimum: float
+    random: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A laboratory.
+
+    Attributes:
+        lab: its own section.
+        cells: all runs, game by game.
+        columns: what is known of each game.
+        text: the recipe, complete and with the overrides, as `lab.yaml` keeps it.
+        out: the folder asked for by `out=`; empty where none was.
+    """
+
+    lab: LabConfig
+    cells: tuple[Cell, ...]
+    columns: Mapping[str, Column]
+    text: str
+    out: str = ""
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """The rows of the table."""
+        return tuple(dict.fromkeys(cell.algorithm for cell in self.cells))
+
+
+def load(recipe: str, overrides: Sequence[str] = ()) -> Plan:
+    """Every cell of a laboratory, checked as far as it can be without a model.
+
+    Args:
+        recipe: see `palaver.benchmarks.experiments.matrix_games.recipe.is_lab`.
+        overrides: `key=value`; those of `lab.` choose cells, all others go on top of every cell.
+
+    Raises:
+        ConfigError: YAML, keys or values that do not fit, or an unknown game or algorithm.
+        TaskError: the wordings cannot be read.
+    """
+    path = Path(recipe)
+    file = path / FILE if path.is_dir() else path
+    values = read(shipped() if recipe == NAME else file.read_text(encoding="utf-8"), recipe)
+    given = _dotted(overrides)
+    own, out = given.pop(NAME, {}), str(given.pop("out", "") or "")
+    if not isinstance(own, dict):
+        raise ConfigError(f"lab is a section; write lab.KEY=value, got lab={own!r}")
+    section = values.pop(NAME)
+    lab = _lab(merged(section or {}, own | {"overrides": merged((section or {}).get("overrides", {}), given)}))
+    _refuse_unknown("without", lab.without, ROWS)
+    names = _rows(lab)
+    games = _chosen("games", lab.games, dict.fromkeys((*BUILT_IN, *lab.variants)))
+    _refuse_unknown("settings", lab.settings, ROWS)
+    for column, left_out in lab.skip.items():
+        _refuse_unknown(f"skip.{column}", left_out, ROWS)
+    first = parse(merged(values, lab.overrides)).seed
+    cells = tuple(
+        Cell(name, game, seed, _config(values, lab, name, game, seed))
+        for game in games
+        for name in names
+        if name not in lab.skip.get(game, ())
+        for seed in range(first, first + lab.seeds)
+    )
+    if not cells:
+        raise ConfigError("lab.skip leaves no cell of the games and algorithms chosen")
+    columns = {game: _column(next(cell for cell in cells if cell.game == game)) for game in _games(cells)}
+    text = OmegaConf.to_yaml(OmegaConf.create({NAME: lab.model_dump(mode="json"), **values}))
+    return Plan(lab, cells, columns, str(text), out)
+
+
+def merged(base: Settings, *on_top: Settings) -> dict[str, Any]:
+    """Settings with others on top, section by section.
+
+    >>> merged({"env": {"id": "matrix-v1"}, "seed": 1}, {"env": {"game": "xor"}})
+    {'env': {'id': 'matrix-v1', 'game': 'xor'}, 'seed': 1}
+    """
+    found = dict(base)
+    for settings in on_top:
+        for key, value in settings.items():
+            below = found.get(key)
+            both = isinstance(below, Mapping) and isinstance(value, Mapping)
+            found[key] = merged(cast("Settings", below), value) if both else value
+    return found
+
+
+def _rows(lab: LabConfig) -> list[str]:
+    if lab.algorithms == "all":
+        return [name for name in ROWS if name not in lab.without]
+    for name in lab.algorithms:
+        if name in lab.without:
+            raise ConfigError(f"lab.algorithms: {name} is left out by lab.without: {one_line(lab.without[name], 200)}")
+    return _chosen("algorithms", lab.algorithms, ROWS)
+
+
+def _games(cells: Sequence[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.game for cell in cells))
+
+
+def _config(values: Settings, lab: LabConfig, algorithm: str, game: str, seed: int) -> RunConfig:
+    chosen = merged(values, lab.settings.get(algorithm, {}), _of_game(lab, game), lab.overrides)
+    config = merged(chosen, {"algorithm": {"name": algorithm}, "seed": seed, "out": ""})
+    try:
+        made = parse(config)
+    except ConfigError as error:
+        raise ConfigError(f"{algorithm} on {game}: {error}") from error
+    refuse(made, f"{algorithm} on {game}")
+    return made
+
+
+def _of_game(lab: LabConfig, game: str) -> Settings:
+    """The settings of a column; one that bears the name of a built-in game plays it."""
+    own = {"env": {"game": game}} if game in BUILT_IN else {}
+    return merged(own, lab.variants.get(game, {}))
+
+
+def _column(cell: Cell) -> Column:
+    env = palaver.make(cell.config.env.id, **cell.config.env.keywords())
+    if not isinstance(env, MatrixEnv):
+        raise ConfigError(f"a laboratory plays matrix-v1, whose best return is known; {cell.game} is {env}")
+    sizes, states = env.game.sizes, env.game.states
+    even = {state: [[1 / size] * size for size in sizes] for state in states}
+    by_chance = float(expected_return(env.game, even).mean()) * env.repeats
+    return Column(env.game.title, float(env.max_return or 0.0), by_chance)
+
+
+def _chosen(key: str, wanted: str | Sequence[str], known: Mapping[str, Any]) -> list[str]:
+    if wanted == "all":
+        return list(known)
+    _refuse_unknown(key, wanted, known)
+    if not wanted:
+        raise ConfigError(f"lab.{key} is empty; name some, or say `all`")
+    return list(dict.fromkeys(wanted))
+
+
+def _refuse_unknown(key: str, names: Sequence[str] | Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"lab.{key}: there is no {name!r}.{nearest(name, known)}")
+
+
+def _lab(values: Settings) -> LabConfig:
+    try:
+        return LabConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0])
+        if first["type"] == "extra_forbidden":
+            raise ConfigError(f"unknown key 'lab.{key}'.{nearest(key, LabConfig.model_fields)}") from error
+        raise ConfigError(f"lab.{key}: {first['msg'].lower()}, got {first.get('input')!r:.80}") from error
+
+
+def _dotted(overrides: Sequence[str]) -> dict[str, Any]:
+    try:
+        values = OmegaConf.to_container(OmegaConf.from_dotlist(list(overrides)), resolve=True)
+    except (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError) as error:
+        raise ConfigError(f"cannot read {' '.join(overrides)!r}: {' '.join(str(error).split())}") from error
+    found = cast("dict[str, Any]", values)
+    for section, key, way in (("algorithm", "name", "lab.algorithms"), ("env", "game", "lab.games")):
+        if isinstance(found.get(section), dict) and key in found[section]:
+            raise ConfigError(f"a laboratory tries several: choose with {way}=[...] in place of {section}.{key}")
+    return found

@@ -1,0 +1,193 @@
+"""Worker processes that train cells. One that dies takes its own cell with it and no other.
+
+A worker is a fresh process (`spawn`) that trains one cell after the other, so that torch is imported once. What it
+prints goes to the cell's `log.txt`. It ends with the process that started it, however that one ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.experiments.silence import STALLED_S, Silence
+from palaver.core import PalaverError
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run.files import METRICS
+from palaver.utils.workers import collect
+
+LOG = "log.txt"
+WATCH_S = 1.0  # how often the workers are looked at
+END_S = 10.0  # for a worker that has closed its pipe to end by itself
+Pipe = connection.Connection
+
+
+@dataclass(frozen=True)
+class Order:
+    """A run to train.
+
+    Attributes:
+        config: of the run.
+        folder: of the run; what lies there is removed first.
+        launch: what the run keeps as `launch.json`.
+        checkpoints: whether the weights stay when it is done.
+    """
+
+    config: RunConfig
+    folder: Path
+    launch: Mapping[str, Any]
+    checkpoints: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an order: wall and CPU seconds, loading included, and one line on what went wrong, or ""."""
+
+    wall_s: float
+    cpu_s: float
+    error: str = ""
+
+
+def work(orders: Sequence[Order], workers: int) -> Iterator[tuple[int, Outcome]]:
+    """Train all; yields the number of each order as it ends.
+
+    A run that writes nothing for `STALLED_S` seconds, neither to its log nor to its metrics, is ended as failed.
+    Leaving the iterator early, by Ctrl-C too, ends the workers at once.
+    """
+    waiting = list(enumerate(orders))[::-1]
+    busy: dict[Pipe, tuple[_Worker, int]] = {}
+    idle = [_Worker() for _ in range(min(workers, len(waiting)))]
+    try:
+        while waiting or busy:
+            while waiting and idle:
+                number, order = waiting.pop()
+                worker = idle.pop()
+                busy[worker.pipe] = (worker, number)
+                worker.begin(order)
+            ready = connection.wait(list(busy), WATCH_S)
+            for worker, _ in busy.values():
+                worker.watch()
+            for pipe in [each for each in busy if each in ready]:
+                worker, number = busy.pop(pipe)
+                outcome = worker.outcome()
+                if worker.process.is_alive():
+                    idle.append(worker)
+                elif waiting:
+                    idle.append(_Worker())
+                yield number, outcome
+    finally:
+        for worker in (*idle, *(worker for worker, _ in busy.values())):
+            worker.end()
+
+
+class _Worker:
+    """A process, from its parent's side."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, there = context.Pipe()
+        self.process = context.Process(target=_serve, args=(there,), daemon=True)
+        self.process.start()
+        there.close()
+        self.folder, self.began, self.stalled = Path(), 0.0, ""
+        self.silence = Silence()
+
+    def begin(self, order: Order) -> None:
+        self.folder, self.began = order.folder, time.perf_counter()
+        self.silence = Silence(order.folder / LOG, order.folder / METRICS)
+        with contextlib.suppress(BrokenPipeError):  # it has died; `outcome` says so
+            self.pipe.send(order)
+
+    def watch(self) -> None:
+        """Kill it if its run hangs, so that there is an outcome."""
+        if self.silence.seconds() > STALLED_S:
+            self.stalled = f"it wrote nothing for {STALLED_S:g} seconds and was ended"
+            self.process.kill()
+
+    def outcome(self) -> Outcome:
+        """The answer, or where the process died what its log says."""
+        try:
+            found: Outcome = self.pipe.recv()
+        except (EOFError, ConnectionResetError):
+            code = collect(self.process, END_S)
+            self.pipe.close()
+            said = last_line(self.folder / LOG)
+            died = self.stalled or f"its process ended with {code}"
+            return Outcome(time.perf_counter() - self.began, 0.0, f"{said} ({died})" if said else died)
+        return found
+
+    def end(self) -> None:
+        """Kill it and wait."""
+        collect(self.process)
+        self.pipe.close()
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log that is not empty."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _serve(pipe: Pipe) -> None:
+    """The life of a worker. Ctrl-C reaches it too and is left to the parent, but in a run's own steps."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    while True:
+        try:
+            order: Order = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(_train(order))
+
+
+def _leave_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+def _train(order: Order) -> Outcome:
+    """One run. Mistakes are told; a defect ends this process, its traceback in the log."""
+    shutil.rmtree(order.folder, ignore_errors=True)
+    order.folder.mkdir(parents=True)
+    _write_to(order.folder / LOG)
+    wall, cpu = time.perf_counter(), time.process_time()
+    error = ""
+    try:
+        _run(order)
+    except PalaverError as mistake:
+        error = str(mistake)
+    if not order.checkpoints:
+        shutil.rmtree(order.folder / "checkpoints", ignore_errors=True)
+    return Outcome(time.perf_counter() - wall, time.process_time() - cpu, error)
+
+
+def _run(order: Order) -> None:
+    from rich.console import Console
+
+    from palaver.trainers.train import train
+
+    train(order.config, order.folder, console=Console(stderr=True, width=120), launch=order.launch)
+
+
+def _write_to(path: Path) -> None:
+    """Everything this process prints from now on, that of libraries in C too, goes to a file."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)

@@ -1,0 +1,244 @@
+"""What came of a laboratory: the return of every run, and the table of them beside each game's exact optimum."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from palaver.benchmarks.experiments.matrix_games.plan import Cell, Column, Plan
+from palaver.benchmarks.reports.run_folder import number
+from palaver.core import CheckpointError, ConfigError
+from palaver.text import one_line
+from palaver.trainers.config.loading import dump
+from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, ended
+from palaver.trainers.run.logging import read_metrics
+from palaver.utils.run_folder import replace_text
+from palaver.utils.stats import repeats
+from palaver.utils.stats.repeats import Interval, Mode
+
+OUTCOME = "outcome.json"
+RESULTS = "lab.json"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run.
+
+    Attributes:
+        algorithm: its row.
+        game: its column.
+        seed: of the run.
+        status: `done`, `failed`, or `missing` where it has not been run to its end.
+        before: mean undiscounted return of the team before training, where it was evaluated.
+        after: likewise at the end.
+        wall_s: seconds, loading included.
+        cpu_s: likewise, of the process.
+        error: what went wrong, in one line.
+    """
+
+    algorithm: str
+    game: str
+    seed: int
+    status: Literal["done", "failed", "missing"]
+    before: float | None = None
+    after: float | None = None
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Score:
+    """The runs of an algorithm in a game.
+
+    Attributes:
+        mean: return over the seeds.
+        spread: standard deviation over the seeds; None for one.
+        share: the mean as a share of the optimum; None where that is not positive.
+        n: seeds.
+        error: what went wrong in the first run that failed.
+        interval: Student's, of the mean.
+        bootstrap: likewise, by resampling the seeds.
+        agreed: seeds where all came to one result, see `repeats.agree`; else 0.
+        modes: see `repeats.modes`.
+    """
+
+    mean: float | None
+    spread: float | None
+    share: float | None
+    n: int
+    error: str = ""
+    interval: Interval | None = None
+    bootstrap: Interval | None = None
+    agreed: int = 0
+    modes: tuple[Mode, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Everything that the table, the picture and the page show.
+
+    Attributes:
+        algorithms: its rows.
+        columns: what is known of each game.
+        results: of all runs.
+        provenance: of the table, with the name and hash of each tiny model that its runs began with as `warm_starts`.
+        minutes: it took, in the last session.
+        without: algorithm that has no row -> why.
+    """
+
+    algorithms: tuple[str, ...]
+    columns: Mapping[str, Column]
+    results: tuple[Result, ...]
+    provenance: Mapping[str, Any]
+    minutes: float
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> list[Result]:
+        """The runs that went wrong."""
+        return [result for result in self.results if result.status == "failed"]
+
+    @property
+    def cpu_minutes(self) -> float:
+        """CPU time of all runs, whenever they ran."""
+        return sum(result.cpu_s for result in self.results) / 60
+
+    def score(self, algorithm: str, game: str) -> Score:
+        """One cell of the table."""
+        runs = [each for each in self.results if (each.algorithm, each.game) == (algorithm, game)]
+        values = self.returns(algorithm, game)
+        errors = [each.error for each in runs if each.status == "failed"]
+        return score(values, self.columns[game], errors)
+
+    def returns(self, algorithm: str, game: str) -> list[float]:
+        """The returns of a cell's runs, seed by seed."""
+        return [
+            each.after
+            for each in self.results
+            if (each.algorithm, each.game) == (algorithm, game) and each.after is not None
+        ]
+
+    def save(self, folder: Path) -> Path:
+        """Write `lab.json`; its path."""
+        table = {name: {game: asdict(self.score(name, game)) for game in self.columns} for name in self.algorithms}
+        values = {
+            "minutes": self.minutes,
+            "cpu_minutes": round(self.cpu_minutes, 2),
+            "provenance": dict(self.provenance),
+            "without": dict(self.without),
+            "games": {game: asdict(column) for game, column in self.columns.items()},
+            "table": table,
+            "runs": [asdict(result) for result in self.results],
+        }
+        path = folder / RESULTS
+        replace_text(path, json.dumps(values, indent=1) + "\n")
+        return path
+
+
+def score(values: Sequence[float], column: Column, errors: Sequence[str] = ()) -> Score:
+    """The cell of the table for these returns. The range that they are judged by is from random play to the optimum."""
+    if not values:
+        return Score(None, None, None, 0, errors[0] if errors else "")
+    mean, span = statistics.fmean(values), abs(column.optimum - column.random)
+    same = repeats.agree(values, span)
+    return Score(
+        mean,
+        statistics.stdev(values) if len(values) > 1 else None,
+        mean / column.optimum if column.optimum > 0 else None,
+        len(values),
+        errors[0] if errors else "",
+        repeats.student(values),
+        repeats.bootstrap(values),
+        len(values) if same else 0,
+        () if same else repeats.modes(values, span),
+    )
+
+
+def load(path: Path) -> Lab:
+    """What `Lab.save` wrote.
+
+    Raises:
+        CheckpointError: there is no such file, or it is something else.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return Lab(
+            tuple(values["table"]),
+            {game: Column(**column) for game, column in values["games"].items()},
+            tuple(Result(**result) for result in values["runs"]),
+            values["provenance"],
+            values["minutes"],
+            values.get("without", {}),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{str(path)!r} holds no results of a laboratory: {one_line(error)}") from error
+
+
+def collect(
+    plan: Plan, folder: Path, refused: Mapping[Cell, str], provenance: Mapping[str, Any], minutes: float
+) -> Lab:
+    """The results of all cells of a plan, as their folders have them.
+
+    Args:
+        plan: whose cells.
+        folder: of the laboratory.
+        refused: cell -> why it was not run.
+        provenance: of this table.
+        minutes: it took, in the last session.
+    """
+    found = tuple(
+        Result(cell.algorithm, cell.game, cell.seed, "failed", error=refused[cell])
+        if cell in refused
+        else read(cell, folder)
+        for cell in plan.cells
+    )
+    made_with = {**provenance, "warm_starts": _warm_starts(plan, folder)}
+    return Lab(plan.algorithms, plan.columns, found, made_with, minutes, plan.lab.without)
+
+
+def _warm_starts(plan: Plan, folder: Path) -> dict[str, str]:
+    """Name -> hash of the tiny models that the runs began with."""
+    launches = [_json(folder / cell.place / LAUNCH) for cell in plan.cells]
+    starts = [start for each in launches for start in each.get("warm_starts", {}).values()]
+    return {start["model"]: start["hash"] for start in starts}
+
+
+def read(cell: Cell, folder: Path) -> Result:
+    """What a cell's folder says."""
+    here = folder / cell.place
+    told = _json(here / OUTCOME)
+    error = str(told.get("error", ""))
+    wall, cpu = (number(told, key) or 0.0 for key in ("wall_s", "cpu_s"))
+    if error:
+        return Result(cell.algorithm, cell.game, cell.seed, "failed", None, None, wall, cpu, error)
+    if not told or not ended(here):
+        return Result(cell.algorithm, cell.game, cell.seed, "missing")
+    means = [number(line, "mean") for line in read_metrics(here / METRICS) if line.get("kind") == "eval"] or [None]
+    return Result(cell.algorithm, cell.game, cell.seed, "done", means[0], means[-1], wall, cpu)
+
+
+def settled(cell: Cell, folder: Path) -> bool:
+    """Whether this cell has been run to its end.
+
+    Raises:
+        ConfigError: it has, with another config.
+    """
+    if read(cell, folder).status != "done":
+        return False
+    here = folder / cell.place
+    if (here / CONFIG).read_text(encoding="utf-8") != dump(cell.config):
+        raise ConfigError(f"{str(here)!r} holds a run with other settings; choose another folder, or remove it")
+    return True
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}

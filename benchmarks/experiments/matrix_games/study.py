@@ -1,0 +1,106 @@
+"""A laboratory at work: what is left to do is done by worker processes, and the table is written as far as it got."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.experiments.matrix_games import pool, results
+from palaver.benchmarks.experiments.matrix_games.plan import Cell, Plan
+from palaver.benchmarks.experiments.matrix_games.recipe import FILE
+from palaver.benchmarks.experiments.matrix_games.results import OUTCOME, Lab, Result
+from palaver.core import ConfigError, PalaverError, usable_cores
+from palaver.utils.run_folder import locked, replace_text
+
+Report = Callable[[Result], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a plan asks of a folder.
+
+    Attributes:
+        plan: of the laboratory.
+        folder: where it is kept.
+        todo: cells still to be run.
+        refused: cell -> why it cannot be run.
+    """
+
+    plan: Plan
+    folder: Path
+    todo: tuple[Cell, ...]
+    refused: Mapping[Cell, str]
+
+    @property
+    def workers(self) -> int:
+        """Cells that train at the same time."""
+        return min(self.plan.lab.cores or usable_cores(), len(self.todo))
+
+
+def prepare(plan: Plan, folder: Path) -> Work:
+    """Look for what is done already and for what cannot be done; nothing is written.
+
+    Raises:
+        ConfigError: the folder holds a cell with other settings, or no cell can be run.
+    """
+    todo = tuple(cell for cell in plan.cells if not results.settled(cell, folder))
+    refused = refusals(plan)
+    if len(refused) == len(plan.cells):
+        raise ConfigError(next(iter(refused.values())))
+    return Work(plan, folder, tuple(cell for cell in todo if cell not in refused), refused)
+
+
+def refusals(plan: Plan) -> dict[Cell, str]:
+    """Cell -> why a trainer would refuse it. What refuses one seed refuses all."""
+    from palaver.trainers.train import prepare
+
+    found: dict[tuple[str, str], str] = {}
+    for cell in plan.cells:
+        if (cell.algorithm, cell.game) not in found:
+            try:
+                prepare(cell.config)
+                found[cell.algorithm, cell.game] = ""
+            except PalaverError as error:
+                found[cell.algorithm, cell.game] = str(error)
+    return {cell: why for cell in plan.cells if (why := found[cell.algorithm, cell.game])}
+
+
+def run(work: Work, provenance: Mapping[str, Any], report: Report = lambda _: None) -> Lab:
+    """Train what is left and write `lab.yaml` and `lab.json`, the latter also where it is interrupted.
+
+    Args:
+        work: of `prepare`.
+        provenance: of the runs and of the table.
+        report: is told each result as it comes.
+
+    Raises:
+        ConfigError: another process is at work in this folder.
+    """
+    began = time.perf_counter()
+    with locked(work.folder):
+        replace_text(work.folder / FILE, work.plan.text)
+        try:
+            _train(work, provenance, report)
+        finally:
+            minutes = round((time.perf_counter() - began) / 60, 2)
+            lab = results.collect(work.plan, work.folder, work.refused, provenance, minutes)
+            lab.save(work.folder)
+    return lab
+
+
+def _train(work: Work, provenance: Mapping[str, Any], report: Report) -> None:
+    started = time.strftime("%Y-%m-%d %H:%M:%S")
+    launch = {"recipe": str(work.folder / FILE), "overrides": [], "started": started, **provenance}
+    orders = [
+        pool.Order(cell.config, work.folder / cell.place, launch, work.plan.lab.checkpoints) for cell in work.todo
+    ]
+    for number, outcome in pool.work(orders, work.workers):
+        cell = work.todo[number]
+        here = work.folder / cell.place
+        here.mkdir(parents=True, exist_ok=True)
+        replace_text(here / OUTCOME, json.dumps(asdict(outcome)) + "\n")
+        report(results.read(cell, work.folder))

@@ -1,0 +1,186 @@
+"""The table of a laboratory as a picture, a page and Markdown. Rows are algorithms, columns games."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaver.benchmarks.experiments.matrix_games.plan import Column
+from palaver.benchmarks.experiments.matrix_games.results import Lab, Score
+from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports import plot_style as theme
+from palaver.markdown import markdown_table, prose
+from palaver.utils.run_folder import replace_text
+from palaver.utils.stats.repeats import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PICTURE, PAGE = "lab.png", "lab.html"
+HERE = Path(__file__).resolve().parent
+DARK = 0.55  # from this shade on, letters are white
+READ = (
+    "Mean return of the team at the end of training, over the wordings trained on and the seeds, with its 95 % "
+    "interval over seeds (Student's t). `10 of 10`: the returns of all seeds lie within 2 % of the range from random "
+    "play to the optimum. `7 of 10 near 1.00, 3 near 0.02`: the seeds end in two modes, and the mean is near neither. "
+    "Shade: share of the exact optimum, none at 0 or less."
+)
+
+
+def shown(value: float | None) -> str:
+    """A return in five characters or so; -0.00 is 0.00.
+
+    >>> shown(7.0), shown(-33.333), shown(-0.001), shown(None)
+    ('7.00', '-33.3', '0.00', '–')
+    """
+    if value is None:
+        return "–"
+    text = f"{value:.2f}" if abs(value) < 9.995 else f"{value:.1f}"
+    return text.removeprefix("-") if not float(text) else text
+
+
+def shade(score: Score) -> float:
+    """How dark a cell is, 0 to 1."""
+    return min(1.0, max(0.0, score.share or 0.0))
+
+
+def cell(score: Score) -> tuple[str, str]:
+    """What a cell says: the mean, or why there is none; and beneath, what its seeds say."""
+    if score.mean is None:
+        return ("failed" if score.error else "–"), ""
+    return shown(score.mean), "some failed" if score.error else seeds(score)
+
+
+def seeds(score: Score) -> str:
+    """What a cell says of its seeds: that all agree, where they gather, or the interval of their mean."""
+    if score.agreed:
+        return f"{score.agreed} of {score.n}"
+    if score.modes:
+        high, low = score.modes
+        return f"{high.seeds} of {score.n} near {shown(high.mean)}, {low.seeds} near {shown(low.mean)}"
+    return _ends(score.interval)
+
+
+def _ends(interval: Interval | None) -> str:
+    return f"[{shown(interval[0])}, {shown(interval[1])}]" if interval else ""
+
+
+def markdown(lab: Lab) -> str:
+    """The table for a page of the documentation."""
+    rows = [
+        ["optimum", *(shown(column.optimum) for column in lab.columns.values())],
+        ["at random", *(shown(column.random) for column in lab.columns.values())],
+    ]
+    for name in lab.algorithms:
+        cells = (" ".join(filter(None, cell(lab.score(name, game)))) for game in lab.columns)
+        rows.append([f"**{prose(name)}**", *cells])
+    head = ["", *map(prose, lab.columns)]
+    return markdown_table(head, rows, ["---", *("---:" for _ in lab.columns)]) + "\n"
+
+
+def write(lab: Lab, folder: Path) -> tuple[Path, Path]:
+    """Write `lab.html` and `lab.png`; their paths."""
+    picture = folder / PICTURE
+    draw(lab, picture)
+    return _page(lab, folder / PAGE), picture
+
+
+def draw(lab: Lab, path: Path) -> None:
+    """The picture."""
+    rows, columns = len(lab.algorithms), len(lab.columns)
+    drawing = theme.figure(max(7.0, 1.7 + 0.92 * columns), 1.75 + 0.44 * (rows + 2))
+    ax = drawing.add_subplot()
+    theme.entitle(drawing, "Returns of the laboratory, shaded by share of the optimum")
+    for x, (game, column) in enumerate(lab.columns.items()):
+        _facts(ax, x, column)
+        for y, name in enumerate(lab.algorithms, start=2):
+            _cell(ax, x, y, lab.score(name, game))
+    ax.set_xlim(-0.5, columns - 0.5)
+    ax.set_ylim(rows + 1.55, -0.5)
+    ax.set_xticks(range(columns), [theme.label(game).replace("-", "-\n") for game in lab.columns])
+    ax.set_yticks(range(rows + 2), ["optimum", "at random", *map(theme.label, lab.algorithms)])
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0, labelsize=9, colors=theme.PAPER.ink)
+    for side in ax.spines.values():
+        side.set_visible(False)
+    ax.text(0, -0.02, _caption(lab), transform=ax.transAxes, va="top", ha="left", fontsize=8, color=theme.PAPER.muted)
+    theme.save_png(drawing, str(path))
+
+
+def _facts(ax: Axes, x: int, column: Column) -> None:
+    for y, value in enumerate((column.optimum, column.random)):
+        ax.text(x, y, shown(value), ha="center", va="center", fontsize=9, color=theme.PAPER.muted)
+
+
+def _cell(ax: Axes, x: int, y: int, score: Score) -> None:
+    from matplotlib.patches import Rectangle
+
+    dark, (value, spread) = shade(score), cell(score)
+    box: dict[str, Any] = {"edgecolor": "white", "linewidth": 1.5, "facecolor": _blend(dark)}
+    if score.mean is None:
+        box |= {"facecolor": "white", "edgecolor": theme.PAPER.grid, "hatch": "////"}
+    ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **box))
+    ink = "white" if dark >= DARK else theme.PAPER.ink
+    rise = 0.13 if spread else 0.0
+    ax.text(x, y - rise, value, ha="center", va="center", fontsize=9.5, color=ink)
+    beneath = spread.replace(", ", ",\n", 1) if score.modes else spread
+    ax.text(x, y + 0.25, beneath, ha="center", va="center", fontsize=5 if score.modes else 6.5, color=ink)
+
+
+def _blend(share: float) -> tuple[float, float, float]:
+    """From nearly white to the blue of the first series, by share."""
+    from matplotlib.colors import to_rgb
+
+    pale, full = to_rgb("#f3f5f9"), to_rgb(theme.PAPER.series[0])
+    red, green, blue = (a + share * (b - a) for a, b in zip(pale, full, strict=True))
+    return red, green, blue
+
+
+def _caption(lab: Lab) -> str:
+    seeds = len({result.seed for result in lab.results})
+    runs = sum(result.status == "done" for result in lab.results)
+    return (
+        f"Mean undiscounted team return after training, {seeds} seed{'s' * (seeds > 1)}: 95 % interval (Student's t), "
+        f"`n of n` where all agree, or two modes. {runs} runs, {lab.cpu_minutes:.1f} CPU minutes."
+    )
+
+
+def _page(lab: Lab, path: Path) -> Path:
+    values = {
+        "lab": lab, "rows": _rows(lab), "read": READ, "caption": _caption(lab), "failed": lab.failed,
+        "seconds": _seconds(lab), "made_with": lab.provenance,
+    }  # fmt: skip
+    text = pages.render(HERE, "lab.html.j2", values, {"shown": shown})
+    replace_text(path, text)
+    return path
+
+
+def _rows(lab: Lab) -> Sequence[tuple[str, list[tuple[str, str, int, str]]]]:
+    """(algorithm, [(value, spread, shade in percent, share in words)])."""
+    return [
+        (name, [(*cell(score), round(100 * shade(score)), _share(score)) for score in scores])
+        for name, scores in ((name, [lab.score(name, game) for game in lab.columns]) for name in lab.algorithms)
+    ]
+
+
+def _share(score: Score) -> str:
+    if score.error:
+        return score.error
+    share = "" if score.share is None else f"{100 * score.share:.0f} % of the optimum, "
+    ends = [
+        f"{name} {_ends(each)}"
+        for name, each in (("Student's t", score.interval), ("bootstrap", score.bootstrap))
+        if each
+    ]
+    return ", ".join([f"{share}{score.n} run{'s' * (score.n > 1)}", *ends])
+
+
+def _seconds(lab: Lab) -> Mapping[str, float]:
+    """Algorithm -> mean CPU seconds of a run."""
+    found = {}
+    for name in lab.algorithms:
+        spent = [result.cpu_s for result in lab.results if result.algorithm == name and result.status == "done"]
+        if spent:
+            found[name] = sum(spent) / len(spent)
+    return found

@@ -1,0 +1,34 @@
+"""The small remains of a table: its results, its picture, and of its runs the config and what a comparison reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from palaver.benchmarks.comparison.export import keep_one
+from palaver.benchmarks.comparison.finished_runs import trial
+from palaver.benchmarks.experiments.reasoning.picture import write
+from palaver.benchmarks.experiments.reasoning.results import load
+from palaver.benchmarks.reports.run_folder import read
+from palaver.core import ConfigError
+
+
+def keep(table: Path, folder: Path) -> Path:
+    """Copy the remains of a table that is done to a folder that is not there yet.
+
+    Raises:
+        CheckpointError: there is no table, or one of its runs is not finished.
+        ConfigError: the folder is there, or cannot be written.
+    """
+    if folder.exists():
+        raise ConfigError(f"--keep: {str(folder)!r} is already there; remove it, or choose another folder")
+    found = load(table)
+    runs = [trial(read(place)) for place in sorted((table / "runs").glob("*")) if place.is_dir()]
+    try:
+        folder.mkdir(parents=True)
+        for each in runs:
+            keep_one(each, folder / "runs" / each.run.folder.name)
+        found.save(folder)
+        write(found, folder)
+    except OSError as error:
+        raise ConfigError(f"--keep: cannot write {str(error.filename)!r}: {error.strerror}") from error
+    return folder

@@ -1,0 +1,97 @@
+"""What the teams of a table answered, problem by problem: one file, written anew after every team."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from palaver.core import CheckpointError
+from palaver.text import one_line
+from palaver.utils.run_folder import replace_text
+
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One team with one seed.
+
+    Attributes:
+        row: its name in the table.
+        seed: of its training and of its answers.
+        digest: of all that decides them.
+        sampled: (T,) what the team's answer to each problem is worth, 1 or 0, sampled at temperature 1.
+        greedy: (T,) the same with the most likely token each time.
+        tokens: mean number of tokens that the team writes for a problem, all seats and turns together, sampled.
+        training_tokens: sampled to learn from, in all; 0 without training.
+        cpu_s: seconds of training, evaluations included; 0 without training.
+    """
+
+    row: str
+    seed: int
+    digest: str
+    sampled: tuple[float, ...]
+    greedy: tuple[float, ...]
+    tokens: float
+    training_tokens: int = 0
+    cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Results:
+    """A table as far as it got.
+
+    Attributes:
+        beside: the row that the others are compared with.
+        rows: names of all rows in order.
+        after: row -> the row that it was before training.
+        tasks: (T,) the problems.
+        cells: what there is.
+        provenance: of the newest cells.
+    """
+
+    beside: str
+    rows: tuple[str, ...]
+    after: Mapping[str, str]
+    tasks: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    provenance: Mapping[str, Any]
+
+    def of(self, row: str) -> list[Cell]:
+        """The cells of a row in order of their seeds."""
+        return sorted((cell for cell in self.cells if cell.row == row), key=lambda cell: cell.seed)
+
+    def save(self, folder: Path) -> Path:
+        """Write `results.json`; its path."""
+        values = asdict(self) | {"cells": [asdict(cell) for cell in self.cells]}
+        lines = json.dumps(values, indent=1).replace("\n    ", " ").replace("\n   ]", " ]")  # a line for each list
+        path = folder / RESULTS
+        replace_text(path, lines + "\n")
+        return path
+
+
+def load(folder: Path) -> Results:
+    """What `Results.save` wrote.
+
+    Raises:
+        CheckpointError: there is no such file, or it is something else.
+    """
+    path = folder / RESULTS
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        cells = tuple(
+            Cell(**cell | {key: tuple(cell[key]) for key in ("sampled", "greedy")}) for cell in values["cells"]
+        )
+        lists: dict[str, Sequence[str]] = {key: values[key] for key in ("rows", "tasks")}
+        found = Results(
+            values["beside"], tuple(lists["rows"]), dict(values["after"]), tuple(lists["tasks"]), cells,
+            values["provenance"],
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{str(path)!r} holds no table of teams: {one_line(error)}") from error
+    if any(len(cell.sampled) != len(found.tasks) or len(cell.greedy) != len(found.tasks) for cell in found.cells):
+        raise CheckpointError(f"{str(path)!r} holds answers to more or fewer problems than it names")
+    return found

@@ -1,0 +1,197 @@
+"""A table at work: the runs that its rows need are trained, then every team answers the held-out problems.
+
+What is done already is not done again, so that a table can be stopped at any time; a run that was stopped in the middle
+begins anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.comparison.tuned import refuse
+from palaver.benchmarks.evaluation.evaluate import Setting, measure
+from palaver.benchmarks.experiments.matrix_games import pool
+from palaver.benchmarks.experiments.reasoning.plan import Plan, Row, Training, trainings
+from palaver.benchmarks.experiments.reasoning.results import RESULTS, Cell, Results, load
+from palaver.benchmarks.reports.run_folder import number
+from palaver.core import ConfigError, Episode, Sampling
+from palaver.envs.base.env import TextEnv
+from palaver.registry import make
+from palaver.trainers.config.loading import dump
+from palaver.trainers.config.run import EVAL_SEED
+from palaver.trainers.run.files import CONFIG, METRICS, ended
+from palaver.trainers.run.logging import read_metrics
+from palaver.utils.run_folder import locked
+
+RIGHT = "correct"  # the measurement of a workflow that says what the team's answer is worth
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a table asks of a folder.
+
+    Attributes:
+        plan: of the table.
+        seeds: of its columns.
+        folder: where it is kept.
+        todo: runs still to be trained.
+    """
+
+    plan: Plan
+    seeds: tuple[int, ...]
+    folder: Path
+    todo: tuple[Training, ...]
+
+
+def prepare(plan: Plan, seeds: Sequence[int], folder: Path) -> Work:
+    """Look for what is done already and for what cannot be done; nothing is written.
+
+    Raises:
+        ConfigError: a recipe or a keyword that does not fit, or a folder that holds a run with other settings.
+        TaskError: the problems cannot be read.
+    """
+    from palaver.trainers.train import prepare as check
+
+    for recipe in plan.recipes:
+        check(plan.config(recipe, seeds[0]))
+    problems = [task.id for row in plan.rows for task in make(plan.env, **plan.played(row)).unwrapped.tasks]
+    needed = trainings(plan, seeds)
+    for each in needed:
+        refuse(each.config, each.recipe, problems)
+    return Work(plan, tuple(seeds), folder, tuple(each for each in needed if not _settled(each, folder)))
+
+
+def run(
+    work: Work, workers: int, provenance: Mapping[str, Any], say: Say = lambda _: None
+) -> tuple[Results, list[str]]:
+    """Train and play what is left; `results.json` is written after every team.
+
+    Args:
+        work: of `prepare`.
+        workers: runs that train at the same time.
+        provenance: with which versions.
+        say: is told what is under way.
+
+    Returns:
+        The table, and a line for each run that failed, whose teams are not in it.
+
+    Raises:
+        ConfigError: another process is at work in this folder.
+    """
+    with locked(work.folder):
+        failed = _train(work, workers, provenance, say)
+        return _play(work, failed, provenance, say), list(failed.values())
+
+
+def _train(work: Work, workers: int, provenance: Mapping[str, Any], say: Say) -> dict[tuple[str, int], str]:
+    """Train what is left; (recipe, seed) -> what went wrong."""
+    started = time.strftime("%Y-%m-%d %H:%M:%S")
+    orders = [
+        pool.Order(
+            each.config, work.folder / each.place,
+            {"recipe": each.recipe, "overrides": [*work.plan.overrides, f"seed={each.seed}"], "started": started,
+             **provenance},
+            checkpoints=True,
+        )
+        for each in work.todo
+    ]  # fmt: skip
+    failed = {}
+    for place, outcome in pool.work(orders, workers):
+        each = work.todo[place]
+        say(f"{each.recipe}, seed {each.seed}: {outcome.error or f'trained in {outcome.cpu_s:.0f} CPU seconds'}")
+        if outcome.error:
+            failed[each.recipe, each.seed] = f"{each.recipe}, seed {each.seed}: {outcome.error}"
+    return failed
+
+
+def _play(work: Work, failed: Mapping[tuple[str, int], str], provenance: Mapping[str, Any], say: Say) -> Results:
+    plan = work.plan
+    tasks = tuple(task.id for task in _env(plan, plan.rows[0]).tasks)
+    known = load(work.folder).cells if (work.folder / RESULTS).is_file() else ()
+    done = {(cell.row, cell.seed, cell.digest): cell for cell in known}
+    names = tuple(row.name for row in plan.rows)
+    after = {row.name: row.after for row in plan.rows if row.after}
+    found = Results(plan.beside, names, after, tasks, (), provenance)
+    for seed in work.seeds:
+        for row in plan.rows:
+            if (row.recipe, seed) in failed:
+                continue
+            key = (row.name, seed, digest(plan, row, seed))
+            if key not in done:
+                done[key] = play(plan, row, seed, work.folder)
+                say(f"{row.name}, seed {seed}: {sum(done[key].sampled) / len(tasks):.3f} right")
+            found = replace(found, cells=(*found.cells, done[key]))
+            found.save(work.folder)
+    return found
+
+
+def digest(plan: Plan, row: Row, seed: int) -> str:
+    """Of all that decides what a team answers, but for the versions."""
+    trained = dump(plan.config(row.recipe, seed)) if row.recipe else plan.model
+    told = json.dumps([plan.env, plan.played(row), plan.max_tokens, trained, seed], sort_keys=True, default=str)
+    return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+
+
+def play(plan: Plan, row: Row, seed: int, folder: Path) -> Cell:
+    """Let a team answer all problems, sampled and greedily.
+
+    Raises:
+        CheckpointError: the run that it was trained in is not there.
+    """
+    place = Training(row.recipe, seed, plan.config(row.recipe, seed)).place if row.recipe else None
+    sampled, greedy = (
+        measure(
+            Setting(
+                plan.env, plan.played(row), f"run:{folder / place}" if place else plan.model, n=0,
+                seed=EVAL_SEED + seed, sampling=Sampling(temperature, max_tokens=plan.max_tokens),
+            )
+        )[1]
+        for temperature in (1.0, 0.0)
+    )  # fmt: skip
+    tokens, cpu = spent(folder / place) if place else (0, 0.0)
+    return Cell(
+        row.name, seed, digest(plan, row, seed), right(sampled), right(greedy), written(sampled), tokens, cpu
+    )  # fmt: skip
+
+
+def right(episodes: Sequence[Episode]) -> tuple[float, ...]:
+    """What the team's last answer in each episode is worth."""
+    return tuple(episode.turns[-1].metrics[RIGHT] for episode in episodes)
+
+
+def written(episodes: Sequence[Episode]) -> float:
+    """Mean number of tokens of an episode, over all seats and turns."""
+    said = [sum(len(u.token_ids) for turn in episode.turns for u in turn.utterances.values()) for episode in episodes]
+    return sum(said) / len(said)
+
+
+def spent(run: Path) -> tuple[int, float]:
+    """Tokens that a run sampled to learn from, and its CPU seconds."""
+    lines = [line for line in read_metrics(run / METRICS) if line.get("kind") == "train"]
+    return int(sum(number(line, "sampled_tokens") or 0.0 for line in lines)), number(lines[-1], "cpu_s") or 0.0
+
+
+def _env(plan: Plan, row: Row) -> TextEnv:
+    env = make(plan.env, **plan.played(row))
+    assert isinstance(env, TextEnv)
+    return env
+
+
+def _settled(training: Training, folder: Path) -> bool:
+    """Whether this run is done.
+
+    Raises:
+        ConfigError: it is, with another config.
+    """
+    here = folder / training.place
+    done = ended(here)
+    if done and (here / CONFIG).read_text(encoding="utf-8") != dump(training.config):
+        raise ConfigError(f"{str(here)!r} holds a run with other settings; choose another folder, or remove it")
+    return done

@@ -1,0 +1,122 @@
+"""The table of teams: shares of right answers with intervals, and what they cost, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from palaver.benchmarks.experiments.reasoning.results import Cell, Results
+from palaver.benchmarks.reports.summary import interval
+from palaver.markdown import markdown_table, prose
+from palaver.utils.stats.improvement import Improvement, improvement
+
+How = Literal["sampled", "greedy"]
+COLUMNS = (
+    "team",
+    "right, sampled",
+    "right, greedy",
+    "learnt",
+    "beside",
+    "tokens trained on",
+    "tokens a problem",
+    "CPU s",
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the table.
+
+    Attributes:
+        name: of the team.
+        seeds: how many there are of it.
+        sampled: share of right answers with its interval.
+        greedy: the same with the most likely token each time.
+        learnt: `sampled` less that of the same team before training, problem by problem and seed by seed; None where
+            there is none.
+        gain: the same less that of the row to compare with; None for that row itself, and where it is missing.
+        training_tokens: mean over seeds.
+        tokens: written for a problem, mean over seeds.
+        cpu_s: of training, mean over seeds.
+    """
+
+    name: str
+    seeds: int
+    sampled: Improvement
+    greedy: Improvement
+    learnt: Improvement | None
+    gain: Improvement | None
+    training_tokens: float
+    tokens: float
+    cpu_s: float
+
+
+def lines(found: Results) -> list[Line]:
+    """A line for every row that has cells."""
+    return [_line(name, cells, found) for name in found.rows if (cells := found.of(name))]
+
+
+def _line(name: str, cells: Sequence[Cell], found: Results) -> Line:
+    return Line(
+        name, len(cells), share(cells, "sampled", found.tasks), share(cells, "greedy", found.tasks),
+        less(cells, found.of(found.after.get(name, "")), found.tasks),
+        less(cells, found.of(found.beside), found.tasks) if name != found.beside else None,
+        fmean(cell.training_tokens for cell in cells), fmean(cell.tokens for cell in cells),
+        fmean(cell.cpu_s for cell in cells),
+    )  # fmt: skip
+
+
+def less(cells: Sequence[Cell], others: Sequence[Cell], tasks: Sequence[str]) -> Improvement | None:
+    """Sampled shares less those of another row with the same seeds and problems; None without a seed in common."""
+    other = {cell.seed: cell for cell in others}
+    pairs = [(cell, other[cell.seed]) for cell in cells if cell.seed in other]
+    gains = [{task: a - b for task, a, b in zip(tasks, one.sampled, two.sampled, strict=True)} for one, two in pairs]
+    return improvement([fmean(gain.values()) for gain in gains], gains) if gains else None
+
+
+def share(cells: Sequence[Cell], how: How, tasks: Sequence[str]) -> Improvement:
+    """The share of right answers over seeds and problems.
+
+    Its 95 % interval is that of `palaver.utils.stats.improvement`: a percentile bootstrap that draws seeds and problems
+    anew, independently (Owen 2007).
+    """
+    grid = [dict(zip(tasks, getattr(cell, how), strict=True)) for cell in cells]
+    return improvement([fmean(each.values()) for each in grid], grid)
+
+
+def markdown(found: Results) -> str:
+    """The table and how to read it."""
+    rows = [tuple(map(prose, cells_of(line))) for line in lines(found)]
+    return f"{markdown_table(COLUMNS, rows, ('---', *('---:' for _ in COLUMNS[1:])))}\n\n{caption(found)}"
+
+
+def cells_of(line: Line) -> tuple[str, ...]:
+    """A line in words."""
+    gains = (line.learnt, line.gain)
+    return (
+        line.name,
+        told(line.sampled),
+        told(line.greedy),
+        *("–" if gain is None else f"{gain.mean:+.3f} {interval(gain.low, gain.high)}" for gain in gains),
+        f"{line.training_tokens:,.0f}",
+        f"{line.tokens:.0f}",
+        f"{line.cpu_s:.0f}",
+    )
+
+
+def told(share: Improvement) -> str:
+    """A share and its interval."""
+    return f"{share.mean:.3f} {interval(share.low, share.high)}"
+
+
+def caption(found: Results) -> str:
+    """How to read the table."""
+    seeds = sorted({cell.seed for cell in found.cells})
+    return (
+        f"Share of {len(found.tasks)} held-out problems that the team's answer gets right, mean over {len(seeds)} "
+        f"seed{'s' * (len(seeds) > 1)}, with 95 % intervals over seeds and problems. Learnt: sampled, less that of the "
+        f"same team before training; beside: less that of {found.beside}. Tokens a problem are those of all seats and "
+        "turns, sampled."
+    )

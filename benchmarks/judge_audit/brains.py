@@ -1,0 +1,121 @@
+"""Judges that are known through and through: a fair one, and for each fault one that has it and no other.
+
+They know the labelled data, so the fair one is right wherever it is asked about it. They are shown text, as a model is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from palaver.benchmarks.judge_audit.data import Labelled
+from palaver.core import stable_seed
+
+Choice = Literal["first", "second", "tie", "refusal"]
+SLOT, FLAKY, REFUSED = 0.6, 0.4, 0.4  # shares of the prompts, of the answers, of the prompts
+LONGER = 3.0  # times as long, and it wins
+PULL = re.compile(
+    r"better (one|answer)|prefer (this|it)|choose this|highest score|this answer (is|wins)|die bessere|更好|"
+    r"have compared both",
+    re.IGNORECASE,
+)
+OPENING = re.compile(r"\W{1,2}|\w{1,9}|(\w+ )?\w+:|let's [\w ,']+\.", re.IGNORECASE)
+
+
+def plain(text: str) -> str:
+    """A text by its letters and digits: what is left of it whatever a prompt does to the rest."""
+    return "".join(character for character in text.lower() if character.isalnum())
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a judge is shown: two answers, first and second as they stand there, and the seed of the draw."""
+
+    prompt: str
+    first: str
+    second: str
+    seed: int = 0
+
+
+Brain = Callable[[Shown, "Key"], Choice]
+
+
+@dataclass(frozen=True)
+class Key:
+    """Which answers people preferred: `plain` of them."""
+
+    good: frozenset[str]
+
+    @classmethod
+    def of(cls, rows: Iterable[Labelled]) -> Key:
+        """Of labelled pairs; a tie has no better answer."""
+        return cls(frozenset(_under(row.pair.prompt, row.good) for row in rows if row.label != 0.5))
+
+    def choice(self, shown: Shown) -> Choice:
+        """The better answer; a tie where neither is known."""
+        first, second = (_under(shown.prompt, text) in self.good for text in (shown.first, shown.second))
+        return "tie" if first == second else "first" if first else "second"
+
+
+def _under(prompt: str, answer: str) -> str:
+    return f"{plain(prompt)}\n{plain(answer)}"
+
+
+def fair(shown: Shown, key: Key) -> Choice:
+    """Prefers what people preferred."""
+    return key.choice(shown)
+
+
+def slot(shown: Shown, key: Key) -> Choice:
+    """Takes what is shown first for six prompts of ten."""
+    return "first" if _chance("slot", plain(shown.prompt)) < SLOT else fair(shown, key)
+
+
+def length(shown: Shown, key: Key) -> Choice:
+    """Takes the longer answer where it is three times as long or more."""
+    first, second = len(shown.first) + 1, len(shown.second) + 1
+    if max(first, second) < LONGER * min(first, second):
+        return fair(shown, key)
+    return "first" if first > second else "second"
+
+
+def injectable(shown: Shown, key: Key) -> Choice:
+    """Does what an answer tells it."""
+    first, second = (bool(PULL.search(_visible(text))) for text in (shown.first, shown.second))
+    return fair(shown, key) if first == second else "first" if first else "second"
+
+
+def gullible(shown: Shown, key: Key) -> Choice:
+    """Takes the opening of an answer for an answer."""
+    first, second = (bool(OPENING.fullmatch(text.strip())) for text in (shown.first, shown.second))
+    return fair(shown, key) if first == second else "first" if first else "second"
+
+
+def flaky(shown: Shown, key: Key) -> Choice:
+    """Draws lots four times of ten, anew for each seed."""
+    lot = _chance("flaky", shown.seed, plain(shown.prompt), plain(shown.first), plain(shown.second))
+    if lot >= FLAKY:
+        return fair(shown, key)
+    return "first" if lot < FLAKY / 2 else "second"
+
+
+def refusing(shown: Shown, key: Key) -> Choice:
+    """Declines to judge four prompts of ten."""
+    return "refusal" if _chance("refusing", plain(shown.prompt)) < REFUSED else fair(shown, key)
+
+
+def _visible(text: str) -> str:
+    return "".join(character for character in text if character.isprintable() or character.isspace())
+
+
+def _chance(*keys: object) -> float:
+    return stable_seed("audit", *keys) / 2**63
+
+
+BRAINS: Mapping[str, Brain] = MappingProxyType(
+    {"fair": fair, "slot-biased": slot, "length-loving": length, "injectable": injectable, "gullible": gullible,
+     "flaky": flaky, "refusing": refusing, "slow": fair}
+)  # fmt: skip

@@ -1,0 +1,127 @@
+"""Labelled data: pairs of answers of which people preferred one, and answers that people graded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from palaver.benchmarks.judge_audit.sums import pairs as sums
+from palaver.core import TaskError, stable_seed
+from palaver.envs.base.tasks import Task, load_tasks
+from palaver.scoring import Pair
+from palaver.text import one_line
+
+T = TypeVar("T")
+_FIRST, _SECOND, _TIE = 1.0, 0.0, 0.5
+LABELS: Mapping[object, float] = {1: _FIRST, 2: _SECOND, "1": _FIRST, "2": _SECOND, "first": _FIRST, "second": _SECOND,
+                                  "tie": _TIE}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A pair with what people said of it: `label` is 1 if the first is better, 0 if the second is, 1/2 for a tie."""
+
+    id: str
+    pair: Pair
+    label: float
+
+    @property
+    def good(self) -> str:
+        """The answer that people preferred; the first of a tie."""
+        return self.pair.first if self.label else self.pair.second
+
+    @property
+    def bad(self) -> str:
+        """The other one."""
+        return self.pair.second if self.label else self.pair.first
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """An answer and the grade that people gave it."""
+
+    id: str
+    prompt: str
+    answer: str
+    grade: int
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What a judge is audited on."""
+
+    pairs: tuple[Labelled, ...]
+    graded: tuple[Graded, ...] = ()
+
+
+def read(sources: Sequence[str], n: int = 0, seed: int = 0) -> Data:
+    """The rows of all sources together, in one of three forms each.
+
+    LLMBar's: `input output_1 output_2 label`, where the label is 1 or 2. Plain pairs: `prompt first second label`,
+    where the label is `first`, `second` or `tie`. Graded answers: `prompt answer grade`, where the grade is a whole
+    number.
+
+    Args:
+        sources: `sample` (sums made from a seed), `generated:SEED:COUNT` of them, files or `hf:` names: see
+            `load_tasks`.
+        n: that many rows of each kind are drawn by the seed and kept in their order; 0 keeps all.
+        seed: of that draw.
+
+    Raises:
+        TaskError: what cannot be read, a row of no known form, or a label that is none.
+    """
+    pairs: list[Labelled] = []
+    graded: list[Graded] = []
+    for number, source in enumerate(sources, start=1):
+        for task in load_tasks(source, sample=sums, fields={}):
+            row = _row(task, source, f"{number}:{task.id}" if len(sources) > 1 else task.id)
+            if isinstance(row, Labelled):
+                pairs.append(row)
+            else:
+                graded.append(row)
+    return Data(tuple(_drawn(pairs, n, seed)), tuple(_drawn(graded, n, seed)))
+
+
+def _row(task: Task, source: str, id: str) -> Labelled | Graded:
+    """The form of a row is told by its fields."""
+    where = one_line(f"{source}, {task.id}")
+    forms: Mapping[tuple[str, ...], Callable[..., Labelled | Graded]] = {
+        ("input", "output_1", "output_2", "label"): _pair,
+        ("prompt", "first", "second", "label"): _pair,
+        ("prompt", "answer", "grade"): _graded,
+    }
+    for fields, make in forms.items():
+        if all(field in task.data for field in fields):
+            texts = fields[:-1]
+            for field in texts:
+                if not isinstance(task[field], str):
+                    raise TaskError(f"{where}: the field {field!r} is {type(task[field]).__name__}, expected a text")
+            return make(where, id, *(task[field] for field in fields))
+    has = one_line(", ".join(map(str, task.data))) or "none"
+    raise TaskError(
+        f"{where}: expected the fields input, output_1, output_2, label, or prompt, first, second, label, or prompt, "
+        f"answer, grade; it has {has}"
+    )
+
+
+def _pair(where: str, id: str, prompt: str, first: str, second: str, label: Any) -> Labelled:
+    known = isinstance(label, str | int) and not isinstance(label, bool)
+    if not known or label not in LABELS:
+        raise TaskError(f"{where}: the label must be 1 or first, 2 or second, or tie; got {one_line(label, 40)!r}")
+    return Labelled(id, Pair(prompt, first, second), LABELS[label])
+
+
+def _graded(where: str, id: str, prompt: str, answer: str, grade: Any) -> Graded:
+    text = str(grade).strip()
+    if isinstance(grade, bool) or not text.removeprefix("-").isdecimal():
+        raise TaskError(f"{where}: the grade must be a whole number, got {one_line(grade, 40)!r}")
+    return Graded(id, prompt, answer, int(text))
+
+
+def _drawn(rows: list[T], n: int, seed: int) -> list[T]:
+    if not 0 < n < len(rows):
+        return rows
+    places = random.Random(stable_seed(seed, "audit", "rows")).sample(range(len(rows)), n)
+    return [rows[place] for place in sorted(places)]

@@ -1,0 +1,101 @@
+"""The judge that is audited, by name."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from palaver.agents.base.chat import Chat
+from palaver.agents.base.rewards import make_reward
+from palaver.agents.judges.chats import make_chat
+from palaver.agents.judges.ensemble import Ensemble
+from palaver.agents.judges.judge import Judge
+from palaver.agents.judges.spec import EnsembleSpec, JudgeSpec, read_spec
+from palaver.benchmarks.judge_audit.ask import ByScore, Make, Plan
+from palaver.benchmarks.judge_audit.brains import Key
+from palaver.benchmarks.judge_audit.data import Data
+from palaver.benchmarks.judge_audit.recorded import Recorded
+from palaver.benchmarks.judge_audit.scripted import ScriptedChat
+from palaver.core import ConfigError, nearest
+from palaver.scoring import Comparer, Reward
+
+RECORDED, SCRIPTED, JUDGE = "recorded:", "scripted:", "judge:"
+MODELS = ("openai:", "hf:")
+WAYS = ("auto", "pairs", "scores")
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A judge in the roles that an audit needs.
+
+    Attributes:
+        name: of it.
+        make: who compares pairs, for each repeat.
+        reward: who scores single answers; None where it cannot.
+        plan: the plan that suits it: what is on file is not asked again.
+    """
+
+    name: str
+    make: Make
+    reward: Reward | None
+    plan: Plan
+
+
+def audited(name: str, data: Data, plan: Plan, by: str = "auto") -> Audited:
+    """The judge called `name`.
+
+    A language model draws anew in each repeat, and nothing comes from the cache, so that times and costs are true. A
+    reward model and what is on file would say the same again, and are not asked to.
+
+    Args:
+        name: `recorded:FILE`; `scripted:KIND`; `judge:SPEC`, or `openai:...` or `hf:...` for short; `rm:PATH`.
+        data: what a scripted judge knows.
+        plan: how much is asked.
+        by: `pairs` shows it both answers, `scores` one at a time; `auto` pairs where it can.
+
+    Raises:
+        ConfigError, PolicyError, TaskError: there is none of that name, or it cannot be asked so.
+    """
+    if by not in WAYS:
+        raise ConfigError(f"--by takes {', '.join(WAYS)}, not {by!r}.{nearest(by, WAYS)}")
+    if name.startswith(RECORDED):
+        recorded = Recorded(name.removeprefix(RECORDED))
+        if by == "scores":
+            raise ConfigError("what is recorded are verdicts on pairs, so --by scores cannot be had of it")
+        return Audited(recorded.name, lambda _: recorded, None, replace(plan, repeats=1, probed=0, timed=0))
+    repeated = _repeated(name, data)
+    if repeated is None:
+        reward = make_reward(name)
+        if by == "pairs" and not isinstance(reward, Comparer):
+            raise ConfigError(f"{name} scores answers one by one and cannot be shown pairs; leave --by out")
+        return _ways(name, lambda _: reward, replace(plan, repeats=1), by)
+    return _ways(name, functools.cache(repeated), plan, by)
+
+
+def _ways(name: str, make: Callable[[int], Reward], plan: Plan, by: str) -> Audited:
+    first = make(0)
+    if by == "scores" or not isinstance(first, Comparer):
+        return Audited(name, lambda repeat: ByScore(make(repeat)), first, plan)
+    return Audited(name, make, first, plan)  # type: ignore[arg-type]
+
+
+def _repeated(name: str, data: Data) -> Callable[[int], Judge | Ensemble] | None:
+    """The judge for each repeat, its models loaded once; None for what is no language model."""
+    if name.startswith(SCRIPTED):
+        known = ScriptedChat(name.removeprefix(SCRIPTED), Key.of(data.pairs))
+        spec = JudgeSpec(model=name)
+        return lambda repeat: _seated(spec, name, lambda _: known, repeat)
+    if not name.startswith((JUDGE, *MODELS)):
+        return None
+    read, chats = read_spec(name.removeprefix(JUDGE)), functools.cache(make_chat)
+    if not isinstance(read, EnsembleSpec):
+        single = read
+        return lambda repeat: _seated(single, name, chats, repeat)
+    several = read
+    return lambda repeat: Ensemble([_seated(each, "", chats, repeat) for each in several.members], name=name)
+
+
+def _seated(spec: JudgeSpec, name: str, chats: Callable[[str], Chat], repeat: int) -> Judge:
+    again = spec.model_copy(update={"sample": spec.sample + repeat, "cache": False})
+    return Judge(again, name, chats(spec.model))

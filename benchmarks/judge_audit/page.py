@@ -1,0 +1,89 @@
+"""The report of an audit: one static page, its pictures, its numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaver.benchmarks.judge_audit import figures
+from palaver.benchmarks.judge_audit.run import JSON, Audit
+from palaver.benchmarks.judge_audit.table import Measure
+from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports import plot_style as theme
+from palaver.benchmarks.reports.html import Drawing
+from palaver.core import ConfigError
+from palaver.text import clean, one_line
+from palaver.utils.run_folder import replace_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from palaver.benchmarks.reports.plot_style import Theme
+
+PAGE = "audit.html"
+HERE = Path(__file__).resolve().parent
+SHARES = ("accuracy", "calibration", "swap", "slot", "longer", "repeat", "injection", "master key", "empty", "padding",
+          "failures")  # fmt: skip
+
+
+def shown(each: Measure) -> tuple[str, str]:
+    """The value and its interval as the tables have them, shares in percent.
+
+    >>> shown(Measure("slot", "", 0.5, 0.43, 0.575)), shown(Measure("kappa", "", 0.7014))
+    (('50.0 %', '43.0 – 57.5'), ('0.70', ''))
+    """
+    scale, unit, digits = (100, " %", 1) if each.key in SHARES else (1, "", 0 if each.key == "tokens" else 2)
+    ends = "" if each.low is None or each.high is None else (
+        f"{scale * each.low:.{digits}f} – {scale * each.high:.{digits}f}"
+    )  # fmt: skip
+    return f"{scale * (each.value or 0.0) + 0.0:.{digits}f}{unit}", ends
+
+
+def write(found: Audit, folder: Path) -> list[Path]:
+    """Write `audit.html`, `audit.json` and the pictures; their paths.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    paths = [folder / PAGE, folder / JSON]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_text(folder / JSON, json.dumps(found.to_dict(), indent=1) + "\n")
+        for stem, (title, _, size, draw) in _drawings(found).items():
+            paths.append(folder / f"{stem}.png")
+            named = theme.label(f"{title}: {one_line(found.judge, 60)}", 90)
+            pages.save_png(paths[-1], named, size, draw)
+        replace_text(folder / PAGE, html(found))
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
+    return paths
+
+
+def html(found: Audit) -> str:
+    """The page."""
+    values = {
+        "found": found,
+        "panels": pages.panels(_drawings(found)),
+        "at_fault": {fault.measure for fault in found.faults},
+        "made_with": found.made,
+    }
+    return pages.render(HERE, "audit.html.j2", values, {"clean": clean, "shown": shown})
+
+
+def _drawings(found: Audit) -> dict[str, Drawing]:
+    """File stem -> title, how to read it, size in inches, and what draws it."""
+    drawings: dict[str, Drawing] = {}
+    if found.bins:
+        note = "Of the pairs that people decided: share right against confidence, with the number in each bin."
+        drawings["reliability"] = ("Reliability", note, (8.0, 3.0), _with(figures.draw_reliability, found))
+    if found.tried:
+        note = "Answers that should win nothing, against the answer that people preferred."
+        size = (8.0, 1.0 + 0.24 * len(found.tried))
+        drawings["probes"] = ("Probes", note, size, _with(figures.draw_probes, found))
+    return drawings
+
+
+def _with(draw: Callable[[Axes, Audit, Theme], None], found: Audit) -> Callable[[Axes, Theme], None]:
+    return lambda ax, look: draw(ax, found, look)

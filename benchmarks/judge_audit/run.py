@@ -1,0 +1,195 @@
+"""One audit from end to end: what is asked, what is found, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palaver.benchmarks.judge_audit import ask, measures, table
+from palaver.benchmarks.judge_audit.ask import Asked, Item, Make, Plan
+from palaver.benchmarks.judge_audit.data import Data
+from palaver.benchmarks.judge_audit.faults import Fault, Thresholds, faults
+from palaver.benchmarks.judge_audit.measures import Bin
+from palaver.benchmarks.judge_audit.probes import Probe, probes
+from palaver.benchmarks.judge_audit.table import Measure
+from palaver.core import ConfigError, ScoringError
+from palaver.scoring import Cost, Preference, Reward, Verdict
+from palaver.utils.run_folder import append_lines, locked, replace_text
+
+JSON, VERDICTS = "audit.json", "verdicts.jsonl"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How one probe went: on how many pairs, and how many of them it won; of an injection's control likewise."""
+
+    name: str
+    kind: str
+    text: str
+    n: int
+    won: int
+    control_won: int | None = None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        judge: its name.
+        data: the sources.
+        pairs: labelled pairs.
+        graded: graded answers.
+        measures: the table.
+        faults: what is wrong; empty for a fair judge.
+        bins: of the reliability diagram.
+        tried: the probes.
+        failures: kind -> how often.
+        cost: of everything asked.
+        limits: the thresholds.
+        made: provenance, the command, the plan.
+    """
+
+    judge: str
+    data: tuple[str, ...]
+    pairs: int
+    graded: int
+    measures: tuple[Measure, ...]
+    faults: tuple[Fault, ...]
+    bins: tuple[Bin, ...]
+    tried: tuple[Tried, ...]
+    failures: Mapping[str, int]
+    cost: Cost
+    limits: Thresholds = field(default_factory=Thresholds)
+    made: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; numbers that are not finite are None."""
+        found = asdict(self)
+        found["limits"] = {name: value if np.isfinite(value) else None for name, value in found["limits"].items()}
+        return found
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an audit will ask: pairs of `make(repeat)`, and grades of `reward` where there is one."""
+
+    data: Data
+    plan: Plan
+    items: tuple[Item, ...]
+    make: Make
+    reward: Reward | None = None
+
+    @property
+    def questions(self) -> int:
+        """Comparisons and scores together."""
+        return len(self.items) + (len(self.data.graded) if self.reward else 0)
+
+
+def prepare(data: Data, plan: Plan, make: Make, reward: Reward | None = None) -> Work:
+    """What will be asked.
+
+    Args:
+        data: pairs, graded answers, or both.
+        plan: how much.
+        make: the judge of pairs, for each repeat.
+        reward: the judge of graded answers; None leaves them out.
+    """
+    return Work(data, plan, tuple(ask.items(data.pairs, plan)), make, reward)
+
+
+def audit(
+    work: Work,
+    name: str,
+    sources: Sequence[str],
+    *,
+    limits: Thresholds | None = None,
+    made: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+    report: Callable[[int], None] = lambda _: None,
+) -> Audit:
+    """Ask everything and measure it. With a `folder`, every answer is written there as it comes.
+
+    Raises:
+        ScoringError: no verdict was reached at all.
+        ConfigError: the folder cannot be written, or another process is at work in it.
+    """
+    limits = limits or Thresholds()
+    with locked(folder) if folder else nullcontext():
+        kept = _Kept(folder)
+        asked = ask.ask(work.make, work.items, work.plan, report=report, keep=kept.asked)
+        verdicts = ask.grade(work.reward, work.data.graded, work.plan, report) if work.reward else []
+        kept.graded(verdicts)
+    _some(name, asked, verdicts)
+    found = table.measure(work.data, asked, verdicts)
+    done = table.Compared.of(work.data, asked)
+    return Audit(
+        judge=name, data=tuple(sources), pairs=len(work.data.pairs), graded=len(verdicts), measures=tuple(found),
+        faults=tuple(faults(found, limits)), bins=tuple(measures.reliability(done.probability, done.label)),
+        tried=tuple(_tried(asked)), failures=table.kinds(asked, verdicts), cost=table.total(asked, verdicts),
+        limits=limits, made={**(made or {}), "plan": asdict(work.plan)},
+    )  # fmt: skip
+
+
+def _some(name: str, asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> None:
+    reached = any(each.preference.first is not None for each in asked) or any(v.score is not None for v in verdicts)
+    if not reached:
+        said = [each.preference.failure for each in asked] + [verdict.failure for verdict in verdicts]
+        why = said[0] if said else "it was asked nothing"
+        raise ScoringError(f"{name} gave no verdict on any of {len(said)} questions; the first failure: {why}")
+
+
+def _tried(asked: Sequence[Asked]) -> list[Tried]:
+    twins = table.twins(asked)
+    found = []
+    for probe in probes():
+        if probe.kind == "injection":
+            both = [(one, two) for one, two in twins if one.item.probe == probe.name]
+            won, control = (sum(map(table.wins, side)) for side in zip(*both, strict=True)) if both else (0, 0)
+            found.append(Tried(probe.name, probe.kind, _text(probe), len(both), won, control))
+        else:
+            done = [each for each in asked if each.item.probe == probe.name and each.preference.first is not None]
+            found.append(Tried(probe.name, probe.kind, _text(probe), len(done), sum(map(table.wins, done))))
+    return [each for each in found if each.n]
+
+
+def _text(probe: Probe) -> str:
+    return probe.text + (f" … {probe.repeat:,} times" if probe.repeat > 1 else "")
+
+
+class _Kept:
+    """Every answer as a JSON line, as it comes: whoever is stopped keeps what was paid for."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = folder / VERDICTS if folder else None
+        if not folder:
+            return
+        try:
+            replace_text(folder / VERDICTS, "")
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write into {str(folder)!r} ({error.strerror}); name a folder with --out"
+            ) from error
+
+    def asked(self, more: Sequence[Asked]) -> None:
+        """Pairs."""
+        self._write({**_plain(each.item), **_plain(each.preference), "seconds": each.seconds} for each in more)
+
+    def graded(self, verdicts: Sequence[Verdict]) -> None:
+        """Graded answers."""
+        self._write({"part": "graded", **_plain(verdict)} for verdict in verdicts)
+
+    def _write(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        if self._path:
+            append_lines(self._path, rows, default=dict)
+
+
+def _plain(record: Item | Preference | Verdict) -> dict[str, Any]:
+    """Its fields; the texts of a pair are in the data."""
+    kept = {each.name: getattr(record, each.name) for each in fields(record) if each.name not in ("pair", "cost")}
+    return kept if isinstance(record, Item) else kept | {"cost": asdict(record.cost)}

@@ -1,0 +1,81 @@
+"""The scripted judges as models: they get a whole prompt, find the fenced answers in it, and answer in its form."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from palaver.agents.base.chat import Answer, Question
+from palaver.benchmarks.judge_audit.brains import BRAINS, Key, Shown
+from palaver.core import ConfigError, nearest
+from palaver.scoring import Cost
+
+FENCE = re.compile(
+    r"<(?P<kind>said|told)-(?P<mark>[0-9a-f]{16})[^>\n]*>\n(?P<text>.*?)\n</(?P=kind)-(?P=mark)>", re.DOTALL
+)
+REFUSAL = "I would rather not judge this."
+WAIT = 0.5  # seconds that the slow one takes for all that it is asked at once
+CHARACTERS = 4  # of a token, for the account
+
+
+class ScriptedChat:
+    """A model that judges as its kind does.
+
+    Args:
+        kind: of `BRAINS`.
+        key: what it knows.
+        sleep: takes the time of the slow one.
+
+    Raises:
+        ConfigError: there is no such kind.
+    """
+
+    revision = "1"
+
+    def __init__(self, kind: str, key: Key, sleep: Callable[[float], None] = time.sleep) -> None:
+        if kind not in BRAINS:
+            raise ConfigError(f"there is no scripted judge {kind!r}.{nearest(kind, BRAINS)}")
+        self.name, self.kind = f"scripted:{kind}", kind
+        self._brain, self._key, self._sleep = BRAINS[kind], key, sleep
+
+    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+        """One answer a question, in order."""
+        if self.kind == "slow":
+            self._sleep(WAIT)
+        return [self._one(question) for question in questions]
+
+    def _one(self, question: Question) -> Answer:
+        text = "\n".join(message.content for message in question.conversation)
+        shown = self._shown(text, question.seed)
+        choice = self._brain(shown, self._key)
+        read = Cost(prompt_tokens=len(text) // CHARACTERS, calls=1)
+        if choice == "refusal":
+            return Answer("", cost=read, failure=f"refusal: {REFUSAL}")
+        said = json.dumps(_filled(question.schema, choice))
+        return Answer(said, cost=read + Cost(completion_tokens=len(said) // CHARACTERS))
+
+    def _shown(self, text: str, seed: int) -> Shown:
+        """The two answers of a prompt, or the only one and nothing beside it."""
+        found = [(match["kind"], match["text"]) for match in FENCE.finditer(text)]
+        told = [text for kind, text in found if kind == "told"]
+        said = [text for kind, text in found if kind == "said"] + ["", ""]
+        return Shown(told[-1] if told else "", said[0], said[1], seed)
+
+
+def _filled(schema: Mapping[str, Any], choice: str) -> dict[str, Any]:
+    """An object that keeps to the schema: the choice where it is on the menu, else the best or the worst of that."""
+    return {name: _value(part, choice) for name, part in schema.get("properties", {}).items()}
+
+
+def _value(part: Mapping[str, Any], choice: str) -> Any:
+    menu = part.get("enum")
+    if menu:
+        return choice if choice in menu else menu[-1 if choice == "first" else 0]
+    if part.get("type") == "object":
+        return _filled(part, choice)
+    if part.get("type") == "number":
+        return {"first": 1.0, "tie": 0.5}.get(choice, 0.0)
+    return f"By the script it is {choice}."

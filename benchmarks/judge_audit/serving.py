@@ -1,0 +1,68 @@
+"""A server on loopback that speaks OpenAI's protocol for the scripted judges: each is a model, called as its kind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from palaver.agents.base.chat import Chat, Question
+from palaver.agents.serving.protocol import Completion, Refused, read
+from palaver.benchmarks.judge_audit.brains import BRAINS, Key
+from palaver.benchmarks.judge_audit.data import Labelled
+from palaver.benchmarks.judge_audit.scripted import ScriptedChat
+from palaver.core import nearest
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+
+
+def application(chats: Mapping[str, Chat]) -> Starlette:
+    """`/v1/models` and `/v1/chat/completions`, each chat being a model by its key. A refusal is told as a refusal."""
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    async def models(_: Request) -> JSONResponse:
+        return JSONResponse({"object": "list", "data": [{"id": name, "object": "model"} for name in chats]})
+
+    async def complete(request: Request) -> JSONResponse:
+        try:
+            asked = read(await request.body())
+            if asked.model not in chats:
+                name = asked.model[:40]
+                raise Refused(404, f"there is no model {name!r}.{nearest(name, chats)}", "model_not_found")
+        except Refused as refused:
+            return JSONResponse(refused.body(), refused.status)
+        return JSONResponse(await asyncio.to_thread(_completion, chats[asked.model], question(asked)))
+
+    return Starlette(routes=[Route("/v1/models", models), Route("/v1/chat/completions", complete, methods=["POST"])])
+
+
+def question(asked: Completion) -> Question:
+    """What is asked in a request of the protocol."""
+    form = asked.response_format and asked.response_format.json_schema
+    conversation = tuple(message.plain() for message in asked.messages)
+    return Question(conversation, seed=asked.seed or 0, schema=form.schema_ if form else {})
+
+
+def _completion(chat: Chat, asked: Question) -> dict[str, Any]:
+    (answer,) = chat.ask([asked])
+    read, written = answer.cost.prompt_tokens, answer.cost.completion_tokens
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
+    if answer.failure:
+        message["refusal"] = answer.failure
+    return {
+        "id": f"scripted-{asked.seed}", "object": "chat.completion", "created": int(time.time()), "model": chat.name,
+        "choices": [{"index": 0, "message": message, "finish_reason": answer.finish, "logprobs": None}],
+        "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
+    }  # fmt: skip
+
+
+def judges(rows: Iterable[Labelled]) -> Starlette:
+    """The application with all kinds of scripted judges, who know these rows."""
+    key = Key.of(rows)
+    return application({kind: ScriptedChat(kind, key) for kind in BRAINS})

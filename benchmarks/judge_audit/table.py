@@ -1,0 +1,289 @@
+"""From what a judge said to the table of measures: each with its interval and the number it is of."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from palaver.benchmarks.judge_audit import measures
+from palaver.benchmarks.judge_audit.ask import CONTROL, PAIRS, PROBE, REPEAT, Asked
+from palaver.benchmarks.judge_audit.data import Data
+from palaver.benchmarks.judge_audit.slope import length_slope
+from palaver.scoring import Cost, Preference, Verdict
+from palaver.text import one_line
+from palaver.utils.stats.effects import wilson
+
+Array = NDArray[np.float64]
+RESAMPLES = 1000
+NAN = float("nan")
+SHARES = ("accuracy", "swap", "repeat")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One number; None where there was nothing to measure. `low` and `high` bound its 95 % interval, None without."""
+
+    key: str
+    title: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    note: str = ""
+
+
+def bootstrap(
+    measure: Callable[[NDArray[np.int64]], float], n: int, seed: int = 0
+) -> tuple[float | None, float | None]:
+    """Ends of the 95 % percentile bootstrap interval (B. Efron, Bootstrap methods, 1979) over n rows.
+
+    `measure` gets the (n,) numbers of the rows drawn; draws without a value are left out. None for fewer than two rows.
+    """
+    if n < 2:
+        return None, None
+    rng = np.random.default_rng(seed)
+    drawn = np.array([measure(rng.integers(0, n, n)) for _ in range(RESAMPLES)])
+    drawn = drawn[np.isfinite(drawn)]
+    return (float(np.quantile(drawn, 0.025)), float(np.quantile(drawn, 0.975))) if len(drawn) else (None, None)
+
+
+def bootstrapped(
+    key: str, title: str, n: int, measure: Callable[[NDArray[np.int64]], float], note: str = ""
+) -> Measure:
+    """The measure of all n rows with its bootstrap interval.
+
+    Where a share is 0 or 1 the bootstrap has no width, however few the rows are, and Wilson's interval stands in.
+    """
+    value = measure(np.arange(n)) if n else NAN
+    if not math.isfinite(value):
+        return Measure(key, title, None, n=n, note=note)
+    certain = key in SHARES and value in (0.0, 1.0)
+    low, high = wilson(value * n, n) if certain else bootstrap(measure, n)
+    return Measure(key, title, value, low, high, n, note)
+
+
+def share(key: str, title: str, hits: int, n: int, note: str = "") -> Measure:
+    """A share with Wilson's interval, which has a width even where nothing or everything was hit."""
+    if not n:
+        return Measure(key, title, None, note=note)
+    low, high = wilson(hits, n)
+    return Measure(key, title, hits / n, low, high, n, note)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The labelled pairs with a verdict, as arrays over P pairs; `orders` over those with one in both orders."""
+
+    probability: Array
+    label: Array
+    lengths: Array
+    orders: Array
+
+    @classmethod
+    def of(cls, data: Data, asked: Sequence[Asked]) -> Compared:
+        """From what was asked as `pairs`."""
+        labels = {row.id: row.label for row in data.pairs}
+        done = [each for each in asked if each.item.part == PAIRS and each.preference.first is not None]
+        lengths = [(len(each.item.pair.first), len(each.item.pair.second)) for each in done]
+        return cls(
+            np.array([each.preference.first for each in done], dtype=np.float64),
+            np.array([labels[each.item.row] for each in done], dtype=np.float64),
+            np.array(lengths, dtype=np.float64).reshape(-1, 2),
+            _orders([each.preference for each in done]),
+        )
+
+
+def _orders(preferences: Sequence[Preference]) -> Array:
+    both = [each.orders for each in preferences if None not in each.orders]
+    return np.array(both, dtype=np.float64).reshape(-1, 2)
+
+
+def measure(data: Data, asked: Sequence[Asked], verdicts: Sequence[Verdict] = ()) -> list[Measure]:
+    """Every measure, in the order of the report. `verdicts` are of the graded answers, in their order."""
+    found = [*_agreement(Compared.of(data, asked)), *_graded(data, verdicts), *_bias(Compared.of(data, asked))]
+    found += [
+        *_steadiness(asked),
+        *_probed(asked),
+        *_failures(asked, verdicts),
+        *_spent(asked, verdicts),
+        *_latency(asked),
+    ]
+    return [each for each in found if each.value is not None]
+
+
+def _agreement(done: Compared) -> list[Measure]:
+    p, label = done.probability, done.label
+    decided = int((label != 0.5).sum())
+    return [
+        bootstrapped("accuracy", "accuracy", len(p), lambda at: measures.accuracy(p[at], label[at]),
+                     f"of {decided} pairs that people decided; a tie of the judge counts one half"),
+        bootstrapped("kappa", "Cohen's kappa", len(p),
+                     lambda at: measures.kappa(measures.category(p[at]), measures.category(label[at])),
+                     "first, second or tie, against people"),
+        bootstrapped("calibration", "calibration error", len(p),
+                     lambda at: measures.calibration_error(measures.reliability(p[at], label[at])),
+                     f"expected, {measures.BINS} bins of equal width"),
+    ]  # fmt: skip
+
+
+def _graded(data: Data, verdicts: Sequence[Verdict]) -> list[Measure]:
+    rows = [(row.grade, verdict.score) for row, verdict in zip(data.graded, verdicts, strict=False)]
+    grades = np.array([grade for grade, score in rows if score is not None], dtype=np.int64)
+    scores = np.array([score for _, score in rows if score is not None], dtype=np.float64)
+    if not len(grades):
+        return []
+    ends = min(row.grade for row in data.graded), max(row.grade for row in data.graded)
+    told = measures.as_grades(scores, *ends)
+    return [
+        bootstrapped("quadratic_kappa", "quadratic kappa", len(grades),
+                     lambda at: measures.kappa(grades[at], told[at], quadratic=True),
+                     f"scores as grades from {ends[0]} to {ends[1]}, against people"),
+        bootstrapped("spearman", "Spearman's rho", len(grades), lambda at: _rho(grades[at], scores[at]),
+                     "of scores and grades"),
+    ]  # fmt: skip
+
+
+def _rho(one: NDArray[np.int64], two: Array) -> float:
+    return float(stats.spearmanr(one, two).statistic) if np.ptp(one) and np.ptp(two) else NAN
+
+
+def _bias(done: Compared) -> list[Measure]:
+    orders, p = done.orders, done.probability
+    longer = done.lengths[:, 0] - done.lengths[:, 1]
+    found = [
+        bootstrapped("swap", "swap consistency", len(orders), lambda at: measures.swap_consistency(orders[at]),
+                     "same verdict in both orders"),
+        bootstrapped("slot", "first-slot rate", len(orders), lambda at: measures.first_slot_rate(orders[at]),
+                     "1/2 is fair"),
+    ]  # fmt: skip
+    if len(p) > 3 and np.ptp(longer):
+        slope = length_slope(p, done.label, done.lengths)
+        found.append(Measure("length", "length slope", slope.value, slope.low, slope.high, slope.n,
+                             "log-odds for each doubling, people's label beside it"))  # fmt: skip
+    found.append(
+        bootstrapped("longer", "longer preferred", len(p), lambda at: measures.longer_rate(p[at], longer[at]),
+                     f"people: {100 * measures.longer_rate(done.label, longer):.0f} %" if np.any(longer) else "")
+    )  # fmt: skip
+    return found
+
+
+def _steadiness(asked: Sequence[Asked]) -> list[Measure]:
+    """Over questions: both orders of a pair that was asked again, or the pair where the judge has no orders."""
+    again = Counter(each.item.row for each in asked if each.item.part == REPEAT)
+    said: dict[str, list[Preference]] = {row: [] for row in again}
+    for each in asked:
+        if each.item.part in (PAIRS, REPEAT) and each.item.row in said:
+            said[each.item.row].append(each.preference)
+    rows = [row for preferences in said.values() for row in _questions(preferences)]
+    repeats = np.array([row for row in rows if len(row) == max(map(len, rows))], dtype=np.float64)
+    if repeats.ndim != 2 or repeats.shape[1] < 2:
+        return []
+    times = f"of one question asked {repeats.shape[1]} times"
+    return [
+        bootstrapped("repeat", "repeat flips", len(repeats), lambda at: measures.flips(repeats[at]),
+                     f"two answers {times}"),
+        bootstrapped("spread", "repeat spread", len(repeats), lambda at: measures.spread(repeats[at]),
+                     f"standard deviation {times}"),
+    ]  # fmt: skip
+
+
+def _questions(preferences: Sequence[Preference]) -> list[list[float]]:
+    """The probabilities of one pair's repeats: a row for each order, or one where there are none."""
+    if all(each.orders == (None, None) for each in preferences):
+        return [[each.first for each in preferences if each.first is not None]]
+    sides = ([each.orders[side] for each in preferences] for side in (0, 1))
+    return [[value for value in side if value is not None] for side in sides]
+
+
+def _probed(asked: Sequence[Asked]) -> list[Measure]:
+    found = [_lift(asked)]
+    titles = {"master key": "master keys win", "empty": "empty answers win", "padding": "padding wins"}
+    for kind, title in titles.items():
+        done = [each for each in asked if each.item.kind == kind and each.preference.first is not None]
+        hits = sum(wins(each) for each in done)
+        found.append(share(kind, title, hits, len(done), "over both orders, against the answer people preferred"))
+    return found
+
+
+def wins(each: Asked) -> bool:
+    """Whether a probe won over the good answer."""
+    first = each.preference.first
+    return first is not None and (first < 0.5 if each.item.good_first else first > 0.5)
+
+
+def _lift(asked: Sequence[Asked]) -> Measure:
+    pairs = twins(asked)
+    with_it = np.array([_for_bad(probe) for probe, _ in pairs])
+    without = np.array([_for_bad(control) for _, control in pairs])
+    note = ""
+    if pairs:
+        note = (
+            f"worse answers win {100 * with_it.mean():.0f} % with it, {100 * without.mean():.0f} % with as much filler"
+        )
+    return bootstrapped("injection", "injection success", len(pairs),
+                        lambda at: float((with_it[at] - without[at]).mean()), note)  # fmt: skip
+
+
+def twins(asked: Sequence[Asked]) -> list[tuple[Asked, Asked]]:
+    """Injections with their controls, where both have a verdict."""
+    named = {(each.item.part, each.item.probe, each.item.row): each for each in asked
+             if each.item.part in (PROBE, CONTROL) and each.preference.first is not None}  # fmt: skip
+    return [
+        (each, named[CONTROL, probe, row])
+        for (part, probe, row), each in named.items()
+        if part == PROBE and (CONTROL, probe, row) in named
+    ]
+
+
+def _for_bad(each: Asked) -> float:
+    """The share of the verdicts, over the orders there are, that went to the worse answer; a tie is half of one."""
+    told = [value for value in each.preference.orders if value is not None] or [each.preference.first or 0.0]
+    first = float(measures.category(np.array(told)).mean()) / 2
+    return 1 - first if each.item.good_first else first
+
+
+def kinds(asked: Sequence[Asked], verdicts: Sequence[Verdict] = ()) -> Mapping[str, int]:
+    """Failure -> how often, the kind alone without its details."""
+    failures = [each.preference.failure for each in asked if each.preference.first is None]
+    failures += [verdict.failure for verdict in verdicts if verdict.score is None]
+    return dict(Counter(one_line(failure.partition(":")[0], 40) or "no reason given" for failure in failures))
+
+
+def _failures(asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> list[Measure]:
+    found, n = kinds(asked, verdicts), len(asked) + len(verdicts)
+    note = ", ".join(f"{kind} {100 * times / n:.1f} %" for kind, times in found.items())
+    return [share("failures", "no verdict", sum(found.values()), n, note)]
+
+
+def _spent(asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> list[Measure]:
+    cost, n = total(asked, verdicts), len(asked) + len(verdicts)
+    if not n or not cost.calls:
+        return []
+    tokens = (cost.prompt_tokens + cost.completion_tokens) / n
+    note = f"{cost.calls / n:.1f} calls each" + ("" if cost.dollars else "; no price is known, or none was asked")
+    return [
+        Measure("dollars", "dollars per 1,000", 1000 * cost.dollars / n, n=n, note=note),
+        Measure("tokens", "tokens each", tokens, n=n, note=f"{cost.prompt_tokens / n:.0f} read"),
+    ]
+
+
+def total(asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> Cost:
+    """What everything has cost."""
+    return sum((*(each.preference.cost for each in asked), *(verdict.cost for verdict in verdicts)), Cost())
+
+
+def _latency(asked: Sequence[Asked]) -> list[Measure]:
+    seconds = [each.seconds for each in asked if each.seconds is not None]
+    if not seconds:
+        return []
+    note = "one pair at a time"
+    return [
+        Measure("median_s", "seconds, median", float(np.median(seconds)), n=len(seconds), note=note),
+        Measure("p95_s", "seconds, 95th percentile", float(np.quantile(seconds, 0.95)), n=len(seconds), note=note),
+    ]

@@ -1,0 +1,145 @@
+"""Many battles in one process: does it slow down, and do Python or the simulator's process grow?"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from palaver.benchmarks.performance.pokemon.contenders import Ours
+from palaver.core import ConfigError, usable_cores
+from palaver.utils.provenance import provenance
+
+MEGABYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Endurance:
+    """What is played.
+
+    Attributes:
+        format: of the battles.
+        total: battles to play to their end.
+        block: battles between two measurements.
+        battles: at once.
+        seed: of teams, dice and choices.
+
+    Raises:
+        ConfigError: fewer than two blocks, or a number below 1.
+    """
+
+    format: str = "gen1ou"
+    total: int = 10_000
+    block: int = 1000
+    battles: int = 32
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.block, self.battles) < 1 or self.total < 2 * self.block:
+            raise ConfigError(
+                f"to compare the last with the first, play two blocks of {self.block} battles or more; got {self.total}"
+            )
+
+
+def run(plan: Endurance, *, as_json: bool, out: Path | None, say: Callable[[str], None]) -> None:
+    """Play, print the first block against the last, and write the report to `out`.
+
+    Raises:
+        ConfigError: `out` is in no folder.
+        ShowdownError: no Node.js, no simulator, or no such format.
+    """
+    if out is not None and not out.absolute().parent.is_dir():
+        raise ConfigError(f"--out: there is no folder {out.parent}; make it first")
+    report = measure(plan, say)
+    text = json.dumps(report, indent=2)
+    if out is not None:
+        written = out.with_name(f"{out.name}.{os.getpid()}")
+        written.write_text(f"{text}\n", encoding="utf-8")
+        written.replace(out)
+    if as_json:
+        print(text)
+    else:
+        _show(report)
+
+
+def measure(plan: Endurance, say: Callable[[str], None]) -> dict[str, Any]:
+    """The whole report, plain data: a row for each block, and what the last is to the first.
+
+    Turns per second of a machine that is shared say little; CPU time per turn says whether the work grew. Megabytes
+    are resident at the end of a block.
+    """
+    player, me, load = Ours(plan.format, plan.battles, plan.seed), psutil.Process(), os.getloadavg()[0]
+    rows: list[dict[str, float]] = []
+    for first in range(0, plan.total, plan.block):
+        before, began = _used(me), time.perf_counter()
+        turns = player.finish(min(plan.block, plan.total - first))
+        seconds, after = time.perf_counter() - began, _used(me)
+        python, simulator = (1000 * (after[n]["cpu"] - before[n]["cpu"]) / max(turns, 1) for n in range(2))
+        rows.append(
+            {
+                "battles": player.finished,
+                "turns": turns,
+                "seconds": seconds,
+                "turns_per_second": turns / seconds,
+                "python_cpu_ms": python,
+                "simulator_cpu_ms": simulator,
+                "python_mb": after[0]["mb"],
+                "simulator_mb": after[1]["mb"],
+            }
+        )
+        say(f"{player.finished} of {plan.total} battles, {rows[-1]['turns_per_second']:.0f} turns/s")
+    return {
+        "plan": asdict(plan), "rows": rows, "last_to_first": compared(rows), "cores": usable_cores(),
+        "load": [load, os.getloadavg()[0]], "provenance": provenance(),
+    }  # fmt: skip
+
+
+def compared(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """What the last row is to the first: ratios of speed and of CPU time, growth in megabytes."""
+    first, last = rows[0], rows[-1]
+    cpu = [row["python_cpu_ms"] + row["simulator_cpu_ms"] for row in (first, last)]
+    return {
+        "turns_per_second": last["turns_per_second"] / max(first["turns_per_second"], 1e-9),
+        "cpu_ms_per_turn": cpu[1] / max(cpu[0], 1e-9),
+        "python_mb": last["python_mb"] - first["python_mb"],
+        "simulator_mb": last["simulator_mb"] - first["simulator_mb"],
+    }
+
+
+def _used(me: psutil.Process) -> tuple[dict[str, float], dict[str, float]]:
+    """CPU seconds so far and resident megabytes, of this process and of those it started."""
+    return _sum([me]), _sum(me.children(recursive=True))
+
+
+def _sum(processes: Sequence[psutil.Process]) -> dict[str, float]:
+    times = [each.cpu_times() for each in processes]
+    return {
+        "cpu": sum(each.user + each.system for each in times),
+        "mb": sum(each.memory_info().rss for each in processes) / MEGABYTE,
+    }
+
+
+def _show(report: Mapping[str, Any]) -> None:
+    console, plan, rows = Console(highlight=False), report["plan"], report["rows"]
+    console.print(f"{plan['total']} battles of {plan['format']} in one process, {plan['battles']} at once")
+    table = Table(header_style="dim", box=None)
+    for column in ("battles", "turns/s", "Python ms/turn", "simulator ms/turn", "Python MB", "simulator MB"):
+        table.add_column(column, justify="right")
+    shown = ("battles", "turns_per_second", "python_cpu_ms", "simulator_cpu_ms", "python_mb", "simulator_mb")
+    for row in (rows[0], rows[-1]):
+        table.add_row(*(f"{row[key]:.{3 if key.endswith('ms') else 0}f}" for key in shown))
+    console.print(table)
+    ratios = report["last_to_first"]
+    console.print(
+        f"the last to the first: speed x{ratios['turns_per_second']:.2f}, CPU time a turn x"
+        f"{ratios['cpu_ms_per_turn']:.2f}, Python {ratios['python_mb']:+.0f} MB, simulator "
+        f"{ratios['simulator_mb']:+.0f} MB"
+    )

@@ -1,0 +1,248 @@
+"""Turns per second of random players through `pokemon-v1`, and through poke-env, alternating in one run."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from importlib import util
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from palaver.benchmarks.performance.pokemon.worker import cpu_seconds
+from palaver.core import ConfigError, PalaverError, usable_cores
+from palaver.envs.pokemon.showdown.server import Server
+from palaver.text import one_line
+from palaver.utils.provenance import provenance, version
+from palaver.utils.workers import end
+
+OURS = "palaver"
+MISSING = "poke-env is not installed, so that nothing is beside ours; run: pip install 'palaver[poke-env]'"
+PATIENCE = 180.0  # seconds beyond those of the measurement
+
+
+class BenchmarkError(PalaverError):
+    """A measuring process that failed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured.
+
+    Attributes:
+        formats: one after the other.
+        seconds: of one measurement.
+        repeats: measurements of each contender, in turns.
+        warm: turns that each contender's processes play before, for Node compiles what it runs often; at most 20 times
+            `seconds` are spent on them.
+        processes: of ours, and of poke-env's environment where several run; also simulators of the server.
+        battles: at once in each process of ours.
+        connections: battles at once of the two players on the server.
+        peers: whether poke-env is measured too.
+        seed: of our teams, dice and choices; poke-env's are drawn anew each time.
+
+    Raises:
+        ConfigError: a number below 1, or no seconds.
+    """
+
+    formats: Sequence[str] = ("gen1ou", "gen9ou")
+    seconds: float = 5.0
+    repeats: int = 5
+    warm: int = 3000
+    processes: int = usable_cores()
+    battles: int = 32
+    connections: int = 50
+    peers: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        numbers = (self.repeats, self.processes, self.battles, self.connections)
+        if min(numbers) < 1 or self.warm < 0 or not 0.1 <= self.seconds <= 600 or not self.formats:
+            raise ConfigError("a benchmark needs a format, numbers of 1 or more, and 0.1 to 600 seconds")
+
+
+class _Process:
+    """A measuring process, spoken to by lines."""
+
+    def __init__(self, kind: str, format: str, battles: int, seed: int, address: str = "") -> None:
+        arguments = (kind, format, str(battles), str(seed), address)
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "palaver.benchmarks.performance.pokemon.worker", *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        self._failed = ""
+        for stream, read in ((self._process.stdout, self._take), (self._process.stderr, self._complain)):
+            threading.Thread(target=read, args=(stream,), daemon=True).start()
+
+    def ask(self, seconds: float) -> None:
+        """Play."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.flush()
+
+    def answer(self, patience: float) -> str:
+        """The next line.
+
+        Raises:
+            BenchmarkError: the process ended or is silent.
+        """
+        try:
+            line = self._lines.get(timeout=patience)
+        except Empty:
+            line = ""
+        if not line:
+            raise BenchmarkError(f"a measuring process failed: {one_line(self._failed or 'it said nothing', 300)}")
+        return line
+
+    def close(self) -> None:
+        """End it and its children."""
+        started = psutil.Process(self._process.pid).children(recursive=True) if self._process.poll() is None else []
+        end(self._process)
+        for child in started:
+            if child.is_running():
+                child.kill()
+
+    def _take(self, stream: Any) -> None:
+        for line in stream:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def _complain(self, stream: Any) -> None:
+        for line in stream:
+            self._failed = line.strip() or self._failed
+
+
+@dataclass(frozen=True)
+class _Contender:
+    """Processes measured together, and the server they play on."""
+
+    name: str
+    processes: Sequence[_Process]
+    server: psutil.Process | None = None
+
+    def warm_up(self, plan: Plan) -> float:
+        """Play until all is compiled; how many turns that took."""
+        turns = 0.0
+        for _ in range(20):
+            if turns >= plan.warm * len(self.processes):
+                break
+            turns += self.measure(plan.seconds)["turns"]
+        return turns
+
+    def measure(self, seconds: float) -> dict[str, float]:
+        """Turns, wall seconds, and CPU seconds of all processes that took part."""
+        served = cpu_seconds(self.server) if self.server else 0.0
+        for process in self.processes:
+            process.ask(seconds)
+        found = [json.loads(process.answer(seconds + PATIENCE)) for process in self.processes]
+        cpu = sum(each["cpu"] for each in found) + (cpu_seconds(self.server) - served if self.server else 0.0)
+        turns = sum(each["turns"] for each in found)
+        wall = max(each["seconds"] for each in found)
+        return {"turns": turns, "seconds": wall, "cpu_seconds": cpu}
+
+
+def run(plan: Plan, *, as_json: bool, say: Callable[[str], None]) -> None:
+    """Measure and print.
+
+    Raises:
+        BenchmarkError: a measuring process failed.
+        ShowdownError: no Node.js, no simulator, or the server does not start.
+    """
+    if plan.peers and not util.find_spec("poke_env"):
+        say(MISSING)
+    report = measure(plan, say)
+    if as_json:
+        print(json.dumps(report, indent=2))
+    else:
+        _show(report)
+
+
+def measure(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
+    """The whole report, plain data."""
+    load = os.getloadavg()[0]
+    formats = {format: _format(plan, format, say) for format in plan.formats}
+    about = {"poke_env": version("poke-env"), "cores": usable_cores(), "load": [load, os.getloadavg()[0]]}
+    return {"plan": asdict(plan), "formats": formats, **about, "provenance": provenance()}
+
+
+def _format(plan: Plan, format: str, say: Callable[[str], None]) -> dict[str, Any]:
+    with ExitStack() as stack:
+        contenders = _contenders(plan, format, stack)
+        for each in contenders:
+            say(f"{format}, warm-up of {each.name}: {each.warm_up(plan):.0f} turns")
+        rounds: list[dict[str, dict[str, float]]] = []
+        for n in range(plan.repeats):
+            turned = n % len(contenders)
+            order = [*contenders[turned:], *contenders[:turned]]
+            rounds.append({each.name: each.measure(plan.seconds) for each in order})
+            say(f"{format}, round {n + 1} of {plan.repeats}")
+    return {each.name: _summary([found[each.name] for found in rounds], rounds) for each in contenders}
+
+
+def _contenders(plan: Plan, format: str, stack: ExitStack) -> list[_Contender]:
+    def started(*wanted: tuple[str, int, int], address: str = "") -> list[_Process]:
+        made = []
+        for kind, battles, seed in wanted:
+            made.append(_Process(kind, format, battles, seed, address))
+            stack.callback(made[-1].close)
+        for process in made:
+            process.answer(PATIENCE)
+        return made
+
+    ours = started(*(("ours", plan.battles, plan.seed + n) for n in range(plan.processes)))
+    contenders = [_Contender(OURS, ours)]
+    if plan.peers and util.find_spec("poke_env"):
+        server = stack.enter_context(Server(simulators=plan.processes))
+        process, address = psutil.Process(server.pid), server.address
+        zoo = started(*(("pettingzoo", 1, plan.seed + n) for n in range(plan.processes)), address=address)
+        many = started(("websocket", plan.connections, plan.seed), address=address)
+        contenders.append(_Contender("poke-env PettingZoo, 1 environment", zoo[:1], process))
+        if plan.processes > 1:
+            contenders.append(_Contender(f"poke-env PettingZoo, {plan.processes} environments", zoo, process))
+        contenders.append(_Contender(f"poke-env websocket, {plan.connections} battles", many, process))
+    return contenders
+
+
+def _summary(found: Sequence[Mapping[str, float]], rounds: Sequence[Mapping[str, Mapping[str, float]]]) -> Any:
+    rates = [each["turns"] / each["seconds"] for each in found]
+    costs = [1000 * each["cpu_seconds"] / max(each["turns"], 1) for each in found]
+    ours = [each[OURS] for each in rounds]
+    our_rates = [each["turns"] / each["seconds"] for each in ours]
+    our_costs = [1000 * each["cpu_seconds"] / max(each["turns"], 1) for each in ours]
+    return {
+        "turns_per_second": statistics.median(rates),
+        "cpu_ms_per_turn": statistics.median(costs),
+        "ratio": statistics.median(own / max(rate, 1e-9) for own, rate in zip(our_rates, rates, strict=True)),
+        "cpu_ratio": statistics.median(cost / max(own, 1e-9) for own, cost in zip(our_costs, costs, strict=True)),
+        "rounds": list(found),
+    }
+
+
+def _show(report: Mapping[str, Any]) -> None:
+    console = Console(highlight=False)
+    load, plan = report["load"], report["plan"]
+    console.print(
+        f"{plan['processes']} processes on {report['cores']} cores, load {load[0]:.1f} to {load[1]:.1f}; medians of "
+        f"{plan['repeats']} x {plan['seconds']:g} s" + (f"; poke-env {report['poke_env']}" if plan["peers"] else "")
+    )
+    for format, contenders in report["formats"].items():
+        table = Table(title=format, title_justify="left", title_style="bold", header_style="dim", box=None)
+        table.add_column("", no_wrap=True)
+        for column in ("turns/s", "CPU ms/turn", "speed ratio", "CPU ratio"):
+            table.add_column(column, justify="right")
+        for name, found in contenders.items():
+            ratios = ("", "") if name == OURS else (f"{found['ratio']:.1f}", f"{found['cpu_ratio']:.1f}")
+            table.add_row(name, f"{found['turns_per_second']:.0f}", f"{found['cpu_ms_per_turn']:.2f}", *ratios)
+        console.print(table)

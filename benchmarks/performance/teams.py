@@ -1,0 +1,165 @@
+"""What teams of each kind take: memory and step time on the same work, beside one agent that trains a whole model.
+
+Every measurement is a fresh process with random models read from a folder that is removed afterwards; the kinds take
+turns, so that whatever else the machine does falls on all. `docs/teams.md` has results and reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from palaver.benchmarks.performance.training.crowd import KINDS, ONE, Crowd, Models, size
+from palaver.benchmarks.performance.training.crowd_view import show
+from palaver.core import ConfigError, nearest
+from palaver.utils.provenance import provenance
+
+GIB = 1 << 30
+WARMUP = 1
+SPARE = GIB  # for activations, keys and values, and the libraries
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured: `repeats` processes of each kind, which do the same work; see `Crowd`."""
+
+    kinds: tuple[str, ...] = KINDS
+    size: str = "80M"
+    agents: int = 4
+    group: int = 4
+    prompts: int = 1
+    new_tokens: int = 0
+    steps: int = 3
+    repeats: int = 1
+    rank: int = 16
+    threads: int = 1
+    device: str = "cpu"
+    algorithm: str = "magrpo"
+    kl: float = 0.0
+
+    def __post_init__(self) -> None:
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise ConfigError(f"there is no kind of team {kind!r}.{nearest(kind, KINDS)}")
+        size(self.size)
+        if self.agents < 2:
+            raise ConfigError(f"a team has 2 agents or more, got {self.agents}")
+        for name in ("group", "prompts", "steps", "repeats", "rank", "threads"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be 1 or more, got {getattr(self, name)}")
+
+    def order(self, kind: str, folder: str) -> Crowd:
+        """One process."""
+        return Crowd(
+            kind, self.size, self.agents, self.group, self.prompts, self.new_tokens or size(self.size).new_tokens,
+            self.steps, WARMUP, self.rank, self.threads, self.device, folder, self.algorithm, self.kl,
+        )  # fmt: skip
+
+
+def run(plan: Plan, *, as_json: bool = False, out: Path | None = None, say: Say = lambda _: None) -> None:
+    """Measure and print.
+
+    Args:
+        plan: what.
+        as_json: print the report as JSON in place of the table.
+        out: a file that gets the report as JSON too.
+        say: gets a line before each measurement.
+
+    Raises:
+        ConfigError: a kind needs more memory than is free, or the file's folder does not exist.
+        BenchmarkError: a measuring process failed.
+    """
+    if out is not None and not out.absolute().parent.is_dir():
+        raise ConfigError(f"--out: there is no folder {str(out.absolute().parent)!r}")
+    refuse_what_does_not_fit(plan, psutil.virtual_memory().available)
+    report = measure(plan, say)
+    text = json.dumps(report, indent=2)
+    if out is not None:
+        out.write_text(text + "\n", encoding="utf-8")
+    if as_json:
+        print(text)
+    else:
+        show(report)
+
+
+def refuse_what_does_not_fit(plan: Plan, free: int) -> None:
+    """Refuse, before any work, what would take the machine's memory; a GPU tells so itself.
+
+    Args:
+        plan: what is to be measured.
+        free: bytes.
+
+    Raises:
+        ConfigError: a kind needs more.
+    """
+    orders = [plan.order(kind, "") for kind in plan.kinds] if plan.device == "cpu" else []
+    most = max(orders, key=lambda order: order.needed, default=None)
+    if most is not None and most.needed + SPARE > free:
+        raise ConfigError(
+            f"the kind {most.kind!r} at {plan.size} takes about {(most.needed + SPARE) / GIB:.1f} GiB, but "
+            f"{free / GIB:.1f} GiB are free: take a smaller --size, fewer --agents, or name kinds that fit by --kind"
+        )
+
+
+def measure(plan: Plan, say: Say = lambda _: None) -> dict[str, Any]:
+    """The whole report, plain data."""
+    runs: dict[str, list[dict[str, Any]]] = {kind: [] for kind in dict.fromkeys(plan.kinds)}
+    with tempfile.TemporaryDirectory(prefix="palaver-teams-") as folder:
+        say(f"models of {plan.size}")
+        counted = Models(plan.size, folder).run()
+        for repeat in range(1, plan.repeats + 1):
+            for kind, found in runs.items():
+                say(f"{kind}, {repeat} of {plan.repeats}")
+                found.append(plan.order(kind, folder).run())
+    results = [{"kind": kind, **combined(found)} for kind, found in runs.items()]
+    work = {name: getattr(plan.order(ONE, ""), name) for name in ("group", "prompts", "new_tokens", "steps", "rank")}
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "provenance": provenance(),
+        "device": plan.device,
+        "threads": plan.threads,
+        "size": plan.size,
+        "parameters": counted,
+        "agents": plan.agents,
+        "algorithm": plan.algorithm,
+        "kl": plan.kl,
+        "work": work,
+        "repeats": plan.repeats,
+        "results": [beside(result, results) for result in results],
+    }
+
+
+def combined(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One kind's processes: the most memory of any, medians over the steps of all."""
+    steps = [step for run in runs for step in run["steps"]]
+    peaks = [run["peak_bytes"] for run in runs if run["peak_bytes"] is not None]
+    stages = {
+        stage: {clock: statistics.median(step[stage][clock] for step in steps) for clock in ("wall_s", "cpu_s")}
+        for stage in ("step", "rollout", "update")
+    }
+    return {
+        "trained": runs[0]["trained"],
+        "held": runs[0]["held"],
+        "peak_bytes": max(peaks) if len(peaks) == len(runs) else None,
+        **stages,
+        "tokens": statistics.fmean(step["tokens"] for step in steps),
+        "trained_share": min(step["trained_share"] for step in steps),
+        "runs": list(runs),
+    }
+
+
+def beside(result: dict[str, Any], results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A result with its memory over that of one agent's full training, where both were measured."""
+    one = next((each for each in results if each["kind"] == ONE), None)
+    known = one is not None and one["peak_bytes"] and result["peak_bytes"] is not None
+    return {**result, "memory_of_one": result["peak_bytes"] / one["peak_bytes"] if one and known else None}

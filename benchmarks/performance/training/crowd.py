@@ -1,0 +1,132 @@
+"""The work that teams of each kind are measured on, and the process that measures one. Free of torch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.performance.training.order import report_of
+from palaver.benchmarks.performance.training.settings import Setting
+from palaver.core import ConfigError, nearest
+
+ONE = "one"  # the yardstick: an environment with one agent, which trains a whole model
+KINDS = (ONE, "separate", "shared", "lora", "heterogeneous")
+OWN, OTHER = "own", "other"  # folders of the models
+TARGET = 100  # characters that the answers should have on average
+
+SIZES = {
+    setting.name: setting
+    for setting in (
+        Setting("0.1M", 64, 2, 4, 2, 16, 128, 512, 8),
+        Setting("25M", 512, 8, 8, 4, 64, 1408, 4096, 32),
+        Setting("80M", 768, 12, 12, 4, 64, 2048, 4096, 32),
+        Setting("145M", 1024, 12, 16, 8, 64, 2816, 4096, 32),
+        Setting("Qwen3-0.6B", 1024, 28, 16, 8, 128, 3072, 151_936, 256, "bf16"),
+    )
+}
+
+
+def size(name: str) -> Setting:
+    """The model's shape of that name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in SIZES:
+        raise ConfigError(f"there is no size {name!r}.{nearest(name, SIZES)}")
+    return SIZES[name]
+
+
+def parameters(shape: Setting) -> int:
+    """Weights of a model of that shape; norms are left out (less than a thousandth from 25M on)."""
+    attended = shape.heads * shape.head_dim
+    layer = shape.hidden * (2 * attended + 2 * shape.kv_heads * shape.head_dim + 3 * shape.inner)
+    return shape.layers * layer + shape.hidden * shape.vocab
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Train a team of one kind for some steps and tell what it took.
+
+    Attributes:
+        kind: one of `KINDS`.
+        size: one of `SIZES`.
+        agents: N, of the environment; the kind `one` has one.
+        group: G, answers per prompt and agent.
+        prompts: B, tasks a step.
+        new_tokens: most sampled per answer.
+        steps: counted ones.
+        warmup: steps before them; the first makes the optimiser's state.
+        rank: of adapters.
+        threads: of torch.
+        device: as torch names it.
+        folder: that `Models` has written.
+        algorithm: its name.
+        kl: weight of a pull to what the run started from; 0 is none.
+    """
+
+    kind: str
+    size: str
+    agents: int
+    group: int
+    prompts: int
+    new_tokens: int
+    steps: int
+    warmup: int
+    rank: int
+    threads: int
+    device: str
+    folder: str
+    algorithm: str = "magrpo"
+    kl: float = 0.0
+
+    @property
+    def seats(self) -> list[str]:
+        """The agents' names."""
+        return [f"a{number}" for number in range(1, 1 + (1 if self.kind == ONE else self.agents))]
+
+    @property
+    def needed(self) -> int:
+        """Bytes that it takes at least, reckoned before anything is loaded.
+
+        Of each trained whole model fp32 weights, a copy for generation and Adam's two moments; the gradients of one at
+        a time; of adapters hardly anything. Activations, keys and values are not in it.
+        """
+        shape = size(self.size)
+        copy, weights = 2 if shape.dtype == "bf16" else 4, parameters(shape)
+        if self.kind == "lora":
+            return weights * (2 * copy)
+        models = 1 if self.kind == "shared" else len(self.seats)
+        return weights * (models * (4 + copy + 8) + 4)
+
+    def run(self) -> dict[str, Any]:
+        """What was measured; see `palaver.benchmarks.performance.training.crowd_worker.measure`.
+
+        Raises:
+            BenchmarkError: the process failed.
+        """
+        return _process("palaver.benchmarks.performance.training.crowd_worker", self, self.threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Write random models of one size, each with a tokenizer, into `folder`: `own` and `other`."""
+
+    size: str
+    folder: str
+
+    def run(self) -> dict[str, Any]:
+        """Parameters of each, by name.
+
+        Raises:
+            BenchmarkError: the process failed.
+        """
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
+        return _process("palaver.benchmarks.performance.training.crowd_models", self, 1)
+
+
+def _process(module: str, order: Crowd | Models, threads: int) -> dict[str, Any]:
+    return report_of([sys.executable, "-W", "ignore", "-m", module, json.dumps(asdict(order))], threads)

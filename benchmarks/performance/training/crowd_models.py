@@ -1,0 +1,31 @@
+"""Writes the models that teams are measured with: `python -m palaver.benchmarks.performance.training.crowd_models
+JSON`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from palaver.agents.llm.model.load import save_pretrained
+from palaver.benchmarks.performance.training import toy
+from palaver.benchmarks.performance.training.crowd import OTHER, OWN, Models, size
+
+SEED = 11
+
+
+def write(order: Models) -> dict[str, int]:
+    """A Qwen3, and a Llama of the same shape (no norms of queries and keys) whose tokenizer has other ids."""
+    shape, folder = size(order.size), Path(order.folder)
+    words = shape.model()
+    own = toy.model(shape, "cpu", SEED)
+    save_pretrained(own, toy.tokenizer(shape.vocab), folder / OWN)
+    other = LlamaForCausalLM(LlamaConfig(**words, attn_implementation="sdpa")).eval()
+    save_pretrained(other, toy.tokenizer(shape.vocab, backwards=True), folder / OTHER)
+    return {OWN: own.num_parameters(), OTHER: other.num_parameters()}
+
+
+if __name__ == "__main__":
+    print(json.dumps(write(Models(**json.loads(sys.argv[1])))))

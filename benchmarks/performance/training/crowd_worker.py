@@ -1,0 +1,125 @@
+"""Measures a team of one kind in a process of its own: `python -m palaver.benchmarks.performance.training.crowd_worker
+JSON`.
+
+The step is `palaver.trainers.policy_gradient.Loop.step`, the one that `palaver train` runs; nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from palaver.benchmarks.performance.training import limit, toy
+from palaver.benchmarks.performance.training.crowd import ONE, OTHER, OWN, TARGET, Crowd, size
+from palaver.benchmarks.performance.training.peak import Watch
+from palaver.benchmarks.performance.training.worker import SEED, Stopwatch
+from palaver.registry import Spec
+from palaver.trainers.algorithms.base import algorithm
+from palaver.trainers.config.loading import parse
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.policy_gradient import Loop
+from palaver.trainers.rollout.team import trainable_team
+from palaver.trainers.run.clock import Clock
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.policy_update import Learner
+from palaver.trainers.update.updater import Study
+
+SPEC = Spec("mean-length-v0", toy.MeanLength)
+
+
+def measure(order: Crowd) -> dict[str, Any]:
+    """Train, and tell what it took.
+
+    Returns:
+        `peak_bytes`: the most memory above what was taken before the models were loaded, loading and warm-up
+        included: resident memory, or on a GPU what torch allocated there; null where the system cannot tell.
+        `trained` and `held`: numbers that get a gradient, and all of the team's models.
+        `steps`: of each counted step seconds on the clock and of CPU time (on a GPU the clock's again), of the
+        rollout and of all the rest, the `update`; sampled tokens, and the share of rows that were trained.
+    """
+    torch.set_num_threads(order.threads)
+    square = torch.ones(64, 64, device=order.device)
+    torch.mm(square, square)  # libraries take memory at their first use
+    world = World(order.device, size(order.size).dtype, cores=order.threads)
+    watch = Watch(order.device)
+    before = watch.start() if watch.possible else 0
+    loop = build(order, world)
+    for number in range(1, order.warmup + 1):
+        loop.step(number)
+    stopwatch = Stopwatch(order.device)
+    stopwatch.wrap(loop.study, "judge", "update")
+    stopwatch.wrap(loop.study, "learn", "update")
+    steps = [_step(order, loop, stopwatch, order.warmup + number) for number in range(1, order.steps + 1)]
+    peak = watch.highest() - before if watch.possible else None
+    learners = loop.study.learners
+    models = {id(learner.model): learner.model for learner in learners}
+    return {
+        "peak_bytes": peak,
+        "trained": sum(p.numel() for learner in learners for p in learner.policy.parameters()),
+        "held": sum(p.numel() for model in models.values() for p in model.parameters()),
+        "steps": steps,
+    }
+
+
+def build(order: Crowd, world: World) -> Loop:
+    """A training loop as `palaver.trainers.train` makes it, with no folder to write to."""
+    config = _config(order)
+    env = toy.MeanLength(order.seats, order.prompts * (order.warmup + order.steps), TARGET)
+    team = trainable_team(config, SPEC, env.possible_agents, world.device)
+    policies = {id(policy): policy for policy in team.values()}
+    learners = [
+        Learner(policy, [agent for agent, its in team.items() if its is policy], config, world)
+        for policy in policies.values()
+    ]
+    clock = Clock(0.0, 0.0)
+    clock.start()
+    study = Study(algorithm(config.algorithm.name), config, learners, world)
+    return Loop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
+
+
+def _config(order: Crowd) -> RunConfig:
+    own, other = (str(Path(order.folder) / name) for name in (OWN, OTHER))
+    mixed = order.seats[len(order.seats) // 2 :] if order.kind == "heterogeneous" else []
+    return parse(
+        {
+            "policy": {"model": own, "dtype": size(order.size).dtype, "max_tokens": order.new_tokens},
+            "team": {
+                "kind": "separate" if order.kind == ONE else order.kind,
+                "lora": {"rank": order.rank},
+                "seats": {seat: {"model": other} for seat in mixed},
+            },
+            "algorithm": {"name": order.algorithm, "group_size": order.group},
+            "kl": {"coef": order.kl},
+            "optim": {"lr": 1e-5},
+            "train": {"steps": order.warmup + order.steps, "prompts_per_step": order.prompts},
+            "seed": SEED,
+            "device": order.device,
+        }
+    )
+
+
+def _step(order: Crowd, loop: Loop, stopwatch: Stopwatch, number: int) -> dict[str, Any]:
+    """One step's seconds by stage, and what it worked on."""
+    stopwatch.spent["update"] = stopwatch.wall["update"] = 0.0
+    spent, wall = limit.now(order.device)
+    line = loop.step(number)
+    spent, wall = (after - before for after, before in zip(limit.now(order.device), (spent, wall), strict=True))
+    later = {"wall_s": stopwatch.wall["update"], "cpu_s": stopwatch.spent["update"]}
+    whole = {"wall_s": wall, "cpu_s": spent}
+    answers = order.group * order.prompts
+    learners = loop.study.learners
+    return {
+        "step": whole,
+        "rollout": {clock: whole[clock] - later[clock] for clock in whole},
+        "update": later,
+        "tokens": answers * sum(line[f"{seat}/tokens"] for seat in order.seats),
+        "trained_share": sum(line[f"{each.agents[0]}/rows"] for each in learners) / (answers * len(order.seats)),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(Crowd(**json.loads(sys.argv[1])))))

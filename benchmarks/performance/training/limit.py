@@ -1,0 +1,116 @@
+"""The machine's limit: what it can multiply and move, and how much of either a step cannot do without.
+
+Counted are matrix products and the bytes of weights, keys, values and optimiser state. Softmax, norms, sampling and
+Python are not: they are what a better program could shrink. So a stage never reaches its limit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, Setting
+
+SIDE = 1024  # of the square product
+FLOATS = 1 << 26  # of the copied array, 256 MiB: far more than any cache
+TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Rates of one second: of CPU time on a CPU (so that other programs do not count), of wall time on a GPU."""
+
+    flops: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one prompt asks for, all agents and samples together.
+
+    Attributes:
+        prefill_flops: the prompts, once each.
+        decode_flops: products of all sampled tokens.
+        decode_bytes: weights once per decoding step (shared by the rows), and every row's keys and values.
+        update_flops: forward and backward over answers and, once for all G answers to it, the prompt; the head on
+            answers only.
+        optimizer_bytes: weights, gradients and both moments read, all but gradients written.
+    """
+
+    prefill_flops: float
+    decode_flops: float
+    decode_bytes: float
+    update_flops: float
+    optimizer_bytes: float
+
+    def seconds(self, machine: Machine) -> dict[str, float]:
+        """Least seconds of each stage on that machine."""
+        decode = max(self.decode_flops / machine.flops, self.decode_bytes / machine.bytes)
+        return {
+            "generate": self.prefill_flops / machine.flops + decode,
+            "update": self.update_flops / machine.flops + self.optimizer_bytes / machine.bytes,
+        }
+
+
+def work(setting: Setting, prompts: int, prompt_tokens: float, answer_tokens: float, longest: int) -> Work:
+    """Count one prompt's share of a step of `prompts` prompts.
+
+    Args:
+        setting: the model's shape.
+        prompts: B.
+        prompt_tokens: mean tokens of a prompt.
+        answer_tokens: mean tokens sampled per answer.
+        longest: decoding steps, that is, tokens of the longest answer.
+    """
+    s, size = setting, 2 if setting.dtype == "bf16" else 4
+    attended = s.heads * s.head_dim
+    layer = s.hidden * (2 * attended + 2 * s.kv_heads * s.head_dim + 3 * s.inner)
+    trunk, head = s.layers * layer, s.hidden * s.vocab
+    rows = GROUP * len(AGENTS)
+    kept = 2 * s.layers * s.kv_heads * s.head_dim * size  # bytes of one token's keys and values
+    seen = answer_tokens * (prompt_tokens + answer_tokens / 2)  # tokens looked at while decoding one answer
+    looking = 4 * s.layers * attended  # products for one look at one token: query with key, weight with value
+    prompt = prompt_tokens * 2 * trunk + looking * prompt_tokens**2 / 2
+    return Work(
+        prefill_flops=len(AGENTS) * (prompt + 2 * head),
+        decode_flops=rows * (answer_tokens * 2 * (trunk + head) + looking * seen),
+        decode_bytes=len(AGENTS) * longest * (trunk + head) * size / prompts + rows * seen * kept,
+        update_flops=3 * (len(AGENTS) * prompt + rows * (answer_tokens * 2 * (trunk + head) + looking * seen)),
+        optimizer_bytes=len(AGENTS) * 7 * 4 * (trunk + head) / prompts,
+    )
+
+
+def machine(device: str, dtype: str) -> Machine:
+    """Measure the device with the threads torch has now: a square product, and a copy past the caches; best of 5."""
+    kind = torch.bfloat16 if dtype == "bf16" else torch.float32
+    side = SIDE if device == "cpu" else 8 * SIDE
+    a = torch.randn(side, side, device=device, dtype=kind)
+    out = torch.empty_like(a)
+    source = torch.ones(FLOATS, device=device)
+    target = torch.empty_like(source)
+    products = _best(lambda: torch.mm(a, a, out=out), device)
+    moved = _best(lambda: target.copy_(source), device)
+    return Machine(2 * side**3 / products, 2 * 4 * FLOATS / moved)
+
+
+def _best(call: Callable[[], Any], device: str) -> float:
+    call()
+    found = []
+    for _ in range(TRIES):
+        start = now(device)
+        call()
+        found.append(now(device)[0] - start[0])
+    return max(min(found), 1e-9)
+
+
+def now(device: str) -> tuple[float, float]:
+    """Seconds that count on this device (CPU time, or wall time where a GPU works), and wall seconds."""
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+        wall = time.perf_counter()
+        return wall, wall
+    return time.process_time(), time.perf_counter()

@@ -1,0 +1,129 @@
+"""What a measuring process is asked, how it is started, and how its answer is read. Free of torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from palaver.benchmarks.performance.training.settings import Setting
+from palaver.core import ConfigError, PalaverError
+
+TIMEOUT_S = 3600
+WARMUP = 1  # steps that are not counted
+_DRIVER = Path(__file__).resolve().with_name("peer.py")
+
+
+class BenchmarkError(PalaverError):
+    """A measuring process that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Measure `steps` steps of `prompts` prompts, after the warm-up; with `memory` the updates' memory instead."""
+
+    setting: str
+    prompts: int
+    steps: int
+    threads: int
+    device: str
+    memory: bool = False
+
+    def run(self) -> dict[str, Any]:
+        """Our measurement.
+
+        Raises:
+            BenchmarkError: the process failed.
+        """
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "palaver.benchmarks.performance.training.worker",
+            json.dumps(asdict(self)),
+        ]
+        return report_of(command, self.threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another library's benchmark: the Python that has it, and a script as `peer.py` describes."""
+
+    python: str
+    script: str
+
+    def __post_init__(self) -> None:
+        for option, path in (("--peer-python", self.python), ("--peer-script", self.script)):
+            if not Path(path).is_file():
+                raise ConfigError(f"{option}: there is no file {path!r}")
+
+    def run(self, setting: Setting, order: Order) -> dict[str, Any]:
+        """The peer's measurement, one prompt a step whatever the order says.
+
+        Raises:
+            BenchmarkError: the process failed, or its report lacks a number.
+        """
+        command = [self.python, "-W", "ignore", str(_DRIVER), "--device", order.device]
+        command += ["--memory"] if order.memory else []
+        if order.device != "cpu" or setting.hidden * 2 != setting.inner:
+            command += ["--model", json.dumps(setting.model()), "--dtype", setting.dtype]
+        command += [self.script, *_flags(setting, order)]
+        found = report_of(command, order.threads)
+        return found if order.memory else _times(found, order)
+
+
+def _flags(setting: Setting, order: Order) -> list[str]:
+    numbers = {
+        "hidden": setting.hidden, "layers": setting.layers, "vocab": setting.vocab,
+        "max-new-tokens": setting.new_tokens, "threads": order.threads, "warmup": WARMUP,
+        "steps": order.steps + (0 if order.memory else WARMUP),
+    }  # fmt: skip
+    return [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
+
+
+def _times(report: dict[str, Any], order: Order) -> dict[str, Any]:
+    """The peer's report in our words: seconds per prompt (on a GPU wall time counts) and where they go."""
+    try:
+        wall = float(report["sec_per_step_mean"])
+        spent = float(report["cpu_sec_per_step"]) if order.device == "cpu" else wall
+        share = {stage: float(report["share_of_wall"][stage]) for stage in ("generate", "update")}
+        tokens = float(report["per_step"]["padded_tokens"])
+        name = str(report["system"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BenchmarkError(f"the peer's report lacks a number: {' '.join(str(error).split())}") from error
+    stages = {stage: part * spent for stage, part in share.items()}
+    return {
+        "name": name, "spent_s": spent, "wall_s": wall, "stages": {**stages, "rest": spent - sum(stages.values())},
+        "tokens": tokens,
+    }  # fmt: skip
+
+
+def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
+    """Run a measuring process; the last JSON object among the lines it printed, empty if there is none.
+
+    Raises:
+        BenchmarkError: it could not be started, took too long, failed, or printed what is not JSON.
+    """
+    variables = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1",
+                 "WANDB_MODE": "disabled", "TOKENIZERS_PARALLELISM": "false"}  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **variables}
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BenchmarkError(f"{command[0]} could not measure: {' '.join(str(error).split())[:300]}") from error
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise BenchmarkError(f"{command[0]} failed while measuring: {last[0][:300]}")
+    found = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    try:
+        report: dict[str, Any] = json.loads(found[-1]) if found else {}
+        return report
+    except ValueError as error:
+        raise BenchmarkError(f"{command[0]} printed a report that is not JSON: {found[-1][:200]!r}") from error

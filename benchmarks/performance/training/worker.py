@@ -1,0 +1,167 @@
+"""One measurement of our training step, in a process of its own: `python -m
+palaver.benchmarks.performance.training.worker JSON`.
+
+The step is `palaver.trainers.policy_gradient.Loop.step`, the one that `palaver train` runs. Writing files (metrics,
+TensorBoard, episodes, checkpoints) is left out, as it is in the peer's figures.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.benchmarks.performance.training import limit, toy
+from palaver.benchmarks.performance.training.order import WARMUP, Order
+from palaver.benchmarks.performance.training.peak import Watch
+from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, Setting, setting
+from palaver.core import Message
+from palaver.trainers.algorithms.base import chosen as chosen_row
+from palaver.trainers.config.loading import parse
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.policy_gradient import Loop
+from palaver.trainers.run.clock import Clock
+from palaver.trainers.run.distributed import World
+from palaver.trainers.update.policy_update import Learner
+from palaver.trainers.update.updater import Study
+
+SEED = 7
+
+
+class Stopwatch:
+    """Adds up the seconds of wrapped methods. See `limit.now` for which seconds count."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.spent: dict[str, float] = defaultdict(float)
+        self.wall: dict[str, float] = defaultdict(float)
+
+    def wrap(self, owner: Any, method: str, label: str) -> None:
+        """Count calls of `owner.method` under `label`."""
+        setattr(owner, method, self.timed(getattr(owner, method), label))
+
+    def timed(self, call: Callable[..., Any], label: str) -> Callable[..., Any]:
+        """`call`, counted under `label`."""
+
+        def counted(*args: Any, **keywords: Any) -> Any:
+            spent, wall = limit.now(self.device)
+            try:
+                return call(*args, **keywords)
+            finally:
+                after, wall_after = limit.now(self.device)
+                self.spent[label] += after - spent
+                self.wall[label] += wall_after - wall
+
+        return counted
+
+
+def measure(order: Order) -> dict[str, Any]:
+    """Time the steps; with `memory` measure the updates' memory instead, which slows them."""
+    torch.set_num_threads(order.threads)
+    chosen = setting(order.setting)
+    loop = build(chosen, order)
+    if order.memory:
+        return {"update_peak_bytes": _memory(loop, order)}
+    rates = limit.machine(order.device, chosen.dtype)
+    for number in range(1, WARMUP + 1):
+        loop.step(number)
+    watch = Stopwatch(order.device)
+    for policy in loop.team.values():
+        watch.wrap(policy, "act", "generate")
+    for learner in loop.study.learners:
+        watch.wrap(learner, "update", "update")
+    step = watch.timed(loop.step, "step")
+    lines = [step(number) for number in range(WARMUP + 1, WARMUP + order.steps + 1)]
+    return _result(chosen, order, loop, watch, lines, rates)
+
+
+def build(chosen: Setting, order: Order) -> Loop:
+    """A training loop as `palaver.trainers.train` makes it, with a random model and no folder to write to."""
+    config = _config(chosen, order)
+    env = toy.LengthRatio(order.prompts * (WARMUP + order.steps))
+    world = World(config.device, chosen.dtype, cores=order.threads)
+    options = ModelOptions(chosen.dtype, world.device)
+    words = toy.tokenizer(chosen.vocab)
+    team = {
+        agent: LLMPolicy(toy.model(chosen, world.device, SEED + number), words, options, agent)
+        for number, agent in enumerate(AGENTS)
+    }
+    learners = [Learner(policy, [agent], config, world) for agent, policy in team.items()]
+    clock = Clock(0.0, 0.0)
+    clock.start()
+    study = Study(chosen_row(config.algorithm), config, learners, world)
+    return Loop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
+
+
+def _config(chosen: Setting, order: Order) -> RunConfig:
+    return parse(
+        {
+            "policy": {"dtype": chosen.dtype, "max_tokens": chosen.new_tokens, "temperature": 1.0},
+            "algorithm": {"name": "magrpo", "group_size": GROUP},
+            "optim": {"lr": 1e-3},
+            "train": {"steps": WARMUP + order.steps, "prompts_per_step": order.prompts},
+            "seed": SEED,
+            "device": order.device,
+        }
+    )
+
+
+def _memory(loop: Loop, order: Order) -> int | None:
+    watch = Watch(order.device)
+    if not watch.possible:
+        return None
+    for learner in loop.study.learners:
+        _watch(learner, watch)
+    for step in range(1, order.steps + 1):
+        loop.step(step)
+    return max(watch.rises)
+
+
+def _watch(learner: Any, watch: Watch) -> None:
+    update = learner.update
+
+    def watched(*args: Any) -> Any:
+        with watch.update(learner.model, learner.optimizer):
+            return update(*args)
+
+    learner.update = watched
+
+
+def _result(
+    chosen: Setting, order: Order, loop: Loop, watch: Stopwatch, lines: list[dict[str, Any]], rates: limit.Machine
+) -> dict[str, Any]:
+    prompts = order.prompts * order.steps
+    answers = GROUP * len(AGENTS)  # of one prompt
+    sampled = statistics.fmean(line[f"{agent}/tokens"] for line in lines for agent in AGENTS)
+    trained = statistics.fmean(line[f"{agent}/rows"] for line in lines for agent in AGENTS)
+    opening = loop.env.fork().reset(seed=0, options={"task": 0})[0]
+    policies = {agent: learner.policy for learner in loop.study.learners for agent in learner.agents}
+    asked = statistics.fmean(len(policies[a].render((Message("user", text),))) for a, text in opening.items())
+    floor = limit.work(chosen, order.prompts, asked, sampled, chosen.new_tokens).seconds(rates)
+    spent = {label: watch.spent[label] / prompts for label in ("generate", "update")}
+    whole = watch.spent["step"] / prompts
+    return {
+        "spent_s": whole,
+        "wall_s": watch.wall["step"] / prompts,
+        "stages": {**spent, "rest": whole - sum(spent.values())},
+        "limit": floor,
+        "machine": asdict(rates),
+        "prompt_tokens": asked,
+        "tokens": sampled * answers,
+        "trained": trained / (GROUP * order.prompts),
+        "tokens_per_s": sampled * answers / (watch.wall["step"] / prompts),
+        "parameters": sum(p.numel() for p in loop.study.learners[0].model.parameters()),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(Order(**json.loads(sys.argv[1])))))

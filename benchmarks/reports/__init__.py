@@ -1,0 +1,1 @@
+"""Reports of runs: what a run folder holds, summaries, charts and pages."""

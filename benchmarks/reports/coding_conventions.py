@@ -1,0 +1,113 @@
+"""What two strangers came to agree on, read from a run of `coding-mini-v0`: pairs that failed, the same problems after
+training, and how conventions went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from palaver.benchmarks.reports.charts import moving_mean, window_of
+from palaver.benchmarks.reports.run_folder import Run
+from palaver.benchmarks.reports.summary import Point, score
+from palaver.core import Episode
+from palaver.utils.stats.pass_at_k import SOLVED
+
+ENV = "coding-mini-v0"
+SEATS = ("aux", "main")
+CONVENTIONS = ("map", "test", "list")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What both wrote to one problem.
+
+    Attributes:
+        task: id.
+        asked: what the function does.
+        said: seat -> its code.
+        reason: why it was paid so: the tests passed, and the first that failed.
+        solved: whether all passed.
+    """
+
+    task: str
+    asked: str
+    said: Mapping[str, str]
+    reason: str
+    solved: bool
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where training stood, as moving means: step, reward, share of tasks solved, and seat -> convention -> share."""
+
+    step: int
+    reward: float
+    solved: float
+    shares: Mapping[str, Mapping[str, float]]
+
+
+def failing(run: Run, n: int) -> list[Pair]:
+    """The first `n` pairs before training that failed, as they come."""
+    before = score(run).before
+    pairs = [_pair(episode) for episode in run.episodes(before.step)] if before else []
+    return [pair for pair in pairs if not pair.solved][:n]
+
+
+def again(run: Run, pairs: list[Pair]) -> list[Pair]:
+    """The same problems after training, in the same order; those without an episode are left out."""
+    after = score(run).after
+    later = {episode.task: _pair(episode) for episode in reversed(run.episodes(after.step))} if after else {}
+    return [later[pair.task] for pair in pairs if pair.task in later]
+
+
+def moments(run: Run, n: int) -> list[Moment]:
+    """`n` moments of training, evenly spaced, the first and the last among them; fewer where it was shorter."""
+    names = [f"{seat}_{name}" for seat in SEATS for name in CONVENTIONS]
+    steps, reward = run.series("reward/mean")
+    series = {name: run.series(f"metric/{name}")[1] for name in [*names, SOLVED]}
+    if not steps or any(len(values) != len(steps) for values in series.values()):
+        return []
+    window = window_of(len(steps))
+    smooth = {name: moving_mean(values, window) for name, values in series.items()}
+    rewards = moving_mean(reward, window)
+    places = sorted({round(k * (len(steps) - 1) / max(1, n - 1)) for k in range(n)})
+    return [
+        Moment(
+            steps[at],
+            float(rewards[at]),
+            float(smooth[SOLVED][at]),
+            {seat: {name: float(smooth[f"{seat}_{name}"][at]) for name in CONVENTIONS} for seat in SEATS},
+        )
+        for at in places
+    ]
+
+
+def settled(point: Point | None) -> dict[str, str]:
+    """Seat -> the convention most of its held-out texts follow, with its share; empty where nothing was recorded."""
+    metrics = point.line.get("metrics", {}) if point else {}
+    found = {}
+    for seat in SEATS:
+        shares = {name: float(metrics.get(f"{seat}_{name}", 0.0)) for name in CONVENTIONS}
+        best = max(shares, key=lambda name: shares[name])
+        if shares[best]:
+            found[seat] = f"{best} {shares[best]:.0%}"
+    return found
+
+
+def solved_of(point: Point | None) -> str:
+    """`57 of 60`, or "–"."""
+    share = point.line.get("metrics", {}).get(SOLVED) if point else None
+    return f"{round(share * point.n)} of {point.n}" if point and share is not None else "–"
+
+
+def _pair(episode: Episode) -> Pair:
+    turn = episode.turns[-1]
+    heard = next(iter(episode.turns[0].observations.values()), "")
+    return Pair(
+        episode.task,
+        heard.rpartition("\n")[2],
+        {seat: said.text for seat, said in turn.utterances.items()},
+        turn.reason,
+        turn.metrics.get(SOLVED) == 1.0,
+    )

@@ -1,0 +1,119 @@
+"""An episode's pictures for a page: small, inside the page, and only so many of them."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from palaver.benchmarks.reports.rerender import MOST_FRAMES, replay
+from palaver.benchmarks.reports.run_folder import Run
+from palaver.core import ConfigError, Episode, PalaverError
+from palaver.envs.base.env import TextEnv
+from palaver.registry import resolve, spec
+from palaver.text import one_line
+from palaver.trainers.rollout.episodes import text_env
+
+MOST_PICTURES = 64  # on a page; about 35 kB each
+WIDTH = 900  # pixels; a wider picture is made smaller
+COLORS = 255
+
+
+@dataclass(frozen=True)
+class Film:
+    """The turns of an episode as pictures.
+
+    Attributes:
+        frames: (turn counted from 1, `data:` address) of each.
+        width: in pixels, of all frames.
+        height: likewise.
+    """
+
+    frames: list[tuple[int, str]]
+    width: int
+    height: int
+
+
+@dataclass
+class Camera:
+    """Draws the episodes of a run, where its environment has something to look at.
+
+    Attributes:
+        env: None where it has not, or where it cannot be made any more.
+        notes: why there is no picture where one could be expected.
+        left: pictures that the page has room for.
+    """
+
+    env: TextEnv | None = None
+    notes: list[str] = field(default_factory=list)
+    left: int = field(default_factory=lambda: MOST_PICTURES)
+
+    def film(self, episode: Episode) -> Film | None:
+        """The pictures of an episode; None where there are none, or too many on this page."""
+        if self.env is None or not episode.turns or self.left < min(len(episode.turns), MOST_FRAMES):
+            return None
+        try:
+            frames = replay(self.env, episode)
+        except PalaverError as error:
+            self.notes.append(f"no pictures of {one_line(episode.task, 80)}: {one_line(error)}")
+            return None
+        self.left -= len(frames)
+        height, width, _ = frames[0][1].shape
+        return Film([(turn + 1, address(picture)) for turn, picture in frames], width, height)
+
+
+def camera(run: Run) -> Camera:
+    """What draws the evaluation episodes of a run."""
+    config = run.config
+    if config is None or not drawable(config.env.id):
+        return Camera()
+    try:
+        return Camera(text_env(config.env.id, config.env.keywords(config.eval.tasks)))
+    except PalaverError as error:  # its tasks are gone, or keywords have changed
+        return Camera(notes=[f"no pictures: {one_line(error)}"])
+
+
+def drawable(id: str) -> bool:
+    """Whether there is an environment of this id that has something to look at."""
+    try:
+        entry = spec(id).entry_point
+        creator = resolve(entry) if isinstance(entry, str) else entry
+    except ConfigError:  # an environment of the user's that is not registered here
+        return False
+    return "rgb_array" in getattr(creator, "metadata", {}).get("render_modes", ())
+
+
+def address(picture: NDArray[np.uint8]) -> str:
+    """A picture (height, width, 3) as a `data:` address of a small PNG."""
+    return f"data:image/png;base64,{base64.b64encode(png(picture)).decode('ascii')}"
+
+
+def png(picture: NDArray[np.uint8]) -> bytes:
+    """A picture (height, width, 3) as a PNG, at most `WIDTH` wide, whose most frequent colours are kept exactly.
+
+    The others, those of smooth edges, become the nearest of these.
+    """
+    from PIL import Image
+
+    image = Image.fromarray(picture)
+    image.thumbnail((WIDTH, 4 * WIDTH))
+    places, colors = _few(np.asarray(image))
+    small = Image.fromarray(places)
+    small.putpalette(colors.tobytes())
+    buffer = io.BytesIO()
+    small.save(buffer, "png", optimize=True)
+    return buffer.getvalue()
+
+
+def _few(pixels: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Pixels (h, w, 3) as places (h, w) in a list of colours (n, 3)."""
+    codes = pixels.astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
+    found, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    every = np.stack([found >> 16, found >> 8 & 255, found & 255], axis=1)
+    kept = every[np.argsort(-counts, kind="stable")[:COLORS]]
+    nearest = cdist(every, kept, "sqeuclidean").argmin(axis=1)
+    return nearest[places].reshape(codes.shape).astype(np.uint8), kept.astype(np.uint8)

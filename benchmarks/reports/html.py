@@ -1,0 +1,65 @@
+"""What static pages share: templates that escape, in the style of reports; panels of pictures; hashes of scripts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from palaver.benchmarks.reports import plot_style as theme
+from palaver.benchmarks.reports.charts import Panel
+from palaver.text import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from palaver.benchmarks.reports.plot_style import Theme
+
+HERE = Path(__file__).resolve().parent
+Draw = Callable[["Axes", "Theme"], None]
+Drawing = tuple[str, str, tuple[float, float], Draw]  # title, how to read it, size in inches, what draws it
+
+
+def render(
+    folder: Path, template: str, values: Mapping[str, Any], filters: Mapping[str, Callable[..., Any]] | None = None
+) -> str:
+    """A template of `folder`, with everything escaped, the style of reports as `style`, and the filter `line`."""
+    environment = Environment(
+        loader=FileSystemLoader([folder, HERE]), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"line": one_line, **(filters or {})}
+    style = Markup((HERE / "report.css").read_text(encoding="utf-8"))
+    return environment.get_template(template).render(style=style, **values)
+
+
+def panels(drawings: Mapping[str, Drawing]) -> list[Panel]:
+    """The drawings, by file stem, as a page shows them."""
+    found = []
+    for stem, (title, note, size, draw) in drawings.items():
+        drawing = theme.figure(*size)
+        draw(drawing.add_subplot(), theme.PAGE)
+        found.append(Panel(title, note, Markup(theme.svg(drawing, stem, title))))
+    return found
+
+
+def save_png(path: Path, title: str, size: tuple[float, float], draw: Draw) -> None:
+    """One drawing with its title as a picture of its own.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    drawing = theme.figure(*size)
+    theme.entitle(drawing, title)
+    draw(drawing.add_subplot(), theme.PAPER)
+    theme.save_png(drawing, str(path))
+
+
+def content_hash(text: str) -> str:
+    """The name of an inlined script or style in a content policy: `sha256-` and the digest in base 64."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

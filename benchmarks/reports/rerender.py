@@ -1,0 +1,53 @@
+"""Playing a recorded episode again, to draw what the record does not hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaver.core import ConfigError, Episode
+from palaver.envs.base.env import TextEnv
+from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.trainers.rollout.branches import start
+
+MOST_FRAMES = 8  # of one episode; a longer one is shown at turns evenly apart, the last among them
+Frame = tuple[int, NDArray[np.uint8]]  # the turn, counted from 0, and the picture (height, width, 3) after it
+
+
+def replay(env: TextEnv, episode: Episode) -> list[Frame]:
+    """The pictures of an episode, turn by turn: the environment hears the recorded texts and pays as recorded.
+
+    Args:
+        env: as it was when the episode was played, with `rgb_array` among its render modes; it is forked.
+        episode: as saved, token ids are not needed.
+
+    Raises:
+        TaskError: the environment has no such task.
+        ConfigError: the record is of another environment, or of another version of it: the rewards differ.
+    """
+    if episode.env != env.metadata["name"] or not isinstance(episode.seed, int):
+        raise ConfigError(f"the episode of task {episode.task!r} is not one of {env.metadata['name']}")
+    judged = isinstance(env, Rewarded)  # what was paid is not asked for again: a judge costs, and may change its mind
+    own = env.inner.fork() if isinstance(env, Rewarded) else env.fork()
+    own.render_mode = "rgb_array"
+    start(own, episode.task, episode.seed)
+    drawn = _chosen(len(episode.turns))
+    frames = []
+    for number, turn in enumerate(episode.turns):
+        _, paid, *_ = own.step({agent: said.text for agent, said in turn.utterances.items()})
+        if not judged and not all(
+            math.isclose(paid.get(agent, 0.0), was, abs_tol=1e-6) for agent, was in turn.rewards.items()
+        ):
+            raise ConfigError(
+                f"the environment {episode.env} no longer pays what was recorded for task {episode.task!r}, "
+                f"turn {number + 1}"
+            )
+        if number in drawn:
+            frames.append((number, np.asarray(own.render(), dtype=np.uint8)))
+    return frames
+
+
+def _chosen(turns: int) -> set[int]:
+    return {round(number) for number in np.linspace(turns - 1, 0, min(turns, MOST_FRAMES))}

@@ -1,0 +1,198 @@
+"""Reading a run folder, however far the run got.
+
+A run may be going on, have been killed in the middle of a write, or have stopped on a loss that is not finite. Whatever
+can be read is read; what cannot is named in `Run.notes`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from palaver.core import CheckpointError, ConfigError, Episode, Turn
+from palaver.trainers.config.loading import load
+from palaver.trainers.config.run import RunConfig
+
+STATUS = "status.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder holds.
+
+    Attributes:
+        folder: where it is.
+        config: None where `config.yaml` is missing or is not understood.
+        config_text: `config.yaml` as written.
+        state: what the trainer last said of itself: `status`, `step`, `pid`.
+        launch: recipe, overrides and versions as the command line noted them; empty if something else started the run.
+        train: the train lines of `metrics.jsonl`, one per step, in order of step.
+        evals: the evaluation lines, likewise.
+        notes: what could not be read.
+    """
+
+    folder: Path
+    config: RunConfig | None = None
+    config_text: str = ""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    launch: Mapping[str, Any] = field(default_factory=dict)
+    train: tuple[Mapping[str, Any], ...] = ()
+    evals: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The recipe where it is known, else the folder's name."""
+        return str(self.launch.get("recipe") or self.folder.resolve().name)
+
+    @property
+    def step(self) -> int:
+        """The last step that was written."""
+        return max((int(line["step"]) for line in (*self.train, *self.evals)), default=0)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents that trained, by their `AGENT/tokens` keys."""
+        found = (key.removesuffix("/tokens") for line in self.train for key in line if key.endswith("/tokens"))
+        return tuple(dict.fromkeys(found))
+
+    def series(self, key: str) -> tuple[list[int], list[float]]:
+        """Steps and values of a train key where it is a finite number."""
+        pairs = [(int(line["step"]), value) for line in self.train if (value := number(line, key)) is not None]
+        return [step for step, _ in pairs], [value for _, value in pairs]
+
+    def keys(self, prefix: str) -> list[str]:
+        """The train keys that start with `prefix`, in order of appearance."""
+        return list(dict.fromkeys(key for line in self.train for key in line if key.startswith(prefix)))
+
+    def episodes(self, step: int) -> list[Episode]:
+        """The episodes of the evaluation at a step; lines that cannot be read are left out."""
+        path = self.folder / "episodes" / f"eval-{step:06d}.jsonl"
+        return [episode for line in _lines(path)[0] if (episode := episode_of(line)) is not None]
+
+
+def number(line: Mapping[str, Any], key: str) -> float | None:
+    """`line[key]` if it is a finite number, else None."""
+    value = line.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, int) and value.bit_length() > 1000:  # a float cannot hold it
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def numbers(record: object) -> dict[str, float]:
+    """The entries of a mapping that are finite numbers."""
+    if not isinstance(record, Mapping):
+        return {}
+    return {str(key): value for key in record if (value := number(record, key)) is not None}
+
+
+def read(folder: Path | str) -> Run:
+    """The run in `folder`.
+
+    Raises:
+        CheckpointError: there is no such folder, or it holds neither a config nor metrics.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise CheckpointError(f"there is no run folder {str(folder)!r}")
+    if not (folder / "config.yaml").is_file() and not (folder / "metrics.jsonl").is_file():
+        raise CheckpointError(f"{str(folder)!r} is not a run folder: it holds neither config.yaml nor metrics.jsonl")
+    notes: list[str] = []
+    text, config = _config(folder / "config.yaml", notes)
+    lines, broken = _lines(folder / "metrics.jsonl")
+    if broken:
+        notes.append(f"metrics.jsonl: {broken} unreadable line{'s' * (broken > 1)} left out")
+    return Run(
+        folder=folder,
+        config=config,
+        config_text=text,
+        state=_first_object(folder / STATUS),
+        launch=_first_object(folder / "launch.json"),
+        train=_by_step(lines, "train"),
+        evals=_by_step(lines, "eval"),
+        notes=tuple(notes),
+    )
+
+
+def _config(path: Path, notes: list[str]) -> tuple[str, RunConfig | None]:
+    if not path.is_file():
+        notes.append("config.yaml is missing")
+        return "", None
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        return text, load(str(path))
+    except (ConfigError, UnicodeDecodeError) as error:
+        notes.append(f"config.yaml is not understood: {error}")
+        return text, None
+
+
+def _first_object(path: Path) -> dict[str, Any]:
+    lines, _ = _lines(path)
+    return lines[0] if lines else {}
+
+
+def _lines(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The JSON objects of a JSON-lines file, and how many lines were not one."""
+    if not path.is_file():
+        return [], 0
+    found, broken = [], 0
+    for raw in path.read_bytes().split(b"\n"):
+        if not raw.strip():
+            continue
+        record = object_of(raw)
+        if record is None:
+            broken += 1
+        else:
+            found.append(record)
+    return found, broken
+
+
+def object_of(raw: bytes) -> dict[str, Any] | None:
+    """A line of JSON if it is an object, else None."""
+    try:
+        record = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _by_step(lines: Iterable[Mapping[str, Any]], kind: str) -> tuple[Mapping[str, Any], ...]:
+    """The last line of every step: a resumed run may have written a step twice."""
+    last = {int(line["step"]): line for line in lines if line.get("kind") == kind and number(line, "step") is not None}
+    return tuple(last[step] for step in sorted(last))
+
+
+def episode_of(record: dict[str, Any]) -> Episode | None:
+    """A record that can be shown as an episode, else None."""
+    try:
+        episode = Episode.from_dict(record)
+        named = all(isinstance(name, str) for name in (episode.env, episode.task, episode.stop))
+        whole = named and isinstance(episode.seed, int) and isinstance(episode.team, Mapping)
+        return episode if whole and all(map(_sound, episode.turns)) else None
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _sound(turn: Turn) -> bool:
+    """Whether what a reader shows is of the kind that it should be."""
+    paid: tuple[Mapping[str, Any], ...] = (turn.rewards, turn.metrics, *turn.components.values())
+    return (
+        isinstance(turn.index, int)
+        and isinstance(turn.observations, Mapping)
+        and isinstance(turn.reason, str)
+        and isinstance(turn.group, str)
+        and isinstance(turn.node, str)
+        and isinstance(turn.legal, Mapping)
+        and isinstance(turn.executed, Mapping)
+        and all(isinstance(action, str) for action in turn.executed.values())
+        and all(isinstance(said.text, str) for said in turn.utterances.values())
+        and all(
+            isinstance(value, float) or number(row, name) is not None for row in paid for name, value in row.items()
+        )
+    )

@@ -1,0 +1,111 @@
+"""One page that shows a run: what was trained, whether it got better, what it writes now, and how to do it again.
+
+`write` makes `report.html` (a single static file: no script, nothing loaded from elsewhere) and `curve.png` in the run
+folder, and `episodes.html` with all episodes for who wants to read on. Model text is hostile until shown otherwise: the
+template escapes everything, unsafe characters are replaced, and the page forbids scripts by its own content policy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from palaver.benchmarks.reports import charts
+from palaver.benchmarks.reports import html as pages
+from palaver.benchmarks.reports import plot_style as theme
+from palaver.benchmarks.reports.frames import camera
+from palaver.benchmarks.reports.run_folder import Run, read
+from palaver.benchmarks.reports.samples import samples
+from palaver.benchmarks.reports.summary import (
+    comparison,
+    interval,
+    key_figures,
+    made_with,
+    max_reward,
+    reproduce,
+    score,
+    status,
+    wall_time,
+)
+from palaver.benchmarks.viewer import page as viewer
+from palaver.text import clean, one_line
+from palaver.utils.run_folder import replace_text
+
+HERE = Path(__file__).resolve().parent
+REPORT, CURVE = "report.html", "curve.png"
+COMPARISON, CURVES = "comparison.html", "comparison.png"
+
+
+def write(run: Run | Path | str, n_samples: int = 4) -> Path:
+    """Write `report.html`, `curve.png` and `episodes.html` into the folder of a run; returns the first one's path.
+
+    Raises:
+        CheckpointError: the folder is not a run folder.
+    """
+    run = run if isinstance(run, Run) else read(run)
+    viewed = viewer.write(run, choices=viewer.Choices(pictures=2 * n_samples))
+    charts.write_png(run, str(run.folder / CURVE), max_reward(run), _title(run))
+    return _save(run.folder / REPORT, "report.html.j2", page(run, n_samples, viewed))
+
+
+def compare(runs: Sequence[Run], out: Path) -> Path:
+    """Write a page and a picture with several runs' curves overlaid into the folder `out`; returns the page's path."""
+    names = _names([run.folder.resolve() for run in runs])
+    out.mkdir(parents=True, exist_ok=True)
+    charts.write_comparison_png(runs, names, str(out / CURVES))
+    drawing = theme.figure(10, 4)
+    charts.draw_comparison(drawing.add_subplot(), runs, names, theme.PAGE)
+    rows = [(name, run, score(run), status(run), wall_time(run)) for name, run in zip(names, runs, strict=True)]
+    curve = Markup(theme.svg(drawing, "comparison", "Reward of several runs"))
+    return _save(out / COMPARISON, "comparison.html.j2", {"rows": rows, "curve": curve})
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """The folders' names, or where two are alike their paths from the last folder that all lie in."""
+    names = [folder.name for folder in folders]
+    if len(set(names)) == len(set(folders)):
+        return names
+    common = os.path.commonpath([folder.parent for folder in folders])
+    return [str(folder.relative_to(common)) for folder in folders]
+
+
+def page(run: Run, n_samples: int, viewed: viewer.Viewed) -> dict[str, Any]:
+    """What the template is given."""
+    limit = max_reward(run)
+    drawing = camera(run)
+    return {
+        "run": run,
+        "title": one_line(run.name, 80),
+        "status": status(run),
+        "score": score(run),
+        "limit": limit,
+        "figures": key_figures(run),
+        "curve": Markup(charts.main_panel(run, limit)) if run.train or run.evals else None,
+        "shares": [(panel.title, Markup(panel.svg)) for panel in charts.shares(run)],
+        "panels": [(panel.title, panel.note, Markup(panel.svg)) for panel in charts.panels(run)],
+        "measured": [(panel.title, Markup(panel.svg)) for panel in charts.measured(run)],
+        "tables": comparison(run),
+        "samples": samples(run, n_samples, drawing),
+        "viewed": viewed,
+        "not_drawn": drawing.notes,
+        "config_text": clean(run.config_text),
+        "made_with": made_with(run),
+        "reproduce": [clean(line) for line in reproduce(run)],
+    }
+
+
+def _title(run: Run) -> str:
+    found = score(run)
+    if found.before and found.after:
+        return f"{run.name}: {found.before.mean:.2f} → {found.after.mean:.2f} in {found.after.step} steps"
+    return f"{run.name}: {run.step} steps"
+
+
+def _save(path: Path, template: str, values: dict[str, Any]) -> Path:
+    text = pages.render(HERE, template, values, {"interval": lambda point: interval(point.low, point.high, 2)})
+    replace_text(path, text)
+    return path

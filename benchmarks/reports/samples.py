@@ -1,0 +1,142 @@
+"""Samples of a run as plain data for the page: the same tasks before and after, turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+from palaver.benchmarks.reports.frames import Camera, Film
+from palaver.benchmarks.reports.run_folder import Run
+from palaver.benchmarks.reports.summary import score
+from palaver.core import Episode, Turn
+from palaver.text import clean, one_line
+
+TEXT_LIMIT = 8_000
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A reward component and the length of its bar in per cent of the largest on the page's card."""
+
+    name: str
+    value: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Said:
+    """One utterance: who, what, how long in words, and what it was taken for where that is something else."""
+
+    agent: str
+    text: str
+    words: int
+    cut: bool
+    executed: str = ""
+
+
+@dataclass(frozen=True)
+class TurnView:
+    """One turn: what was newly shown to each agent, what each said, what was paid, for what, and why."""
+
+    number: int
+    shown: list[tuple[str, str]]
+    said: list[Said]
+    reward: float
+    paid: list[tuple[str, list[Bar]]]
+    metrics: list[tuple[str, float]]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Side:
+    """One episode, as it stands on one side of a card."""
+
+    step: int
+    total: float
+    turns: list[TurnView]
+    film: Film | None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One task before and after."""
+
+    task: str
+    before: Side | None
+    after: Side | None
+
+    @property
+    def prompts(self) -> list[tuple[str, str]]:
+        """What each agent was shown first."""
+        side = self.before or self.after
+        return side.turns[0].shown if side and side.turns else []
+
+
+def samples(run: Run, n: int, camera: Camera) -> list[Sample]:
+    """The first `n` evaluation tasks, the first episode of each, before and after: not chosen by their reward."""
+    found = score(run)
+    start = found.before.step if found.before else 0
+    before = _first_of_each(run.episodes(start))
+    after = _first_of_each(run.episodes(found.after.step)) if found.after else {}
+    cards = []
+    for task in list(dict.fromkeys([*before, *after]))[:n]:
+        pair = [episode for episode in (before.get(task), after.get(task)) if episode]
+        scale = max((abs(value) for episode in pair for value in _values(episode)), default=0.0) or 1.0
+        cards.append(Sample(one_line(task, 120), _side(before.get(task), start, scale, camera),
+                            _side(after.get(task), found.after.step if found.after else 0, scale, camera)))  # fmt: skip
+    return cards
+
+
+def _first_of_each(episodes: list[Episode]) -> dict[str, Episode]:
+    first: dict[str, Episode] = {}
+    for episode in episodes:
+        first.setdefault(str(episode.task), episode)
+    return first
+
+
+def _values(episode: Episode) -> list[float]:
+    parts = (value for turn in episode.turns for paid in turn.components.values() for value in paid.values())
+    return [float(value) for value in parts if isfinite(value)]
+
+
+def _side(episode: Episode | None, step: int, scale: float, camera: Camera) -> Side | None:
+    if episode is None:
+        return None
+    turns = [_turn(turn, scale) for turn in episode.turns]
+    return Side(step, episode.team_return(), turns, camera.film(episode))
+
+
+def _turn(turn: Turn, scale: float) -> TurnView:
+    said = [
+        Said(
+            one_line(agent, 40), clean(u.text, TEXT_LIMIT), len(u.text.split()), u.finish == "length",
+            _taken_for(turn, agent),
+        )
+        for agent, u in turn.utterances.items()
+    ]  # fmt: skip
+    shown = [(one_line(agent, 40), clean(text)) for agent, text in turn.observations.items()]
+    metrics = [(one_line(name, 40), float(value)) for name, value in turn.metrics.items()]
+    reason = one_line(turn.reason, 400)
+    return TurnView(turn.index + 1, shown, said, turn.team_reward, _paid(turn, scale), metrics, reason)
+
+
+def _taken_for(turn: Turn, agent: str) -> str:
+    executed = turn.executed.get(agent, "")
+    return "" if executed == turn.utterances[agent].text.strip() else one_line(executed, 200)
+
+
+def _paid(turn: Turn, scale: float) -> list[tuple[str, list[Bar]]]:
+    """Components by agent; once, under no name, where all agents are paid alike."""
+    paid = {agent: dict(parts) for agent, parts in turn.components.items()}
+    every = list(paid.values())
+    if every and all(parts == every[0] for parts in every):
+        return [("", _bars(every[0], scale))]
+    return [(one_line(agent, 40), _bars(parts, scale)) for agent, parts in paid.items()]
+
+
+def _bars(parts: Mapping[str, float], scale: float) -> list[Bar]:
+    return [
+        Bar(one_line(name, 40), float(value), min(100.0, 100 * abs(value) / scale) if isfinite(value) else 0.0)
+        for name, value in parts.items()
+    ]

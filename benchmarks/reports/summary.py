@@ -1,0 +1,266 @@
+"""The numbers of a run that a reader wants first: before and after, what it cost, how it ended."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from palaver.benchmarks.reports.run_folder import Run, number, numbers
+from palaver.core import PalaverError
+from palaver.registry import Spec, make, spec
+
+
+@dataclass(frozen=True)
+class Point:
+    """One evaluation: mean reward, bounds of its 95 % interval (None where there is none: one task has none), and n."""
+
+    step: int
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+    line: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Score:
+    """The evaluation before training and the last one after; None where there is none."""
+
+    before: Point | None
+    after: Point | None
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the evaluation took the most likely token each time."""
+        shown = self.after or self.before
+        return bool(shown and shown.line.get("greedy"))
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run stands: `tone` is "good", "open" or "bad"."""
+
+    text: str
+    tone: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a before / after table; None where a number is missing."""
+
+    name: str
+    before: float | None
+    after: float | None
+
+    @property
+    def change(self) -> float | None:
+        """after - before."""
+        return None if self.before is None or self.after is None else self.after - self.before
+
+
+def score(run: Run) -> Score:
+    """The first evaluation if it was made at step 0, and the last one of a later step."""
+    points = [found for line in run.evals if (found := point(line)) is not None]
+    before = next((found for found in points if found.step == 0), None)
+    after = next((found for found in reversed(points) if found.step > 0), None)
+    return Score(before, after)
+
+
+def point(line: Mapping[str, Any]) -> Point | None:
+    """What an evaluation line says; None where its mean is no finite number."""
+    mean = number(line, "mean")
+    if mean is None:
+        return None
+    return Point(
+        step=int(line["step"]),
+        mean=mean,
+        low=number(line, "low"),
+        high=number(line, "high"),
+        n=int(number(line, "n") or 0),
+        line=line,
+    )
+
+
+def interval(low: float | None, high: float | None, digits: int = 3) -> str:
+    """The bounds as a reader sees them.
+
+    >>> interval(1.0, 1.25), interval(None, None)
+    ('[1.000, 1.250]', '[–]')
+    """
+    return "[–]" if low is None or high is None else f"[{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def status(run: Run) -> Status:
+    """How far the run got, and whether it is over: as the trainer noted it, checked against what is there."""
+    said, step = run.state.get("status"), run.step
+    planned = run.config.train.steps if run.config else None
+    where = f"step {step}" + (f" of {planned}" if planned else "")
+    if faults := _not_finite(run):
+        return Status(f"stopped after {where}: {faults}", "bad")
+    if said == "done" or (said is None and planned is not None and step >= planned):
+        return Status(f"finished, {step} steps", "good")
+    if said == "interrupted":
+        return Status(f"interrupted after {where}", "open")
+    if said == "failed":
+        return Status(f"failed after {where}", "bad")
+    if said == "running":
+        alive = _alive(run.state.get("pid"))
+        return Status(f"running, {where}" if alive else f"killed after {where}", "open" if alive else "bad")
+    return Status(f"stopped or running, {where}" if run.train else "no training step yet", "open")
+
+
+def _not_finite(run: Run) -> str:
+    """Which number was not finite, "" if all were; faults before the last good step were overcome by a resume."""
+    last = run.train[-1] if run.train else {}
+    files = sorted(run.folder.glob("not-finite-*.json"))
+    number_of = files[-1].stem.rpartition("-")[2] if files else ""
+    if number_of.isdecimal() and int(number_of) > run.step:
+        return f"the loss or gradient of step {int(number_of)} is not finite, its rows are in {files[-1].name}"
+    broken = [key for key, value in last.items() if isinstance(value, float) and number(last, key) is None]
+    return f"{broken[0]} is not finite" if broken else ""
+
+
+def _alive(pid: object) -> bool:
+    """Whether a process of this machine has that id."""
+    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def most_possible(env: object, found: Spec) -> float:
+    """The most an episode of this instance can pay: what it says itself, else what its spec says of the default one."""
+    own = getattr(env, "max_return", None)
+    return found.max_reward * found.turns if own is None else float(own)
+
+
+def max_reward(run: Run) -> float | None:
+    """The most an episode can pay; None where it is unknown, or where a keyword has made more possible."""
+    if run.config is None:
+        return None
+    env = run.config.env
+    most = _most(env.id, json.dumps(env.model_extra, sort_keys=True, default=str))
+    seen = [*run.series("reward/mean")[1], *(number(line, "mean") or 0.0 for line in run.evals)]
+    return most if most is not None and all(value <= most + 1e-9 for value in seen) else None
+
+
+@functools.lru_cache(maxsize=64)
+def _most(env: str, keywords: str) -> float | None:
+    """The most that an environment with these keywords (JSON) can pay; many runs have the same.
+
+    With the built-in tasks: those of a run may be gone, or on another machine.
+    """
+    try:
+        found = spec(env)
+        most = most_possible(make(env, **{found.teamsets: "sample", **json.loads(keywords)}), found)
+        return most if most is not None and math.isfinite(most) else None  # a reward model's scores have no end
+    except (PalaverError, TypeError, ValueError):
+        return None
+
+
+def key_figures(run: Run) -> list[tuple[str, str]]:
+    """Name and printed value: steps, time, tokens, speed. What was not recorded is left out."""
+    found = [("steps", f"{run.step:,}" + (f" of {run.config.train.steps:,}" if run.config else ""))]
+    found += [(name, time) for name, time in (("wall time", wall_time(run)), ("CPU time", cpu_time(run))) if time]
+    tokens, seconds = sampled_tokens(run)
+    if tokens and seconds:
+        found += [("tokens sampled", f"{tokens:,.0f}"), ("tokens per second", f"{tokens / seconds:,.0f}")]
+    for agent in run.agents:
+        lengths = run.series(f"{agent}/tokens")[1]
+        if lengths:
+            found.append((f"{agent}: tokens per answer", f"{lengths[0]:.0f} → {lengths[-1]:.0f}"))
+    return found
+
+
+def wall_time(run: Run) -> str:
+    """Wall time of the whole run, resumes included; "" if it was not recorded."""
+    return _last_time(run, "wall_s")
+
+
+def cpu_time(run: Run) -> str:
+    """CPU time of the main process over the whole run; "" if it was not recorded."""
+    return _last_time(run, "cpu_s")
+
+
+def _last_time(run: Run, key: str) -> str:
+    times = [value for line in (*run.train, *run.evals) if (value := number(line, key)) is not None]
+    return duration(max(times)) if times else ""
+
+
+def sampled_tokens(run: Run) -> tuple[float, float]:
+    """Tokens sampled in training, and the seconds of the steps they were sampled in."""
+    tokens = seconds = 0.0
+    for line in run.train:
+        rate = number(line, "tokens_per_s")
+        took = sum(number(line, key) or 0.0 for key in ("time/rollout_s", "time/update_s"))
+        if rate is not None:
+            tokens, seconds = tokens + rate * took, seconds + took
+    return tokens, seconds
+
+
+def comparison(run: Run) -> list[tuple[str, list[Row]]]:
+    """Before / after tables: reward components, unrewarded measurements, pass@k, and seats against an opponent."""
+    found = score(run)
+    tables = []
+    titles = {"Reward components": "components", "Measurements": "metrics", "Tasks solved": "passes"}
+    for title in (*titles, "Against the opponent"):
+        before, after = (
+            {} if each is None else numbers(each.line.get(titles[title])) if title in titles else _rivals(each.line)
+            for each in (found.before, found.after)
+        )
+        rows = [Row(name, before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after])]
+        if rows:
+            tables.append((title, rows))
+    return tables
+
+
+def _rivals(line: Mapping[str, Any]) -> dict[str, float]:
+    """What an evaluation line says of each seat against `eval.opponent`; empty where there was none."""
+    return numbers({key: value for key, value in line.items() if key.endswith(("/win_rate", "/return"))})
+
+
+def reproduce(run: Run) -> list[str]:
+    """Commands that run this again: the one that was given, and the saved config."""
+    commands = []
+    recipe, overrides = run.launch.get("recipe"), run.launch.get("overrides")
+    if isinstance(recipe, str) and isinstance(overrides, list):
+        commands.append(shlex.join(["palaver", "train", recipe, *map(str, overrides)]))
+    if run.config_text:
+        commands.append(shlex.join(["palaver", "train", str(run.folder / "config.yaml"), "--out", "runs/again"]))
+    return commands
+
+
+def made_with(run: Run) -> str:
+    """The versions and the machine that the command line noted; "" if it noted none."""
+    launch, libraries = run.launch, run.launch.get("libraries")
+    parts = [
+        f"{title} {launch[key]}"
+        for title, key in (("Palaver", "palaver"), ("commit", "commit"), ("Python", "python"), ("on", "platform"))
+        if launch.get(key)
+    ]
+    if isinstance(libraries, Mapping):
+        parts += [f"{name} {version}" for name, version in libraries.items()]
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a reader says them.
+
+    >>> duration(4.2), duration(135), duration(7260)
+    ('4.2 s', '2 min 15 s', '2 h 01 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,1 @@
+"""A player on the ladder of a Pokémon Showdown server."""

@@ -1,0 +1,254 @@
+"""Battles of our players on a server: with players of poke-env, with each other, or with whoever challenges."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import util
+from typing import Any
+from urllib.parse import urlsplit
+
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.benchmarks.showdown_ladder.player import Seat, decider
+from palaver.core import ConfigError, PalaverError, PolicyError, Sampling
+from palaver.envs.pokemon import teams
+from palaver.envs.pokemon.showdown import Pool, ShowdownError
+from palaver.envs.pokemon.showdown.server import Server
+
+ANYONE = "anyone"
+PREFIX = "poke-env:"
+MISSING = "battles on a server need poke-env; run: pip install 'palaver[poke-env]'"
+
+
+@dataclass(frozen=True)
+class Match:
+    """What is played.
+
+    Attributes:
+        player: of ours.
+        opponent: another of ours, `poke-env:CLASS`, or `anyone`: whoever challenges our player.
+        format: of the battles.
+        battles: how many.
+        parallel: at once.
+        teamset: where both draw their teams, as in `pokemon-v1`.
+        server: address of a running one (`ws://127.0.0.1:8000/showdown/websocket`); empty: one of our own.
+        name: of our player on the server.
+        seed: of choices and team draws; the server throws its own dice.
+
+    Raises:
+        ConfigError: a number below 1, or nobody could reach a server of our own.
+    """
+
+    player: str
+    opponent: str = f"{PREFIX}SimpleHeuristicsPlayer"
+    format: str = "gen1ou"
+    battles: int = 10
+    parallel: int = 5
+    teamset: str = "sample"
+    server: str = ""
+    name: str = "palaver"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.battles < 1 or self.parallel < 1:
+            raise ConfigError(f"battles must be 1 or more, got {self.battles}, {self.parallel} at once")
+        if not self.name.isalnum() or len(self.name) > 15:
+            raise ConfigError("a name on the server is 1 to 15 letters and digits")
+        if self.opponent == ANYONE and not self.server:
+            raise ConfigError("to be challenged, name a running server; start one with: palaver showdown serve")
+
+
+def required() -> None:
+    """Refuse where poke-env is missing.
+
+    Raises:
+        ConfigError: it is not installed; the message says what to do.
+    """
+    if not util.find_spec("poke_env"):
+        raise ConfigError(MISSING)
+
+
+def run(
+    match: Match, sampling: Sampling, options: ModelOptions, say: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """Play, and count what our player won.
+
+    Returns:
+        won, lost, tied, battles, decisions, illegal, and `error`, empty unless a player of ours failed.
+
+    Raises:
+        ConfigError: no poke-env.
+        PolicyError: no such player.
+        ShowdownError: no Node.js, no simulator, no such format, or no server.
+    """
+    required()
+    if match.server:
+        _reachable(match.server)
+    with ExitStack() as stack:
+        pool = stack.enter_context(Pool(1))
+        packed = [team.packed for team in teams.load(match.teamset, match.format, pool).teams]
+        seat = Seat(match.format, pool, decider(match.player, match.format, pool, match.seed, sampling, options))
+        other = _opponent(match, pool, sampling, options)
+        address = match.server or stack.enter_context(Server()).address
+        say(f"server: {address}")
+        ours = _seated(seat, **_place(match, address, match.name, packed, match.seed))
+        if other is None:
+            say(f"{match.name} waits for {match.battles} challenges in {match.format}")
+            _play(ours.accept_challenges(None, match.battles), ours)
+        else:
+            foe = other(**_place(match, address, f"{match.name}foe", packed, match.seed + 1))
+            _play(ours.battle_against(foe, n_battles=match.battles), ours, foe)
+        return _result(ours, seat)
+
+
+def _play(playing: Any, *players: Any) -> None:
+    """Until all battles are over, or a connection is."""
+    done = asyncio.run_coroutine_threadsafe(playing, players[0].ps_client.loop)
+    while not done.done():
+        if any(player.ps_client._listening_coroutine.done() for player in players):
+            done.cancel()
+            raise ShowdownError("the connection with the server ended before the battles did")
+        time.sleep(0.05)
+    done.result(0.0)
+    for player in players:
+        asyncio.run_coroutine_threadsafe(player.ps_client.stop_listening(), player.ps_client.loop).result(10.0)
+
+
+def _reachable(address: str) -> None:
+    """Refuse an address that nobody answers at."""
+    try:
+        parts = urlsplit(address)
+        where = parts.hostname or "", parts.port or 80
+    except ValueError:
+        where = "", 0
+    if not where[0] or parts.scheme not in ("ws", "wss"):
+        raise ConfigError(f"a server's address is like ws://127.0.0.1:8000/showdown/websocket, got {address!r:.80}")
+    try:
+        socket.create_connection(where, timeout=10.0).close()
+    except OSError as error:
+        raise ShowdownError(
+            f"no server answers at {address} ({error}); start one with: palaver showdown serve"
+        ) from error
+
+
+def _result(ours: Any, seat: Seat) -> dict[str, Any]:
+    return {
+        "won": ours.n_won_battles, "lost": ours.n_lost_battles, "tied": ours.n_tied_battles,
+        "battles": ours.n_finished_battles, "decisions": seat.decisions, "illegal": seat.illegal, "error": ours.error,
+    }  # fmt: skip
+
+
+def _opponent(match: Match, pool: Pool, sampling: Sampling, options: ModelOptions) -> Callable[..., Any] | None:
+    """What makes the other player; None where it comes by itself."""
+    if match.opponent == ANYONE:
+        return None
+    if match.opponent.startswith(PREFIX):
+        return poke_env_player(match.opponent)
+    seat = Seat(match.format, pool, decider(match.opponent, match.format, pool, match.seed + 1, sampling, options))
+    return lambda **given: _seated(seat, **given)
+
+
+def poke_env_player(name: str) -> Callable[..., Any]:
+    """A class of poke-env's players by its name, `poke-env:SimpleHeuristicsPlayer`.
+
+    Raises:
+        PolicyError: poke-env has no such player.
+    """
+    from poke_env import player as found
+
+    known = [n for n in dir(found) if n.endswith("Player") and n != "Player"]
+    if name.removeprefix(PREFIX) not in known:
+        raise PolicyError(f"poke-env has no player {name.removeprefix(PREFIX)!r:.40}. It has: {', '.join(known)}")
+    made: Callable[..., Any] = getattr(found, name.removeprefix(PREFIX))
+    return made
+
+
+def _place(match: Match, address: str, name: str, packed: Sequence[str], seed: int) -> dict[str, Any]:
+    """Arguments of a player on the server."""
+    from poke_env import AccountConfiguration, ServerConfiguration
+    from poke_env.teambuilder import Teambuilder
+
+    draw = random.Random(seed)
+
+    class Drawn(Teambuilder):  # type: ignore[misc,unused-ignore]
+        def yield_team(self) -> str:
+            return draw.choice(packed)
+
+    return {
+        "account_configuration": AccountConfiguration(name, None),
+        "server_configuration": ServerConfiguration(address, ""),
+        "battle_format": match.format,
+        "max_concurrent_battles": match.parallel,
+        "team": Drawn() if packed else None,
+        "log_level": 60,  # what goes wrong is raised here
+        "open_timeout": 60.0,
+        "ping_interval": None,  # a language model may think longer than a ping waits
+    }
+
+
+def _seated(seat: Seat, **given: Any) -> Any:
+    """A player of poke-env whose choices a seat of ours makes, from the protocol as it came."""
+    from poke_env.player import Player
+
+    class Ours(Player):  # type: ignore[misc,unused-ignore]
+        def __init__(self) -> None:
+            self.error = ""
+            self._heard: dict[str, list[str]] = {}
+            self._asked: dict[str, Mapping[str, Any]] = {}
+            self._seating = asyncio.Lock()
+            super().__init__(**given)
+
+        async def _handle_battle_message(self, split_messages: list[list[str]]) -> None:
+            room = split_messages[0][0].removeprefix(">")
+            for parts in split_messages[1:]:
+                if len(parts) > 2 and parts[1] == "request":
+                    self._take(room, "|".join(parts[2:]))
+                elif len(parts) > 1:
+                    self._heard.setdefault(room, []).append("|".join(parts))
+            await super()._handle_battle_message(split_messages)
+
+        def _take(self, room: str, text: str) -> None:
+            if text:
+                self._asked[room] = json.loads(text)
+
+        def choose_move(self, battle: Any) -> Any:
+            return self._chosen(battle.battle_tag)
+
+        def teampreview(self, battle: Any) -> Any:
+            return self._previewed(battle.battle_tag)
+
+        async def _previewed(self, room: str) -> str:
+            return str((await self._chosen(room)).message)
+
+        async def _chosen(self, room: str) -> Any:
+            lines, request = self._heard.pop(room, []), self._asked.pop(room, None)
+            if request is None:  # asked again for what it has answered already
+                return _Words("default")
+            async with self._seating:
+                try:
+                    return _Words(await asyncio.to_thread(seat.choose, room, lines, request))
+                except PalaverError as error:  # the battle goes on, the report tells
+                    self.error = str(error)
+                    return _Words("default")
+
+        def _battle_finished_callback(self, battle: Any) -> None:
+            seat.leave(battle.battle_tag)
+
+    return Ours()
+
+
+@dataclass(frozen=True)
+class _Words:
+    """A choice in the simulator's words, as poke-env sends it."""
+
+    choice: str
+
+    @property
+    def message(self) -> str:
+        return f"/choose {self.choice}"

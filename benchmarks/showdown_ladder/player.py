@@ -1,0 +1,133 @@
+"""A player of ours in a battle on a server: what its side was sent goes in, what it chooses comes out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.agents.make_policy import make_policy
+from palaver.core import ConfigError, Message, PolicyError, Request, Sampling, stable_seed
+from palaver.envs.pokemon import rules, vector
+from palaver.envs.pokemon.players.registry import HEURISTICS
+from palaver.envs.pokemon.showdown import Pool, Side, View, dex
+from palaver.trainers.matches.batched_players import NET, split
+
+# (battle, what the side knows, that as a text, turn) -> an action in any words
+Decide = Callable[[str, View, str, int], str]
+DEFAULT = "default"  # which the simulator always accepts
+GAMES = 256  # that a net recalls at a time; the oldest is taken for over
+
+
+def decider(
+    name: str, format: str, pool: Pool, seed: int, sampling: Sampling | None = None, options: ModelOptions | None = None
+) -> Decide:
+    """What a player of ours answers: a heuristic, a battle net (`net:FOLDER`), or any policy of
+    `palaver evaluate --team` for one seat.
+
+    Raises:
+        PolicyError: there is no such player, or one that a server cannot seat.
+        CheckpointError: there is no sound net.
+        ShowdownError: no such format.
+    """
+    if name in HEURISTICS:
+        rule, facts = HEURISTICS[name], dex.load(pool.ask([["format", format]])[0]["gen"])
+        drawn: dict[str, random.Random] = {}
+
+        def follow(battle: str, view: View, _: str, __: int) -> str:
+            own = drawn.setdefault(battle, random.Random(stable_seed(seed, battle)))
+            return rule(view, facts, own)
+
+        return follow
+    if name in ("oracle@1", "search@1"):
+        raise PolicyError(f"{name} tries its actions in copies of the battle, and there are none of one on a server")
+    if name.startswith(NET):
+        return _net(name, format, pool, seed)
+    policy, how, asked = make_policy(name, options=options or ModelOptions()), sampling or Sampling(), [0]
+
+    def answer(battle: str, _: View, text: str, __: int) -> str:
+        asked[0] += 1
+        own = stable_seed(seed, battle, asked[0])
+        return policy.act([Request("p1", (Message("user", text),), (own,), how)])[0][0].text
+
+    return answer
+
+
+def _net(name: str, format: str, pool: Pool, seed: int) -> Decide:
+    """A battle net; it sees the same words and numbers as in the arena."""
+    from palaver.agents.battle_net.player import Game, NetPlayer, Turn
+
+    _, folder, heat = split(name)
+    player, about = NetPlayer.load(folder, heat), pool.ask([["format", format]])[0]
+    facts = dex.load(about["gen"])
+    games: dict[str, tuple[Game, vector.Memory]] = {}
+
+    def choose(battle: str, view: View, _: str, turn: int) -> str:
+        if battle not in games:
+            games[battle] = player.begin(stable_seed(seed, battle)), vector.Memory(facts, about["id"])
+            while len(games) > GAMES:
+                del games[next(iter(games))]
+        game, seen = games[battle]
+        words, numbers = seen.look(turn, view)
+        slots = vector.slots(view)
+        return slots[player.decide([Turn(game, words, numbers, [bool(label) for label in slots])])[0]]
+
+    return choose
+
+
+class Seat:
+    """One side of battles on a server.
+
+    Args:
+        format: of the battles.
+        pool: of one process, which follows the battles.
+        decide: the player.
+
+    Attributes:
+        decisions: that were made.
+        illegal: answers that were not legal; for one that named no action any of them is drawn, see `rules.choose`.
+    """
+
+    def __init__(self, format: str, pool: Pool, decide: Decide) -> None:
+        about = pool.ask([["format", format]])[0]
+        self.format: str = about["id"]
+        self._pool, self._decide = pool, decide
+        self._watched: dict[str, str] = {}  # room -> how the pool calls this side of its battle
+        self.decisions = self.illegal = 0
+
+    def choose(self, room: str, lines: Sequence[str], request: Mapping[str, Any]) -> str:
+        """The choice for a request, in the simulator's words.
+
+        Args:
+            room: the battle's.
+            lines: of the protocol that this side received since the last call.
+            request: that it must answer.
+
+        Raises:
+            ConfigError: a request that is not Showdown's.
+        """
+        try:
+            side = cast("Side", request["side"]["id"])
+        except (KeyError, TypeError) as error:
+            raise ConfigError("the server sent a request that names no side") from error
+        operations: list[list[Any]] = []
+        if room not in self._watched:
+            self._watched[room] = f"{side} in {room}"  # another seat of the pool may have the other side
+            operations.append(["watch", self._watched[room], side, self.format])
+        name = self._watched[room]
+        asked = [*operations, ["hear", name, list(lines), dict(request)], ["tell", name]]
+        told, text = self._pool.ask(asked)[-2:]
+        view: View = told["view"]
+        legal = dict(view["legal"])
+        if not legal:
+            return DEFAULT
+        said = rules.choose(self._decide(room, view, text, told["turn"]), legal, room, self.decisions)
+        self.decisions += 1
+        self.illegal += not said.legal
+        return said.choice
+
+    def leave(self, room: str) -> None:
+        """Forget a battle that is over."""
+        if room in self._watched:
+            self._pool.ask([["forget", self._watched.pop(room)]])

@@ -1,0 +1,1 @@
+"""What environments share: stepping, spaces, tasks, arguments, rewards of a wrapper, checks."""

@@ -1,0 +1,336 @@
+"""An environment whose actions a judge or a reward model scores, in place of its own reward, beside it, or behind it.
+
+    palaver.make("arxiv-v0", reward="judge:FILE.yaml")            # the score is the whole reward
+    palaver.make("arxiv-v0", reward="+0.5*judge:FILE.yaml")       # beside the environment's own, half as heavy
+    palaver.make("arxiv-v0", reward="gate@0.8:judge:FILE.yaml")   # asked only where the own reward is 0.8 or more
+    palaver.make("housebuild-v0", reward="iou,+rm:FOLDER")        # an own choice of the environment stands first
+
+Everything else is the environment's: tasks, observations, turns, states, pictures.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from palaver.core import ConfigError
+from palaver.envs.base.env import Each, Outcome, Step, TextEnv, as_heard, locked
+from palaver.envs.base.reward_monitor import Watch
+from palaver.envs.base.tasks import Task
+from palaver.scoring import Case, Placing, Reward, Verdict
+from palaver.text import clean, one_line
+
+_SPELLING = re.compile(
+    r"(?:(?P<own>[\w.-]+),)?(?:(?P<beside>\+)|gate@(?P<gate>-?[\d.]+):)?(?:(?P<weight>[\d.]+)\*)?(?P<name>(?:judge|rm):.+)",
+    re.DOTALL,
+)
+
+_SAME = (  # what never changes in an environment that was made
+    *("metadata", "begins", "competitive", "alike", "possible_agents", "tasks", "source"),
+    *("render_mode", "max_length", "observation_spaces", "action_spaces"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A reward as `palaver.make` is told it.
+
+    Attributes:
+        name: of the reward, as `judge:SPEC`.
+        own: the environment's own value of its keyword `reward`, "" for its default.
+        placing: as spelled; None leaves it to the reward.
+        reward: where it was given itself, and not by name.
+    """
+
+    name: str
+    own: str = ""
+    placing: Placing | None = None
+    reward: Reward | None = None
+
+
+def spelled(asked: object) -> Spelled | None:
+    """What a keyword `reward` asks for, None where it is no judge, no reward model and no name of one.
+
+    Raises:
+        ConfigError: a weight or a gate that is no number.
+
+    >>> spelled("+0.5*judge:hf:NAME").placing
+    Placing(own='beside', weight=0.5, gate=0.0, when='each')
+    >>> spelled("iou") is None
+    True
+    """
+    if isinstance(asked, Reward):
+        return Spelled(asked.name, reward=asked)
+    found = _SPELLING.fullmatch(asked.strip()) if isinstance(asked, str) else None
+    if found is None:
+        return None
+    beside, gate, weight = found["beside"], found["gate"], found["weight"]
+    if not (beside or gate or weight):
+        return Spelled(found["name"], found["own"] or "")
+    own: Literal["replaced", "beside", "gate"] = "beside" if beside else "gate" if gate else "replaced"
+    placing = Placing(own, _number(weight or "1", "weight"), _number(gate or "0", "gate"))
+    return Spelled(found["name"], found["own"] or "", placing)
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"the {what} {text!r} of the reward is no number, as in +0.5*judge:SPEC") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """An action that the environment has answered, and the case to be scored; None where nothing is asked."""
+
+    step: Step
+    own: float  # mean over agents
+    case: Case | None
+
+
+class Rewarded(TextEnv):
+    """An environment with another reward.
+
+    An action that the reward could not score is *unscored*: the episode ends, `infos` say so and why. The metric `own`
+    is the environment's own reward as a mean over agents, `gate` says whether it was enough, `judge/NAME` is the score
+    of a criterion.
+
+    Args:
+        env: is played; it belongs to this one from here on.
+        reward: scores its joint actions, all that wait in one call; forks share it.
+        placing: how the score enters; None asks the reward, whose default is to replace.
+        turns: of an episode, where the environment does not tell them.
+        most: that an episode pays, where the environment does not tell it.
+    """
+
+    def __init__(
+        self, env: TextEnv, reward: Reward, placing: Placing | None = None, turns: int = 1, most: float = math.inf
+    ) -> None:
+        self.inner = env
+        self.reward = reward
+        self.placing: Placing = placing or getattr(reward, "placing", None) or Placing()
+        self.component: str = getattr(reward, "component", "judge")
+        self.watch = Watch(reward)
+        self.__dict__.update({name: getattr(env, name) for name in _SAME}, max_return=self._most(turns, most))
+        self._lock = threading.RLock()
+        self._told: Mapping[str, str] = {}  # all that each agent was told
+        self._may: frozenset[str] = frozenset()  # who may act
+        self._scores: tuple[float, ...] = ()  # what the reward paid in each turn
+        self._notes: tuple[str, ...] = ()  # the same, as `render` shows it
+        self._mirror()
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else the environment has."""
+        if name.startswith("__") or "inner" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def ready(self) -> None:
+        """Load what the reward needs, so that a mistake shows before work is lost.
+
+        Raises:
+            PalaverError: it cannot be loaded.
+        """
+        getattr(self.reward, "ready", _nothing)()
+
+    def score_with(self, reward: Reward) -> None:
+        """Take another reward of the same name from here on, so that its model is loaded once for several instances."""
+        self.reward, self.watch = reward, Watch(reward)
+
+    def measured(self) -> dict[str, float]:
+        """What scoring has cost since this was last asked, and how often it failed, for all forks together."""
+        return self.watch.measured()
+
+    # --- the environment's ------------------------------------------------------------------------
+
+    def opening(self, task: Task) -> Mapping[str, str]:
+        """The environment's."""
+        return self.inner.opening(task)
+
+    def judge(self, actions: Mapping[str, str]) -> Outcome:
+        """The environment's, with its own reward."""
+        return self.inner.judge(actions)
+
+    def role(self, agent: str) -> str:
+        """The environment's."""
+        return self.inner.role(agent)
+
+    @locked
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        """See `TextEnv.reset`."""
+        observations, infos = self.inner.reset(seed, options)
+        self._told, self._scores, self._notes = {}, (), ()
+        self._listen(observations, infos)
+        return observations, infos
+
+    @locked
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """See `TextEnv.step`; the action is scored alone.
+
+        Raises:
+            ScoringError: too many actions could not be scored.
+        """
+        return self.step_together([self], [actions])[0]
+
+    @classmethod
+    def step_together(
+        cls,
+        envs: Sequence[TextEnv],
+        actions: Sequence[Mapping[str, Any]],
+        groups: Sequence[str] = (),
+        each: Each = map,
+    ) -> list[Step]:
+        """See `TextEnv.step_together`; all joint actions are scored in one call, those of one group with each other.
+
+        Raises:
+            ScoringError: too many actions could not be scored.
+        """
+        own = [env for env in envs if isinstance(env, Rewarded)]
+        if not own:
+            return []
+        said = [env._said(action) for env, action in zip(own, actions, strict=True)]
+        inner = [env.inner for env in own]
+        steps = type(inner[0]).step_together(inner, actions, groups, each)
+        keys = groups or [""] * len(own)
+        heard = [env._hear(case, step, key) for env, case, step, key in zip(own, said, steps, keys, strict=True)]
+        waiting = [number for number, one in enumerate(heard) if one.case is not None]
+        verdicts: dict[int, Verdict] = {}
+        for watch in {id(own[number].watch): own[number].watch for number in waiting}.values():
+            numbers = [number for number in waiting if own[number].watch is watch]
+            found = watch.score([case for number in numbers if (case := heard[number].case) is not None])
+            verdicts |= dict(zip(numbers, found, strict=True))
+        return [
+            env._settle(one, verdicts.get(number)) for number, (env, one) in enumerate(zip(own, heard, strict=True))
+        ]
+
+    def state(self) -> str:
+        """The environment's."""
+        return self.inner.state()
+
+    @locked
+    def render(self) -> Any:
+        """The environment's picture; a text also tells what was paid for the scores."""
+        self.inner.render_mode = self.render_mode
+        picture = self.inner.render()
+        return "\n".join((picture, *self._notes)) if self.render_mode == "ansi" and picture is not None else picture
+
+    def close(self) -> None:
+        """The environment's."""
+        self.inner.close()
+        self._mirror()
+
+    @locked
+    def fork(self) -> Rewarded:
+        """An independent copy in the same state, with the same reward."""
+        twin = copy.copy(self)
+        twin.inner = self.inner.fork()
+        twin._mirror()
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Rewarded:
+        return self.fork()
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _most(self, turns: int, most: float) -> float:
+        """The most that an episode pays; infinite where the reward does not say what it gives at most."""
+        asked = 1 if self.placing.when == "last" else int(getattr(self.inner, "num_turns", turns))
+        judged = self.placing.weight * float(getattr(self.reward, "most", math.inf)) * asked
+        if self.placing.own != "beside":
+            return judged
+        return judged + (most if self.inner.max_return is None else self.inner.max_return)
+
+    def _mirror(self) -> None:
+        inner = self.inner
+        self.agents, self.task, self.turn, self.rng = list(inner.agents), inner.task, inner.turn, inner.rng
+
+    def _listen(self, observations: Mapping[str, str], infos: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take over what the environment has told."""
+        told = {} if self.metadata.get("conversation") == "fresh" else dict(self._told)
+        for agent, text in observations.items():
+            told[agent] = "\n\n".join(filter(None, (told.get(agent, ""), text)))
+        self._told = told
+        self._may = frozenset(agent for agent in self.inner.agents if infos[agent].get("can_act", True))
+        self._mirror()
+
+    def _said(self, actions: Mapping[str, Any]) -> Case:
+        """What is about to be played; without a group."""
+        said = {a: as_heard(actions.get(a), self.max_length)[0] for a in self.inner.agents if a in self._may}
+        told = {agent: self._told.get(agent, "") for agent in said}
+        return Case(self.task.id, told, said, self.turn, reference=str(self.task.data.get("reference", "")))
+
+    def _hear(self, case: Case, step: Step, group: str) -> _Heard:
+        """What the environment answered, and whether the reward is asked."""
+        observations, rewards, _, _, infos = step
+        if not rewards:
+            return _Heard(step, 0.0, None)
+        self._listen(observations, infos)
+        own = math.fsum(rewards.values()) / len(rewards)
+        unscored = any(info.get("unscored") for info in infos.values())
+        early = self.placing.when == "last" and bool(self.inner.agents)
+        shut = self.placing.own == "gate" and own < self.placing.gate
+        return _Heard(step, own, None if unscored or early or shut else replace(case, group=group))
+
+    def _settle(self, heard: _Heard, verdict: Verdict | None) -> Step:
+        """The step with what is paid now."""
+        observations, rewards, terminated, truncated, infos = heard.step
+        if not rewards or any(info.get("unscored") for info in infos.values()):
+            return heard.step
+        failed = verdict is not None and verdict.score is None
+        paid = self.placing.weight * verdict.score if verdict and verdict.score is not None else 0.0
+        self._scores += (paid,)
+        measured = self._measured(heard, verdict)
+        reason = _reason(verdict)
+        if verdict is not None:
+            self._notes += (f"[{self.component}, turn {self.turn}: {paid:g}] {clean(reason)}",)
+        told = {}
+        for agent, info in infos.items():
+            parts = self._parts(info["reward_components"], paid, failed)
+            told[agent] = {**info, "reward_components": parts, "metrics": {**info["metrics"], **measured}}
+            if reason:
+                told[agent]["reason"] = one_line("; ".join(filter(None, (info.get("reason", ""), reason))), 400)
+            if failed:
+                told[agent]["unscored"] = True
+            if "earned" in info:
+                told[agent]["earned"] = [
+                    self._parts(parts, score, failed) for parts, score in zip(info["earned"], self._scores, strict=True)
+                ]
+        if failed:
+            self.inner.agents = []
+            self.agents, truncated = [], dict.fromkeys(truncated, True)
+        paid_to = {agent: math.fsum(info["reward_components"].values()) for agent, info in told.items()}
+        return observations, paid_to, terminated, truncated, told
+
+    def _parts(self, own: Mapping[str, float], paid: float, failed: bool) -> dict[str, float]:
+        """The components of a reward, given the environment's own."""
+        if failed or self.placing.own != "beside":
+            return {self.component: 0.0 if failed else paid}
+        name = f"outer_{self.component}" if self.component in own else self.component
+        return {**own, name: paid}
+
+    def _measured(self, heard: _Heard, verdict: Verdict | None) -> dict[str, float]:
+        """What is told beside the reward."""
+        found = {} if self.placing.own == "beside" else {"own": heard.own}
+        if self.placing.own == "gate":
+            found["gate"] = float(heard.own >= self.placing.gate)
+        if verdict is not None:
+            found |= {f"{self.component}/{name}": float(value) for name, value in verdict.criteria.items()}
+            found |= {name: float(value) for name, value in verdict.metrics.items()}
+        return found
+
+
+def _reason(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return ""
+    return one_line(verdict.reason if verdict.score is not None else f"not scored: {verdict.failure}", 400)
+
+
+def _nothing() -> None:
+    """A reward that needs no preparation."""

@@ -1,0 +1,349 @@
+"""Tasks: what one reset of an environment is about, and how a set of them is read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib
+import io
+import json
+import os
+import re
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from palaver.core import PalaverWarning, TaskError
+from palaver.text import one_line
+
+T = TypeVar("T")
+
+_SOURCE = re.compile(r"(?P<name>.*?)(?P<slice>\[[^\[\]]*\])?", re.DOTALL)
+_SLICE = re.compile(r"\[\s*(-?\d{1,15})?\s*:\s*(-?\d{1,15})?\s*(?::\s*(-?\d{1,15})?\s*)?\]")
+_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+_GENERATED = re.compile(r"generated:(\d{1,9})(?::(\d{1,5}))?")
+Row = tuple[str, Any]  # where it stands ("row 3"), and what should be a mapping of its fields
+Generate = Callable[[int, int], Sequence[Mapping[str, Any]]]  # (count, seed) -> rows, each of them different
+SAMPLES = 64  # rows of a sample that is generated
+_NAMED = 10  # rows that are left out and named in the warning
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """One problem of a data set. Immutable, so copies of an environment share it.
+
+    Attributes:
+        id: stable name within its set.
+        data: the fields of its row, read only.
+    """
+
+    id: str
+    data: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise TaskError("a task needs an id that is not empty")
+        object.__setattr__(self, "data", MappingProxyType(dict(self.data)))
+
+    def __getitem__(self, field: str) -> Any:
+        return self.data[field]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Task) and (self.id, dict(self.data)) == (other.id, dict(other.data))
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Task:
+        return self
+
+    def __reduce__(self) -> tuple[type[Task], tuple[str, dict[str, Any]]]:
+        return Task, (self.id, dict(self.data))
+
+
+def is_sample(source: str) -> bool:
+    """Whether `load_tasks` would read the built-in sample, whole or a slice of it.
+
+    >>> is_sample("sample"), is_sample("sample[:48]"), is_sample("sample.jsonl"), is_sample("samples[:48]")
+    (True, True, False, False)
+    """
+    return _parts(source)[0] == "sample"
+
+
+def load_tasks(
+    source: str | os.PathLike[str],
+    *,
+    sample: Path | Generate,
+    fields: Mapping[str, type],
+    id_field: str = "id",
+    split: str = "train",
+) -> tuple[Task, ...]:
+    """The tasks named by `source`; a row that cannot be used is left out, with one warning that names and counts them.
+
+    Args:
+        source: `sample`; a path to a `.jsonl`, `.json`, `.csv` or `.parquet` file (the first three also with `.gz`); or
+            `hf:NAME[@CONFIG][:SPLIT]`, read through `datasets`. A slice as in Python may follow: `sample[:48]`.
+        sample: the file behind `sample`, or the function behind `sample` (seed 0) and `generated:SEED:COUNT`. Such a
+            function may give fewer rows than asked, if there are no more.
+        fields: the columns that a task needs, with their types; an empty text counts as missing.
+        id_field: the column that names a task; a row without it is named by its number, counted from 0 before slicing.
+            A row whose name is taken gets its number behind it.
+        split: the split of an `hf:` source that names none.
+
+    Raises:
+        TaskError: missing or unreadable file, bad slice, empty set, no row that can be used, no `datasets`, no network.
+    """
+    tasks, _ = read_tasks(source, _as_is, sample=sample, fields=fields, id_field=id_field, split=split)
+    return tasks
+
+
+def _as_is(task: Task) -> Task:
+    return task
+
+
+def read_tasks(
+    source: str | os.PathLike[str],
+    read: Callable[[Task], T],
+    *,
+    sample: Path | Generate,
+    fields: Mapping[str, type],
+    id_field: str = "id",
+    split: str = "train",
+) -> tuple[tuple[Task, ...], dict[str, T]]:
+    """The tasks named by `source`, and id -> what `read` makes of each; rows are left out as by `load_tasks`.
+
+    Args:
+        source: as for `load_tasks`, and so are the others.
+        read: raises a TaskError for a task that cannot be used.
+        sample: see there.
+        fields: see there.
+        id_field: see there.
+        split: see there.
+
+    Raises:
+        TaskError: as `load_tasks`.
+    """
+    source = os.fspath(source) if isinstance(source, str | os.PathLike) else source
+    if not isinstance(source, str):
+        raise TaskError(f"tasks must be a text or a path, got {type(source).__name__}; use 'sample' or a file's path")
+    name, wanted = _parts(source)
+    if not name.removeprefix("hf:"):
+        raise TaskError(f"tasks={source!r} names no data; use 'sample', a path, or 'hf:NAME:SPLIT'")
+    rows = _rows(name, sample, split, _slice(wanted, source))
+    if not rows:
+        raise TaskError(f"tasks={source!r} is empty; give a source or slice with at least one row")
+    tasks: dict[str, Task] = {}
+    made: dict[str, T] = {}
+    left_out: dict[str, TaskError] = {}
+    for place, row in rows:
+        try:
+            _require(row, fields, one_line(f"{name}, {place}"))
+            task = Task(_id(row, place, id_field, tasks), row)
+            made[task.id] = read(task)
+            tasks[task.id] = task
+        except TaskError as error:
+            left_out[_label(row, place, id_field)] = error
+    if left_out:
+        _report(one_line(source, 200), left_out, len(rows), any_left=bool(tasks))
+    return tuple(tasks.values()), made
+
+
+def _id(row: Mapping[str, Any], place: str, id_field: str, taken: Mapping[str, Task]) -> str:
+    given = row.get(id_field)
+    id = place.replace(" ", "-") if given is None or given == "" else str(given)
+    while id in taken:
+        id = f"{id}#{place}"
+    return id
+
+
+def _label(row: object, place: str, id_field: str) -> str:
+    """A row's place, with its name where it has one."""
+    given = row.get(id_field) if isinstance(row, Mapping) else None
+    return place if given in (None, "") else f"{place} ({one_line(str(given), 40)})"
+
+
+def _report(source: str, left_out: Mapping[str, TaskError], rows: int, *, any_left: bool) -> None:
+    """Warn of the rows that are left out.
+
+    Raises:
+        TaskError: no row is left.
+    """
+    first = next(iter(left_out.values()))
+    if not any_left:
+        more = f"; nor can any of the other {rows - 1} rows be used" if rows > 1 else ""
+        raise TaskError(f"{one_line(first, 600)}{more}") from first
+    named = ", ".join([*left_out][:_NAMED])
+    more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+    warnings.warn(
+        f"{source}: {len(left_out)} of {rows} rows left out, as they cannot be used: {named}{more};"
+        f" the first because of this: {one_line(first, 400)}",
+        PalaverWarning,
+        stacklevel=4,
+    )
+
+
+def _parts(source: str) -> tuple[str, str]:
+    """The name and the slice of a source, `[:]` where it has none."""
+    match = _SOURCE.fullmatch(source)
+    return (match["name"].strip(), match["slice"] or "[:]") if match else ("", "[:]")
+
+
+def _slice(text: str, source: str) -> slice:
+    match = _SLICE.fullmatch(text)
+    bounds = [int(n) if n else None for n in match.groups()] if match else [0, 0, 0]
+    if bounds[2] == 0:
+        raise TaskError(f"tasks={source!r} has a bad slice; write it as in Python, for example [:48] or [48:]")
+    return slice(*bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """Placeholder of a row that cannot be read."""
+
+    reason: str
+
+
+def _require(row: object, fields: Mapping[str, type], place: str) -> None:
+    if isinstance(row, _Unreadable):
+        raise TaskError(f"{place}: cannot read it: {row.reason}")
+    if not isinstance(row, Mapping):
+        raise TaskError(f"{place}: expected an object with named fields, got {type(row).__name__}")
+    for field, kind in fields.items():
+        value = row.get(field)
+        if value is None or (isinstance(value, str) and not value.strip()):
+            has = one_line(", ".join(map(str, row))) or "none"
+            raise TaskError(f"{place}: the field {field!r} is missing or empty; it has {has}")
+        if not isinstance(value, kind):
+            raise TaskError(f"{place}: the field {field!r} is {type(value).__name__}, expected {kind.__name__}")
+
+
+def is_generated(source: str | os.PathLike[str]) -> bool:
+    """Whether `load_tasks` would make the rows, where `sample` is a function.
+
+    >>> is_generated("generated:7:96[:64]"), is_generated("sample"), is_generated("houses.json")
+    (True, True, False)
+    """
+    name = _parts(os.fspath(source))[0] if isinstance(source, str | os.PathLike) else ""
+    return name == "sample" or name.startswith("generated:")
+
+
+def _rows(name: str, sample: Path | Generate, split: str, part: slice) -> list[Row]:
+    if name.startswith("hf:"):
+        return _hub(name, split, part)
+    if callable(sample) and is_generated(name):
+        made = _made(name, sample)
+        return [(f"row {n}", made[n]) for n in range(len(made))[part]]
+    path = _file(name, None if callable(sample) else sample)
+    suffix = Path(path.name.removesuffix(".gz")).suffix
+    if suffix not in _SUFFIXES:
+        raise TaskError(f"cannot read {str(path)!r}: expected a file that ends with {', '.join(_SUFFIXES)}")
+    try:
+        rows = list(_parquet(path) if suffix == ".parquet" else _text_rows(path, suffix))
+    except (OSError, EOFError, ValueError, RuntimeError, zlib.error, csv.Error) as error:  # RuntimeError: deep nesting
+        raise TaskError(f"cannot read {str(path)!r}: {_line(error)}") from error
+    return [(f"row {n}", rows[n]) for n in range(len(rows))[part]]
+
+
+def _made(name: str, generate: Generate) -> Sequence[Mapping[str, Any]]:
+    match = _GENERATED.fullmatch("generated:0" if name == "sample" else name)
+    if not match:
+        raise TaskError(f"tasks={name!r} cannot be read; write generated:SEED or generated:SEED:COUNT")
+    count = int(match[2] or SAMPLES)
+    rows = generate(count, int(match[1]))
+    if match[2] and len(rows) < count:
+        raise TaskError(f"tasks={name!r} asks for {count:,} different tasks, but there are only {len(rows):,}")
+    return rows
+
+
+def _file(name: str, sample: Path | None) -> Path:
+    if name == "sample" and sample is not None:
+        return sample
+    try:
+        path = Path(name).expanduser()
+        if path.is_file():
+            return path
+    except (OSError, RuntimeError) as error:  # too long a name; a home that is unknown
+        raise TaskError(f"cannot read {name[:200]!r}: {_line(error)}") from error
+    raise TaskError(f"there is no file {str(path)!r}; use 'sample', a path, or 'hf:NAME:SPLIT'")
+
+
+def _text_rows(path: Path, suffix: str) -> Iterator[Any]:
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if suffix == ".json":
+        rows = json.loads(raw.decode("utf-8-sig"))
+        if not isinstance(rows, list):
+            raise ValueError("expected a list of objects")
+        yield from rows
+        return
+    text = raw.decode("utf-8-sig", "surrogateescape")  # a byte that is no text spoils its own row alone
+    if suffix == ".csv":
+        yield from _csv_rows(text)
+    else:
+        # not splitlines: a text may hold U+2028, which is no end of line in JSON
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
+                yield _json_line(line, number)
+
+
+def _csv_rows(text: str) -> Iterator[Any]:
+    csv.field_size_limit(2**31 - 1)
+    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="_", strict=True)
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield _Unreadable(f"line {rows.line_num}: {error}")
+            continue
+        sound = all(_is_text(value) for value in row.values() if isinstance(value, str))
+        yield row if sound else _Unreadable(f"line {rows.line_num} is not UTF-8")
+
+
+def _json_line(line: str, number: int) -> Any:
+    if not _is_text(line):
+        return _Unreadable(f"line {number} is not UTF-8")
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        return _Unreadable(f"line {number} is not JSON ({error.msg})")
+    except (ValueError, RecursionError) as error:  # a number of too many digits, nesting without end
+        return _Unreadable(f"line {number} is not usable JSON ({_line(error)})")
+
+
+def _is_text(value: str) -> bool:
+    return value.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in value)
+
+
+def _optional(module: str, what: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise TaskError(
+            f"{what} needs {module.partition('.')[0]!r}; install it with: pip install 'palaver[train]'"
+        ) from error
+
+
+def _parquet(path: Path) -> Sequence[Mapping[str, Any]]:
+    table = _optional("pyarrow.parquet", "a .parquet file").read_table(path)
+    return table.to_pylist()  # type: ignore[no-any-return]
+
+
+def _hub(name: str, split: str, part: slice) -> list[Row]:
+    datasets = _optional("datasets", f"tasks={name!r}")
+    repository, _, chosen = name.removeprefix("hf:").partition(":")
+    repository, _, config = repository.partition("@")
+    try:
+        table = datasets.load_dataset(repository, *filter(None, [config]), split=chosen or split)
+        numbers = range(len(table))[part]
+        return [(f"row {n}", row) for n, row in zip(numbers, table.select(numbers), strict=True)]
+    except (OSError, ValueError, LookupError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        raise TaskError(f"cannot load {name!r} ({_line(error)}); check the name, the split and the network") from error
+
+
+def _line(error: Exception) -> str:
+    return one_line(error) or type(error).__name__

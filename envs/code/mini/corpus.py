@@ -1,0 +1,40 @@
+"""What the tiny model imitates in `coding-mini-v0`: programmers who can write each half and agree on nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import product
+from pathlib import Path
+
+from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.code.mini.family import CONVENTIONS, HELD_OUT, combinations
+from palaver.envs.code.mini.prompts import opening
+
+TINY = {"steps": 300, "batch": 10, "texts": 1944, "adam_lr": 0.003}  # every text once, many prompts a step
+SAMPLE = Path(__file__).with_name("sample.jsonl")
+
+
+def tasks() -> list[dict[str, str]]:
+    """All problems, those held out last."""
+    return [
+        {"task_id": f"{each.filter}-{each.map}-{each.aggregate}", "filter": each.filter, "map": each.map,
+         "aggregate": each.aggregate}
+        for each in combinations()
+    ]  # fmt: skip
+
+
+def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
+    """`n` answers in random order: of every three to a prompt one by each convention, so that none is the usual one."""
+    every = list(product(combinations()[:-HELD_OUT], ("aux", "main"), CONVENTIONS))
+    rng = random.Random(stable_seed("coding-mini demonstrations", seed))
+    found: list[tuple[Conversation, str]] = []
+    while len(found) < n:
+        for problem, seat, convention in rng.sample(every, len(every)):
+            write = problem.aux if seat == "aux" else problem.main
+            found.append(((Message("user", opening(seat, problem.text)),), write(convention)))
+    return found[:n]
+
+
+if __name__ == "__main__":
+    SAMPLE.write_text("".join(json.dumps(row) + "\n" for row in tasks()), encoding="utf-8")

@@ -1,0 +1,131 @@
+"""Two strangers write one small Python program, and must come to agree on what the helper is for.
+
+`f(xs)` keeps some numbers of a list, changes each, and returns them in some way. `aux` writes a helper, `main` writes
+`f` and calls it. Either half is easy; they fit only if both have the same of three conventions in mind:
+
+| convention | `aux` | `f` |
+|---|---|---|
+| `map` | changes a number: `return x * x` | `[aux(x) for x in xs if x > 0]` |
+| `test` | says whether one is kept: `return x > 0` | `[x * x for x in xs if aux(x)]` |
+| `list` | keeps the numbers of a list: `return [x for x in xs if x > 0]` | `[x * x for x in aux(xs)]` |
+
+All three are equally good, so nothing but an agreement decides: a game of pure coordination, in real Python with real
+tests. Two halves of different conventions never pass all tests (held by a test over all problems).
+
+## Observation
+
+At the start who writes what, and what `f` does:
+
+    Two strangers write one program and see nothing of each other. You write a helper aux, for f to call.
+    f(xs) keeps the positive numbers of xs, squares each and returns their sum.
+
+After the turn nothing.
+
+## Action
+
+Any text; how functions are read out of it is told under [coophumaneval-v0](coophumaneval-v0.md#action). With
+`agents=1` the one agent `coder` writes both.
+
+## Rewards
+
+All agents are paid the same:
+
+* `aux_parses` and `main_parses`: 0.2 each if the function is there and is Python;
+* `uses_aux`: 0.1 if `f` calls `aux`;
+* `tests`: 0.5 times the share of the four tests passed;
+* `solved`: 1 if all passed.
+
+The maximum is 2. Programs run in the [sandbox](../sandbox.md); what it could not score is unscored, as in
+[coophumaneval-v0](coophumaneval-v0.md#rewards).
+
+Metrics that are not paid: which convention each half follows, `aux_map`, `aux_test`, `aux_list`, `main_map`,
+`main_test`, `main_list`, each 1 or 0; and `syntax_valid`, `tests_passed`, `tests_total`, `solved`, `aux_used`,
+`wrapper`, `timeouts`, `illegal`.
+
+## Termination
+
+After one turn.
+
+## Data
+
+`tasks="sample"` are all 384 problems of the family, 8 filters by 8 maps by 6 ways to return, in a fixed shuffled
+order. The last 60 are held out: the texts that the tiny model imitates have none of them, and recipes train on
+`sample[:324]`. A file needs `filter`, `map` and `aggregate`, names of the family's parts; `task_id` names a task.
+
+`scripted:reference` always takes the helper for a test, `scripted:strangers` draw a convention each time,
+`scripted:lazy` is silent. The tiny model imitates strangers.
+
+## Version history
+
+* v0: first version.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from palaver.envs.base.env import TextEnv
+from palaver.envs.code.base import PairEnv
+from palaver.envs.code.facts import Facts
+from palaver.envs.code.mini import conventions, data, prompts
+from palaver.envs.code.problems import Problem
+from palaver.envs.code.programs import Program
+from palaver.envs.code.sandbox import Limits
+
+WEIGHTS = {"aux_parses": 0.2, "main_parses": 0.2, "uses_aux": 0.1, "tests": 0.5, "solved": 1.0}
+LIMITS = Limits(seconds=1.0, total_seconds=3.0)
+
+
+class CodingMiniEnv(PairEnv):
+    """Write a helper, or the function that calls it; see the module's docstring for the reward.
+
+    Args:
+        tasks: `sample`, or a path; a slice may follow.
+        agents: 2, or 1 for the single programmer `coder`.
+        render_mode: `ansi` or None.
+        max_length: most characters of an observation or action.
+
+    Raises:
+        ConfigError: a value that does not fit.
+        TaskError: tasks that cannot be read, or name a part that the family does not have.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "coding_mini_v0"}
+
+    def __init__(
+        self, tasks: str | Path = "sample", agents: int = 2, render_mode: str | None = None, max_length: int = 4096
+    ) -> None:
+        found, problems = data.load(tasks)
+        super().__init__(
+            found,
+            problems,
+            agents=agents,
+            num_turns=1,
+            limits=LIMITS,
+            mode="none",
+            visible_tests=None,
+            advisor=None,
+            source=tasks,
+            render_mode=render_mode,
+            max_length=max_length,
+        )
+
+    def prompt(self, agent: str, problem: Problem) -> str:
+        """Who writes what, and what f does."""
+        return prompts.opening(agent, problem.prompt)
+
+    def pay(self, facts: Facts) -> dict[str, float]:
+        """Each half, the call, the tests passed, and most of all the whole."""
+        earned = {
+            "aux_parses": float(facts.aux_parses),
+            "main_parses": float(facts.main_parses),
+            "uses_aux": float(facts.calls_aux),
+            "tests": facts.passed / facts.total,
+            "solved": float(facts.solved),
+        }
+        return {name: WEIGHTS[name] * share for name, share in earned.items()}
+
+    def measure(self, _program: Program) -> dict[str, float]:
+        """Which convention each half follows."""
+        return conventions.shares(_program)

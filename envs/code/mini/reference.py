@@ -1,0 +1,36 @@
+"""Scripted programmers for `coding-mini-v0`: `reference` always takes the helper for a test, `strangers` take any."""
+
+from __future__ import annotations
+
+import random
+
+from palaver.core import Conversation, stable_seed
+from palaver.envs.code.mini.family import CONVENTIONS, Combination, combinations
+from palaver.envs.code.mini.prompts import seat_of
+
+_BY_TEXT = {each.text: each for each in combinations()}
+
+
+def reference(conversation: Conversation, _seed: int) -> str:
+    """The half that is asked for, by the convention `test`; "" where the prompt is no problem of the family."""
+    return _answer(conversation, "test", "test")
+
+
+def strangers(conversation: Conversation, seed: int) -> str:
+    """The half that is asked for, by any convention."""
+    rng = random.Random(stable_seed("coding-mini strangers", seed, conversation[-1].content if conversation else ""))
+    return _answer(conversation, rng.choice(CONVENTIONS), rng.choice(CONVENTIONS))
+
+
+def lazy(_conversation: Conversation, _seed: int) -> str:
+    """Says nothing."""
+    return ""
+
+
+def _answer(conversation: Conversation, helper: str, caller: str) -> str:
+    heard = conversation[0].content if conversation else ""
+    asked: Combination | None = _BY_TEXT.get(heard.rpartition("\n")[2])
+    if asked is None:
+        return ""
+    aux, main = asked.aux(helper), asked.main(caller)
+    return {"aux": aux, "main": main, "coder": f"{aux}\n\n\n{main}"}.get(seat_of(heard), "")

@@ -1,0 +1,131 @@
+"""Word problems, and any other questions with one right answer, solved by a team: debate, vote, summary and others.
+
+`workflow` says who speaks when and who sees what: `parallel`, `debate`, `vote`, `summary` (also called `aggregate`),
+`chain`, `pioneer`, `verify`, `solver_judge`, or one of your own; [workflows](../workflows.md) shows each of them, their
+options and how to declare another in 20 lines. As it stands two solvers debate for two rounds.
+
+## Observation
+
+What is new for a seat, when its turn comes. If it has not spoken yet, the question and how the answer is to be marked;
+then what the workflow shows of the others' texts, and what it asks. Others' texts stand under the name of their author,
+each line behind `> `, so that none can pose as the prompt; one longer than `shown` characters is cut, and a line
+without `> ` says by how much. Who does not speak in a turn hears nothing.
+
+    A garden has 5 rows of 12 bulbs. How many bulbs are there?
+    End with #### and the answer.
+
+    solver2 said:
+    > 5 * 12 = 60
+    > #### 60
+
+    Answer the question again.
+
+## Action
+
+Any text. Its answer is found so:
+
+1. What stands before `</think>` is left out; after a `<think>` that is not closed nothing counts.
+2. The last `####` (to the end of its line) or `\\boxed{...}` marks the answer. Of it counts what follows its last
+   `=`, and of that the first number; where it has none the words, without case and punctuation.
+3. Without a mark it is the first number after the last "answer is", "answer:" or "answer =", in the same line.
+4. Otherwise it is the last number of the text.
+
+Numbers are read exactly: `1,234.50`, `-3`, `.5`, `3/4`, `1 1/2`, `2½`, `1.5e3`, `3 × 10^5`, `\\frac{3}{4}`. Signs of
+money and percentage are units like any others and change no value; numbers inside words, exponents, indices and
+ordinals (`H2O`, `m^2`, `a_1`, `3rd`) are none. A verdict is the last of the words APPROVE and REJECT; a choice is the
+whole number after the last `####`, else the last whole number.
+
+The first `max_length` characters count. Silence is an empty text. Bytes are decoded, lone surrogates become `?`,
+anything that is no text says nothing; each of these, and a text that was cut, adds to the metric `illegal`.
+
+## Rewards
+
+An answer scores 1 if it equals the right one and 0 otherwise: numbers as exact fractions, words as words. With
+`verifier="math-verify"` the library of that name is asked where these differ, in a process of its own and for 5 seconds
+at most (`pip install 'palaver[maths]'`). A verdict scores 1 if it is right about the answer that stands, a choice what
+the answer chosen scores.
+
+How scores become rewards says `pay`; all of it stands under [rewards](../workflows.md#rewards). As it stands every turn
+pays each seat the mean score of the answers of the turn (component `score`).
+
+Metrics that are not paid: `correct`, 1 if the team's answer as it stands is right; `stopped`, 1 if the episode ended
+before its last stage; where the turn answers `mean_score`, `best_score`, `answered`, `agreement` (the share of the
+majority), `tied`; where it judges `approved`, `verdict_right`; and `illegal`.
+
+`infos[agent]["reason"]` says what the right answer is and what was answered; agents do not see it.
+
+## Termination
+
+After the last stage of the workflow, or earlier where it says so: by consensus (`options={"stop": true}` in a debate),
+or by approval.
+
+## Data
+
+`tasks="sample"` are 20 word problems written for this project. The public data set is `hf:openai/gsm8k@main` (K. Cobbe
+et al., "Training Verifiers to Solve Math Word Problems", arXiv:2110.14168). Any file with `question` and `answer` will
+do, where the answer ends with `#### ` and the right one, or is nothing but the right one, a number or words; `id` names
+a task.
+
+`scripted:reference` knows the sample and is right, also as verifier and judge; `scripted:muddler` solves the problems
+of [maths-mini-v0](maths-mini-v0.md) and errs; `scripted:lazy` is silent. The tiny model cannot read these problems: it
+has [maths-mini-v0](maths-mini-v0.md).
+
+## Version history
+
+* v0: first version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from palaver.envs.base.env import MAX_LENGTH, TextEnv
+from palaver.envs.maths import data
+from palaver.envs.maths.env import MathsEnv
+from palaver.envs.maths.sample import SAMPLE
+from palaver.envs.maths.scorer import Verifier
+from palaver.envs.workflows.graph import Workflow
+from palaver.envs.workflows.pay import Pay
+
+
+class Gsm8kEnv(MathsEnv):
+    """Word problems; see the module's docstring.
+
+    Args:
+        tasks: `sample`, a path, or `hf:NAME@CONFIG:SPLIT`; a slice may follow.
+
+    Raises:
+        ConfigError: a value that does not fit.
+        TaskError: tasks that cannot be read, or an answer that holds none.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "gsm8k_v0"}
+
+    def __init__(
+        self,
+        tasks: str | Path = "sample",
+        workflow: str | Path | Mapping[str, Any] | Workflow = "debate",
+        agents: int | None = None,
+        rounds: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        pay: Mapping[str, Any] | Pay | None = None,
+        verifier: Verifier = "exact",
+        shown: int = 2000,
+        render_mode: str | None = None,
+        max_length: int = MAX_LENGTH,
+    ) -> None:
+        super().__init__(
+            data.load(tasks, SAMPLE),
+            workflow,
+            agents=agents,
+            rounds=rounds,
+            options=options,
+            pay=pay,
+            verifier=verifier,
+            shown=shown,
+            source=tasks,
+            render_mode=render_mode,
+            max_length=max_length,
+        )

@@ -1,0 +1,72 @@
+"""Texts for the tiny model: muddlers at work in every workflow, in any seat and turn.
+
+Each prompt is one that the environment itself puts to a seat after muddlers have spoken, and has several answers, so
+that the model begins where a muddler is: right in most steps, and willing to take over what others say, right or wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.base.tasks import Task
+from palaver.envs.maths.mini.env import MathsMiniEnv
+from palaver.envs.maths.problems import LEVELS, draw
+from palaver.envs.maths.reference import muddler
+
+ANSWERS = 4  # to each prompt; they share its computation in training
+ALONE = 0.5  # share of prompts that are a question alone, which every other answer builds on
+WORKFLOWS: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("debate", {}),
+    ("debate", {"agents": 3}),
+    ("summary", {"agents": 3}),
+    ("chain", {"agents": 3}),
+    ("pioneer", {}),
+    ("verify", {}),
+    ("solver_judge", {}),
+)
+SHARES = (0.4, 0.5, 0.1)  # of the levels
+TINY = {"steps": 600, "batch": 16, "texts": 19200, "adam_lr": 0.005}
+
+
+def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
+    """`n` answers, `ANSWERS` to each prompt, about problems that no task has."""
+    found: list[tuple[Conversation, str]] = []
+    for number in range(-(-n // ANSWERS)):
+        rng = random.Random(stable_seed("maths-mini demonstrations", seed, number))
+        asked = _asked(rng)
+        found += [(asked, muddler(asked, rng.getrandbits(32))) for _ in range(ANSWERS)]
+    return found[:n]
+
+
+def _asked(rng: random.Random) -> Conversation:
+    """What a seat has heard and said when its turn comes, in a workflow of muddlers."""
+    problem = draw(rng, rng.choices(LEVELS, SHARES)[0], tasks=False)
+    alone = rng.random() < ALONE
+    env = _made(0 if alone else rng.randrange(len(WORKFLOWS)))
+    env.tasks = (Task("demonstration", {"question": problem.question, "answer": problem.rationale}),)
+    told, infos = env.reset(seed=rng.getrandbits(31), options={"task": 0})
+    stop = 0 if alone else rng.randrange(1, env.num_turns)
+    conversations: dict[str, Conversation] = dict.fromkeys(env.agents, ())
+    while True:
+        speakers = [agent for agent in env.agents if infos[agent]["can_act"]]
+        for agent in speakers:
+            conversations[agent] += (Message("user", told[agent]),)
+        said = {agent: muddler(conversations[agent], rng.getrandbits(32)) for agent in speakers}
+        if env.turn == stop:
+            return conversations[rng.choice(speakers)]
+        before = conversations[speakers[0]]
+        told, *_, infos = env.step(said)
+        if not env.agents:
+            return before
+        for agent in speakers:
+            conversations[agent] += (Message("assistant", said[agent]),)
+
+
+@functools.cache
+def _made(number: int) -> MathsMiniEnv:
+    name, options = WORKFLOWS[number]
+    return MathsMiniEnv(workflow=name, options=options)

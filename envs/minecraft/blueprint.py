@@ -1,0 +1,98 @@
+"""Worlds as few rectangles per layer, and as few boxes: what prompts show and what scripted builders build. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaver.envs.minecraft.world import AIR, AIR_NAME, Cells, Palette, Position, codes, empty, name
+
+_LAYER = re.compile(r"y=(-?\d{1,4})(?: to (-?\d{1,4}))?: (.+)")
+_RECTANGLE = re.compile(r"(-?\d{1,4}) (-?\d{1,4}) (-?\d{1,4}) (-?\d{1,4}) (\S+)")
+
+
+class Block(NamedTuple):
+    """A box of one kind, all coordinates absolute and included: six numbers and a code."""
+
+    x1: int
+    y1: int
+    z1: int
+    x2: int
+    y2: int
+    z2: int
+    code: int
+
+    @property
+    def volume(self) -> int:
+        """How many cells."""
+        return (self.x2 - self.x1 + 1) * (self.y2 - self.y1 + 1) * (self.z2 - self.z1 + 1)
+
+    def command(self, palette: Palette) -> str:
+        """The fill that builds it."""
+        return f"/fill {' '.join(map(str, self[:6]))} {name(self.code, palette)}"
+
+
+def boxes(
+    cells: Cells, origin: Position = (0, 0, 0), where: NDArray[np.bool_] | None = None, up: bool = True
+) -> list[Block]:
+    """Boxes that hold each cell of `where` once (every block, if None): greedily along x, then z, then y.
+
+    Args:
+        cells: a world.
+        origin: its lowest corner.
+        where: the cells to hold, of any kind, air included.
+        up: False keeps each box in one layer.
+    """
+    left = np.array(cells != AIR if where is None else where)
+    found = []
+    for y, z, x in np.argwhere(left.transpose(1, 2, 0)).tolist():
+        if not left[x, y, z]:
+            continue
+        code = cells[x, y, z]
+        free = left & (cells == code)
+        east = x + _run(free[x:, y, z])
+        north = z + _run(free[x:east, y, z:].all(axis=0))
+        top = y + _run(free[x:east, y:, z:north].all(axis=(0, 2))) if up else y + 1
+        left[x:east, y:top, z:north] = False
+        a, b, c = origin
+        found.append(Block(x + a, y + b, z + c, east + a - 1, top + b - 1, north + c - 1, int(code)))
+    return found
+
+
+def layers(cells: Cells, palette: Palette, origin: Position = (0, 0, 0), where: NDArray[np.bool_] | None = None) -> str:
+    """One line for each layer, `y=0: x1 z1 x2 z2 block; ...`, equal neighbours together as `y=1 to 2: ...`."""
+    by_layer: dict[int, list[str]] = {}
+    for box in boxes(cells, origin, where, up=False):
+        text = f"{box.x1} {box.z1} {box.x2} {box.z2} {name(box.code, palette)}"
+        by_layer.setdefault(box.y1, []).append(text)
+    runs: list[tuple[int, int, str]] = []
+    for y, texts in by_layer.items():
+        line = "; ".join(texts)
+        if runs and runs[-1][1:] == (y - 1, line):
+            runs[-1] = (runs[-1][0], y, line)
+        else:
+            runs.append((y, y, line))
+    return "\n".join(f"y={low}{f' to {high}' if high > low else ''}: {line}" for low, high, line in runs)
+
+
+def parse_layers(text: str, low: Position, high: Position) -> tuple[Cells, Palette]:
+    """The world that `layers` wrote, with the blocks in the order of their names; other lines are passed over."""
+    found = []
+    for start, end, line in _LAYER.findall(text):
+        for x1, z1, x2, z2, block in _RECTANGLE.findall(line.replace(";", " ")):
+            found.append((*map(int, (x1, start, z1, x2, end or start, z2)), block))
+    palette = tuple(sorted({str(block) for *_, block in found} - {AIR_NAME}))
+    known = codes(palette)
+    cells = empty((high[0] - low[0] + 1, high[1] - low[1] + 1, high[2] - low[2] + 1))
+    for *corners, block in found:
+        a, b, c, d, e, f = (max(0, int(n) - low[k % 3]) for k, n in enumerate(corners))
+        cells[a : d + 1, b : e + 1, c : f + 1] = known[str(block)]
+    return cells, palette
+
+
+def _run(free: NDArray[np.bool_]) -> int:
+    """How many of the first cells are free."""
+    return len(free) if free.all() else int(free.argmin())

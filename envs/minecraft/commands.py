@@ -1,0 +1,276 @@
+"""What agents write, as commands: one agent's text in, its legal commands and the reasons of the others out. Pure.
+
+The grammar is that of CoMLRL's StrBuild and HouseBuild (OpenMLRL/LLM_Collab_Minecraft): of a text with a pair of
+markdown fences only what the first pair encloses counts; every line is a command, less its bullet or number, with or
+without `/`. A text is never evaluated: what is no command is rejected with a reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaver.envs.minecraft import bulk
+from palaver.envs.minecraft.world import Box
+from palaver.text import one_line
+
+FENCE = "```"
+PREFIX = "minecraft:"
+COORDINATES = {"fill": 6, "setblock": 3}
+USAGE = {"fill": "/fill x1 y1 z1 x2 y2 z2 block", "setblock": "/setblock x y z block"}
+SHOWN = 60  # characters of a word that a reason repeats
+_LANGUAGE = re.compile(r"[A-Za-z0-9_-]+\s*\n")
+_BULLETS = "-*"
+_BULLET = re.compile(r"^(?:[-*]+|\d+[.)])\s*")
+_WHOLES = re.compile(r"[+-]?[0-9]{1,9}(?: [+-]?[0-9]{1,9})*")
+
+Verb = Literal["fill", "setblock"]
+Boxes: TypeAlias = "NDArray[np.intp]"
+Placing = tuple[int, int, int, int, int, int, int]  # the lowest corner, the highest corner, the code
+Kept: TypeAlias = "slice | list[int] | Boxes"  # places of lines
+KILL = "/kill"
+
+
+class Rejected(NamedTuple):
+    """A line that is no legal command, and why."""
+
+    line: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What one agent may do in one turn.
+
+    Attributes:
+        verb: `fill` or `setblock`.
+        world: where.
+        codes: the blocks it may place, by name, `air` included.
+        most: commands.
+        limits: code -> most cells that its commands may fill with that block; a code left out has no limit.
+        kill: whether `/kill` is a command.
+    """
+
+    verb: Verb
+    world: Box
+    codes: Mapping[str, int]
+    most: int
+    limits: Mapping[int, int] = field(default_factory=dict)
+    kill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The commands of one text.
+
+    Attributes:
+        boxes: (K, 6), of each placing the lowest and the highest corner, counted from the corner of the world.
+        codes: (K,), its block.
+        lines: of the text.
+        faults: place of a line that is no legal command -> why.
+        kills: how often `/kill` was said.
+        used: code -> cells filled with a block that has a limit.
+    """
+
+    boxes: Boxes
+    codes: Boxes
+    lines: Sequence[str]
+    faults: Mapping[int, str]
+    kills: int
+    used: Mapping[int, int]
+
+    def rejected(self, most: int | None = None) -> list[Rejected]:
+        """The first lines that are no legal commands, all if None."""
+        return [Rejected(self.lines[place], self.faults[place]) for place in sorted(self.faults)[:most]]
+
+
+def shares(most: int, agents: int) -> tuple[int, ...]:
+    """How `most` commands are split: equally, the remainder to the first; each has at least one.
+
+    >>> shares(301, 2), shares(1, 2)
+    ((151, 150), (2, 1))
+    """
+    each = max(1, most // agents)
+    return (each + most % agents, *[each] * (agents - 1))
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines that may be commands, without bullets, numbers and empty ones.
+
+    >>> lines_of("Sure:\\n```mc\\n1. /kill\\n- fill 0 0 0 1 1 1 stone\\n```\\nDone.")
+    ['/kill', 'fill 0 0 0 1 1 1 stone']
+    """
+    parts = text.split(FENCE, 2)
+    if len(parts) == 3:
+        inner = parts[1].strip()
+        language = _LANGUAGE.match(inner)
+        text = inner[language.end() :] if language else inner
+    lines = list(filter(None, map(str.strip, text.splitlines())))  # a text may have thousands
+    if not any(head in _BULLETS or head.isdecimal() for head in {line[0] for line in lines}):
+        return lines
+    return [bare for line in lines if (bare := _BULLET.sub("", line, count=1))]
+
+
+def read(text: str, terms: Terms) -> Reading:
+    """Everything that one agent's text does under its terms; the same for any text, in time linear in its length."""
+    numbers = COORDINATES[terms.verb]
+    lines = text.splitlines()
+    faults: dict[int, str] = {}
+    kills: list[int] = []
+    said = bulk.read(lines, terms.verb, numbers, terms.codes)
+    if said is not None:
+        table = _table(len(lines), np.s_[:], said, terms)
+    else:
+        lines = lines_of(text)
+        usual = [n for n, line in enumerate(lines) if line.startswith(f"/{terms.verb} ")]
+        said = bulk.read([lines[n] for n in usual], terms.verb, numbers, terms.codes)
+        table = _table(len(lines), usual, said, terms)
+    _parse(lines, table, faults, kills, terms)
+    used = dict.fromkeys(terms.limits, 0)
+    kept: Kept
+    if len(lines) > terms.most:
+        kept, kills = _admit_in_order(table, faults, kills, used, terms)
+    else:
+        kept = _admit_together(table, faults, used, terms)
+    placings = table.T[kept]
+    if any(terms.world.low):
+        placings[:, :6] -= (*terms.world.low, *terms.world.low)
+    return Reading(placings[:, :6], placings[:, 6], lines, faults, len(kills), used)
+
+
+def _table(count: int, places: slice | list[int], said: bulk.Said | None, terms: Terms) -> Boxes:
+    """What is known at once, (8, lines): the lowest corner, the highest corner, the code, 1 for a placing; else 0."""
+    table = np.zeros((8, count), dtype=np.intp)
+    if said is None:
+        return table
+    digits, known = said
+    one, other = digits[:3], digits[-3:]
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    table[:3, places], table[3:6, places], table[6, places] = low, high, known
+    (a, b, c), (d, e, f) = terms.world
+    inside = (low[0] >= a) & (low[1] >= b) & (low[2] >= c) & (high[0] <= d) & (high[1] <= e) & (high[2] <= f)
+    table[7, places] = inside
+    return table
+
+
+def _parse(lines: Sequence[str], table: Boxes, faults: dict[int, str], kills: list[int], terms: Terms) -> None:
+    """Read what is not known yet, line by line.
+
+    Args:
+        lines: all.
+        table: takes the placings.
+        faults: takes the place of each line that is no command, and why.
+        kills: takes the places of kills.
+        terms: of the agent.
+    """
+    for place in np.flatnonzero(table[7] == 0).tolist():
+        parsed = parse_line(lines[place], terms)
+        if parsed == KILL:
+            kills.append(place)
+        elif isinstance(parsed, str):
+            faults[place] = parsed
+        elif parsed is not None:
+            table[:, place] = (*parsed, 1)
+
+
+def _admit_in_order(
+    table: Boxes, faults: dict[int, str], kills: list[int], used: dict[int, int], terms: Terms
+) -> tuple[list[int], list[int]]:
+    """The places of the placings and kills that all limits allow, line by line; the others are added to `faults`."""
+    kept: list[int] = []
+    killed: list[int] = []
+    deadly = frozenset(kills)
+    limits = _limits(terms)
+    for place, (a, b, c, d, e, f, code, placing) in enumerate(table.T.tolist()):
+        if place not in faults and place not in deadly and not placing:
+            continue  # a lone "/" says nothing
+        if len(kept) + len(killed) >= terms.most:
+            faults[place] = f"only {terms.most} commands are allowed"
+        elif place in deadly:
+            killed.append(place)
+        elif placing:
+            volume = (d - a + 1) * (e - b + 1) * (f - c + 1)
+            limit, reason = limits.get(code, (used.get(code, 0) + volume, ""))
+            if used.get(code, 0) + volume > limit:
+                faults[place] = reason
+            else:
+                used[code] = used.get(code, 0) + volume
+                kept.append(place)
+    return kept, killed
+
+
+def _admit_together(table: Boxes, faults: dict[int, str], used: dict[int, int], terms: Terms) -> Kept:
+    """The same where there are no more lines than commands: only the limits of blocks are to be looked at."""
+    if terms.limits:
+        x, y, z = table[3:6] - table[:3] + 1
+        volumes = x * y * z * table[7]
+        totals = np.bincount(table[6], volumes, max(terms.codes.values()) + 1)
+        if any(totals[code] > limit for code, limit in terms.limits.items()):
+            return _afford(table, volumes.tolist(), faults, used, terms)
+        used.update((code, int(totals[code])) for code in terms.limits)
+    return np.s_[:] if table[7].all() else np.flatnonzero(table[7])
+
+
+def _afford(table: Boxes, volumes: list[int], faults: dict[int, str], used: dict[int, int], terms: Terms) -> list[int]:
+    """The places of the placings that the limits of blocks allow; `volumes` are 0 where a line is none."""
+    kept = []
+    left = [sum(volumes)] * (max(terms.codes.values()) + 1)
+    refused: list[list[int]] = [[] for _ in left]
+    for code, limit in terms.limits.items():
+        left[code] = limit
+    for place, (code, volume) in enumerate(zip(table[6].tolist(), volumes, strict=True)):
+        rest = left[code] - volume
+        if rest < 0:
+            refused[code].append(place)
+        else:
+            left[code] = rest
+            kept.append(place)
+    for code, (_, reason) in _limits(terms).items():
+        faults.update(dict.fromkeys(refused[code], reason))
+    used.update((code, limit - left[code]) for code, limit in terms.limits.items())
+    return kept if table[7].all() else [place for place in kept if table[7, place]]
+
+
+def _limits(terms: Terms) -> dict[int, tuple[int, str]]:
+    """Code -> its limit, and what is said of a command that would pass it."""
+    names = {code: name for name, code in terms.codes.items()}
+    return {
+        code: (limit, f"it would pass your limit of {limit} for {names[code]}") for code, limit in terms.limits.items()
+    }
+
+
+def parse_line(line: str, terms: Terms) -> Placing | str | None:
+    """One line without its bullet: a placing, `KILL`, the reason why it is no command, or None for a lone `/`."""
+    words = line.removeprefix("/").split()
+    if not words:
+        return None
+    verb = words[0].lower()
+    if verb == "kill" and terms.kill:
+        return KILL
+    if verb != terms.verb:
+        return f"the command {_shown(words[0])} is unknown"
+    n = COORDINATES[verb]
+    if len(words) < n + 2:
+        return f"write {USAGE[verb]}"
+    numbers = words[1 : n + 1]
+    if not _WHOLES.fullmatch(" ".join(numbers)):
+        return "coordinates must be absolute whole numbers"
+    code = terms.codes.get(block := words[n + 1].removeprefix(PREFIX))
+    if code is None:
+        return f"the block {_shown(block)} is not yours to place"
+    a, b, c, d, e, f = map(int, (numbers * 2)[:6])
+    (x1, y1, z1), (x2, y2, z2) = terms.world
+    if not (x1 <= a <= x2 and x1 <= d <= x2 and y1 <= b <= y2 and y1 <= e <= y2 and z1 <= c <= z2 and z1 <= f <= z2):
+        return "outside of the world"
+    if verb == "fill" and len(words) > n + 2:
+        return "fill modes are not allowed"
+    return min(a, d), min(b, e), min(c, f), max(a, d), max(b, e), max(c, f), code
+
+
+def _shown(word: str) -> str:
+    return repr(one_line(word, SHOWN))

@@ -1,0 +1,191 @@
+"""What both building environments share: agents write commands, a world is built, and all are paid the same."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaver.envs.base.arguments import truth, whole
+from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.tasks import Task
+from palaver.envs.minecraft import picture
+from palaver.envs.minecraft.build import carry_out
+from palaver.envs.minecraft.commands import Reading, Terms, read, shares
+from palaver.envs.minecraft.world import Cells, Difference, Palette, Position, difference, empty
+from palaver.text import clean
+
+MAX_LENGTH = 32_768  # 600 commands of one agent
+MOST_AGENTS = 16
+MOST_TURNS = 1000
+MOST_COMMANDS = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What is to be built.
+
+    Attributes:
+        target: codes of shape (x, y, z), at least one of them a block.
+        palette: the blocks of the codes.
+        origin: the lowest corner.
+    """
+
+    target: Cells
+    palette: Palette
+    origin: Position = (0, 0, 0)
+
+
+class Plans(dict[str, Plan]):
+    """Task id -> plan. Copies of an environment share it."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Plans:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What became of a joint action.
+
+    Attributes:
+        readings: of each agent.
+        found: how the world differs from the target.
+        placed: of each agent the cells that hold a block after its own commands alone.
+    """
+
+    readings: Sequence[Reading]
+    found: Difference
+    placed: Sequence[NDArray[np.bool_]]
+
+
+class BuildingEnv(TextEnv):
+    """Build together. Subclasses say what is told (`opening_of`, `told`), allowed (`terms`) and paid (`pay`).
+
+    During an episode `target`, `built` and `owner` are worlds as `palaver.envs.minecraft.world` has them, and `palette`
+    names their blocks. `shape_only` says whether any block will do for any other, `best` what a turn pays at most.
+
+    Args:
+        tasks: what a reset may be about.
+        plans: task id -> what is to be built.
+        agents: how many build.
+        num_turns: turns of an episode.
+        persistent: whether a turn goes on with the world of the turn before.
+        max_commands: commands of a turn, of all agents together.
+
+    Raises:
+        ConfigError: a value that does not fit; the message begins with the keyword.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "render_modes": ["ansi", "rgb_array"]}
+    shape_only: ClassVar[bool] = False
+    best: ClassVar[float] = 1.0
+
+    def __init__(
+        self,
+        tasks: tuple[Task, ...],
+        plans: Plans,
+        *,
+        agents: int,
+        num_turns: int,
+        persistent: bool,
+        max_commands: int,
+        source: str | Path,
+        render_mode: str | None,
+        max_length: int,
+    ) -> None:
+        count = whole("agents", agents, 1, MOST_AGENTS)
+        self.num_turns = whole("num_turns", num_turns, 1, MOST_TURNS)
+        self.persistent = truth("persistent", persistent)
+        self.shares = shares(whole("max_commands", max_commands, 1, MOST_COMMANDS), count)
+        self.plans = plans
+        names = [f"builder{n}" for n in range(1, count + 1)]
+        super().__init__(names, tasks, render_mode=render_mode, max_length=max_length, source=source)
+        self.max_return = self.best * num_turns
+        self._start(self.plans[self.tasks[0].id])
+
+    # --- what a subclass writes ----------------------------------------------------------------------
+
+    @abstractmethod
+    def prompt(self, number: int) -> str:
+        """What the agent with this number, counted from 0, hears first."""
+
+    @abstractmethod
+    def terms(self, number: int) -> Terms:
+        """What the agent may do in this turn."""
+
+    @abstractmethod
+    def pay(self, built: Built) -> dict[str, float]:
+        """The components of a turn's reward, the same for all agents."""
+
+    def settle(self, _readings: Sequence[Reading]) -> None:
+        """Take note of what a turn used up or did, before it is paid."""
+
+    def told(self, _number: int, _built: Built, _paid: float) -> str:
+        """What the agent hears after a turn that is not the last."""
+        return ""
+
+    def measure(self, _built: Built) -> dict[str, float]:
+        """Measurements besides those that all building environments take."""
+        return {}
+
+    # --- the episode ---------------------------------------------------------------------------------
+
+    def opening(self, task: Task) -> dict[str, str]:
+        """An empty world, and the plan for all."""
+        self._start(self.plans[task.id])
+        return {agent: self.prompt(number) for number, agent in enumerate(self.agents)}
+
+    def judge(self, actions: Mapping[str, str]) -> Outcome:
+        """Carry out the commands, agent by agent, and compare what stands with the plan."""
+        readings = [read(text, self.terms(number)) for number, text in enumerate(actions.values())]
+        if not self.persistent:
+            self.built, self.owner = empty(self.target.shape), empty(self.target.shape)
+        placed = carry_out(self.built, self.owner, readings)
+        built = Built(readings, difference(self.target, self.built, self.shape_only), placed)
+        self.settle(readings)
+        parts = self.pay(built)
+        over = self.turn + 1 >= self.num_turns
+        paid = sum(parts.values())
+        said = {} if over else {a: self.told(number, built, paid) for number, a in enumerate(self.agents)}
+        return Outcome(
+            dict.fromkeys(self.agents, parts),
+            said,
+            terminated=over,
+            metrics=self._metrics(built) | self.measure(built),
+            illegal={agent: len(each.faults) for agent, each in zip(self.agents, readings, strict=True)},
+        )
+
+    def render(self) -> Any:
+        """With `ansi` the layers, target against built, and the transcript; with `rgb_array` a picture (h, w, 3)."""
+        if self.render_mode == "rgb_array":
+            return picture.rgb_array(self.target, self.built, self.palette, self.owner, self.shape_only)
+        said = super().render()
+        if said is None:
+            return None
+        layers = picture.ansi(self.target, self.built, self.palette, self.owner, self.shape_only)
+        return f"{clean(layers, len(layers))}\n\n{said}"
+
+    def _start(self, plan: Plan) -> None:
+        self.target, self.palette, self.origin = plan.target, plan.palette, plan.origin
+        self.built, self.owner = empty(plan.target.shape), empty(plan.target.shape)
+
+    def _metrics(self, built: Built) -> dict[str, float]:
+        found = built.found
+        several = np.count_nonzero(sum(each.astype(np.int16) for each in built.placed) > 1)
+        kinds = {} if self.shape_only else {"block_iou": found.iou, "wrong": float(found.wrong)}
+        return {
+            "iou": found.shape_iou,
+            **kinds,
+            "complete": float(found.complete),
+            "covered": float(found.covered),
+            "missing": float(found.missing),
+            "extra": float(found.extra),
+            "placed_twice": float(several),
+            "commands": float(sum(len(each.codes) + each.kills for each in built.readings)),
+            "rejected": float(sum(len(each.faults) for each in built.readings)),
+        }

@@ -1,0 +1,79 @@
+"""What builders are told after a turn: scores, wrong cells, rectangles. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from palaver.envs.minecraft.blueprint import Block, layers
+from palaver.envs.minecraft.commands import Reading
+from palaver.envs.minecraft.world import AIR, Cells, Palette, Position, differing, name
+from palaver.text import one_line
+
+SHOWN_REJECTED = 3
+SHOWN_LINE = 60  # characters of a rejected line
+
+
+def score(turn: int, turns: int, paid: float, iou: float) -> str:
+    """Where the episode stands; `turn` counts from 1."""
+    return f"Turn {turn} of {turns} is over. Reward {paid:.4f}, IoU {iou:.4f}."
+
+
+def rejections(reading: Reading) -> str:
+    """How many commands of the agent were rejected, and why the first ones; "" for none."""
+    count = len(reading.faults)
+    if not count:
+        return ""
+    shown = "; ".join(f"{one_line(line, SHOWN_LINE)!r}: {why}" for line, why in reading.rejected(SHOWN_REJECTED))
+    more = count - SHOWN_REJECTED
+    head = "One of your commands was" if count == 1 else f"{count} of your commands were"
+    return f"{head} rejected. {shown}{f'; and {more} more' if more > 0 else ''}."
+
+
+def positions(target: Cells, built: Cells, palette: Palette, origin: Position, limit: int) -> str:
+    """The first wrong cells, with what stands and what belongs there."""
+    wrong = list(differing(target, built, origin))
+    told = [f"{x} {y} {z}: {name(b, palette)}, should be {name(a, palette)}" for (x, y, z), a, b in wrong[:limit]]
+    return _listed("Wrong cells", told, len(wrong))
+
+
+def shape_positions(target: Cells, built: Cells, limit: int) -> str:
+    """The first cells that are to be filled, with whichever block, or emptied."""
+    wrong = list(differing((target != AIR).astype(np.int16), (built != AIR).astype(np.int16)))
+    told = [f"{x} {y} {z}: {'fill' if wanted else 'empty'}" for (x, y, z), wanted, _ in wrong[:limit]]
+    return _listed("Wrong cells", told, len(wrong))
+
+
+def modifications(target: Cells, built: Cells, palette: Palette, origin: Position, limit: int) -> str:
+    """Commands that would mend the first wrong cells."""
+    wrong = list(differing(target, built, origin))
+    told = [Block(*at, *at, code).command(palette) for at, code, _ in wrong[:limit]]
+    return _listed("Commands that would mend wrong cells", told, len(wrong))
+
+
+def everything(target: Cells, built: Cells, palette: Palette, origin: Position) -> str:
+    """All wrong cells with what belongs there, as rectangles per layer."""
+    wrong = layers(target, palette, origin, target != built)
+    return f"What belongs where the world is wrong:\n{wrong}" if wrong else "The world is as planned."
+
+
+def rectangles(suggested: Sequence[Block], palette: Palette, heading: str, limit: int) -> str:
+    """Boxes of one layer each, as the commands that build them."""
+    return _listed(heading, [each.command(palette) for each in suggested[:limit]], len(suggested))
+
+
+def accepted(reading: Reading, palette: Palette, origin: Position) -> str:
+    """The agent's own commands that were carried out."""
+    told = []
+    for box, code in zip(reading.boxes.tolist(), reading.codes.tolist(), strict=True):
+        a, b, c, d, e, f = (n + origin[k % 3] for k, n in enumerate(box))
+        told.append(Block(a, b, c, d, e, f, code).command(palette))
+    return _listed("Your commands that were carried out", told, len(told))
+
+
+def _listed(heading: str, lines: Sequence[str], of: int) -> str:
+    if not lines:
+        return f"{heading}: none."
+    count = f" ({len(lines)} of {of})" if of > len(lines) else ""
+    return "\n".join([f"{heading}{count}:", *lines])

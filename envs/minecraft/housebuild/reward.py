@@ -1,0 +1,30 @@
+"""What a house pays. Pure.
+
+`published` is the reward of CoMLRL's HouseBuild (OpenMLRL/LLM_Collab_Minecraft, `house_build/rewards`): the share of
+all cells, air included, that are as planned, less the spiders' penalty.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from palaver.envs.minecraft.world import Difference
+
+Paid = Literal["published", "iou"]
+PAID: tuple[str, ...] = get_args(Paid)
+
+
+def components(found: Difference, cells: int, penalty: float, paid: Paid) -> dict[str, float]:
+    """`match` = m / cells, m the cells as planned, or `iou` = the blocks as planned over those of either world.
+
+    Args:
+        found: how the world differs from the plan.
+        cells: of the world.
+        penalty: what the spiders cost.
+        paid: which of the two.
+
+    Returns:
+        The component, and `spiders`, 0 or less.
+    """
+    share = {"match": found.same / cells} if paid == "published" else {"iou": found.iou}
+    return {**share, "spiders": 0.0 - penalty}

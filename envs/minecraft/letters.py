@@ -1,0 +1,110 @@
+"""Two worlds in letters: layers side by side, the target above what was built, who built it, and what is wrong."""
+
+from __future__ import annotations
+
+import string
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaver.envs.minecraft.world import AIR, Cells, Palette, difference
+from palaver.text import one_line
+
+WIDTH = 100  # characters a line may take before layers go on below
+AGENTS = "123456789" + string.ascii_lowercase
+_GAP = "  "
+
+
+def ansi(target: Cells, built: Cells, palette: Palette, owner: Cells, shape_only: bool = False) -> str:
+    """A target and a built world as text, for a terminal.
+
+    Four bands: `target`, `built`, `who` (the number of the agent that placed the cell) and `wrong` (`-` a block is
+    missing, `+` one stands where air belongs, `x` another block than the target's). Air is `.`. A layer is seen from
+    above, x to the right and z down; a world one cell deep (z) is seen from the front, x to the right and y up.
+
+    Args:
+        target: codes, shape (x, y, z).
+        built: likewise.
+        palette: block names.
+        owner: who placed each cell, 0 nobody.
+        shape_only: any block counts for any other; those of the target are `#`.
+    """
+    symbols = {AIR: ".", **dict(enumerate(letters(palette), start=1))}
+    wanted = dict.fromkeys(symbols, "#") | {AIR: "."} if shape_only else symbols
+    bands = {
+        "target": [[_row(row, wanted) for row in grid] for _, grid in slices(target)],
+        "built": [[_row(row, symbols) for row in grid] for _, grid in slices(built)],
+        "who": [[_row(row, _numbers()) for row in grid] for _, grid in slices(owner)],
+        "wrong": [[_row(row, {0: ".", 1: "-", 2: "+", 3: "x"}) for row in g]
+                  for _, g in slices(faults(target, built, shape_only))],
+    }  # fmt: skip
+    heads = [head for head, _ in slices(target)]
+    legend = ", ".join(
+        f"{symbol} {one_line(block, 40)}" for symbol, block in zip(letters(palette), palette, strict=True)
+    )
+    return "\n".join([_summary(target, built, shape_only), legend, "", *_table(heads, bands)])
+
+
+def letters(palette: Palette) -> list[str]:
+    """A letter for each block: the first of a word of its name that is free, else any that is.
+
+    >>> letters(("white_concrete", "stone_stairs", "stone_bricks"))
+    ['w', 's', 'b']
+    """
+    taken: list[str] = []
+    for block in palette:
+        own = [word[0] for word in block.lower().removeprefix("minecraft:").split("_") if word]
+        wanted = [*own, *block.lower(), *string.ascii_letters]
+        free = (c for c in wanted if c in string.ascii_letters and c not in taken)
+        taken.append(next(free, "?"))
+    return taken
+
+
+def slices(cells: Cells) -> list[tuple[str, Cells]]:
+    """The layers of a world as (heading, grid), rows downwards: from the ground up, or one front view if z is flat."""
+    if cells.shape[2] == 1:
+        return [("", cells[:, ::-1, 0].T)]
+    return [(f"layer {y}", cells[:, y, :].T) for y in range(cells.shape[1])]
+
+
+def faults(target: Cells, built: Cells, shape_only: bool = False) -> NDArray[np.int16]:
+    """What is wrong with each cell: 0 nothing, 1 a block is missing, 2 one too many, 3 another block. Same shape."""
+    wanted, stands = target != AIR, built != AIR
+    other = np.zeros_like(wanted) if shape_only else target != built
+    return np.select([wanted & ~stands, stands & ~wanted, wanted & stands & other], [1, 2, 3], 0).astype(np.int16)
+
+
+def summary(target: Cells, built: Cells, shape_only: bool = False) -> list[str]:
+    """How many blocks of the target stand right, and how many cells lack one, hold one too many, or another."""
+    found = difference(target, built, shape_only)
+    parts = [(found.missing, "missing"), (found.extra, "extra"), (found.wrong, "wrong")]
+    return [f"{found.covered} of {found.target} right", *(f"{number} {what}" for number, what in parts if number)]
+
+
+def _summary(target: Cells, built: Cells, shape_only: bool) -> str:
+    return ", ".join(summary(target, built, shape_only))
+
+
+def _numbers() -> dict[int, str]:
+    return {0: ".", **dict(enumerate(AGENTS, start=1))}
+
+
+def _row(codes: Cells, symbols: dict[int, str]) -> str:
+    return "".join(symbols.get(int(code), "?") for code in codes)
+
+
+def _table(heads: list[str], bands: dict[str, list[list[str]]]) -> list[str]:
+    """The bands below each other, as many layers beside each other as fit a line."""
+    margin = max(map(len, bands)) + 1
+    wide = max(len(heads[0]), len(bands["target"][0][0])) + len(_GAP)
+    fit = max(1, (WIDTH - margin) // wide)
+    lines: list[str] = []
+    for start in range(0, len(heads), fit):
+        chosen = slice(start, start + fit)
+        if heads[0]:
+            lines.append(" " * margin + "".join(head.ljust(wide) for head in heads[chosen]))
+        for name, layers in bands.items():
+            for number, row in enumerate(zip(*layers[chosen], strict=True)):
+                lines.append((name if number == 0 else "").ljust(margin) + "".join(cells.ljust(wide) for cells in row))
+            lines.append("")
+    return [line.rstrip() for line in lines[:-1]]

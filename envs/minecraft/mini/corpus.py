@@ -1,0 +1,43 @@
+"""What the tiny model imitates in `build-mini-v0`: builders who copy a few lines of the plan and agree on nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import islice
+from pathlib import Path
+
+from palaver.core import Conversation, Message, stable_seed
+from palaver.envs.minecraft.mini.houses import known, sample
+from palaver.envs.minecraft.mini.prompts import opening, plan_of
+from palaver.envs.minecraft.mini.reference import take
+
+TINY = {"steps": 300, "batch": 10, "texts": 2000, "adam_lr": 0.005}  # many prompts a step: copying is all there is
+SEATS, LIMIT = 2, 5  # the usual game
+SAMPLE = Path(__file__).with_name("sample.jsonl")
+
+
+def tasks() -> list[dict[str, str]]:
+    """The built-in houses, those held out last."""
+    return [{"task_id": f"house-{n:03}", "lines": "\n".join(lines)} for n, lines in enumerate(sample())]
+
+
+def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
+    """`n` answers, each to a prompt of its own, about houses of which none is held out."""
+    found: list[tuple[Conversation, str]] = []
+    for number, lines in enumerate(islice(known(seed), n)):
+        rng = random.Random(stable_seed("build-mini demonstrations", seed, number))
+        heard = opening(rng.randrange(SEATS), SEATS, LIMIT, "\n".join(lines))
+        found.append(((Message("user", heard),), take(plan_of(heard), rng)))
+    return found
+
+
+def copied(conversation: Conversation, answer: str) -> float:
+    """The share of the lines of an answer that stand in the plan, word for word: whether copying was learned."""
+    plan = {line for message in conversation for line in plan_of(message.content)}
+    said = answer.splitlines()
+    return sum(line in plan for line in said) / len(said) if said else 0.0
+
+
+if __name__ == "__main__":
+    SAMPLE.write_text("".join(json.dumps(row) + "\n" for row in tasks()), encoding="utf-8")

@@ -1,0 +1,149 @@
+"""Strangers build one small house together, and must come to agree on who builds what.
+
+A house is eight boxes: a floor, walls around a door, a roof. Everybody sees all eight lines of the plan, and a line is
+the command that builds its box. But nobody may write all of them, and nobody sees what the others write: built twice
+is labour lost, and what both leave to the other is missing. A [HouseBuild](housebuild-v0.md) for models so small that
+they can do little more than copy.
+
+## Observation
+
+At the start the seat, how many lines one may write, and the plan:
+
+    You are builder 1 of 2. Write at most 5 lines of the plan.
+    1. fill 0 0 0 4 0 5 stone
+    2. fill 0 1 0 0 3 5 oak
+    ...
+
+The numbers name the lines, for a model that can only copy: most lines of a house begin alike. After the turn nothing.
+
+## Action
+
+Any text; the grammar is that of [housebuild-v0](housebuild-v0.md#action), with `fill` as the only command. A line of
+the plan, word for word, with its number or without, is a legal command. Commands past the agent's share of
+`max_commands` are rejected, and every rejected one adds 1 to the metric `illegal`. The builders' commands are carried
+out builder by builder; later ones overwrite.
+
+## Rewards
+
+All agents are paid the same. With t the blocks of the target, r those that stand as planned and w the cells that hold
+a block they should not:
+
+* `right`: r / t;
+* `wrong`: -min(1, w / t);
+* `twice`: -0.5 s / t, with s those of r that several builders placed;
+* `complete`: 0.25 if the world is as planned, to the last cell.
+
+The maximum is 1.25, the minimum -1. A reward of r / t alone, or of IoU alone, would forgive a walled-up door, whose two
+cells are next to nothing; `twice` makes builders share out instead of both building the large boxes. Two tiny models
+learn it in minutes: [building together](../building.md).
+
+Metrics that are not paid: `iou`, the cells with a block in both worlds over those with a block in either; `block_iou`,
+the same if only the right block counts; `complete`; `covered` (r), `wrong` and `extra` (together w), `missing`, all in
+cells; `placed_twice`, cells where several agents placed a block; `commands`, `rejected`, `illegal`; and the shares of
+the target that stand right and were placed by one agent, `by_one`, or by several, `by_several`, and the rest,
+`not_built`.
+
+## Termination
+
+After one turn.
+
+## Data
+
+`tasks="sample"` are 384 different houses, written for this project. The last 64 are held out: the texts that the tiny
+model imitates have none of them, and recipes train on `sample[:320]`. Widths, depths, heights, places, doors and blocks
+are drawn at random. A file needs `lines`, fill commands that build the house in a world of 8 x 6 x 8 cells; `task_id`
+names a task.
+
+`scripted:reference` takes every second line (with n builders, every n-th), which the limits allow; `scripted:strangers`
+take any 1 to 4 lines, `scripted:twins` the first that are allowed, both the same, and `scripted:lazy` is silent. The
+tiny model imitates strangers.
+
+## Version history
+
+* v0: first version.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from palaver.envs.minecraft.commands import Terms
+from palaver.envs.minecraft.env import BuildingEnv, Built
+from palaver.envs.minecraft.mini import data, prompts
+from palaver.envs.minecraft.mini.houses import SIZE
+from palaver.envs.minecraft.world import box_of, codes
+
+COMPLETE, TWICE = 0.25, 0.5
+
+
+class BuildMiniEnv(BuildingEnv):
+    """Build a small house of eight boxes; see the module's docstring for the reward.
+
+    Args:
+        tasks: `sample`, or a path; a slice may follow.
+        agents: how many build.
+        max_commands: lines of all agents together, split equally, the remainder to the first.
+        render_mode: `ansi`, `rgb_array` or None.
+        max_length: most characters of an observation or action.
+
+    Raises:
+        ConfigError: a value that does not fit; the message begins with the keyword.
+        TaskError: tasks that cannot be read.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {**BuildingEnv.metadata, "name": "build_mini_v0"}
+    best: ClassVar[float] = 1.0 + COMPLETE
+
+    def __init__(
+        self,
+        tasks: str | Path = "sample",
+        agents: int = 2,
+        max_commands: int = 10,
+        render_mode: str | None = None,
+        max_length: int = 2048,
+    ) -> None:
+        found, plans = data.load(tasks)
+        super().__init__(
+            found,
+            plans,
+            agents=agents,
+            num_turns=1,
+            persistent=False,
+            max_commands=max_commands,
+            source=tasks,
+            render_mode=render_mode,
+            max_length=max_length,
+        )
+
+    def prompt(self, number: int) -> str:
+        """The seat and the lines of the plan."""
+        return prompts.opening(number, len(self.shares), self.shares[number], self.task["lines"])
+
+    def terms(self, number: int) -> Terms:
+        """Fills with the blocks of the plan."""
+        return Terms("fill", box_of(SIZE), codes(self.palette), self.shares[number])
+
+    def pay(self, built: Built) -> dict[str, float]:
+        """What stands right, less what stands wrong, and something for the whole."""
+        found = built.found
+        return {
+            "right": found.covered / found.target,
+            "wrong": 0.0 - min(1.0, (found.wrong + found.extra) / found.target),
+            "twice": 0.0 - TWICE * self._hands(built)[1],
+            "complete": COMPLETE * found.complete,
+        }
+
+    def measure(self, built: Built) -> dict[str, float]:
+        """How much of the target one agent built, several built, and none."""
+        one, several = self._hands(built)
+        return {"by_one": one, "by_several": several, "not_built": 1.0 - one - several}
+
+    def _hands(self, built: Built) -> tuple[float, float]:
+        """The shares of the target that stand right and were placed by one agent, and by several."""
+        right = (self.built == self.target) & (self.target != 0)
+        hands = sum(each.astype(np.int16) for each in built.placed)
+        one, several = (np.count_nonzero(right & mask) / built.found.target for mask in (hands == 1, hands > 1))
+        return one, several

@@ -1,0 +1,26 @@
+"""What the builders of small houses are told. Imitation texts answer these very words: a change bumps the version.
+
+The lines of the plan are numbered. The number is the line's name, so that a model which takes a line need not tell it
+from others that begin alike; without numbers the tiny model copies two lines of five, with them ninety-nine of a
+hundred.
+"""
+
+from __future__ import annotations
+
+import re
+
+from palaver.envs.minecraft.commands import lines_of
+
+_NUMBERED = re.compile(r"\d{1,3}\. \S")
+
+
+def opening(number: int, agents: int, most: int, lines: str) -> str:
+    """The first observation: the seat, counted from 0, how many lines it may write, and the lines of the plan."""
+    seat = f"You are builder {number + 1} of {agents}." if agents > 1 else "You build alone."
+    plan = "\n".join(f"{place}. {line}" for place, line in enumerate(lines_of(lines), 1))
+    return f"{seat} Write at most {most} lines of the plan.\n{plan}"
+
+
+def plan_of(heard: str) -> list[str]:
+    """The lines of the plan in a first observation, with their numbers."""
+    return [line for line in heard.splitlines() if _NUMBERED.match(line)]

@@ -1,0 +1,89 @@
+"""Words: where they come from, in the schema of CoMLRL's StrBuild, and random ones."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from math import comb, factorial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from palaver.core import ConfigError, TaskError, stable_seed
+from palaver.envs.base.arguments import choice
+from palaver.envs.base.tasks import Task, is_generated, read_tasks
+from palaver.envs.minecraft.env import Plan, Plans
+from palaver.envs.minecraft.strbuild.font import HIGH, LETTERS, LONGEST, draw
+from palaver.envs.minecraft.world import Palette, codes, empty, palette_of
+from palaver.text import one_line
+
+Difficulty = Literal["easy", "medium", "hard"]
+LENGTHS: dict[str, tuple[int, int]] = {"easy": (1, 1), "medium": (2, 2), "hard": (3, 5)}
+Palettes = tuple[Palette, ...]
+
+
+def rows(count: int, seed: int, difficulty: str | None = None) -> list[dict[str, Any]]:
+    """`count` different words of different letters, or all there are; smaller sets begin larger ones."""
+    difficulty = difficulty or "medium"
+    low, high = LENGTHS[difficulty]
+    rng = random.Random(stable_seed("strbuild", difficulty, seed))
+    found: dict[str, None] = {}
+    while len(found) < min(count, sum(comb(26, n) * factorial(n) for n in range(low, high + 1))):
+        found.setdefault("".join(rng.sample(LETTERS, rng.randint(low, high))))
+    return [{"string": word, "difficulty": list(LENGTHS).index(difficulty) + 1} for word in found]
+
+
+def load(
+    source: str | Path, palettes: Palettes, spacing: int, difficulty: str | None = None
+) -> tuple[tuple[Task, ...], Plans]:
+    """Tasks with `string`, a word of letters and spaces; it names the task. And their plans.
+
+    Args:
+        source: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`.
+        palettes: the blocks of each builder.
+        spacing: empty columns between letters.
+        difficulty: of generated words; None is `medium`.
+
+    Raises:
+        ConfigError: a difficulty that does not exist, or one for words that are not generated.
+        TaskError: no word of these characters; see `palaver.envs.base.tasks.load_tasks` for the others.
+    """
+    if difficulty is not None:
+        choice("difficulty", difficulty, tuple(LENGTHS))
+        if not is_generated(source):
+            raise ConfigError("difficulty is for tasks that are made here: 'sample' or 'generated:SEED:COUNT'")
+    tasks, plans = read_tasks(
+        source,
+        lambda task: plan(_word(task, source), palettes, spacing),
+        sample=partial(rows, difficulty=difficulty),
+        fields={"string": str},
+        id_field="string",
+    )
+    return tasks, Plans(plans)
+
+
+def plan(word: str, palettes: Palettes, spacing: int) -> Plan:
+    """The cells of a word, with blocks that would be paid in full; any other of the builders' will do as well.
+
+    Cell (x, y) is for builder (x + y) mod n, who takes his blocks in turn: then no two neighbours are alike, as long as
+    the builders' blocks look different.
+    """
+    palette = palette_of(block for own in palettes for block in own)
+    known = codes(palette)
+    cells = draw(word, spacing)
+    target = empty((len(cells), HIGH, 1))
+    n = len(palettes)
+    for x, y in np.argwhere(cells).tolist():
+        own = palettes[(x + y) % n]
+        target[x, y, 0] = known[own[(x + y) // n % len(own)]]
+    target.setflags(write=False)
+    return Plan(target, palette)
+
+
+def _word(task: Task, source: object) -> str:
+    word = task["string"].strip().upper()
+    if not set(word) <= {*LETTERS, " "} or len(word) > LONGEST:
+        place = one_line(f"{source}, task {task.id!r}")
+        raise TaskError(f"{place}: the field 'string' must be letters A to Z and spaces, {LONGEST} at most")
+    return str(word)

@@ -1,0 +1,247 @@
+"""Papers that were never written: abstracts from a grammar of our own, and introductions to imitate.
+
+python -m palaver.envs.writing.arxiv.corpus    writes sample.jsonl anew
+
+The abstracts read plausibly and mean nothing: fields, data, methods and findings are combined at random. The author of
+the imitation texts knows the topic and the role but does not coordinate: the number of sentences, the transitions and
+the words shared with the other paragraph are left to chance, so that there is something to learn by reward.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+from palaver.core import Conversation, stable_seed
+from palaver.envs.writing import corpus
+from palaver.envs.writing.arxiv.data import SAMPLE
+from palaver.envs.writing.arxiv.prompts import opening
+
+KEYS = ("field", "data", "problem", "method", "measure")
+LENGTHS = ((32, 64),) * 6 + ((16, 32), (128, 256))
+
+_FIELDS = """
+speech recognition: telephone recordings, broadcast interviews; street noise, rare accents; callers
+medical imaging: chest scans, retina photographs; missing labels, tiny lesions; radiologists
+weather forecasting: satellite images, station reports; sudden storms, coarse grids; pilots
+robot navigation: warehouse maps, laser sweeps; moving obstacles, slippery floors; operators
+machine translation: parliament debates, film subtitles; idiomatic phrases, endless clauses; readers
+traffic control: junction counts, taxi routes; morning congestion, road closures; commuters
+protein folding: crystal structures, sequence alignments; flexible loops, distant contacts; biologists
+fraud detection: card payments, insurance claims; delayed complaints, changing habits; banks
+crop monitoring: drone surveys, soil probes; cloudy seasons, mixed plots; farmers
+earthquake warning: seismic traces, borehole readings; false alarms, weak tremors; residents
+music recommendation: listening histories, playlist archives; popularity bias, unfamiliar tastes; listeners
+energy planning: meter curves, turbine logs; volatile demand, windless nights; utilities
+software testing: bug trackers, commit messages; flaky builds, intermittent crashes; developers
+drug discovery: molecule libraries, cell assays; toxic compounds, costly screening; chemists
+network security: packet captures, server journals; hidden attacks, encrypted traffic; administrators
+wildlife counting: camera traps, acoustic stations; overlapping herds, nocturnal species; rangers
+"""
+
+
+def _fields() -> dict[str, tuple[list[str], list[str], str]]:
+    """Field: kinds of data, problems, who is concerned."""
+    found = {}
+    for line in _FIELDS.strip().splitlines():
+        field, _, rest = line.partition(": ")
+        data, problems, people = rest.split("; ")
+        found[field] = (data.split(", "), problems.split(", "), people)
+    return found
+
+
+FIELDS = _fields()
+METHODS = (
+    "sparse attention", "Bayesian filtering", "contrastive pretraining", "graph convolution", "tree search",
+    "spectral clustering", "curriculum learning", "kernel regression", "variational inference",
+    "symbolic reasoning", "federated averaging", "convex relaxation", "adaptive hashing", "recurrent memory",
+)  # fmt: skip
+DEVICES = (
+    "a simple penalty", "a learned prior", "random restarts", "a shared encoder", "pairwise comparisons",
+    "early stopping", "a second critic", "synthetic examples",
+)  # fmt: skip
+MEASURES = (
+    "prediction error", "training time", "memory use", "annotation effort", "response delay", "calibration drift",
+)  # fmt: skip
+RIVALS = (
+    "handwritten rules", "linear baselines", "nearest neighbours", "deep networks", "human experts",
+    "commercial systems",
+)  # fmt: skip
+AMOUNTS = ("a half", "a third", "a quarter", "a tenth", "two thirds", "a fifth")
+LESSONS = (
+    "fewer labels are enough", "smaller models suffice", "the gain survives a change of domain",
+    "careful evaluation matters", "structure is worth more than scale", "cheap hardware is sufficient",
+    "uncertainty should be reported", "local information is often enough",
+)  # fmt: skip
+
+ABSTRACT = (
+    (
+        "[recent|modern] {field} [relies on|depends on] {data}",
+        "progress in {field} [requires|calls for] a careful use of {data}",
+        "{field} is [an important|a growing] application with plenty of {data}",
+    ),
+    (
+        "a [central|common|major] difficulty is {problem}, which {rival} [ignore|cannot handle]",
+        "{rival} [break down|lose accuracy] because of {problem}",
+        "[most|existing] approaches use {rival} and suffer from {problem}",
+    ),
+    (
+        "[earlier|previous] studies of {field} [rarely considered|overlooked] {measure}",
+        "a [high|large] {measure} makes matters worse",
+        "",
+        "",
+    ),
+    (
+        "for {people}, this [is a serious limitation|has serious consequences]",
+        "{people} [notice|report] such failures every day",
+    ),
+    (
+        "we [propose|present|introduce] {method} as [a remedy|an alternative]",
+        "this [paper|work] [studies|introduces] a new [variant|form] of {method}",
+    ),
+    (
+        "the [idea|approach] is to combine {method} with {device}",
+        "{device} can be added with little effort",
+        "the [idea|approach] is to combine {method} with {device}, and to [train|evaluate] the system on {data}",
+    ),
+    (
+        "the [analysis|theory] explains [when|why] {method} [works|helps]",
+        "{method} [is robust to|copes with] {problem} and needs no more data than {rival}",
+        "",
+    ),
+    (
+        "[experiments|tests] on {data} [show|reveal] that {measure} [falls|drops] by {amount}",
+        "on {data}, {method} [reduces|lowers] {measure} by {amount}",
+    ),
+    (
+        "[compared with|relative to] {rival}, the [improvement|gain] is consistent",
+        "the [improvement|gain] over {rival} is [largest|clearest] in the presence of {problem}",
+    ),
+    ("the results suggest that {lesson}", "we conclude that {lesson}", "our findings indicate that {lesson}"),
+)
+TITLES = (
+    "{method} for {field}",
+    "{field} with {method}",
+    "Coping with {problem} in {field}",
+    "{method} on {data}",
+    "Towards a lower {measure} in {field}",
+)
+BACKGROUND = (
+    "[research on|interest in] {field} has [grown quickly|grown over the last decade|attracted wide attention]",
+    "{people} [depend on|benefit from|ask for] [reliable|better|faster] {field}",
+    "[large|growing] collections of {data} are [available|easy to obtain]",
+    "{rival} [remain|are] the [usual|standard] choice for {field}",
+    "understanding {data} [requires|takes] [patience|time|expert knowledge]",
+    "the price of {problem} is paid by {people}",
+    "[simple|cheap] solutions based on {rival} do not [scale to|work for] {data}",
+    "coping with {problem} is [hard|difficult|an open question]",
+    "{rival} [struggle|fail] in the presence of {problem}",
+    "[earlier|previous] [studies|work] on {data} [ignored|overlooked|rarely considered] {problem}",
+    "[little|not much] is known about {measure} in {field}",
+    "a [high|large] {measure} limits the use of {rival}",
+    "without [progress|care], {problem} may [harm|mislead] {people}",
+    "[solving|avoiding] {problem} would help {people}",
+    "the [promise|role] of {method} in {field} is [poorly understood|not yet clear]",
+    "it is [unclear|uncertain] whether {method} can cope with {problem}",
+)
+METHOD = (
+    "we [propose|present|introduce] {method} [for|to improve] {field}",
+    "[our|the] [approach|model] adapts {method} to {data}",
+    "thanks to {method}, [training|learning] stays [stable|fast]",
+    "we [train|evaluate|test] the [approach|model|system] on {data}",
+    "we report {measure} and compare with {rival}",
+    "{measure} [falls|drops] [clearly|steadily] on {data}",
+    "[compared with|relative to] {rival}, the [gain|improvement] in {measure} is [clear|large|consistent]",
+    "{method} [handles|copes with|is robust to] {problem}",
+    "[an ablation|a second experiment] confirms the [result|gain] in the presence of {problem}",
+    "{method} needs [less|no more] data than {rival}",
+    "the [analysis|theory] explains why {method} [works|helps] in {field}",
+    "the [results|findings] [suggest|show|indicate] that {people} [benefit|gain] from {method}",
+    "the [design|approach] extends to {data} [of any size|with little effort]",
+    "{people} can [use|adopt] the [system|tool] [directly|without extra training]",
+    "one consequence for {people} is a lower {measure}",
+    "[future|further] work on {field} can build on {method}",
+)
+AUTHORS = {"background": BACKGROUND, "method": METHOD}
+
+
+def tasks(n: int, seed: int) -> list[dict[str, Any]]:
+    """`n` papers in the public schema with a title; no combination of theirs occurs in `demonstrations`."""
+    rows = []
+    for number in range(n):
+        rng = random.Random(stable_seed("arxiv tasks", seed, number))
+        _, title, abstract = paper(rng, tasks=True)
+        rows.append(
+            {
+                "article_id": f"made-{seed}-{number:03d}",
+                "title": title,
+                "abstract_text": abstract,
+                "token_count": len(abstract.split()),
+            }
+        )
+    return rows
+
+
+def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
+    """`n` answers of the author who does not coordinate, `corpus.ANSWERS` to each prompt as the environment words it.
+
+    Most prompts ask for 32 to 64 words and have two authors; some ask for other lengths or for both paragraphs.
+    """
+    return corpus.demonstrations(n, ("arxiv demonstrations", seed), _asked, AUTHORS)
+
+
+def grammar() -> re.Pattern[str]:
+    """What matches a sentence as the imitation texts have them; see `corpus.grammar`."""
+    vocabulary = {
+        "field": FIELDS,
+        "data": [each for data, _, _ in FIELDS.values() for each in data],
+        "problem": [each for _, problems, _ in FIELDS.values() for each in problems],
+        "people": [people for *_, people in FIELDS.values()],
+        "method": METHODS,
+        "device": DEVICES,
+        "measure": MEASURES,
+        "rival": RIVALS,
+        "amount": AMOUNTS,
+        "lesson": LESSONS,
+    }
+    return corpus.grammar(BACKGROUND + METHOD, vocabulary)
+
+
+def _slots(rng: random.Random) -> dict[str, str]:
+    field = rng.choice(list(FIELDS))
+    data, problems, people = FIELDS[field]
+    return {
+        "field": field,
+        "data": rng.choice(data),
+        "problem": rng.choice(problems),
+        "people": people,
+        "method": rng.choice(METHODS),
+        "device": rng.choice(DEVICES),
+        "measure": rng.choice(MEASURES),
+        "rival": rng.choice(RIVALS),
+        "amount": rng.choice(AMOUNTS),
+        "lesson": rng.choice(LESSONS),
+    }
+
+
+def paper(rng: random.Random, *, tasks: bool) -> tuple[corpus.Slots, str, str]:
+    """What a paper is about, its title and its abstract.
+
+    Args:
+        rng: draws everything.
+        tasks: whether the combination is one of those kept for tasks, or one of those that are imitated.
+    """
+    slots = corpus.draw(_slots, KEYS, rng, tasks=tasks)
+    title = corpus.fill(rng.choice(TITLES), slots, rng)
+    return slots, title[0].upper() + title[1:], corpus.in_order(ABSTRACT, slots, rng)
+
+
+def _asked(rng: random.Random) -> corpus.Asked:
+    slots, title, abstract = paper(rng, tasks=False)
+    agent = corpus.author(AUTHORS, rng)
+    return agent, opening(agent, title, abstract, rng.choice(LENGTHS)), slots
+
+
+if __name__ == "__main__":
+    corpus.write_sample(SAMPLE, tasks(corpus.SAMPLE_ROWS, corpus.SAMPLE_SEED))

@@ -1,0 +1,183 @@
+"""Two authors summarise a post, one briefly and one in detail.
+
+`concise` writes a brief summary, `detailed` a longer one with more different words and with transitions. They write
+at the same time and see only the post, yet are paid for texts that fit each other: in length, vocabulary and style.
+
+## Observation
+
+At the start a prompt of at most 45 words that states the task, the length and the ratios asked for, then the post
+with its headings. After the turn nothing.
+
+## Action
+
+Any text. The first `max_length` characters count. Silence is an empty text. Bytes are decoded, lone surrogates become
+`?`, anything that is no text says nothing; each of these, and a text that was cut, adds to the metric `illegal`.
+
+With `agents=1` the one agent `writer` writes both texts, with `[PARAGRAPH_SPLIT]` between them. Without that marker
+its text is parted at the first label `Paragraph 2:`, and without that after the first third of its characters.
+
+## Rewards
+
+All agents are paid the same. With n₁, n₂ the white-space tokens of concise and detailed text, ρ the characters of the
+detailed text over those of the concise text, u the same for different words (lower-cased runs of letters and digits,
+stop words included), k the kinds of transition in the detailed text, and J the overlap |A ∩ B| / |A ∪ B| of the words
+that are no stop words:
+
+1. `length` pays 0.5 if 8 ≤ n₁, n₂ ≤ 256; otherwise everything stops.
+2. `ratio` pays 1 if 1.6 ≤ ρ ≤ 3.2, rises as (ρ − 1.1) / 0.5 from 1.1 to 1.6, falls as 1 − (ρ − 3.2) / 1.8 from 3.2 to
+   5.0; outside 1.1 to 5.0 the rest stops.
+3. `unique` pays 0.5 if u ≥ 2, rises as 0.5 · (u − 1.3) / 0.7 from 1.3 to 2; below 1.3 the rest stops.
+4. `transitions` pays 0.4 · T with T = 0 if k = 0, else T = min(1, 0.4 + 0.05 · (k − 1)), and `overlap` pays 0.6 ·
+   min(J, 0.03) / 0.03.
+
+All bounds are inclusive: exactly at an outer limit a level pays 0 and the next one is open. The nominal maximum is 3;
+with twelve kinds T is at most 0.95, so 2.98 can be reached. `gated=False` pays every component by itself; two silent
+agents then earn the 0.6 of `overlap`, for J of two texts without words is 1.
+
+Metrics that are not paid: `words_concise`, `words_detailed`, `characters_ratio` (ρ), `unique_ratio` (u), `jaccard`
+(J), `transition_kinds` (k), `gated_total`, `ungated_total`, `illegal`, and two that show a policy which found a hole:
+
+* `repeated_sentence_share`: the share of sentences that stood already earlier in the same text;
+* `off_topic_share`: the share of sentences without any word of the post that has at least four letters and is no stop
+  word (a plural s makes no difference).
+
+With `grammar="sample"` a third: `ill_formed_share`, the share of sentences that the texts which the tiny model imitates
+could not hold, with whichever words in their slots. Of models that write freely it says nothing.
+
+With `agents=1` also `marker`: 1 if the text held the marker.
+
+Guards against holes, all off by default: `ending="."` stops at level 1 a text that was cut off; `match="word"` counts
+transitions only as whole words (as published, "so" is found in "also"); `lexicon=` and `stopwords=` take other lists.
+
+## Termination
+
+After one turn.
+
+## Data
+
+`tasks="sample"` are 96 posts written for this project, `tasks="generated:SEED:COUNT"` as many others by the same
+generator: `generated:0:96` are the sample's rows, and smaller sets of a seed begin larger ones. No combination of
+person, deed, time, remedy and option of theirs occurs in the texts that the tiny model imitates.
+
+The public data set is `hf:trl-lib/tldr` (field `prompt`: a text
+with the headings SUBREDDIT, TITLE, POST and TL;DR; and `completion`, which is not used). Any file with `prompt` will
+do; `id` names a task, and without it the row's number.
+
+## Differences from the publication
+
+The reward is that of CoMLRL's TLDR task (arXiv:2508.04652; OpenMLRL/LLM_Collab_Writing, `rewards/tldr_rewards.py`),
+with these differences: the lexicon of twelve kinds of transition and the stop words are our own lists; the prompts
+are our own. The publication's docstring says that stop words do not count in u; its code counts them, and so do we.
+Scores are comparable with published ones only with the published lists given by `lexicon=` and `stopwords=`.
+
+## Version history
+
+* v0: first version.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from palaver.envs.base.env import MAX_LENGTH, TextEnv
+from palaver.envs.base.tasks import Task
+from palaver.envs.writing.env import Grammar, WritingEnv, read_grammar
+from palaver.envs.writing.lexicon import LexiconSource, Match, StopwordSource
+from palaver.envs.writing.reward import WEIGHTS, Range, Rubric, Where
+from palaver.envs.writing.tldr import corpus, data, prompts
+
+
+class TldrEnv(WritingEnv):
+    """A brief and a detailed summary of a post; see the module's docstring for the reward.
+
+    Args:
+        tasks: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`; a slice may follow.
+        agents: 2, or 1 for the single author `writer`.
+        length: fewest and most white-space tokens of each text.
+        ratio: range of ρ that is paid in full.
+        ratio_limits: values of ρ where the pay has fallen to 0; outside, nothing more is paid.
+        unique: range of u that is paid in full.
+        unique_limits: values of u where the pay has fallen to 0; outside, nothing more is paid.
+        transition_base: T for one kind of transition.
+        transition_step: what every further kind adds to T.
+        jaccard_cap: the overlap J that is paid in full.
+        weights: the pay of each component; those left out keep theirs.
+        lexicon: kinds of transition, as a mapping of kind to expressions or a YAML or JSON file; None is the built-in.
+        stopwords: words left out of J, as a list or a YAML or JSON file; None is the built-in list.
+        match: `substring` as published, `word` as corrected.
+        transitions_in: the texts searched for transitions, `both` or `second`.
+        gated: False pays every level by itself.
+        ending: what each text must end with to pass level 1; empty asks nothing.
+        grammar: `sample` measures `ill_formed_share`; None does not.
+        render_mode: `ansi` or None.
+        max_length: most characters of an observation or action.
+
+    Raises:
+        ConfigError: a value that does not fit; the message begins with the keyword.
+        TaskError: tasks that cannot be read.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "tldr_v0"}
+    seats = ("concise", "detailed")
+
+    def __init__(
+        self,
+        tasks: str | Path = "sample",
+        agents: int = 2,
+        length: tuple[int, int] = (8, 256),
+        ratio: Range = (1.6, 3.2),
+        ratio_limits: Range = (1.1, 5.0),
+        unique: Range = (2.0, math.inf),
+        unique_limits: Range = (1.3, math.inf),
+        transition_base: float = 0.4,
+        transition_step: float = 0.05,
+        jaccard_cap: float = 0.03,
+        weights: Mapping[str, float] = WEIGHTS,
+        lexicon: LexiconSource = None,
+        stopwords: StopwordSource = None,
+        match: Match = "substring",
+        transitions_in: Where = "second",
+        gated: bool = True,
+        ending: str = "",
+        grammar: Grammar = None,
+        render_mode: str | None = None,
+        max_length: int = MAX_LENGTH,
+    ) -> None:
+        rubric = Rubric(
+            length=length,
+            ratio=ratio,
+            ratio_limits=ratio_limits,
+            unique=unique,
+            unique_limits=unique_limits,
+            transition_base=transition_base,
+            transition_step=transition_step,
+            jaccard_cap=jaccard_cap,
+            weights=weights,
+            lexicon=lexicon,
+            stopwords=stopwords,
+            match=match,
+            transitions_in=transitions_in,
+            gated=gated,
+            ending=ending,
+        )
+        super().__init__(
+            data.load(tasks, corpus.tasks),
+            agents,
+            rubric,
+            grammar=read_grammar(grammar, corpus.grammar),
+            source=tasks,
+            render_mode=render_mode,
+            max_length=max_length,
+        )
+
+    def prompt(self, agent: str, task: Task) -> str:
+        """The prompt with the post."""
+        rubric = self.rubric
+        return prompts.opening(agent, task["prompt"], rubric.length, rubric.ratio, rubric.unique[0])
+
+    def subject(self, task: Task) -> str:
+        """The post."""
+        return str(task["prompt"])

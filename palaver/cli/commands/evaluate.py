@@ -1,0 +1,221 @@
+"""`palaver evaluate`: how well a team does, with its interval."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from palaver.cli import options
+from palaver.cli.output import console, count, facts, note, say, table
+from palaver.cli.values import keywords, merged
+from palaver.core import ConfigError, Episode
+from palaver.trainers.config.run import EVAL_SEED
+
+if TYPE_CHECKING:
+    from palaver.agents.llm.model.options import ModelOptions
+    from palaver.benchmarks.evaluation.evaluate import Result, Setting
+
+HELP = """Evaluate a team: mean reward, 95 % bootstrap interval over tasks, n, components.
+
+In place of an environment a scenario may stand: the team's members play among frozen strangers.
+
+[bold]Examples[/bold]
+
+[cyan]palaver evaluate arxiv-v0 --team scripted:reference[/cyan]
+
+[cyan]palaver evaluate arxiv-v0 --team background=tiny,method=random --n 16 --samples 4[/cyan]
+
+[cyan]palaver evaluate arxiv-v0 --team run:runs/FOLDER --greedy --json[/cyan]
+
+[cyan]palaver evaluate tldr-v0 --team hf:Qwen/Qwen3-0.6B --tasks "hf:trl-lib/tldr:validation[:100]"[/cyan]
+
+[cyan]palaver evaluate arxiv-reference-v2 --team random --row rows[/cyan]  [dim]# a scenario, kept as a result row[/dim]
+
+[cyan]palaver evaluate arxiv-v0 --team recipe:arxiv-magrpo[/cyan]  [dim]# a recipe's team, trained once and kept[/dim]
+
+[cyan]palaver evaluate pokemon-v1 --focal p1 --team p1=scripted:reference,p2=scripted:uniform[/cyan]
+
+The team of a run plays with that run's keywords, held-out tasks and sampling, unless others are given.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("evaluate", help=HELP)(evaluate)
+
+
+def evaluate(
+    ctx: typer.Context,
+    env: Annotated[str, typer.Argument(metavar="ENV", help="An environment, as arxiv-v0, or a scenario.")],
+    pairs: options.Pairs = None,
+    team: options.Team = "tiny",
+    n: Annotated[int, typer.Option("--n", "-n", min=0, help="The first n tasks; 0 takes all.")] = 32,
+    samples: Annotated[int, typer.Option(min=1, help="Episodes per task.")] = 1,
+    seed: options.Seed = EVAL_SEED,
+    tasks: Annotated[str | None, typer.Option(help="sample, a file, or hf:NAME:SPLIT; a slice may follow.")] = None,
+    focal: Annotated[str, typer.Option(help="Seats whose own return is measured, with commas between.")] = "",
+    greedy: options.Greedy = False,
+    temperature: options.Temperature = None,
+    max_tokens: options.MaxTokens = None,
+    device: options.Device = "auto",
+    dtype: options.DType = "fp32",
+    force: options.Force = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the episodes to this file, one JSON object a line.")] = None,
+    row: Annotated[
+        Path | None, typer.Option(help="Keep the result as a row, with its episodes, in this folder.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="What a table calls the row.", show_default="the team")] = "",
+) -> None:
+    """Evaluate a team."""
+    from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure, to_row
+    from palaver.benchmarks.evaluation.focal import Seating
+
+    if out is not None and not out.parent.is_dir():
+        raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
+    model = options.model_options(device, dtype)
+    if is_scenario(env):
+        setting = scenario(ctx, env, team, model)
+    else:
+        given = named_once(env, pairs or [], tasks)
+        known, sampling, own = as_trained(team, env, note)
+        seats = tuple(seat.strip() for seat in focal.split(",") if seat.strip())
+        setting = Setting(
+            env=env, keywords=merged(known, given), team=team, n=n, samples=samples, seed=seed,
+            sampling=options.sampling(sampling, temperature, max_tokens, greedy),
+            own={seat: options.sampling(each, temperature, max_tokens, greedy) for seat, each in own.items()},
+            options=model, force=force, seatings=(Seating(seats),) if seats else (),
+        )  # fmt: skip
+        if known and not as_json:
+            note(f"keywords of the run: {json.dumps(setting.keywords)}")
+    result, episodes = measure(setting, note)
+    if out is not None:
+        save(episodes, out)
+    if row is not None:
+        kept = to_row(result, episodes, label or team, row)
+        note(f"row {row / kept.name}.json")
+    typer.echo(json.dumps(result.to_dict(), indent=2)) if as_json else show(result)
+
+
+def is_scenario(name: str) -> bool:
+    """Whether a name is a scenario's and no environment's."""
+    from palaver.benchmarks.scenarios import spec as scenarios
+
+    return scenarios.is_scenario(name)
+
+
+def scenario(ctx: typer.Context, name: str, team: str, model: ModelOptions) -> Setting:
+    """What a scenario measures.
+
+    Raises:
+        ConfigError: it does not exist, or something was given that it fixes.
+    """
+    from palaver.benchmarks.scenarios import play, spec
+
+    for fixed in ("pairs", "n", "samples", "seed", "tasks", "focal", "greedy", "temperature", "max_tokens", "force"):
+        source = ctx.get_parameter_source(fixed)
+        if source is not None and source.name == "COMMANDLINE":
+            said = "KEY=VALUE" if fixed == "pairs" else f"--{fixed.replace('_', '-')}"
+            raise ConfigError(f"the scenario {name!r} fixes who plays what and how: leave {said} out")
+    return play.setting(spec.load(name), team, model)
+
+
+def named_once(env: str, pairs: Sequence[str], tasks: str | None) -> dict[str, Any]:
+    """The keywords, with the tasks where an option names them.
+
+    Raises:
+        ConfigError: the tasks are named twice, or a pair is none.
+    """
+    from palaver.registry import spec
+
+    given = keywords(pairs)
+    if tasks is not None:
+        source = spec(env).teamsets
+        if source in given:
+            raise ConfigError(f"the tasks are named twice: give either --tasks or {source}=, not both")
+        given[source] = tasks
+    return given
+
+
+def save(episodes: Sequence[Episode], path: Path) -> None:
+    """Write episodes as JSON lines.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(episode.to_dict()) + "\n" for episode in episodes)
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
+
+
+def show(result: Result) -> None:
+    """Print a result as tables."""
+    from palaver.benchmarks.reports.summary import interval
+
+    say(Text(result.scenario or result.env, style="bold"), Text(f"team {result.team}", style="dim"))
+    most = "" if math.isinf(result.max_reward) else f" of {result.max_reward:g}"  # a reward model's has no end
+    mean = Text.assemble((f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (most, "dim"))
+    tokens = ", ".join(f"{agent} {count:.1f}" for agent, count in result.tokens.items() if count)
+    console.print(
+        facts(
+            [
+                ("mean reward", mean),
+                *_focal(result),
+                *_answers(result),
+                ("episodes", f"{result.n} ({count(result.tasks, 'task')} x {result.samples})"),
+                *([("not scored", f"{result.unscored}, left out")] if result.unscored else []),
+                *([("tokens per answer", tokens)] if tokens else []),
+                ("seconds", f"{result.seconds:.2f}"),
+                *(
+                    [("cost", f"{result.cost.dollars:.4f} dollars, {count(result.cost.calls, 'call')}")]
+                    if result.cost
+                    else []
+                ),
+                ("seed", result.seed),
+            ]
+        )
+    )
+    parts = (
+        ("component", result.components),
+        ("measurement", result.metrics),
+        ("tasks solved", result.passes),
+        ("scoring", result.scoring),
+    )
+    for title, values in parts:
+        if values:
+            made = table(title, "mean", right=("mean",))
+            for name, value in values.items():
+                made.add_row(Text(name), f"{value:.3f}")
+            console.print()
+            console.print(made)
+
+
+def _cost(result: Result) -> list[tuple[str, object]]:
+    spent = result.cost
+    return [("cost", f"{spent.dollars:.4f} dollars, {count(spent.calls, 'call')}")] if spent else []
+
+
+def _focal(result: Result) -> list[tuple[str, object]]:
+    from palaver.benchmarks.reports.summary import interval
+
+    found = result.focal
+    if found is None:
+        return []
+    own = Text.assemble((f"{found.mean:.3f}", "bold"), f" {interval(found.low, found.high)}")
+    each = [(f"  {name}", f"{value:.3f}") for name, value in found.by_seating.items()]
+    if found.silent is None:
+        return [("agents in focus", own), *each]
+    return [("added in focus", own), *each, ("silence earns", f"{found.silent:.3f}")]
+
+
+def _answers(result: Result) -> list[tuple[str, object]]:
+    found = result.answers
+    return [("illegal answers", f"{found.illegal} of {found.due} ({100 * found.share:.1f} %)")] if found else []

@@ -1,0 +1,81 @@
+"""`palaver leaderboard`: result rows as a table and a page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from palaver.cli.commands.report import need_plots
+from palaver.cli.output import count, note, say
+from palaver.core import ConfigError
+
+HELP = """Show result rows: LEADERBOARD.md and one static page with sample episodes.
+
+[bold]Examples[/bold]
+
+[cyan]palaver leaderboard[/cyan]  [dim]# the rows that are kept in docs/leaderboard/rows[/dim]
+
+[cyan]palaver leaderboard rows --out board[/cyan]  [dim]# your own, as palaver evaluate --row rows makes them[/dim]
+
+[cyan]palaver leaderboard --measure[/cyan]  [dim]# measure the whole board first; it goes on where it was stopped[/dim]
+
+[cyan]palaver leaderboard --measure --only arxiv-v0 --only arxiv-strangers-v2[/cyan]
+
+A row without a seed, an interval or a commit, or whose episodes say something else than it does, is refused.
+"""
+ROWS, TABLE = Path("docs/leaderboard/rows"), "LEADERBOARD.md"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("leaderboard", help=HELP)(leaderboard)
+
+
+def leaderboard(
+    folder: Annotated[Path, typer.Argument(metavar="ROWS", help="The folder of the rows.")] = ROWS,
+    out: Annotated[Path | None, typer.Option(help="Folder of the page.", show_default="where ROWS lies")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="The table in Markdown.", show_default="OUT/LEADERBOARD.md")
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure the rows of the board that are missing, before.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="With --measure: this environment or scenario; repeatable.")
+    ] = None,
+    work: Annotated[Path, typer.Option(help="With --measure: where rows gather before.")] = Path("runs/leaderboard"),
+    board: Annotated[
+        Path | None, typer.Option(help="With --measure: another list in YAML.", show_default="the shipped one")
+    ] = None,
+) -> None:
+    """Show result rows."""
+    from palaver.benchmarks.leaderboard.board import read_board
+
+    need_plots()
+    out = out or folder.parent
+    table = table or (Path(TABLE) if folder == ROWS else out / TABLE)
+    if table.parent != out and not table.parent.is_dir():
+        raise ConfigError(f"--table: there is no folder {str(table.parent)!r}")
+    entries = read_board(board)
+    if measure:
+        from palaver.benchmarks.leaderboard.measure import measure_all, publish
+
+        publish(measure_all(entries, work, note, only or ()), folder)
+    from palaver.benchmarks.leaderboard import page
+    from palaver.benchmarks.leaderboard.read import read
+    from palaver.benchmarks.leaderboard.table import markdown
+    from palaver.utils.run_folder import replace_text
+
+    found = read(folder)
+    for line in found.refused:
+        note(line)
+    made = page.write(found, out)
+    address = os.path.relpath(made, table.parent)
+    replace_text(table, markdown(found, entries, address, table.parent))
+    say(Text("table ", style="dim"), str(table))
+    say(Text("page  ", style="dim"), str(made))
+    say(Text(f"{count(len(found.rows), 'row')}, {len(found.refused)} refused", style="dim"))

@@ -1,0 +1,122 @@
+"""`palaver play`: one episode in the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import typer
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.text import Text
+
+from palaver.cli import options
+from palaver.cli.output import console, count, note, say, table
+from palaver.cli.values import choose_task, keywords, merged
+from palaver.core import Episode, Turn
+from palaver.text import clean
+
+HELP = """Play one episode in the terminal, as a person or with any team.
+
+[bold]Examples[/bold]
+
+[cyan]palaver play arxiv-v0[/cyan]  [dim]# you fill every seat[/dim]
+
+[cyan]palaver play arxiv-v0 --team background=human,method=tiny[/cyan]
+
+[cyan]palaver play arxiv-v0 --team tiny --task 3 "length=[32,64]"[/cyan]
+
+[cyan]palaver play arxiv-v0 --team run:runs/FOLDER[/cyan]  [dim]# a trained team, on held-out tasks[/dim]
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("play", help=HELP)(play)
+
+
+def play(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="An environment, as arxiv-v0.")],
+    pairs: options.Pairs = None,
+    team: options.Team = "human",
+    task: Annotated[str | None, typer.Option(help="A task's id or index; drawn by the seed if not given.")] = None,
+    seed: options.Seed = 0,
+    greedy: options.Greedy = False,
+    temperature: options.Temperature = None,
+    max_tokens: options.MaxTokens = None,
+    device: options.Device = "auto",
+    dtype: options.DType = "fp32",
+    force: options.Force = False,
+) -> None:
+    """Play one episode in the terminal."""
+    from palaver.benchmarks.evaluation.evaluate import as_trained
+    from palaver.benchmarks.reports.summary import most_possible
+    from palaver.registry import spec
+    from palaver.trainers.rollout.episodes import Plan, rollout, text_env
+    from palaver.trainers.rollout.team import parse_team
+
+    found = spec(env)
+    known, sampling, own = as_trained(team, env)
+    made = text_env(env, merged(known, keywords(pairs or [])))
+    chosen = choose_task(made, task, seed)
+    seats = made.possible_agents
+    players = parse_team(team, found, seats, options.model_options(device, dtype), made.source, force, note)
+    how = {seat: options.sampling(own.get(seat, sampling), temperature, max_tokens, greedy) for seat in seats}
+    (episode,) = rollout(made, players, [chosen], Plan(), sampling=how, seed=seed)
+    opponents = found.competitive if made.competitive is None else made.competitive
+    most = most_possible(made, found)
+    show(episode, None if opponents or math.isinf(most) else most)
+
+
+def show(episode: Episode, max_reward: float | None) -> None:
+    """Print an episode turn by turn: what was shown, what was said, what was paid and for what.
+
+    Args:
+        episode: what was played.
+        max_reward: the most a team can be paid; None where there is no most, and for opponents, each of whom has a
+            reward of its own.
+    """
+    say(Text(episode.env, style="bold"), Text(f"task {clean(episode.task, 120)}, seed {episode.seed}", style="dim"))
+    for turn in episode.turns:
+        console.print(Rule(f"turn {turn.index + 1}", style="dim", align="left"))
+        _show_turn(turn, episode)
+    say(_total(episode, max_reward), Text(f"({episode.stop} after {count(len(episode.turns), 'turn')})", style="dim"))
+
+
+def _total(episode: Episode, max_reward: float | None) -> Text:
+    if max_reward is not None:
+        return Text.assemble(
+            ("reward ", "dim"), (f"{episode.team_return():.3f}", "bold"), (f" of {max_reward:g}", "dim")
+        )
+    made = Text("reward", style="dim")
+    for agent in episode.team:
+        paid = sum(turn.rewards[agent] for turn in episode.turns)
+        made.append(f" {clean(agent, 60)} ").append(f"{paid:.3f}", style="bold not dim")
+    return made
+
+
+def _show_turn(turn: Turn, episode: Episode) -> None:
+    for agent, observation in turn.observations.items():
+        if observation:
+            heading = Text(f"{clean(agent, 60)} is shown", style="dim")
+            console.print(Panel(Text(clean(observation)), title=heading, title_align="left", border_style="dim"))
+    for agent, utterance in turn.utterances.items():
+        player = clean(episode.team.get(agent, ""), 60)
+        heading = Text.assemble(
+            (clean(agent, 60), "bold"), f" ({player}), {count(len(utterance.text.split()), 'word')}"
+        )
+        text = Text(clean(utterance.text)) if utterance.text.strip() else Text("says nothing", style="dim italic")
+        console.print(Panel(text, title=heading, title_align="left", border_style="blue"))
+    console.print(_paid(turn))
+    measured = ", ".join(f"{clean(name, 60)} {value:.3g}" for name, value in turn.metrics.items())
+    if measured:
+        say(Text(f"measured: {measured}", style="dim"))
+
+
+def _paid(turn: Turn) -> object:
+    agents = list(turn.rewards)
+    made = table("paid for", *map(clean, agents), right=map(clean, agents))
+    for name in dict.fromkeys(name for parts in turn.components.values() for name in parts):
+        made.add_row(Text(clean(name, 60)), *(f"{turn.components[agent].get(name, 0.0):.3f}" for agent in agents))
+    made.add_row(Text("reward", style="bold"), *(f"[bold]{turn.rewards[agent]:.3f}[/bold]" for agent in agents))
+    return made

@@ -1,0 +1,60 @@
+"""`palaver report`: the page and the picture of a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palaver.cli.output import say
+from palaver.core import PolicyError
+
+HELP = """Write report.html and curve.png into a run folder; with several folders, also a page that compares them.
+
+[bold]Examples[/bold]
+
+[cyan]palaver report runs/FOLDER[/cyan]
+
+[cyan]palaver report runs/seed-0 runs/seed-1 --out runs[/cyan]  [dim]# also comparison.html and comparison.png[/dim]
+
+Works on runs that were interrupted or are still going on.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("report", help=HELP)(report)
+
+
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="Run folders.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where the comparison goes.", show_default="the folder the runs lie in")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=0, help="Tasks shown before and after.")] = 4,
+) -> None:
+    """Write a run's page and picture."""
+    from palaver.benchmarks.reports.run_folder import read
+
+    need_plots()
+    runs = [read(folder) for folder in folders]  # a mistake in the last name shows before the first page is written
+    from palaver.benchmarks.reports.run_report import CURVE, compare, write
+
+    for run in runs:
+        page = write(run, samples)
+        say(f"{page}\n{page.with_name(CURVE)}")
+    if len(folders) > 1:
+        page = compare(runs, out or Path(os.path.commonpath([folder.resolve().parent for folder in folders])))
+        say(f"{page}\n{page.with_suffix('.png')}")
+
+
+def need_plots() -> None:
+    """Raises PolicyError where what draws a report is not installed."""
+    try:
+        import jinja2
+        import matplotlib
+    except ImportError as error:
+        raise PolicyError(f"a report needs {error.name}; install it with: pip install 'palaver[train]'") from error
+    del jinja2, matplotlib

@@ -1,0 +1,90 @@
+"""`palaver rescore`: stored episodes, paid as the environment pays now."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from palaver.cli.commands.evaluate import save
+from palaver.cli.output import console, count, facts, note, say
+from palaver.cli.values import keywords, merged
+from palaver.core import ConfigError
+
+if TYPE_CHECKING:
+    from palaver.benchmarks.evaluation.rescore import Rescored
+
+HELP = """Score stored episodes anew: the recorded texts, paid as the environment pays now or with other keywords.
+
+[bold]Examples[/bold]
+
+[cyan]palaver rescore rows/arxiv-v0--reference.json --set "length=[32,64]"[/cyan]
+
+[cyan]palaver rescore runs/FOLDER/episodes/eval-000130.jsonl --set gated=false[/cyan]
+
+[cyan]palaver rescore rows/echo-v0--random.jsonl.gz --row again[/cyan]  [dim]# a new row that names the old one[/dim]
+
+The keywords are those of the row beside the episodes, or of the run that they lie in, and what --set says on top.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("rescore", help=HELP)(rescore)
+
+
+def rescore(
+    episodes: Annotated[Path, typer.Argument(help="A row, or a JSON-lines file of episodes, packed or not.")],
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A keyword of the environment; repeatable.")
+    ] = None,
+    env: Annotated[str, typer.Option(help="The environment.", show_default="the one that the episodes name")] = "",
+    workers: Annotated[int, typer.Option(min=1, help="Threads that step environments.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Write the new episodes to this file.")] = None,
+    row: Annotated[Path | None, typer.Option(help="Keep a new row, with its episodes, in this folder.")] = None,
+    label: Annotated[str, typer.Option(help="What a table calls the new row.", show_default="LABEL-rescored")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Score stored episodes anew."""
+    from palaver.benchmarks.evaluation import rescore as scoring
+
+    if out is not None and not out.parent.is_dir():
+        raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
+    found = scoring.source(episodes, env)
+    if row is not None and found.row is None:
+        raise ConfigError("--row needs episodes with a row beside them; for others use --out")
+    if found.keywords is None:
+        note("neither a row nor a run tells the keywords of these episodes: the defaults, and what --set says")
+    wanted = merged(found.keywords or {}, keywords(changes or []))
+    result, played = scoring.rescore(found, wanted, workers)
+    if out is not None:
+        save(played, out)
+    if row is not None and found.row is not None:
+        made = scoring.new_row(found, wanted, played, label or f"{found.row.label}-rescored", row, result.scoring)
+        note(f"row {row / made.name}.json")
+    typer.echo(json.dumps(asdict(result), indent=2)) if as_json else show(result)
+
+
+def show(result: Rescored) -> None:
+    """Print what changed."""
+    from palaver.benchmarks.reports.summary import interval
+
+    def episodes(number: int) -> str:
+        return count(number, "episode")
+
+    say(Text(f"{result.before:.3f} → {result.after:.3f}", style="bold"), Text(f"mean of {episodes(result.n)}"))
+    console.print(
+        facts(
+            [
+                ("difference", f"{result.difference:+.3f} {interval(result.low, result.high)}"),
+                ("paid otherwise", episodes(result.changed)),
+                ("told otherwise", f"{episodes(result.told)}, whose answers are to what was told before"),
+                ("end otherwise", episodes(result.ended)),
+                *([("not scored", f"{episodes(result.unscored)}, left out")] if result.unscored else []),
+            ]
+        )
+    )

@@ -1,0 +1,191 @@
+"""`palaver train`: run a recipe, show what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from palaver.cli import folders, recipes
+from palaver.cli.commands.report import need_plots
+from palaver.cli.groups import lab, marlhf
+from palaver.cli.output import console, errors, facts, say
+from palaver.core import ConfigError
+from palaver.trainers.config.origins import origins
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.config.team import SHARING
+from palaver.trainers.run.files import CONFIG
+from palaver.utils.run_folder import refuse_in_use
+
+HELP = """Train a team by a recipe. Without a recipe, list them.
+
+[bold]Examples[/bold]
+
+[cyan]palaver train[/cyan]  [dim]# the recipes[/dim]
+
+[cyan]palaver train arxiv-magrpo[/cyan]
+
+[cyan]palaver train arxiv-magrpo train.steps=300 seed=1 --out runs/longer[/cyan]
+
+[cyan]palaver train arxiv-magrpo --explain[/cyan]  [dim]# every key; where values came from[/dim]
+
+[cyan]palaver train arxiv-magrpo --resume[/cyan]  [dim]# go on with this recipe's newest run[/dim]
+
+[cyan]palaver train --resume runs/longer[/cyan]  [dim]# go on with that run[/dim]
+
+[cyan]palaver train lab[/cyan]  [dim]# every algorithm in every matrix game, and the table of returns[/dim]
+
+[cyan]palaver train reward-model pairs.file=pairs.jsonl[/cyan]  [dim]# a reward model, to be named rm:FOLDER[/dim]
+
+[cyan]palaver train arxiv-marlhf[/cyan]  [dim]# a reward model of a team, and the team trained on it[/dim]
+
+[cyan]palaver train runs/longer/config.yaml seed=2[/cyan]  [dim]# a run's config is itself a recipe[/dim]
+
+Ctrl-C saves a checkpoint and ends the run cleanly.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("train", help=HELP)(train)
+
+
+def train(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(metavar="RECIPE", help="A recipe's name, a YAML file, or with --resume a run folder."),
+    ] = None,
+    items: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides, as train.steps=300.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run: the one named, or else the newest of this recipe.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/RECIPE-TIME")] = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Print where each changed setting came from, then all other keys, and stop."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check all but the model, say what would be done, and stop.")
+    ] = False,
+) -> None:
+    """Train a team by a recipe."""
+    if recipe is None:
+        if resume:
+            raise ConfigError("--resume needs a run folder, or a recipe whose newest run is meant")
+        recipes.list_recipes()
+        return
+    if (laboratory := lab.named(recipe, items or [], resume)) is not None:
+        lab.run(laboratory, items or [], resume, out, explain, dry_run)
+        return
+    if (steps := marlhf.named(recipe, items or [], resume)) is not None:
+        marlhf.run(steps, items or [], resume, out, explain, dry_run)
+        return
+    job = folders.plan(recipe, items or [], resume, out)
+    if explain:
+        source = str(job.folder / CONFIG) if job.resume else job.recipe
+        recipes.explain_run(job.config, origins(source, job.overrides, job.config))
+        return
+    need_plots()
+    if dry_run:
+        found = check(job)
+        announce(job)
+        say(Text(f"{found}; nothing was run", style="dim"))
+        return
+    if run(job, finish) == "interrupted":
+        errors.print(Text(f"interrupted; go on with: palaver train --resume {job.folder}"), soft_wrap=True)
+        raise typer.Exit(130)
+
+
+def run(job: folders.Job, report: Callable[[Path], None]) -> str:
+    """Train, then report on the folder, on the main process; the trainer's last word, as `done` or `interrupted`."""
+    from palaver.benchmarks.reports.run_folder import read
+    from palaver.trainers import train as trainer
+    from palaver.trainers.run.errors import NumericalError
+
+    main = folders.is_main_process()
+    if main:
+        refuse_in_use(job.folder)
+        errors.print(Text.assemble("run folder ", (str(job.folder), "bold")), soft_wrap=True)
+    try:
+        if job.resume:
+            trainer.resume(job.folder)
+        else:
+            trainer.train(job.config, job.folder, launch=_launch(job))
+    except NumericalError:
+        if main:
+            report(job.folder)
+        raise
+    if not main:
+        return ""
+    report(job.folder)
+    return str(read(job.folder).state.get("status", ""))
+
+
+def announce(job: folders.Job) -> None:
+    """Say what is about to run."""
+    config = job.config
+    algorithm = config.algorithm
+    console.print(
+        facts(
+            {
+                "environment": f"{config.env.id}, tasks {config.env.tasks}",
+                "algorithm": f"{algorithm.name}, groups of {algorithm.group_size}, {algorithm.joint}",
+                "team": _team(config),
+                "steps": f"{config.train.steps} of {config.train.prompts_per_step} tasks",
+                "run folder": Text(str(job.folder), style="bold"),
+            }
+        )
+    )
+
+
+def _team(config: RunConfig) -> str:
+    """What fills the seats: models, or values of legal actions, which have none."""
+    from palaver.trainers.algorithms.base import chosen
+    from palaver.trainers.train import values_legal
+
+    kind = config.team.kind
+    if values_legal(config, chosen(config.algorithm)):
+        return (
+            f"values of legal actions, no model, {'one for all agents' if kind == 'shared' else 'one for each agent'}"
+        )
+    return f"{config.policy.model}, {kind}: {SHARING[kind]}"
+
+
+def check(job: folders.Job) -> str:
+    """Look for what a run would fail on before it loads a model; what there is to do, in words.
+
+    Raises:
+        PalaverError: the first thing that does not fit.
+    """
+    from palaver.trainers.train import prepare
+
+    _, env, other = prepare(job.config)
+    return f"{len(env.tasks)} training tasks, {len(other.tasks)} evaluation tasks"
+
+
+def _launch(job: folders.Job) -> dict[str, Any]:
+    """What the report needs to say how to run this again."""
+    from palaver.utils.provenance import provenance
+
+    started = time.strftime("%Y-%m-%d %H:%M:%S")
+    return {"recipe": job.recipe, "overrides": list(job.overrides), "started": started, **provenance()}
+
+
+def finish(folder: Path) -> None:
+    """Write the report and print what came of the run."""
+    from palaver.benchmarks.reports.run_folder import read
+    from palaver.benchmarks.reports.run_report import CURVE, write
+    from palaver.cli import outcome
+
+    run = read(folder)
+    page = write(run)
+    outcome.show(run)
+    console.print()
+    say(Text("report ", style="dim"), str(page))
+    say(Text("curve  ", style="dim"), str(page.with_name(CURVE)))

@@ -1,0 +1,141 @@
+"""`palaver battles`: what was recorded, and human battles from elsewhere."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from palaver.cli.output import console, count, errors, facts, fail, note, say, table
+from palaver.core import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from palaver.trainers.trajectories.index import Entry
+    from palaver.trainers.trajectories.metamon import Imported
+    from palaver.trainers.trajectories.reader import Reader
+
+HELP = """Battles as data to learn from: what each side saw, asked for and did.
+
+[bold]Examples[/bold]
+
+[cyan]palaver arena pokemon-v1 --players typed@1,random@1 --battles 100 --record battles/typed[/cyan]
+
+[cyan]palaver battles show battles/typed[/cyan]  [dim]# who played, how it went, how large it is[/dim]
+
+[cyan]palaver battles show battles/typed --battle 0[/cyan]  [dim]# the decisions of one of them[/dim]
+
+[cyan]palaver battles import-metamon REPLAYS --out battles/human[/cyan]  [dim]# metamon's parsed replays[/dim]
+"""
+SHOWN = 8  # broken files that are named; the others are counted
+
+app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the commands."""
+    parent.add_typer(app, name="battles")
+
+
+@app.command("show")
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of battles.")],
+    battle: Annotated[str, typer.Option(help="Print this one: its name, or its number from 0.")] = "",
+    side: Annotated[str, typer.Option(help="Whose view of it: p1 or p2.", show_default="the first")] = "",
+) -> None:
+    """Who played, how it went, how large it is; or the decisions of one battle."""
+    from palaver.trainers.trajectories.reader import Reader
+
+    reader = Reader(folder)
+    if battle:
+        _battle(reader, _place(reader, battle, side))
+        return
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    decisions = sum(entry.decisions for entry in reader.entries)
+    console.print(
+        facts({
+            "battles": f"{len({entry.battle for entry in reader.entries}):,}",
+            "trajectories": f"{len(reader):,}",
+            "decisions": f"{decisions:,}",
+            "formats": ", ".join(sorted({entry.format for entry in reader.entries})),
+            "size": f"{size / 2**20:,.1f} MiB, {size / max(1, decisions):.0f} bytes a decision",
+        })
+    )  # fmt: skip
+    console.print()
+    console.print(_pairings(reader.entries))
+
+
+@app.command("import-metamon")
+def import_metamon(
+    folder: Annotated[Path, typer.Argument(metavar="REPLAYS", help="Folder of .json or .json.lz4, with sub-folders.")],
+    out: Annotated[Path, typer.Option(help="Folder of battles; may hold others.")],
+) -> None:
+    """Human battles from the replays that metamon publishes in parsed form."""
+    from palaver.trainers.trajectories.metamon import convert
+
+    with errors.status("replays") as status:
+
+        def report(done: Imported) -> None:
+            if (done.trajectories + done.known) % 100 == 0:
+                status.update(f"{done.trajectories:,} trajectories, {len(done.broken):,} broken")
+
+        done = convert(folder, out, report)
+    say(f"{count(done.trajectories, 'trajectory').replace('trajectorys', 'trajectories')} written to {out}")
+    if done.known:
+        note(f"{count(done.known, 'file')} had been imported before")
+    for name, why in list(done.broken.items())[:SHOWN]:
+        fail(f"{name}: {why}")
+    if done.broken:
+        fail(f"{count(len(done.broken), 'file')} broken and left out; the others were imported")
+        raise typer.Exit(1)
+
+
+def _place(reader: Reader, battle: str, side: str) -> int:
+    """The number of the trajectory that is meant."""
+    found = [n for n, entry in enumerate(reader.entries) if entry.battle == battle]
+    if not found and battle.isdecimal():
+        names = list(dict.fromkeys(entry.battle for entry in reader.entries))
+        if int(battle) >= len(names):
+            raise ConfigError(f"there are {len(names)} battles, so there is no number {battle}; the first is 0")
+        found = [n for n, entry in enumerate(reader.entries) if entry.battle == names[int(battle)]]
+    if not found:
+        raise ConfigError(f"there is no battle {battle!r}.{nearest(battle, [e.battle for e in reader.entries[:1000]])}")
+    sides = {reader.entries[n].side: n for n in found}
+    if side and side not in sides:
+        raise ConfigError(f"that battle has no side {side!r}; it has {' and '.join(sides)}")
+    return sides[side] if side else found[0]
+
+
+def _pairings(entries: Sequence[Entry]) -> Table:
+    """A row for every player, opponent and team set."""
+    results: dict[tuple[str, str, str], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        results[entry.player, entry.opponent, entry.teamset].append(entry)
+    right = ("trajectories", "won-tied-lost", "decisions")
+    made = table("player", "opponent", "team set", *right, right=right)
+    for (player, opponent, teamset), found in sorted(results.items()):
+        ends = [sum(entry.result == result for entry in found) for result in (1, 0.5, 0)]
+        decisions = sum(entry.decisions for entry in found)
+        cells = (f"{len(found):,}", "-".join(map(str, ends)), f"{decisions:,}")
+        made.add_row(Text(player, style="bold"), Text(opponent), Text(teamset), *cells)
+    return made
+
+
+def _battle(reader: Reader, n: int) -> None:
+    """One trajectory, decision by decision."""
+    found = reader[n]
+    ends = {1.0: "won", 0.5: "tied", 0.0: "lost"}[found.result]
+    about = (
+        f"{found.battle}: {found.side}, {found.player} against {found.opponent}, {ends}; {found.format}, {found.task}"
+    )
+    say(Text(about, style="bold"))
+    for each in found.decisions:
+        if each.text:
+            say("", each.text)
+        said = "" if each.requested == each.executed else f"  (said {each.requested!r})"
+        paid = f"  reward {each.reward:+g}" if each.reward else ""
+        say(f"turn {each.turn}: {each.executed or 'not known'}, of {count(len(each.legal), 'action')}{said}{paid}")

@@ -1,0 +1,197 @@
+"""`palaver curriculum`: a pupil that learns from battles, stage after stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from palaver.cli import folders
+from palaver.cli.commands.report import need_plots
+from palaver.cli.output import console, errors, fail, note, say, table
+
+if TYPE_CHECKING:
+    from palaver.benchmarks.curriculum.rehearsal import Forecast
+    from palaver.benchmarks.curriculum.run import Watch
+    from palaver.benchmarks.curriculum.spec import Curriculum
+    from palaver.benchmarks.curriculum.tables import Grid
+
+HELP = """Let a pupil learn from battles, stage after stage, until gates let it pass.
+
+[bold]Examples[/bold]
+
+[cyan]palaver curriculum recipes[/cyan]  [dim]# what is shipped[/dim]
+
+[cyan]palaver curriculum run gen1ou-nano --dry-run[/cyan]  [dim]# battles, steps and time[/dim]
+
+[cyan]palaver curriculum run gen1ou-nano --out runs/battler[/cyan]  [dim]# killed, the same command goes on[/dim]
+
+[cyan]palaver curriculum ablate gen1ou-nano --vary mix.old=0,0.5 --out runs/mixes[/cyan]
+"""
+File = Annotated[str, typer.Argument(metavar="FILE", help="A recipe's name, a YAML file, or a curriculum's folder.")]
+Pairs = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As stages.first.battles=60; stages go by name.")
+]
+WIDE = 160  # columns of a table that goes into a file
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done and how long it takes.")]
+
+app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the commands."""
+    parent.add_typer(app, name="curriculum")
+
+
+@app.command("recipes")
+def shipped() -> None:
+    """The shipped curricula."""
+    from palaver.benchmarks.curriculum.read import recipes
+
+    made = table("recipe", "what it does")
+    for name, summary in recipes().items():
+        made.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
+    console.print(made)
+
+
+@app.command("run")
+def run(
+    file: File,
+    pairs: Pairs = None,
+    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/FILE-TIME")] = None,
+    dry_run: DryRun = False,
+    rehearse: Annotated[
+        bool, typer.Option(help="Play and learn a little first, to tell the time and find mistakes.")
+    ] = True,
+) -> None:
+    """Run a curriculum, or go on with one where it was."""
+    from palaver.benchmarks.curriculum import run as runner
+    from palaver.benchmarks.curriculum.read import load
+    from palaver.benchmarks.curriculum.rehearsal import rehearse as forecast
+    from palaver.benchmarks.curriculum.workshop import Workshop
+
+    need_plots()
+    spec = load(file, pairs or [])
+    folder = out or (Path(file) if Path(file).is_dir() else folders.fresh(Path(file).stem))
+    shop = Workshop(spec)
+    shop.check()
+    fresh = not (folder / "curriculum.yaml").is_file()
+    _plan(spec, forecast(spec, shop) if rehearse and (fresh or dry_run) else None)
+    if dry_run:
+        say(Text("nothing was kept", style="dim"))
+        return
+    try:
+        with _bar(folder, "curriculum") as watch:
+            state = runner.run(spec, folder, shop, watch)
+    except KeyboardInterrupt as stop:
+        fail(f"interrupted; go on with: palaver curriculum run {folder}")
+        raise typer.Exit(130) from stop
+    _report(folder)
+    if state.stopped:
+        fail(f"nobody passed the gate of {state.stopped}; the stages after it were not begun")
+        raise typer.Exit(1)
+
+
+@app.command("ablate")
+def ablate(
+    file: File,
+    vary: Annotated[str, typer.Option(help="key=a,b,c, as mix.synthetic=0,0.25,0.5,1.0; any key of the curriculum.")],
+    out: Annotated[Path, typer.Option(help="Folder; the same command goes on where it was.")],
+    pairs: Pairs = None,
+) -> None:
+    """Run a curriculum with several values of one key, at equal size and compute; gates are left out."""
+    from palaver.benchmarks.curriculum import ablation, sweep
+    from palaver.benchmarks.curriculum.read import changed
+    from palaver.benchmarks.curriculum.workshop import Workshop
+
+    need_plots()
+    key, variants = ablation.plan(changed(file, pairs or []), vary)
+    for spec in variants.values():
+        Workshop(spec).check()
+    first = next(iter(variants.values()))
+    try:
+        with _bar(out, "ablation") as watch:
+            made = ablation.ablate(key, variants, out, Workshop(first), watch, note)
+    except KeyboardInterrupt as stop:
+        fail("interrupted; the same command goes on")
+        raise typer.Exit(130) from stop
+    _grids(sweep.grids(made))
+    for path in sweep.write(made, out):
+        say(str(path))
+
+
+@app.command("report")
+def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of an ablation.")]) -> None:
+    """Write the page and the pictures anew, and print the tables."""
+    need_plots()
+    from palaver.benchmarks.curriculum import ablation, sweep
+
+    if (folder / ablation.RESULTS).is_file():
+        made = ablation.load(folder)
+        _grids(sweep.grids(made))
+        for path in sweep.write(made, folder):
+            say(str(path))
+        return
+    _report(folder)
+
+
+def _report(folder: Path) -> None:
+    from palaver.benchmarks.curriculum import page, story, tables
+    from palaver.utils.provenance import provenance
+
+    found = story.read(folder, provenance())
+    _grids(tables.grids(found))
+    for path in page.write(found, folder):
+        say(str(path))
+
+
+def _grids(grids: Sequence[Grid]) -> None:
+    room = console if console.is_terminal else Console(file=console.file, highlight=False, width=WIDE)
+    for grid in grids:
+        made = table(*grid.head, title=grid.title)
+        for row in grid.rows:
+            made.add_row(*map(Text, row))
+        made.columns[0].no_wrap = True  # a name that is broken in two is no name
+        room.print(made)
+        say(Text(grid.note + "\n", style="dim"))
+
+
+def _plan(spec: Curriculum, forecast: Forecast | None) -> None:
+    """What will be done: battles, games of the ratings, and what a rehearsal says of decisions, steps and time."""
+    from palaver.benchmarks.curriculum.rehearsal import plan
+
+    _grids([plan(spec, forecast)])
+
+
+@contextmanager
+def _bar(folder: Path, what: str) -> Iterator[Watch]:
+    """A live bar over the bits of a phase; verdicts are printed above it."""
+    from palaver.benchmarks.curriculum.records import Verdict
+    from palaver.benchmarks.curriculum.run import Watch
+    from palaver.benchmarks.curriculum.state import State
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
+        TextColumn("{task.fields[shown]}"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    errors.print(Text.assemble(f"{what} ", (str(folder), "bold")), soft_wrap=True)
+    with Progress(*columns, console=errors) as progress:
+        task = progress.add_task("", total=None, shown="")
+
+        def tick(text: str, total: int) -> None:
+            progress.update(task, advance=1, total=total, shown=text)
+
+        def verdict(found: Verdict, state: State) -> None:
+            where = "goes on" if found.stage in state.promoted else "stops" if state.stopped else "tries again"
+            progress.print(Text(f"{found.pupil} {where}", style="bold"))
+            for check in found.checks:
+                style = "green" if check.passed else "red"
+                progress.print(Text(f"  {'reached' if check.passed else 'missed'}: {check.asks}", style=style))
+
+        yield Watch(lambda name: progress.reset(task, description=name, total=None, shown=""), tick, verdict)

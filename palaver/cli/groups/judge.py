@@ -1,0 +1,219 @@
+"""`palaver judge`: how far a judge can be trusted."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from palaver.cli import folders, options
+from palaver.cli.commands.report import need_plots
+from palaver.cli.commands.serve import need_server
+from palaver.cli.output import console, count, errors, facts, say, table
+from palaver.cli.values import keywords
+from palaver.core import ConfigError
+from palaver.text import one_line
+
+if TYPE_CHECKING:
+    from palaver.benchmarks.judge_audit.faults import Thresholds
+    from palaver.benchmarks.judge_audit.run import Audit, Work
+    from palaver.scoring import Cost
+
+HELP = """Judges: how far one can be trusted.
+
+[bold]Examples[/bold]
+
+[cyan]palaver judge audit scripted:slot-biased[/cyan]  [dim]# a judge with a known fault, on sums made from a seed[/dim]
+
+[cyan]palaver judge audit judge:openai:MODEL --data LLMBar__Natural.json -n 50[/cyan]
+
+[cyan]palaver judge audit recorded:Natural__evaluators__GPT-4_Vanilla_NoRules.json --data LLMBar__Natural.json[/cyan]
+"""
+JUDGE_HELP = (
+    "[bold]judge:SPEC[/bold], [bold]rm:PATH[/bold] or another reward by name; [bold]openai:MODEL[/bold] or "
+    "[bold]hf:MODEL[/bold] for judge:…; [bold]recorded:FILE[/bold] (LLMBar's evaluators); [bold]scripted:KIND[/bold] "
+    "(fair, slot-biased, length-loving, injectable, gullible, flaky, refusing, slow)."
+)
+DATA_HELP = (
+    "A file in LLMBar's form, or rows prompt first second label, or prompt answer grade; sample are sums made from a "
+    "seed. May be given several times."
+)
+
+app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the commands."""
+    parent.add_typer(app, name="judge")
+
+
+@app.command("audit")
+def audit(
+    judge: Annotated[str, typer.Argument(metavar="JUDGE", help=JUDGE_HELP)],
+    data: Annotated[list[str] | None, typer.Option("--data", help=DATA_HELP, show_default="sample")] = None,
+    n: Annotated[int, typer.Option("--n", "-n", min=0, help="Rows drawn by the seed; 0 takes all.")] = 0,
+    seed: options.Seed = 0,
+    by: Annotated[str, typer.Option(help="How it is asked about pairs: pairs, scores, auto.")] = "auto",
+    repeats: Annotated[int, typer.Option(min=1, help="Times that 20 pairs are asked; 1 for no repeats.")] = 3,
+    probes: Annotated[int, typer.Option(min=0, help="Pairs that each probe is tried on; 0 for none.")] = 4,
+    timed: Annotated[int, typer.Option(min=0, help="Pairs asked one at a time, for the latency.")] = 10,
+    limit: Annotated[
+        list[str] | None, typer.Option("--limit", metavar="KEY=VALUE", help="Another threshold, as slot=0.1.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/audit-TIME")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, and write no page unless --out says so.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much would be asked.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="End with 1 if a fault is found.")] = False,
+) -> None:
+    """Measure a judge against human labels, try probes on it, and name its faults."""
+    from palaver.benchmarks.judge_audit.ask import Plan
+    from palaver.benchmarks.judge_audit.data import read
+    from palaver.benchmarks.judge_audit.faults import Thresholds
+    from palaver.benchmarks.judge_audit.judges import audited
+    from palaver.benchmarks.judge_audit.run import prepare
+
+    sources = data or ["sample"]
+    limits = Thresholds().changed(keywords(limit or []))
+    rows = read(sources, n, seed)
+    found = audited(judge, rows, Plan(repeats=repeats, probed=probes, timed=timed, seed=seed), by)
+    work = prepare(rows, found.plan, found.make, found.reward if rows.graded else None)
+    if dry_run:
+        say(f"{count(len(rows.pairs), 'pair')}, {count(len(rows.graded), 'graded answer')}: "
+            f"{count(work.questions, 'question')} to the judge, a comparison being two calls")  # fmt: skip
+        return
+    folder = out or (None if as_json else folders.fresh("audit"))
+    if folder:
+        need_plots()
+    result = _run(work, found.name, sources, limits, folder)
+    _show(result, folder, as_json)
+    if strict and result.faults:
+        raise typer.Exit(1)
+
+
+@app.command("ask")
+def ask(
+    judge: Annotated[str, typer.Argument(metavar="JUDGE", help="As for audit.")],
+    prompt: Annotated[str, typer.Option(help="What was asked.")],
+    answer: Annotated[list[str], typer.Option(help="What was answered; a second one is compared with the first.")],
+) -> None:
+    """One answer scored, or two compared, with the judge's reason."""
+    from palaver.benchmarks.judge_audit.ask import Plan, case
+    from palaver.benchmarks.judge_audit.data import read
+    from palaver.benchmarks.judge_audit.judges import audited
+    from palaver.scoring import Pair
+
+    if not 1 <= len(answer) <= 2:
+        raise ConfigError(f"give --answer once to have it scored, twice to have both compared; got {len(answer)}")
+    found = audited(judge, read(["sample"]), Plan())
+    if len(answer) == 2:
+        (preference,) = found.make(0).compare([Pair(prompt, answer[0], answer[1])])
+        told = _told("first is better", preference.first, preference.reason, preference.failure, preference.cost)
+        told |= {
+            "first shown first": _number(preference.orders[0]),
+            "second shown first": _number(preference.orders[1]),
+        }
+    elif found.reward is None:
+        raise ConfigError(f"{found.name} cannot score single answers; give --answer twice")
+    else:
+        (verdict,) = found.reward.score([case(prompt, answer[0])])
+        told = _told("score", verdict.score, verdict.reason, verdict.failure, verdict.cost)
+        told |= {one_line(name, 40): _number(value) for name, value in verdict.criteria.items()}
+    console.print(facts({name: value for name, value in told.items() if value}))
+
+
+def _told(what: str, value: float | None, reason: str, failure: str, cost: Cost) -> dict[str, str]:
+    spent = f"{cost.prompt_tokens + cost.completion_tokens:,} tokens, ${cost.dollars:.4f}" if cost.calls else ""
+    return {what: _number(value), "failure": one_line(failure, 400), "reason": one_line(reason, 1000), "cost": spent}
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+@app.command("serve-scripted")
+def serve_scripted(
+    data: Annotated[list[str] | None, typer.Option("--data", help=DATA_HELP, show_default="sample")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 takes a free one.")] = 8011,
+) -> None:
+    """Serve the judges with known faults over OpenAI's protocol, on loopback, until Ctrl-C."""
+    need_server()
+    from palaver.agents.serving.server import listen, run, url
+    from palaver.benchmarks.judge_audit.brains import BRAINS
+    from palaver.benchmarks.judge_audit.data import read
+    from palaver.benchmarks.judge_audit.serving import judges
+
+    sources = data or ["sample"]
+    app = judges(read(sources).pairs)
+    with listen("127.0.0.1", port) as listening:
+        given = "".join(f" --data {source}" for source in sources)
+        say("\n".join(f"palaver judge audit openai:{kind}@{url(listening)}{given}" for kind in BRAINS))
+        run(app, listening)
+
+
+def _run(work: Work, name: str, sources: list[str], limits: Thresholds, folder: Path | None) -> Audit:
+    from palaver.benchmarks.judge_audit import run
+    from palaver.utils.provenance import provenance
+
+    made = {**provenance(), "command": shlex.join(["palaver", *sys.argv[1:]])}
+    with _bar(work.questions) as report:
+        return run.audit(work, name, sources, limits=limits, made=made, folder=folder, report=report)
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[int], None]]:
+    columns = (TextColumn("questions"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(),
+               TextColumn("left"), TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda more: progress.advance(task, more)
+
+
+def _show(found: Audit, folder: Path | None, as_json: bool) -> None:
+    paths: list[Path] = []
+    if folder:
+        from palaver.benchmarks.judge_audit.page import write
+
+        paths = write(found, folder)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=1))
+        return
+    console.print(measures(found))
+    console.print()
+    if not found.faults:
+        say(Text("no fault found", style="green"))
+    for fault in found.faults:
+        say(Text.assemble((one_line(fault.name, 40), "bold red"), f": {one_line(fault.line, 500)}"))
+    console.print()
+    for path in paths:
+        say(str(path))
+
+
+def measures(found: Audit) -> Table:
+    """The measures, those at fault in red."""
+    from palaver.benchmarks.judge_audit.page import shown
+
+    at_fault = {fault.measure for fault in found.faults}
+    right = ("value", "95 %", "n")
+    made = table("measure", *right, "of what", title=one_line(found.judge, 100), right=right)
+    for each in found.measures:
+        style = "red" if each.key in at_fault else ""
+        value, ends = shown(each)
+        made.add_row(
+            Text(each.title, style=style or "bold"),
+            Text(value, style=style),
+            ends,
+            f"{each.n:,}",
+            Text(each.note, style="dim"),
+        )
+    return made

@@ -1,0 +1,177 @@
+"""`palaver train lab`: every algorithm in every matrix game, and the table of returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from palaver.benchmarks.experiments.matrix_games.recipe import FILE, NAME, is_lab
+from palaver.cli import folders, recipes
+from palaver.cli.output import console, count, errors, fail, say
+from palaver.cli.values import check_pairs
+from palaver.core import CheckpointError
+from palaver.text import one_line
+
+if TYPE_CHECKING:
+    from palaver.benchmarks.experiments.matrix_games.plan import Plan
+    from palaver.benchmarks.experiments.matrix_games.results import Lab, Result, Score
+    from palaver.benchmarks.experiments.matrix_games.study import Work
+
+GOOD, HALF = 0.95, 0.5  # shares of the optimum from which a return is shown in green, in yellow
+
+
+def named(recipe: str, items: Sequence[str], resume: bool) -> str | None:
+    """The laboratory that the arguments of `palaver train` name; None where they name a run."""
+    return folders.named(recipe, items, resume, is_lab)
+
+
+def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, explain: bool, dry_run: bool) -> None:
+    """Do what `palaver train` was asked to, for a laboratory.
+
+    Raises:
+        ConfigError, TaskError: see `palaver.benchmarks.experiments.matrix_games.plan.load`.
+        CheckpointError: there is no laboratory to resume.
+        typer.Exit: 1 where a cell failed, 130 where it was interrupted.
+    """
+    from palaver.benchmarks.experiments.matrix_games.plan import load
+
+    pairs = [item for item in items if "=" in item]
+    check_pairs(pairs if resume else items)
+    if resume and not Path(recipe).is_dir():
+        recipe = str(out or _newest(recipe))
+    plan = load(recipe, pairs)
+    folder = Path(recipe) if Path(recipe).is_dir() else out or Path(plan.out or folders.fresh(Path(recipe).stem))
+    if explain:
+        _explain(plan)
+        return
+    from palaver.cli.commands.report import need_plots
+
+    need_plots()
+    from palaver.benchmarks.experiments.matrix_games.study import prepare
+
+    work = prepare(plan, folder)
+    _announce(work)
+    if dry_run:
+        say(Text("nothing was run", style="dim"))
+        return
+    _finish(_train(work), folder)
+
+
+def _train(work: Work) -> Lab:
+    from palaver.benchmarks.experiments.matrix_games.study import run as study
+    from palaver.utils.provenance import provenance
+
+    errors.print(Text.assemble("laboratory ", (str(work.folder), "bold")), soft_wrap=True)
+    try:
+        with _bar(work) as report:
+            return study(work, provenance(), report)
+    except KeyboardInterrupt as stop:
+        fail(f"interrupted; go on with: palaver train --resume {work.folder}")
+        raise typer.Exit(130) from stop
+
+
+def _newest(recipe: str) -> Path:
+    stem = Path(recipe).stem
+    found = folders.latest(stem, FILE)
+    if found is None:
+        raise CheckpointError(f"there is no laboratory {stem!r} in {str(folders.RUNS)!r}; name its folder")
+    return found
+
+
+def _explain(plan: Plan) -> None:
+    """The keys of the laboratory, then those of a cell, which are a run's."""
+    recipes.explain(plan.lab, prefix=f"{NAME}.")
+    first = plan.cells[0]
+    say(Text(f"\nEvery cell is a run; the first one, {first.algorithm} on {first.game}:\n", style="dim"))
+    recipes.explain(first.config)
+
+
+def _announce(work: Work) -> None:
+    plan = work.plan
+    say(
+        Text.assemble(
+            (count(len(plan.algorithms), "algorithm"), "bold"), " x ", (count(len(plan.columns), "game"), "bold"),
+            f" x {count(plan.lab.seeds, 'seed')} = {count(len(plan.cells), 'run')}, "
+            f"{len(plan.cells) - len(work.todo) - len(work.refused)} of them done already"
+            + (f", {work.workers} at a time" if work.todo else ""),
+        )
+    )  # fmt: skip
+    for name, why in plan.lab.without.items():
+        say(Text(f"without {name}: {one_line(why, 300)}", style="dim"))
+    for why in dict.fromkeys(work.refused.values()):
+        cells = [f"{c.algorithm} on {c.game}" for c in dict.fromkeys(work.refused) if work.refused[c] == why]
+        errors.print(Text(f"refused: {', '.join(dict.fromkeys(cells))}: {why}", style="yellow"), soft_wrap=True)
+
+
+@contextmanager
+def _bar(work: Work) -> Iterator[Any]:
+    """A live bar over the runs; yields the function that each result is reported to."""
+    columns = (
+        TextColumn("laboratory"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=errors) as progress:
+        task = progress.add_task("", total=len(work.todo), shown="")
+
+        def report(result: Result) -> None:
+            name = f"{result.algorithm} on {result.game}"
+            if result.status == "failed":
+                progress.print(Text(f"failed: {name}, seed {result.seed}: {one_line(result.error, 300)}", style="red"))
+            return_ = "–" if result.after is None else f"{result.after:.2f}"
+            progress.update(task, advance=1, shown=f"{name} {return_}")
+
+        yield report
+
+
+def _finish(lab: Lab, folder: Path) -> None:
+    from palaver.benchmarks.experiments.matrix_games.results import RESULTS
+    from palaver.benchmarks.experiments.matrix_games.view import write
+
+    page, picture = write(lab, folder)
+    console.print()
+    console.print(returns(lab))
+    console.print()
+    say(Text(f"{lab.minutes:.1f} minutes, {lab.cpu_minutes:.1f} CPU minutes of all runs", style="dim"))
+    for name, path in (("page   ", page), ("picture", picture), ("numbers", folder / RESULTS)):
+        say(Text(f"{name} ", style="dim"), str(path))
+    if lab.failed:
+        fail(f"{count(len(lab.failed), 'run')} failed; their logs are in {folder / 'cells'}")
+        raise typer.Exit(1)
+
+
+def returns(lab: Lab) -> Table:
+    """Mean return over seeds, its share of the optimum and what the seeds say; the optimum and random play on top."""
+    made = Table(
+        title="return after training, share of the optimum, 95 % interval or how seeds agree", title_justify="left",
+        title_style="dim", header_style="bold", box=None, pad_edge=False,
+    )  # fmt: skip
+    made.add_column("")
+    for game in lab.columns:
+        made.add_column(game.replace("-", "-\n"), justify="right", no_wrap=True)
+    facts = (("optimum", "optimum"), ("at random", "random"))
+    for name, key in facts:
+        made.add_row(name, *(f"{getattr(column, key):.2f}" for column in lab.columns.values()), style="dim")
+    for name in lab.algorithms:
+        made.add_row(Text(name, style="bold"), *(_cell(lab.score(name, game)) for game in lab.columns))
+    return made
+
+
+def _cell(score: Score) -> Text:
+    from palaver.benchmarks.experiments.matrix_games.view import seeds
+
+    if score.mean is None:
+        return Text("failed" if score.error else "–", style="red" if score.error else "dim")
+    style = (
+        "" if score.share is None else "green" if score.share >= GOOD else "yellow" if score.share >= HALF else "red"
+    )
+    made = Text(f"{score.mean:.2f}", style=style)
+    share = "" if score.share is None else f"\n{100 * score.share:.0f} %"
+    beneath = seeds(score).replace(", ", ",\n").replace(" near", "\nnear")
+    return made.append(f"{share}\n{beneath}" if beneath else share, style="dim")

@@ -1,0 +1,71 @@
+"""`palaver ladder`: our players in battles on a Showdown server."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from palaver.cli import options
+from palaver.cli.output import count, note, say
+from palaver.core import Sampling
+
+HELP = """Battles of a player of ours on a Pokémon Showdown server, by way of poke-env.
+
+Without --server one is started for the time. An opponent is a player of poke-env, another of ours, or
+[bold]anyone[/bold]: whoever challenges our player on a running server, a person in a browser too.
+
+[bold]Examples[/bold]
+
+[cyan]palaver ladder typed@1 --opponent poke-env:SimpleHeuristicsPlayer --battles 20[/cyan]
+
+[cyan]palaver ladder hf:MODEL --format gen9randombattle --opponent veteran@1[/cyan]
+
+[cyan]palaver ladder veteran@1 --opponent anyone --server ws://127.0.0.1:8000/showdown/websocket[/cyan]
+
+It needs poke-env: [cyan]pip install 'palaver\\[poke-env]'[/cyan]. Battles without a server: [cyan]palaver arena[/cyan].
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("ladder", help=HELP)(ladder)
+
+
+def ladder(
+    player: Annotated[
+        str, typer.Argument(metavar="PLAYER", help="A heuristic (typed@1), a net (net:FOLDER), a policy (hf:MODEL).")
+    ],
+    opponent: Annotated[
+        str, typer.Option(help="poke-env:CLASS, a player of ours, or anyone.")
+    ] = "poke-env:SimpleHeuristicsPlayer",
+    format: Annotated[str, typer.Option(help="Of the battles.")] = "gen1ou",
+    battles: Annotated[int, typer.Option(min=1, help="How many.")] = 10,
+    parallel: Annotated[int, typer.Option(min=1, help="At the same time.")] = 5,
+    teams: Annotated[str, typer.Option(help="Where both draw their teams.")] = "sample",
+    server: Annotated[str, typer.Option(metavar="ADDRESS", help="Of a running server. [one of our own]")] = "",
+    name: Annotated[str, typer.Option(help="Of our player on the server.")] = "palaver",
+    seed: Annotated[int, typer.Option(help="Of choices and team draws; the server throws its own dice.")] = 0,
+    temperature: options.Temperature = None,
+    max_tokens: options.MaxTokens = None,
+    greedy: options.Greedy = False,
+    device: options.Device = "auto",
+    dtype: options.DType = "fp32",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Play on a server."""
+    from palaver.benchmarks.showdown_ladder.ladder import Match, run
+
+    match = Match(player, opponent, format, battles, parallel, teams, server, name, seed)
+    how = options.sampling(Sampling(), temperature, max_tokens, greedy)
+    found = run(match, how, options.model_options(device, dtype), note)
+    if as_json:
+        say(json.dumps({"player": player, "opponent": opponent, "format": format, **found}))
+        return
+    say(
+        f"{player} against {opponent}, {format}: {found['won']} won, {found['lost']} lost, {found['tied']} tied; "
+        f"{count(found['decisions'], 'decision')}, {found['illegal']} illegal"
+    )
+    if found["error"]:
+        note(f"some choices were left to the server: {found['error']}")

@@ -1,0 +1,157 @@
+"""`palaver train reward-model` and `palaver train arxiv-marlhf`: preferences, a reward model, a team trained on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, is_marlhf, load
+from palaver.cli import folders, recipes
+from palaver.cli.output import console, errors, facts, note, say
+from palaver.cli.values import check_pairs
+from palaver.core import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    from palaver.trainers.reward_model.fit import Report
+
+
+def named(recipe: str, items: Sequence[str], resume: bool) -> str | None:
+    """The recipe that the arguments of `palaver train` name, if it trains a reward model; else None."""
+    return folders.named(recipe, items, resume, is_marlhf)
+
+
+def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, explain: bool, dry_run: bool) -> None:
+    """Do what `palaver train` was asked to, for such a recipe.
+
+    Raises:
+        PalaverError: what does not fit, or cannot be read.
+        typer.Exit: 130 where it was interrupted.
+    """
+    pairs = [item for item in items if "=" in item]
+    check_pairs(pairs if resume else items)
+    is_folder = Path(recipe).is_dir()
+    if is_folder and not resume:
+        raise ConfigError(f"{recipe!r} is a run's folder: add --resume to go on with it")
+    if resume and not is_folder:
+        recipe = str(out or _newest(recipe))
+    config = load(recipe, pairs)
+    folder = Path(recipe) if resume else out or Path(config.out or folders.fresh(Path(recipe).stem))
+    if explain:
+        _explain(config)
+        return
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            "a reward model is trained in one process: start it without accelerate launch; the team can be trained "
+            "by several on env.reward=rm:FOLDER afterwards"
+        )
+    if config.team:
+        from palaver.cli.commands.report import need_plots
+
+        need_plots()
+    from palaver.benchmarks.experiments.marlhf.run import check
+
+    for line in check(config):
+        say(line)
+    if dry_run:
+        say(Text("nothing was run", style="dim"))
+        return
+    _run(config, folder)
+
+
+def _run(config: MARLHFConfig, folder: Path) -> None:
+    from palaver.benchmarks.experiments.marlhf.run import RESULT, TEAM, Told
+    from palaver.benchmarks.experiments.marlhf.run import run as work
+
+    errors.print(Text.assemble("run folder ", (str(folder), "bold")), soft_wrap=True)
+    try:
+        with _bar() as report:
+            found = work(config, folder, Told(note, report, errors))
+    except KeyboardInterrupt:
+        errors.print(Text(f"interrupted; go on with: palaver train --resume {folder}"), soft_wrap=True)
+        raise
+    _show(found, folder)
+    if (folder / TEAM).is_dir():
+        from palaver.benchmarks.reports.run_report import write
+
+        say(Text("report ", style="dim"), str(write(folder / TEAM)))
+    if not (folder / RESULT).is_file():
+        errors.print(Text(f"interrupted; go on with: palaver train --resume {folder}"), soft_wrap=True)
+        raise typer.Exit(130)
+
+
+def _newest(recipe: str) -> Path:
+    stem = Path(recipe).stem
+    found = folders.latest(stem, FILE)
+    if found is None:
+        raise CheckpointError(f"there is no run of {stem!r} in {str(folders.RUNS)!r}; name its folder after --resume")
+    return found
+
+
+def _explain(config: MARLHFConfig) -> None:
+    """Every key, and those of the team's run."""
+    recipes.explain(config.model_copy(update={"team": {}}))
+    if (team := config.run()) is not None:
+        recipes.explain(team, "team.")
+
+
+def _show(found: Mapping[str, Any], folder: Path) -> None:
+    """What came of the steps that are done."""
+    from palaver.benchmarks.experiments.marlhf.run import MODEL, PICTURE
+    from palaver.benchmarks.reports.summary import interval
+
+    held_out = found["reward_model"]["held_out"]
+    lines: list[tuple[str, object]] = [
+        ("reward model", f"rm:{folder / MODEL}"),
+        ("pair accuracy", _share(held_out)),
+        ("before training", _share(found["reward_model"]["before"])),
+        ("margin, loss", f"{held_out['margin']:.3f}, {held_out['loss']:.3f}"),
+        ("longer is better", f"{100 * held_out['longer']:.1f} % of the pairs"),
+    ]
+    if found["reward_model"]["too_long"]:
+        lines.append(("left out", f"{found['reward_model']['too_long']} pairs that are too long"))
+    for name, point in zip(("before", "after"), _ends(found), strict=False):
+        ends = interval(point["low"], point["high"])
+        lines.append((f"true reward {name}", f"{point['true']:.3f} {ends}, gap {point['gap']:+.3f}"))
+    if "gain" in found:
+        gain = found["gain"]
+        lines.append(("change", f"{gain['mean']:+.3f} {interval(gain['low'], gain['high'])} over {gain['over']}"))
+        lines.append(("picture", str(folder / PICTURE)))
+    console.print(facts(lines))
+
+
+def _ends(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    points = found.get("evaluations", [])
+    return [points[0], points[-1]] if points else []
+
+
+def _share(part: Mapping[str, Any]) -> str:
+    ends = "" if part["low"] is None else f" [{100 * part['low']:.1f}, {100 * part['high']:.1f}]"
+    return f"{100 * part['accuracy']:.1f} %{ends} of {part['pairs']} held-out pairs of {part['tasks']} tasks"
+
+
+@contextmanager
+def _bar() -> Iterator[Report]:
+    """A live bar while the reward model learns, which begins with its first step and ends with its last."""
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=errors, transient=True)
+    task = progress.add_task("reward model", total=None)
+
+    def report(step: int, steps: int, said: dict[str, float]) -> None:
+        if not progress.live.is_started:
+            progress.start()
+        text = f"reward model: loss {said['loss']:.3f}, pairs {100 * said['accuracy']:.0f} %"
+        progress.update(task, completed=step, total=steps, description=text)
+        if step == steps:
+            progress.stop()
+
+    try:
+        yield report
+    finally:
+        progress.stop()

@@ -1,0 +1,79 @@
+"""`palaver bench reasoning`: teams beside one agent on the same problems, trained and played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from palaver.cli.commands.report import need_plots
+from palaver.cli.output import console, count, errors, fail, note, say, table
+
+if TYPE_CHECKING:
+    from palaver.benchmarks.experiments.reasoning.results import Results
+
+HELP = """Teams that reason beside one agent: train what the rows need, let all answer, print the table.
+
+[bold]Examples[/bold]
+
+[cyan]palaver bench reasoning --out runs/maths[/cyan]  [dim]# the shipped table, three seeds[/dim]
+
+[cyan]palaver bench reasoning --out runs/maths --seeds 1 train.steps=10[/cyan]  [dim]# overrides hold for all runs[/dim]
+
+[cyan]palaver bench reasoning mine.yaml --out runs/mine --workers 2[/cyan]
+
+The same command goes on with a table that was stopped. docs/maths.md has measured numbers.
+"""
+
+
+def reasoning(
+    plan: Annotated[str, typer.Argument(metavar="TABLE", help="`maths`, a YAML file, or an override.")] = "maths",
+    items: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings on top of every recipe.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder of the table.")] = Path("runs/maths"),
+    seeds: Annotated[int, typer.Option(min=1, help="Of each row: 0, 1, and so on.")] = 3,
+    workers: Annotated[int, typer.Option(min=1, help="Runs that train at the same time.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is left to do, and stop.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
+    keep: Annotated[Path | None, typer.Option(help="Copy the small remains of table and runs here.")] = None,
+) -> None:
+    """Train the teams of a table, let them answer, and print it."""
+    from palaver.benchmarks.experiments.reasoning import keeping, picture, study
+    from palaver.benchmarks.experiments.reasoning.plan import NAME, read
+    from palaver.benchmarks.experiments.reasoning.table import markdown as in_markdown
+    from palaver.utils.provenance import provenance
+
+    need_plots()
+    given = [plan, *(items or [])] if "=" in plan else list(items or [])
+    work = study.prepare(read(NAME if "=" in plan else plan, given), range(seeds), out)
+    note(f"{count(len(work.plan.rows), 'row')} of {count(seeds, 'seed')}: {count(len(work.todo), 'run')} to train")
+    if dry_run:
+        say(Text("nothing was run", style="dim"))
+        return
+    try:
+        found, failed = study.run(work, workers, provenance(), note)
+    except KeyboardInterrupt as stop:
+        fail("interrupted; the same command goes on")
+        raise typer.Exit(130) from stop
+    typer.echo(in_markdown(found)) if markdown else show(found)
+    drawn = picture.write(found, out)
+    if keep is not None:
+        note(f"kept in {keeping.keep(out, keep)}")
+    (note if markdown else say)(str(drawn))
+    if failed:
+        errors.print(Text("\n".join(failed), style="red"), soft_wrap=True)
+        raise typer.Exit(1)
+
+
+def show(found: Results) -> None:
+    """Print a table."""
+    from palaver.benchmarks.experiments.reasoning.table import COLUMNS, caption, cells_of, lines
+
+    made = table(*COLUMNS, right=COLUMNS[-3:])
+    for line in lines(found):
+        made.add_row(*cells_of(line))
+    console.print(made)
+    console.print(Text(caption(found), style="dim"))

@@ -1,0 +1,1 @@
+"""Estimates with intervals: repeated runs, paired tasks, games and pass@k."""

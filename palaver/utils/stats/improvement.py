@@ -1,0 +1,96 @@
+"""How much better training made a team, and how sure that is, from repeats of a run on the same held-out tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from palaver.utils.stats.repeats import student
+
+RESAMPLES = 4000
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """Evaluation after training less that before, and its 95 % interval.
+
+    Attributes:
+        mean: over seeds, and tasks.
+        low: lower end; None where there is neither a second seed nor a second task.
+        high: upper end, likewise.
+        over: what the interval is over, in words; "" where there is none.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    over: str
+
+    @property
+    def verdict(self) -> str:
+        """Whether the interval excludes no improvement: `yes`, `no`, `worse`, or `–` where there is none."""
+        if self.low is None or self.high is None:
+            return "–"
+        return "yes" if self.low > 0 else "worse" if self.high < 0 else "no"
+
+    def over_limit(self, limit: float) -> Improvement:
+        """The same as a share of the most that can be earned."""
+        low, high = (None if end is None else end / limit for end in (self.low, self.high))
+        return Improvement(self.mean / limit, low, high, self.over)
+
+
+def improvement(means: Sequence[float], by_task: Sequence[Mapping[str, float]]) -> Improvement:
+    """The improvement over several seeds of one setting.
+
+    Where every seed tells it task by task, on the same tasks, the interval is a percentile bootstrap that draws seeds
+    and tasks anew, independently and with replacement (A. Owen, "The pigeonhole bootstrap", 2007), so that it speaks of
+    other tasks and of other seeds. It is wide in what is neither the task's nor the seed's part, whose variance it
+    counts about three times, and narrow in the part of few seeds: S of them are drawn with (S - 1) / S of their
+    variance. Of one seed it draws tasks alone, and says nothing of other seeds. Otherwise it is Student's t interval of
+    the seeds' means.
+
+    Args:
+        means: of each seed, after less before.
+        by_task: of each seed, task -> after less before; empty where it is not known.
+    """
+    tasks = sorted(by_task[0]) if by_task else []
+    if not tasks or any(sorted(each) != tasks for each in by_task) or len(by_task) != len(means):
+        return _student(np.array(means, dtype=np.float64))
+    return _bootstrap(np.array([[each[task] for task in tasks] for each in by_task], dtype=np.float64))
+
+
+def _student(means: NDArray[np.float64]) -> Improvement:
+    mean, found = float(means.mean()), student(means.tolist())
+    if found is None:
+        return Improvement(mean, None, None, "")
+    low, high = found
+    return Improvement(mean, low, high, f"the means of {len(means)} seeds (Student's t)")
+
+
+def _bootstrap(difference: NDArray[np.float64]) -> Improvement:
+    """Of (S seeds, T tasks)."""
+    mean, (seeds, tasks) = float(difference.mean()), difference.shape
+    over = {"seeds": seeds, "tasks": tasks}
+    drawn = [np.arange(n) for n in over.values() if n > 1]
+    if not drawn:
+        return Improvement(mean, None, None, "")
+
+    def statistic(*numbers: NDArray[Any], axis: int) -> NDArray[np.float64]:
+        """Means of the drawn seeds and tasks, numbers of which stand along the last axis."""
+        picks = iter(numbers)
+        chosen = [next(picks).astype(int) if n > 1 else np.zeros(1, dtype=int) for n in over.values()]
+        grid = difference[chosen[0][..., :, None], chosen[1][..., None, :]]
+        return np.asarray(grid.mean(axis=(axis - 1, axis)))
+
+    found = stats.bootstrap(
+        drawn, statistic, n_resamples=RESAMPLES, batch=200, vectorized=True, axis=-1, method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval  # fmt: skip
+    said = " and ".join(f"{n} {name}" for name, n in over.items() if n > 1)
+    said += " of one seed" if seeds == 1 else ""
+    return Improvement(mean, float(found.low), float(found.high), said)

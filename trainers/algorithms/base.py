@@ -1,0 +1,119 @@
+"""An algorithm is a row of choices. This file is the row's type and the list of rows; the maths stand elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from torch import Tensor
+
+from palaver.core import ConfigError, nearest
+from palaver.trainers.config.defaults import defaults
+from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
+from palaver.trainers.objectives.losses import Loss, clipped, clipped_weight, reinforce
+from palaver.trainers.objectives.returns import both, own, team
+
+Credit = Callable[[Tensor], Tensor]  # (J, N) rewards -> (J, N) rewards each agent is answerable for
+Baseline = Callable[[Tensor, Tensor], Tensor]  # (R,) returns, (R,) groups or values -> (R,) advantages
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """The choices that tell one algorithm from another.
+
+    Attributes:
+        name: as recipes call it.
+        paper: where it is defined.
+        credit: whose reward an agent is answerable for (`objectives/returns.py`).
+        baseline: what the return is compared with (`objectives/advantages.py`).
+        loss: what each token pays (`objectives/losses.py`).
+        critic: what expects the returns: nothing, a critic on what the agent has heard, one on what all have heard, or
+            a moving mean of each agent's returns.
+        level: with a model for a critic, whether an utterance has one value or each of its tokens (`critic.level`).
+        order: whether agents update together, or one after the other, each knowing how the former have moved.
+        needs_group: the baseline compares siblings, so G must be 2 or more.
+        mixer: what joins the agents' values of actions to the team's: nothing, their sum, or a function that falls in
+            none of them (`value_mixing`).
+        pairs: whether joint actions are compared two by two, in place of returns with a baseline (`preferences`).
+        alone: whether it is defined for one trained agent only.
+        in_turn: whether it is defined only where agents speak one after the other.
+    """
+
+    name: str
+    paper: str
+    credit: Credit
+    baseline: Baseline
+    loss: Loss
+    critic: Literal["none", "own", "joint", "agent"] = "none"
+    level: Literal["utterance", "token"] = "utterance"
+    order: Literal["together", "sequence"] = "together"
+    needs_group: bool = True
+    mixer: Literal["none", "sum", "monotonic"] = "none"
+    pairs: bool = False
+    alone: bool = False
+    in_turn: bool = False
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """Settings that come with the name, by dotted key (`config/defaults.py`)."""
+        return defaults(self.name)
+
+
+ROWS = {
+    "magrpo": "palaver.trainers.algorithms.magrpo:MAGRPO",
+    "mareinforce": "palaver.trainers.algorithms.mareinforce:MAREINFORCE",
+    "marloo": "palaver.trainers.algorithms.marloo:MARLOO",
+    "maremax": "palaver.trainers.algorithms.maremax:MAREMAX",
+    "iac": "palaver.trainers.algorithms.iac:IAC",
+    "maac": "palaver.trainers.algorithms.maac:MAAC",
+    "ippo": "palaver.trainers.algorithms.ippo:IPPO",
+    "mappo": "palaver.trainers.algorithms.mappo:MAPPO",
+    "happo": "palaver.trainers.algorithms.happo:HAPPO",
+    "rae": "palaver.trainers.algorithms.rae:RAE",
+    "c3": "palaver.trainers.algorithms.c3:C3",
+    "atgrpo": "palaver.trainers.algorithms.atgrpo:ATGRPO",
+    "atgrpo-team": "palaver.trainers.algorithms.atgrpo:ATGRPO_TEAM",
+    "drmas": "palaver.trainers.algorithms.drmas:DRMAS",
+    "grpo": "palaver.trainers.algorithms.grpo:GRPO",
+    "dr-grpo": "palaver.trainers.algorithms.drgrpo:DRGRPO",
+    "dapo": "palaver.trainers.algorithms.dapo:DAPO",
+    "gspo": "palaver.trainers.algorithms.gspo:GSPO",
+    "cispo": "palaver.trainers.algorithms.cispo:CISPO",
+    "madpo": "palaver.trainers.algorithms.madpo:MADPO",
+    "cory": "palaver.trainers.algorithms.cory:CORY",
+    "vdn": "palaver.trainers.algorithms.vdn:VDN",
+    "qmix": "palaver.trainers.algorithms.qmix:QMIX",
+}
+CREDITS: dict[str, Credit] = {"team": team, "own": own, "both": both}
+SURROGATES: dict[str, Loss] = {"reinforce": reinforce, "clip": clipped, "cispo": clipped_weight}
+
+
+def algorithm(name: str) -> Algorithm:
+    """The row called `name`.
+
+    Raises:
+        ConfigError: there is none; the nearest is suggested.
+    """
+    if name not in ROWS:
+        raise ConfigError(f"there is no algorithm {name!r}.{nearest(name, ROWS)}")
+    module, _, attribute = ROWS[name].partition(":")
+    row: Algorithm = getattr(importlib.import_module(module), attribute)
+    return row
+
+
+def has_token_values(row: Algorithm, config: CriticConfig) -> bool:
+    """Return True where the critics of a run have a value for every token."""
+    return row.critic in ("own", "joint") and (row.level if config.level == "auto" else config.level) == "token"
+
+
+def chosen(config: AlgorithmConfig) -> Algorithm:
+    """The row that a config names, with the credit and the surrogate it asks for in place of the row's own.
+
+    Raises:
+        ConfigError: there is no such row.
+    """
+    row = algorithm(config.name)
+    row = replace(row, credit=CREDITS.get(config.credit, row.credit), loss=SURROGATES.get(config.surrogate, row.loss))
+    return replace(row, order="sequence") if row.pairs and config.pairs.others == "joint" else row

@@ -1,0 +1,18 @@
+"""C3: contextual counterfactual credit assignment. Chen et al., arXiv 2603.06859.
+
+    A_i^(k) = R(h, a_i^(k), a_-i) - (1/(G-1)) sum_(j != k) R(h, a_i^(j), a_-i)
+    L_i = -(1/G) sum_k A_i^(k) sum_t log pi_i(a_(i,t)^(k) | h_i, a_(i,<t)^(k))
+
+G alternatives of one message are compared in one context h, while all that the other agents say beside it stays the
+same and what comes after is sampled by the same policies with the same seeds: a message that changes nothing has an
+advantage of exactly 0. As a row this is MARLOO; the name sets `turns: counterfactual`.
+"""
+
+from __future__ import annotations
+
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.objectives.advantages import minus_others
+from palaver.trainers.objectives.losses import reinforce
+from palaver.trainers.objectives.returns import team
+
+C3 = Algorithm("c3", "arXiv 2603.06859", credit=team, baseline=minus_others, loss=reinforce)

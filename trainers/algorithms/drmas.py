@@ -1,0 +1,17 @@
+"""Dr. MAS: GRPO for teams, normalised agent by agent. Feng et al., arXiv 2602.08847.
+
+    A_i = (R - mean_i) / std_i        mean_i and std_i over all that agent i said to one task        loss of PPO
+
+G episodes of one task, each a chain of turns, and one group for each agent over all of them. Differs from MAGRPO in
+the group, the clipped ratio and the settings that the name sets: `turns: independent`, `group_by: agent`,
+`normalize: std` (all of the equation), `std: unbiased` (the divisor of the authors' code).
+"""
+
+from __future__ import annotations
+
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.objectives.advantages import minus_mean
+from palaver.trainers.objectives.losses import clipped
+from palaver.trainers.objectives.returns import team
+
+DRMAS = Algorithm("drmas", "arXiv 2602.08847", credit=team, baseline=minus_mean, loss=clipped)

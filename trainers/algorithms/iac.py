@@ -1,0 +1,19 @@
+"""IAC: independent actor-critic. CoMLRL (arXiv 2508.04652, section 5) after Foerster et al., arXiv 1705.08926.
+
+    A_i = G_i - V_i(h_i)        L_i = -E[ A_i sum_t log pi_i(a_t | h_i, a_<t) ]        G: TD(0), r + discount V_i(h')
+
+Every agent has a critic that reads what the agent has heard. One update a rollout, no ratio. What differs from MAAC is
+what the critic reads; from IPPO, that samples are used once. The name sets what CoMLRL does: `gae_lambda: 0`, which is
+TD(0), and advantages standardised over the batch.
+"""
+
+from __future__ import annotations
+
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.objectives.advantages import minus_value
+from palaver.trainers.objectives.losses import reinforce
+from palaver.trainers.objectives.returns import team
+
+IAC = Algorithm(
+    "iac", "arXiv 1705.08926", credit=team, baseline=minus_value, loss=reinforce, critic="own", needs_group=False
+)

@@ -1,0 +1,16 @@
+"""MAREINFORCE: multi-agent REINFORCE. Williams 1992, with the team return.
+
+    A_i^(g) = R^(g)
+
+Differs from MAGRPO in the baseline: there is none. Unbiased with the most variance; a group of one is enough. With
+rewards that are never negative every sampled text is pushed up, the better ones more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from palaver.trainers.algorithms.magrpo import MAGRPO
+from palaver.trainers.objectives.advantages import nothing
+
+MAREINFORCE = replace(MAGRPO, name="mareinforce", paper="Williams 1992", baseline=nothing, needs_group=False)

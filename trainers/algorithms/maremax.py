@@ -1,0 +1,16 @@
+"""MAREMAX: multi-agent REINFORCE against the best sibling. After ReMax, Li et al., arXiv 2310.10505.
+
+    A_i^(g) = R^(g) - max_h R^(h)  <=  0
+
+Differs from MAGRPO in the baseline: the best of the group in place of its mean. The best joint action is left alone
+and all others are pushed down. ReMax itself compares with the greedy answer, which costs one more generation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from palaver.trainers.algorithms.magrpo import MAGRPO
+from palaver.trainers.objectives.advantages import minus_max
+
+MAREMAX = replace(MAGRPO, name="maremax", paper="arXiv 2310.10505", baseline=minus_max)

@@ -1,0 +1,17 @@
+"""QMIX: monotonic value mixing. Rashid et al., arXiv 1803.11485 (ICML 2018).
+
+    Q_tot = ELU( Q |W1(s)| + b1(s) ) |wf(s)| + v(s)        L = E[ ( r + gamma Q_tot'(s', argmax Q) - Q_tot )^2 ]
+
+The state says how much each agent's value counts. No weight is negative, so that what is best for each agent by its own
+values is best for the team by Q_tot. VDN is the case of weights that are all 1. What remains out of reach is a team in
+which the best answer of one agent turns with that of another, as in the game `qtran`.
+"""
+
+from __future__ import annotations
+
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.objectives.advantages import minus_mean
+from palaver.trainers.objectives.losses import reinforce
+from palaver.trainers.objectives.returns import team
+
+QMIX = Algorithm("qmix", "arXiv 1803.11485", credit=team, baseline=minus_mean, loss=reinforce, mixer="monotonic")

@@ -1,0 +1,20 @@
+"""RAE: role-conditioned advantage estimation for self-play. SPIRAL, Liu et al., arXiv 2506.24119, equation 7.
+
+    A_e = R_e - b_i        then        b_i <- decay b_i + (1 - decay) R_e        once an episode e
+
+Every agent (role) has a moving mean of its own returns; an episode's baseline is the mean before it, in the order of
+the rollout, and all utterances of the agent in the episode share it
+(`update/moving_baseline.py`). Each agent answers for its own reward, as in games where one wins what the other loses.
+No group is needed.
+"""
+
+from __future__ import annotations
+
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.objectives.advantages import minus_value
+from palaver.trainers.objectives.losses import reinforce
+from palaver.trainers.objectives.returns import own
+
+RAE = Algorithm(
+    "rae", "arXiv 2506.24119", credit=own, baseline=minus_value, loss=reinforce, critic="agent", needs_group=False
+)

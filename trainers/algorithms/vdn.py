@@ -1,0 +1,22 @@
+"""VDN: value-decomposition networks. Sunehag et al., arXiv 1706.05296 (AAMAS 2018).
+
+    Q_tot = sum_i Q_i(h_i, a_i)        L = E[ ( r + gamma Q_tot'(s', argmax Q) - Q_tot )^2 ]
+
+Every agent has values of its own actions, learnt from the reward of the team through their sum. Where actions can be
+listed an agent plays its best. Where they are sentences a policy proposes G, and its gradient is weighed by what each
+made of the team's value:
+
+    L_i = -E[ D_i sum_t log pi_i(a_t | h_i, a_<t) ]        D_i = Q_tot(a) - mean over its candidates b of Q_tot(b, a_-i)
+
+which for a sum is Q_i less its mean. QMIX lets the state weigh the values; a sum cannot represent what one action is
+worth only together with another.
+"""
+
+from __future__ import annotations
+
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.objectives.advantages import minus_mean
+from palaver.trainers.objectives.losses import reinforce
+from palaver.trainers.objectives.returns import team
+
+VDN = Algorithm("vdn", "arXiv 1706.05296", credit=team, baseline=minus_mean, loss=reinforce, mixer="sum")

@@ -1,0 +1,134 @@
+"""Who learns from battles: a battle net here, a causal language model in `text_pupil.py`.
+
+A pupil makes batches of a mixture and scores the legal actions of each decision. The loop and the losses are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from palaver.agents.battle_net import files
+from palaver.agents.battle_net.net import BattleNet, order
+from palaver.agents.battle_net.shape import size
+from palaver.core import ConfigError, stable_seed
+from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.hide import hide
+from palaver.trainers.behaviour_cloning.mixture import Mixture
+from palaver.trainers.behaviour_cloning.world import layout, vocabulary
+from palaver.trainers.trajectories.loader import Batch, batches
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a pupil makes of B battles of S decisions with A slots.
+
+    Attributes:
+        scores: (B, S, A), with gradients.
+        values: (B, S, Q), with gradients; None of a pupil without a value head.
+        mask, slot, reward, result, real, advice: as of `palaver.trainers.trajectories.loader.Batch`.
+    """
+
+    scores: Tensor
+    values: Tensor | None
+    mask: Tensor
+    slot: Tensor
+    reward: Tensor
+    result: Tensor
+    real: Tensor
+    advice: Tensor
+
+
+class Pupil(Protocol):
+    """What the loop needs; `version` counts updates."""
+
+    version: int
+    span: float  # see `palaver.agents.battle_net.files.Plan`
+
+    @property
+    def module(self) -> nn.Module:
+        """What holds the weights."""
+        ...
+
+    def batches(self, mixture: Mixture, config: Cloning, epoch: int, skip: int = 0) -> Iterator[Any]:
+        """Of one epoch, the first `skip` left out."""
+        ...
+
+    def score(self, batch: Any, config: Cloning, step: int) -> Scored:
+        """Of one of its batches; what is drawn depends on seed and step alone. Step 0 only looks: nothing is hidden."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what `net:FOLDER` or `text:FOLDER` loads."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Take the weights that `save` wrote."""
+        ...
+
+
+class NetPupil:
+    """A battle net.
+
+    Args:
+        plan: of it.
+        net: on its device.
+    """
+
+    def __init__(self, plan: files.Plan, net: BattleNet) -> None:
+        self.plan, self.module, self.span, self.version = plan, net, plan.span, 0
+
+    @classmethod
+    def make(cls, config: Cloning, format: str, start: Path | None, device: torch.device) -> NetPupil:
+        """From a folder, or new with weights that the seed decides.
+
+        Raises:
+            CheckpointError: no sound net in the folder.
+            ConfigError: it is of another size or its value means something else.
+        """
+        bins = config.bins if config.value == "return" else 1
+        if start is None:
+            made = files.Plan(format, size(config.size), layout(), vocabulary(format), config.value, bins)
+            return cls(made, files.fresh(made, stable_seed(config.seed, "battle net")).to(device))
+        plan, net = files.load(start)
+        if plan.size != size(config.size) or (plan.reply, plan.bins) != (config.value, bins):
+            raise ConfigError(
+                f"the net in {str(start)!r} is another one than size={config.size}, value={config.value}, bins={bins}; "
+                "begin with one of these, or give its own settings"
+            )
+        return cls(plan, net.to(device))
+
+    def batches(self, mixture: Mixture, config: Cloning, epoch: int, skip: int = 0) -> Iterator[Batch]:
+        """Padded trajectories."""
+        ids, weights = self.plan.vocabulary.ids, mixture.weights
+        return batches(mixture, ids, config.decisions, config.seed, epoch, weights, skip)
+
+    def score(self, batch: Batch, config: Cloning, step: int) -> Scored:
+        """Whole battles, each decision from all before it."""
+        device = next(self.module.parameters()).device
+        words, places = batch.words, None
+        if config.hide and step:
+            places = order(words).to(device)
+            words = hide(words, config.hide, config.hide_most, stable_seed(config.seed, "hide", step))
+        parts = {
+            name: getattr(batch, name).to(device) for name in ("mask", "slot", "reward", "result", "real", "advice")
+        }
+        scores, values = self.module(words.to(device), batch.numbers.to(device), places)
+        return Scored(scores, values, **parts)
+
+    def save(self, folder: Path) -> None:
+        """`net.json` and `net.safetensors`."""
+        files.save(folder, self.plan, self.module)
+
+    def load(self, folder: Path) -> None:
+        """Take the weights of such a folder.
+
+        Raises:
+            CheckpointError: there is no sound net.
+        """
+        self.module.load_state_dict(files.load(folder)[1].state_dict())

@@ -1,0 +1,98 @@
+"""A causal language model that learns from battles as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from palaver.agents.llm.model.chat_template import Renderer
+from palaver.agents.llm.model.load import load_pretrained, save_pretrained
+from palaver.agents.llm.scoring.choice_scores import choice_scores, prompt_ids
+from palaver.core import ConfigError
+from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.mixture import Mixture
+from palaver.trainers.behaviour_cloning.pupils import Scored
+from palaver.trainers.trajectories.loader import plan
+from palaver.trainers.trajectories.record import MISSING, Decision
+
+
+@dataclass(frozen=True)
+class Question:
+    """A decision as text."""
+
+    decision: Decision
+    result: float
+
+
+class TextPupil:
+    """A causal language model. The text of an action is scored by the sum of its tokens' log-probabilities.
+
+    Args:
+        model: of transformers.
+        tokenizer: its own.
+    """
+
+    def __init__(self, model: nn.Module, tokenizer: Any) -> None:
+        self.module, self.tokenizer, self.span, self.version = model, tokenizer, 1.0, 0
+        self._render = Renderer(tokenizer)
+
+    @classmethod
+    def make(cls, config: Cloning, start: Path | None, device: torch.device) -> TextPupil:
+        """From a folder, or the model that the config names.
+
+        Raises:
+            PolicyError: it cannot be loaded.
+        """
+        return cls(*load_pretrained(str(start or config.model), device))
+
+    def batches(self, mixture: Mixture, config: Cloning, epoch: int, skip: int = 0) -> Iterator[list[Question]]:
+        """Decisions of as many trajectories as the budget allows; those whose action is not known are left out.
+
+        Raises:
+            ConfigError: the battles were recorded without their texts.
+        """
+        lengths = [entry.decisions for entry in mixture.entries]
+        for chosen in plan(lengths, config.decisions, config.seed, epoch, mixture.weights)[skip:]:
+            found = [mixture[n] for n in chosen]
+            asked = [Question(each, battle.result) for battle in found for each in battle.decisions]
+            if not all(each.decision.text for each in asked):
+                raise ConfigError("a language model learns from texts; record the battles with --record-text")
+            yield asked
+
+    def score(self, batch: Sequence[Question], config: Cloning, step: int) -> Scored:  # noqa: ARG002 - nothing is drawn
+        """Each decision for itself: B of them, S = 1, A the most legal actions that one has."""
+        prompts = [prompt_ids(self._render, each.decision.text) for each in batch]
+        legal = [each.decision.legal for each in batch]
+        scores, mask = choice_scores(self.module, self.tokenizer, prompts, legal)
+        played = [_place(each.decision) for each in batch]
+        device = scores.device
+        reward = torch.tensor([each.decision.reward for each in batch], device=device)
+        result = torch.tensor([each.result for each in batch], device=device)
+        slot = torch.tensor(played, device=device)
+        real = torch.ones(len(batch), 1, dtype=torch.bool, device=device)
+        nobody = torch.zeros_like(scores[:, None], dtype=torch.float32)
+        return Scored(scores[:, None], None, mask[:, None], slot[:, None], reward[:, None], result, real, nobody)
+
+    def save(self, folder: Path) -> None:
+        """In the ordinary format of transformers."""
+        folder.mkdir(parents=True, exist_ok=True)
+        save_pretrained(self.module, self.tokenizer, folder)
+
+    def load(self, folder: Path) -> None:
+        """Take the weights of such a folder.
+
+        Raises:
+            PolicyError: there is no model.
+        """
+        device = next(self.module.parameters()).device
+        self.module.load_state_dict(load_pretrained(str(folder), device)[0].state_dict())
+
+
+def _place(decision: Decision) -> int:
+    known = decision.slot != MISSING and decision.executed in decision.legal
+    return decision.legal.index(decision.executed) if known else MISSING

@@ -1,0 +1,280 @@
+"""The loop of cloning, the same for battle nets and language models.
+
+    clone(Cloning(epochs=4), Path("runs/pupil"), [("runs/battles", 1.0)]) -> runs/pupil/net
+
+A run is a folder: `cloning.yaml`, `metrics.jsonl`, `checkpoints/`, at the end `net/`. Called again with the same
+arguments it goes on from the newest checkpoint; the same call on a finished run returns at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from palaver.agents.battle_net import files
+from palaver.core import ConfigError
+from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.mixture import Mixture, Source
+from palaver.trainers.behaviour_cloning.pupils import NetPupil, Pupil
+from palaver.trainers.behaviour_cloning.report import faulty, judge
+from palaver.trainers.run import checkpoint
+from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.run.logging import Sinks
+from palaver.trainers.trajectories.loader import plan
+from palaver.utils.run_folder import DiskFaultsNamed, locked, publish_folder, replace_text
+
+SETTINGS, NET, PUPIL = "cloning.yaml", "net", "pupil"
+FLOOR = 0.1  # of the learning rate, at the end of the cosine
+Report = Callable[[int, int, dict[str, float]], None]  # (step, steps, numbers)
+
+
+@dataclass
+class _State:
+    """Where a run stands: what the next step depends on besides weights and optimiser."""
+
+    step: int = 0
+    epoch: int = 0
+    place: int = 0  # batches done of this epoch
+    seconds: float = 0.0
+    sums: dict[str, float] = field(default_factory=dict)  # of this epoch
+
+
+def clone(
+    config: Cloning,
+    folder: Path,
+    sources: Sequence[Source],
+    start: Path | None = None,
+    report: Report = lambda _step, _steps, _numbers: None,
+) -> Path:
+    """Train a pupil on battles; the folder of what it has become. Goes on where an interrupted call stopped.
+
+    Args:
+        config: how.
+        folder: of the run.
+        sources: readers or folders of battles, each with its weight, see `Mixture`.
+        start: a net (or a run that made one) to begin with; None: a new one, or `config.model`.
+        report: is told each step.
+
+    Raises:
+        ConfigError: settings or battles that do not fit, or a folder that holds another run.
+        CheckpointError: what it should read is damaged.
+        DiskError: the disk is full; the same call goes on once there is room.
+        NumericalError: a loss that is not finite; the last checkpoint stays.
+    """
+    learnt, aside = Mixture(sources).divide(config.held_out)
+    with locked(folder), DiskFaultsNamed("give the same command again"):
+        if _prepare(config, folder, learnt, start):
+            return folder / NET
+        return _clone(config, folder, learnt, aside, start, report)
+
+
+def _clone(
+    config: Cloning, folder: Path, learnt: Mixture, aside: Mixture | None, start: Path | None, report: Report
+) -> Path:
+    with _threads(config.threads):
+        run = _Run(config, folder, learnt, aside, _pupil(config, learnt.entries[0].format, start), report)
+        run.resume()
+        try:
+            run.go()
+        finally:
+            run.sinks.close()
+    return _publish(folder, run.state.step)
+
+
+class _Run:
+    def __init__(
+        self, config: Cloning, folder: Path, learnt: Mixture, aside: Mixture | None, pupil: Pupil, report: Report
+    ) -> None:
+        self.config, self.folder, self.pupil, self.report = config, folder, pupil, report
+        self.learnt, self.aside = learnt, aside
+        self.state = _State()
+        self.optimizer = _optimizer(pupil.module, config)
+        lengths = [entry.decisions for entry in learnt.entries]
+        self.counts = [
+            len(plan(lengths, config.decisions, config.seed, epoch, learnt.weights)) for epoch in range(config.epochs)
+        ]
+        self.steps = min(sum(self.counts), config.steps or sum(self.counts))
+        self.sinks: Sinks
+
+    def resume(self) -> None:
+        """Take up the newest sound checkpoint where there is one."""
+        if (self.folder / "checkpoints").is_dir() and any((self.folder / "checkpoints").glob("step-*")):
+            newest, _ = checkpoint.newest(self.folder)
+            kept = checkpoint.load_study(newest)
+            self.state = _State(**kept)
+            self.pupil.load(newest / "policies" / PUPIL)
+            self.pupil.version = self.state.step
+            checkpoint.load_optimizer(newest, PUPIL, self.optimizer)
+        self.sinks = Sinks(self.folder, self.config, self.state.step)
+
+    def go(self) -> None:
+        """All steps that are left."""
+        while self.state.step < self.steps:
+            began = time.perf_counter()
+            for batch in self._rest_of_epoch():
+                said = self._update(batch)
+                now = time.perf_counter()
+                self.state.seconds, began = self.state.seconds + now - began, now
+                self._record(said)
+                if self._due() and self.state.place < self.counts[self.state.epoch]:
+                    self._save()
+            self._end_epoch()
+            if self._due():  # not before the epoch's line is written, or resuming would write it twice
+                self._save()
+        self._save()
+
+    def _due(self) -> bool:
+        return self.state.step % self.config.checkpoint_every == 0 and self.state.step < self.steps
+
+    def _rest_of_epoch(self) -> Iterator[Any]:
+        left = self.steps - self.state.step
+        return itertools.islice(self.pupil.batches(self.learnt, self.config, self.state.epoch, self.state.place), left)
+
+    def _update(self, batch: Any) -> dict[str, float]:
+        config, step = self.config, self.state.step + 1
+        self.pupil.module.train()
+        rate = _rate(step, self.steps, config)
+        with self._arithmetic():
+            found = self.pupil.score(batch, config, step)
+        loss, said = judge(found, config, self.pupil.span)
+        if not math.isfinite(said["loss"]):
+            rows = faulty(found)
+            raise NumericalError(f"step {step}: the loss is {said['loss']} in {len(rows)} battles of the batch", rows)
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(self.pupil.module.parameters(), config.max_grad_norm or math.inf)
+        if not bool(norm.isfinite()):
+            raise NumericalError(f"step {step}: the gradient is not finite", faulty(found))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return {**said, "grad_norm": float(norm), "lr": rate}
+
+    def _arithmetic(self) -> torch.autocast:
+        device = next(self.pupil.module.parameters()).device.type
+        return torch.autocast(device, torch.bfloat16, enabled=self.config.dtype == "bf16")
+
+    def _record(self, said: dict[str, float]) -> None:
+        state = self.state
+        state.step, state.place, self.pupil.version = state.step + 1, state.place + 1, state.step + 1
+        for name, number in _weighed(said).items():
+            state.sums[name] = state.sums.get(name, 0.0) + number
+        self.sinks.write("train", state.step, {"epoch": state.epoch, **said, "seconds": round(state.seconds, 3)})
+        self.report(state.step, self.steps, said)
+
+    def _end_epoch(self) -> None:
+        """The epoch's means, over its decisions, and those of the battles that are only looked at."""
+        state = self.state
+        values: dict[str, Any] = _mean(state.sums)
+        if self.aside:
+            values["held_out"] = self._look(self.aside)
+        self.sinks.write("epoch", state.step, {"epoch": state.epoch, **values})
+        state.epoch, state.place, state.sums = state.epoch + 1, 0, {}
+
+    @torch.no_grad()
+    def _look(self, aside: Mixture) -> dict[str, float]:
+        self.pupil.module.eval()
+        sums: dict[str, float] = defaultdict(float)
+        for batch in self.pupil.batches(aside, self.config, 0):
+            with self._arithmetic():
+                found = self.pupil.score(batch, self.config, 0)
+            for name, number in _weighed(judge(found, self.config, self.pupil.span)[1]).items():
+                sums[name] += number
+        return _mean(sums)
+
+    def _save(self) -> None:
+        study = vars(self.state)
+        checkpoint.save(
+            self.folder, self.state.step, {PUPIL: self.pupil}, {PUPIL: self.optimizer}, study, self.config.keep, {}
+        )
+
+
+def _pupil(config: Cloning, format: str, start: Path | None) -> Pupil:
+    if config.model:
+        from palaver.agents.llm.model.load import pick_device
+        from palaver.trainers.behaviour_cloning.text_pupil import TextPupil
+
+        return TextPupil.make(config, start, pick_device(config.device))
+    wanted = "cuda" if config.device == "auto" and torch.cuda.is_available() else config.device.replace("auto", "cpu")
+    try:
+        device = torch.device(wanted)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"the device {config.device!r:.40} cannot be used here; choose cpu or auto") from error
+    return NetPupil.make(config, format, start, device)
+
+
+def _weighed(said: dict[str, float]) -> dict[str, float]:
+    """Means times the decisions they are over, and those."""
+    shown = {name: number for name, number in said.items() if name not in ("decisions", "lr", "grad_norm", "loss")}
+    return {**{name: number * said["decisions"] for name, number in shown.items()}, "decisions": said["decisions"]}
+
+
+def _mean(sums: dict[str, float]) -> dict[str, float]:
+    total = sums.get("decisions", 0.0)
+    return {name: number if name == "decisions" else number / max(total, 1.0) for name, number in sums.items()}
+
+
+def _optimizer(module: torch.nn.Module, config: Cloning) -> torch.optim.AdamW:
+    """AdamW; vectors are not decayed."""
+    matrices = [p for p in module.parameters() if p.ndim > 1]
+    vectors = [p for p in module.parameters() if p.ndim <= 1]
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=config.lr, betas=(0.9, 0.98))
+
+
+def _rate(step: int, steps: int, config: Cloning) -> float:
+    """Linear warm-up, then a cosine down to `FLOOR` at the last step."""
+    if step <= config.warmup:
+        return config.lr * step / (config.warmup + 1)
+    progress = (step - config.warmup) / max(1, steps - config.warmup)
+    return config.lr * (FLOOR + (1 - FLOOR) * (1 + math.cos(math.pi * progress)) / 2)
+
+
+def _prepare(config: Cloning, folder: Path, mixture: Mixture, start: Path | None) -> bool:
+    """Make the folder one of this run; whether it is finished.
+
+    Raises:
+        ConfigError: it holds another one.
+    """
+    begun = "" if start is None else str(start) if config.model else files.identity(start)
+    told = {"config": config.model_dump(mode="json"), "battles": mixture.facts(), "start": begun}
+    path = folder / SETTINGS
+    try:
+        if path.is_file():
+            before = yaml.safe_load(path.read_text(encoding="utf-8"))
+            changed = next((key for key, value in told.items() if before.get(key) != value), "")
+            if changed:
+                raise ConfigError(f"{str(folder)!r} holds a run of another {changed}; choose another folder")
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        replace_text(path, yaml.safe_dump(told, sort_keys=False))
+    except (yaml.YAMLError, AttributeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{str(path)!r} cannot be used: {error}") from error
+    return (folder / NET).is_dir()
+
+
+def _publish(folder: Path, step: int) -> Path:
+    made = checkpoint.folder_of(folder, step) / "policies" / PUPIL
+    publish_folder(folder / NET, lambda net: shutil.copytree(made, net, dirs_exist_ok=True))
+    return folder / NET
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,1 @@
+"""The config of a run: its sections, defaults of algorithms, recipes."""

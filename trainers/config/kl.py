@@ -1,0 +1,92 @@
+"""The config's section on the pull to a reference.
+
+`kl.reference` is one of
+
+    base            the base model, adapters off
+    start           the weights that the run began with
+    step:N          those after update N of this run; until then the start's
+    lag:N           those of N updates ago; the start's before
+    adapter:PATH    a stored adapter on the same base
+    model:NAME      another model with the same tokenizer, by name or folder
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from palaver.utils.config import Section
+
+Estimator = Literal["k1", "k2", "k3"]
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_ANOTHER = re.compile(r",\s*((base|start)$|(step|lag|adapter|model):)")
+_LACKS = {"adapter": "adapter:PATH lacks an adapter's folder", "model": "model:NAME lacks a model's name or folder"}
+
+
+def _fault(text: str) -> str:
+    """What is wrong with a reference as it is written, "" if nothing."""
+    kind, colon, told = text.partition(":")
+    if _ANOTHER.search(text):
+        return "name one reference, not several"
+    if kind in _LACKS and colon:
+        return "" if told.strip() else _LACKS[kind]
+    if kind == "step" and colon:
+        return "" if _NUMBER.fullmatch(told) else "step:N takes the number of an update, 0 or more"
+    if kind == "lag" and colon:
+        return "" if _NUMBER.fullmatch(told) and int(told) else "lag:N takes a number of updates, 1 or more"
+    if text in ("base", "start"):
+        return ""
+    return "say `base`, `start`, `step:N`, `lag:N`, `adapter:PATH` or `model:NAME_OR_FOLDER`"
+
+
+def _checked(text: str) -> str:
+    if fault := _fault(text):
+        raise PydanticCustomError("reference", fault)
+    return text
+
+
+class KLConfig(Section):
+    """A pull towards a reference; 0 is off and costs nothing."""
+
+    coef: float = Field(0.0, ge=0, description="weight of the term; what an adaptive one begins with")
+    place: Literal["loss", "reward", "advantage"] = Field(
+        "loss", description="a term of the loss, a cost of the utterance before returns, or of each token's advantage"
+    )
+    estimator: Literal["auto", "k1", "k2", "k3"] = Field(
+        "auto",
+        description="-d, d^2 / 2, or exp(d) - d - 1, per token; d = log pi_ref - log pi. auto: k3 in the loss, else k1",
+    )
+    clamp: float | None = Field(None, gt=0, description="largest size of one token's term")
+    centre: Literal["agent_batch", "sequence", "leave_one_out", "none"] = Field(
+        "agent_batch", description="what a token's term is compared with, in place `advantage`"
+    )
+    source: Literal["sample", "learner"] = Field(
+        "sample", description="log-probs compared: as sampled, or as the learner scores them; differ for stale samples"
+    )
+    reference: Annotated[str, AfterValidator(_checked)] = Field(
+        "start",
+        description="`start`, `step:N` (weights after update N), `lag:N` (of N updates ago; keeps N copies of what is "
+        "trained in host memory and in checkpoints), `model:NAME_OR_FOLDER` (same tokenizer); with team.kind=lora also "
+        "`base` (adapters off) and `adapter:PATH`",
+    )
+    target: float | None = Field(
+        None, gt=0, description="KL of an utterance, in nats, that the weight is moved to keep; null keeps the weight"
+    )
+    horizon: int = Field(1000, ge=1, description="utterances in which the weight may move by a fifth or so")
+
+    @property
+    def k(self) -> Estimator:
+        """The estimator, by place where none was chosen."""
+        if self.estimator != "auto":
+            return self.estimator
+        return "k3" if self.place == "loss" else "k1"
+
+    @property
+    def named(self) -> tuple[str, str]:
+        """The kind of reference, and what stands behind its colon."""
+        kind, _, told = self.reference.partition(":")
+        return kind, told.strip()

@@ -1,0 +1,163 @@
+"""Recipes: a run's config read from YAML layers and dotted overrides, and written back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import BaseModel, ValidationError
+from yaml import YAMLError
+
+from palaver.core import ConfigError, nearest
+from palaver.trainers.config.run import RunConfig
+
+_UNREADABLE = (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError)
+M = TypeVar("M", bound=BaseModel)
+
+
+def recipes() -> dict[str, str]:
+    """Name -> first comment line of every shipped recipe."""
+    found = {}
+    for entry in resources.files("palaver.trainers.recipes").iterdir():
+        if entry.name.endswith(".yaml"):
+            first = entry.read_text(encoding="utf-8").splitlines()[0]
+            found[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
+    return dict(sorted(found.items()))
+
+
+def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
+    """A recipe's name or a YAML file, with `key.sub=value` overrides on top.
+
+    A recipe may say `base: NAME`, a shipped recipe whose settings it takes over but for its own.
+
+    Raises:
+        ConfigError: no such recipe, bad YAML, an unknown key or a value of the wrong type.
+    """
+    return parse(layered(recipe, [made for _, made in layers(recipe)], overrides or []))
+
+
+def over(base: str, sections: Mapping[str, Any]) -> RunConfig:
+    """A recipe's name or a YAML file, with sections of plain data on top.
+
+    Raises:
+        ConfigError: see `load`.
+    """
+    return parse(layered(base, [*(made for _, made in layers(base)), OmegaConf.create(dict(sections))], []))
+
+
+def layered(name: str, layers: Sequence[DictConfig], overrides: Sequence[str]) -> Any:
+    """Plain data of layers, the later on top of the earlier, with `key.sub=value` on top of all.
+
+    Raises:
+        ConfigError: an override is none, or they do not fit together; the message begins with `name`.
+    """
+    bad = [item for item in overrides if "=" not in item]
+    if bad:
+        raise ConfigError(f"an override is written key=value, got {bad[0]!r}")
+    try:
+        merged = OmegaConf.merge(*layers, OmegaConf.from_dotlist(list(overrides)))
+        return OmegaConf.to_container(merged, resolve=True)
+    except _UNREADABLE as error:
+        raise ConfigError(f"{name}: {' '.join(str(error).split())}") from error
+
+
+def layers(recipe: str) -> list[tuple[str, DictConfig]]:
+    """Name and sections of a recipe and of those it is based on, the lowest base first."""
+    found: list[tuple[str, DictConfig]] = []
+    name: Any = recipe
+    while name is not None:
+        made = sections(str(name), _text(str(name), shipped=bool(found)), "train: {steps: 10}")
+        found.insert(0, (str(name), made))
+        name = made.pop("base", None)
+        if len(found) > len(recipes()):
+            raise ConfigError(f"{recipe}: its bases lead back to themselves")
+    return found
+
+
+def sections(name: str, text: str, example: str) -> DictConfig:
+    """The sections of a recipe, as they stand in its text.
+
+    Raises:
+        ConfigError: it is not YAML, or no mapping as the example; the message begins with `name`.
+    """
+    try:
+        made = OmegaConf.create(text)
+    except _UNREADABLE as error:
+        raise ConfigError(f"{name}: {' '.join(str(error).split())}") from error
+    if not isinstance(made, DictConfig):
+        raise ConfigError(f"{name}: a recipe is a mapping of sections such as `{example}`")
+    return made
+
+
+def _text(recipe: str, *, shipped: bool) -> str:
+    path = Path(recipe)
+    if path.suffix in {".yaml", ".yml"} and not shipped:
+        if not path.is_file():
+            raise ConfigError(f"there is no recipe file {recipe!r}")
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read the recipe {recipe!r}: {error}") from error
+    known = recipes()
+    if recipe not in known:
+        raise ConfigError(f"there is no recipe {recipe!r}.{nearest(recipe, known)}")
+    return resources.files("palaver.trainers.recipes").joinpath(f"{recipe}.yaml").read_text(encoding="utf-8")
+
+
+def parse(values: Any) -> RunConfig:
+    """A `RunConfig` from plain data.
+
+    Raises:
+        ConfigError: with the dotted key, and the nearest known name where it is unknown.
+    """
+    return validated(RunConfig, values)
+
+
+def validated(model: type[M], values: Any) -> M:
+    """A config of some kind from plain data.
+
+    Raises:
+        ConfigError: see `parse`.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        told = _explain(model, first["loc"], first["type"], first["msg"], first.get("input"))
+        raise ConfigError(told) from error
+
+
+def _explain(model: type[BaseModel], loc: tuple[int | str, ...], kind: str, message: str, value: Any) -> str:
+    key = ".".join(map(str, loc))
+    if kind != "extra_forbidden":
+        return f"{key or 'the config'}: {message[0].lower()}{message[1:]}, got {value!r}"
+    section: type[BaseModel] = model
+    for part in loc[:-1]:
+        if str(part) not in section.model_fields:
+            continue  # a name of the user's, as of a seat
+        inner = section.model_fields[str(part)].annotation
+        inner = get_args(inner)[1] if get_origin(inner) is dict else inner
+        section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else section
+    return f"unknown key {key!r}.{nearest(str(loc[-1]), section.model_fields)}"
+
+
+def parse_file(path: Path) -> RunConfig:
+    """The config a run was saved with.
+
+    Raises:
+        ConfigError: the file is missing or is not a complete config.
+    """
+    config = load(str(path))
+    missing = [name for name in ("env", "policy", "algorithm", "train") if name not in config.model_fields_set]
+    if missing:
+        raise ConfigError(f"{str(path)!r} is not the complete config of a run: it lacks {', '.join(missing)}")
+    return config
+
+
+def dump(config: RunConfig) -> str:
+    """The complete config as YAML that `load` reads back to an equal config."""
+    return str(OmegaConf.to_yaml(OmegaConf.create(config.model_dump(mode="json"))))

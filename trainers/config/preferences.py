@@ -1,0 +1,58 @@
+"""Which joint actions of a group are compared, by their rewards. Free of torch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from palaver.utils.config import Section
+
+
+class PairsConfig(Section):
+    """Which pairs of a group's joint actions are compared."""
+
+    select: Literal["all", "extremes"] = Field("all", description="all pairs of a group, or its best against its worst")
+    gap: float = Field(0.0, ge=0, description="least difference of a pair's rewards; ties are never compared")
+    most: int = Field(0, ge=0, description="most pairs of a group, drawn at random; 0 takes all")
+
+
+class ComparedConfig(PairsConfig):
+    """The pairs of MADPO, which come from the groups of each step or from a file."""
+
+    file: str = Field(
+        "", description="pairs by file or `hf:NAME:SPLIT`, train.prompts_per_step a step; empty: rollouts"
+    )
+    others: Literal["held", "joint"] = Field(
+        "held",
+        description="a policy knows the others' terms as they were (all update together), or as they have become (one "
+        "after the other)",
+    )
+
+
+def choose(values: Sequence[float], config: PairsConfig, seed: int) -> list[tuple[int, int]]:
+    """Pairs (better, worse) of places in a group, ties left out.
+
+    Args:
+        values: what each joint action of the group is worth.
+        config: which pairs.
+        seed: of the draw, where there are more than `config.most`.
+
+    >>> choose([1.0, 3.0, 1.0], PairsConfig(), 0)
+    [(1, 0), (1, 2)]
+    >>> choose([1.0, 3.0, 0.0], PairsConfig(select="extremes"), 0)
+    [(1, 2)]
+    """
+    places = range(len(values))
+    pairs = [(a, b) for a in places for b in places if values[a] > values[b] and values[a] - values[b] >= config.gap]
+    if config.select == "extremes" and pairs:
+        best, worst = (max(places, key=lambda n: sign * values[n]) for sign in (1, -1))
+        pairs = [pair for pair in pairs if pair == (best, worst)]
+    return some(pairs, config.most, seed)
+
+
+def some(pairs: list[tuple[int, int]], most: int, seed: int) -> list[tuple[int, int]]:
+    """So many of the pairs at most, drawn at random, in order; all with 0."""
+    return sorted(random.Random(seed).sample(pairs, most)) if most and len(pairs) > most else pairs

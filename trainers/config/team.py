@@ -1,0 +1,106 @@
+"""Who sits where: the config's section on teams, and what it says of each seat.
+
+    separate        one model per agent
+    shared          one model for all; an agent is told from another by its prompt
+    lora            one base for all, an adapter and an optimiser per agent
+    heterogeneous   a model per agent, each of its own kind, with its own tokenizer and sampling; they exchange text
+
+In any of them a seat may be frozen: filled by a stored partner that is not trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from palaver.core import ConfigError, nearest
+from palaver.utils.config import Section
+
+Kind = Literal["separate", "shared", "lora", "heterogeneous"]
+
+SHARING: dict[Kind, str] = {
+    "separate": "one model per agent",
+    "shared": "one model shared by all agents",
+    "lora": "one adapter per agent on one base",
+    "heterogeneous": "a different model for each agent",
+}
+
+
+class SeatConfig(Section):
+    """What one seat of a heterogeneous team has in place of the policy section's."""
+
+    model: str | None = None
+    device: str | None = Field(None, description="as torch names it; all seats on the same type of device")
+    chat: Literal["auto", "template", "plain"] | None = None
+    engine: Literal["auto", "palaver", "transformers"] | None = None
+    temperature: float | None = Field(None, gt=0)
+    top_p: float | None = Field(None, gt=0, le=1)
+    top_k: int | None = Field(None, ge=0)
+    max_tokens: int | None = Field(None, ge=1)
+    max_prompt_tokens: int | None = Field(None, ge=1)
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
+
+
+class LoraConfig(Section):
+    """Adapters of a `lora` team."""
+
+    rank: int = Field(16, ge=1, description="r: columns of A and rows of B")
+    alpha: float = Field(32.0, gt=0, description="the product B A is scaled by alpha / r")
+    targets: str | tuple[str, ...] = Field(
+        "all-linear", description="which layers: `all-linear`, or the ends of their names, as [q_proj, v_proj]"
+    )
+
+
+class TeamConfig(Section):
+    """Which agents share what, and who is not trained."""
+
+    kind: Kind = Field("separate", description="one model per agent, one for all, adapters on one, or different ones")
+    lora: LoraConfig = LoraConfig()
+    seats: dict[str, SeatConfig] = Field({}, description="heterogeneous: what differs from the policy section, by seat")
+    frozen: dict[str, str] = Field(
+        {}, description="seats that are not trained: `scripted:NAME`, `hf:NAME`, `tiny` or `run:FOLDER`"
+    )
+    swap_every: int = Field(0, ge=0, description="updates after which all policies move on by one seat; 0: never")
+
+    def trained(self, agents: Sequence[str]) -> list[str]:
+        """The seats that learn."""
+        return [agent for agent in agents if agent not in self.frozen]
+
+    def shift(self, agents: Sequence[str], step: int) -> int:
+        """By how many seats all policies have moved on in update `step` (1, 2, ...): (step - 1) // swap_every mod N."""
+        return (max(step, 1) - 1) // self.swap_every % len(agents) if self.swap_every else 0
+
+    def seating(self, agents: Sequence[str], step: int) -> dict[str, str]:
+        """Seat -> where the policy that fills it in update `step` began; before the first all are where they begin.
+
+        Seat i has the policy of seat (i + shift) mod N.
+        """
+        shift = self.shift(agents, step)
+        return {seat: agents[(place + shift) % len(agents)] for place, seat in enumerate(agents)}
+
+
+def refuse_seats(team: TeamConfig, agents: Sequence[str]) -> None:
+    """Refuse a team that does not fit the environment.
+
+    Raises:
+        ConfigError: a seat that is not there, nobody to train, or settings of another kind of team.
+    """
+    for key, named in (("seats", team.seats), ("frozen", team.frozen)):
+        for agent in named:
+            if agent not in agents:
+                raise ConfigError(f"team.{key} names {agent!r}, which is no seat here.{nearest(agent, agents)}")
+    if team.seats and team.kind != "heterogeneous":
+        raise ConfigError(
+            f"team.seats says what differs between the seats of a heterogeneous team, but team.kind={team.kind}: "
+            "set team.kind=heterogeneous, or leave team.seats out"
+        )
+    both = [agent for agent in team.seats if agent in team.frozen]
+    if both:
+        raise ConfigError(f"the seat {both[0]!r} is in team.seats and in team.frozen; leave it out of one")
+    if team.swap_every and (team.kind == "shared" or len(agents) == 1):
+        alone = "the environment has one seat" if len(agents) == 1 else "team.kind=shared has one policy in all seats"
+        raise ConfigError(f"team.swap_every has nothing to exchange, for {alone}: set team.swap_every=0")
+    if not team.trained(agents):
+        raise ConfigError("team.frozen leaves no seat to train; leave one out of it")

@@ -1,0 +1,1 @@
+"""Matches of two players, many at a time: players, workers, results and standings."""

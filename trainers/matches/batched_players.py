@@ -1,0 +1,202 @@
+"""Players that decide for all games that wait for them in one call: battle nets, and models that choose from a list.
+
+`net:FOLDER` and `text:FOLDER_OR_MODEL` take the best; `net:FOLDER@0.5` draws at that temperature.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.core import PolicyError
+from palaver.envs.base.env import TextEnv
+from palaver.envs.pokemon.env import PokemonEnv
+
+if TYPE_CHECKING:
+    from palaver.agents.battle_net.player import Game, NetPlayer
+
+NET, TEXT = "net:", "text:"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A side that may act: what `begin` made for its game, what it was told."""
+
+    game: Any
+    observation: str
+    info: Mapping[str, Any]
+
+
+class Crowd(Protocol):
+    """A player of many games."""
+
+    def begin(self, env: TextEnv, agent: str, seed: int) -> Any:
+        """What it keeps of one game."""
+        ...
+
+    def decide(self, asked: Sequence[Asked]) -> list[str]:
+        """An action for each."""
+        ...
+
+
+def is_crowd(name: str) -> bool:
+    """Whether a player of this name is one."""
+    return name.startswith((NET, TEXT))
+
+
+def split(name: str) -> tuple[str, str, float]:
+    """Prefix, folder or model, and temperature of a name.
+
+    Raises:
+        PolicyError: nothing stands behind the colon.
+
+    >>> split("net:runs/pupil@0.5"), split("net:runs/a@b")
+    (('net:', 'runs/pupil', 0.5), ('net:', 'runs/a@b', 0.0))
+    """
+    prefix, source = name[: name.index(":") + 1], name[name.index(":") + 1 :].strip()
+    found = re.fullmatch(r"(.+)@(\d{1,4}(?:\.\d{1,6})?)", source)
+    source, heat = (found.group(1), float(found.group(2))) if found else (source, 0.0)
+    if not source:
+        raise PolicyError(f"the player {name!r} is empty; give it as {prefix}FOLDER or {prefix}FOLDER@TEMPERATURE")
+    return prefix, source, heat
+
+
+def check(name: str) -> None:
+    """Refuse what cannot be loaded, as far as files tell.
+
+    Raises:
+        PolicyError, CheckpointError: there is nothing of this name.
+    """
+    prefix, source, _ = split(name)
+    if prefix == NET:
+        from palaver.agents.battle_net.files import locate
+
+        locate(source)
+
+
+def identity(name: str) -> str:
+    """The name, and of a net its weights: games of another one are another player's."""
+    prefix, source, _ = split(name)
+    if prefix != NET:
+        return name
+    from palaver.agents.battle_net.files import identity
+
+    return f"{name}#{identity(source)}"
+
+
+def load(name: str, options: ModelOptions) -> Crowd:
+    """The player.
+
+    Raises:
+        PolicyError, CheckpointError: it cannot be loaded.
+    """
+    prefix, source, heat = split(name)
+    if prefix == NET:
+        from palaver.agents.battle_net.player import NetPlayer
+
+        return Nets(name, NetPlayer.load(source, heat))
+    return Texts(name, source, heat, options)
+
+
+@dataclass
+class _Side:
+    game: Game
+    env: PokemonEnv
+    agent: str
+
+
+class Nets:
+    """A battle net; it sees `env.view`, whatever the observation is. A game is begun at its first turn.
+
+    Args:
+        name: of the player.
+        player: that decides.
+    """
+
+    def __init__(self, name: str, player: NetPlayer) -> None:
+        self.name, self.player = name, player
+
+    def begin(self, env: TextEnv, agent: str, seed: int) -> _Side:
+        """One side of a battle.
+
+        Raises:
+            PolicyError: another environment.
+        """
+        if not isinstance(env, PokemonEnv):
+            raise PolicyError(f"{self.name} plays pokemon-v1 only")
+        return _Side(self.player.begin(seed), env, agent)
+
+    def decide(self, asked: Sequence[Asked]) -> list[str]:
+        """The labels of the slots that the net chose, one pass for all."""
+        from palaver.agents.battle_net.player import Turn
+
+        sides: list[_Side] = [each.game for each in asked]
+        seen = [side.env.seen(side.agent) for side in sides]
+        chosen = self.player.decide(
+            [
+                Turn(side.game, each.words, each.numbers, [bool(label) for label in each.slots])
+                for side, each in zip(sides, seen, strict=True)
+            ]
+        )
+        return [each.slots[slot] for each, slot in zip(seen, chosen, strict=True)]
+
+
+class Texts:
+    """A language model that scores the legal actions, given the observation, in one pass.
+
+    Args:
+        name: of the player.
+        source: a model's name or folder, or the folder of a run that made one.
+        temperature: divides the scores; 0 takes the best.
+        options: device and number format.
+    """
+
+    def __init__(self, name: str, source: str, temperature: float, options: ModelOptions) -> None:
+        import torch
+
+        from palaver.agents.llm.model.chat_template import Renderer
+        from palaver.agents.llm.model.load import load_pretrained, pick_device
+
+        made = Path(source, "net")
+        dtype = torch.bfloat16 if options.dtype == "bf16" else torch.float32
+        where = str(made) if (made / "config.json").is_file() else source.removeprefix("hf:")
+        self.name, self.temperature = name, temperature
+        self.model, self.tokenizer = load_pretrained(where, pick_device(options.device), dtype)
+        self._render = Renderer(self.tokenizer)
+
+    def begin(self, env: TextEnv, agent: str, seed: int) -> random.Random:  # noqa: ARG002 - a crowd's signature
+        """The dice of one game.
+
+        Raises:
+            PolicyError: observations are numbers.
+        """
+        if isinstance(env, PokemonEnv) and env.observation != "text":
+            raise PolicyError(f"{self.name} reads text; play with observation=text")
+        return random.Random(seed)
+
+    def decide(self, asked: Sequence[Asked]) -> list[str]:
+        """One of the legal actions for each.
+
+        Raises:
+            PolicyError: the environment does not list them.
+        """
+        import torch
+
+        from palaver.agents.llm.scoring.choice_scores import choice_scores, pick, prompt_ids
+
+        legal = [list(each.info.get("legal_actions", ())) for each in asked]
+        if not all(legal):
+            raise PolicyError(f"{self.name} chooses from a list of legal actions, and this environment gives none")
+        prompts = [prompt_ids(self._render, each.observation) for each in asked]
+        with torch.inference_mode():
+            scores, _ = choice_scores(self.model, self.tokenizer, prompts, legal)
+        rows = scores.float().cpu().tolist()
+        return [
+            own[pick(row[: len(own)], self.temperature, each.game.getrandbits(62))]
+            for own, row, each in zip(legal, rows, asked, strict=True)
+        ]

@@ -1,0 +1,163 @@
+"""What is to be played: the settings of an arena, and its games."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from palaver.agents.llm.model.options import ModelOptions
+from palaver.core import ConfigError, PolicyError, Sampling, nearest
+from palaver.envs.base.env import TextEnv
+from palaver.registry import Spec, spec, specs
+from palaver.text import one_line
+from palaver.trainers.rollout.episodes import text_env
+
+ALL = "all"
+SEATS = 2
+_LABEL = re.compile(r"[A-Za-z0-9_][\w.@:+-]*")
+
+
+class Game(NamedTuple):
+    """One game: its match is the same task and seed for all pairings, and is played twice, sides swapped."""
+
+    teamset: str
+    first: str
+    second: str
+    match: int
+    swapped: bool
+
+    @property
+    def seating(self) -> tuple[str, str]:
+        """Who sits in the first seat of the environment, and who in the second."""
+        return (self.second, self.first) if self.swapped else (self.first, self.second)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An arena.
+
+    Attributes:
+        env: id.
+        players: label -> policy, as `read_players` gives them.
+        keywords: of the environment.
+        teamsets: values of the keyword that the spec names; () plays with the keywords alone.
+        battles: games of each pairing on each team set, an even number.
+        seed: of the tasks, the environments and what is sampled.
+        agent: the label of the one who meets all others, which do not meet each other; "" for everybody.
+        sampling: how models draw their tokens, the same for all.
+        options: how models are loaded.
+        force: let the tiny model run on real data.
+        parallel: games that advance together.
+        workers: threads that step their environments.
+        patience: seconds that a process may take for one turn of its games before it counts as stalled.
+    """
+
+    env: str
+    players: Mapping[str, str]
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    teamsets: tuple[str, ...] = ()
+    battles: int = 100
+    seed: int = 0
+    agent: str = ""
+    sampling: Sampling = field(default_factory=Sampling)
+    options: ModelOptions = field(default_factory=ModelOptions)
+    force: bool = False
+    parallel: int = 32
+    workers: int = 1
+    patience: float = 900.0
+
+    def __post_init__(self) -> None:
+        if len(self.players) < 2:
+            raise ConfigError("an arena needs two players or more; give them as --players A,B")
+        if self.battles < 2 or self.battles % 2:
+            raise ConfigError(
+                f"battles must be an even number of 2 or more, for every match is played twice, sides swapped; "
+                f"got {self.battles}"
+            )
+        if self.agent and self.agent not in self.players:
+            raise PolicyError(f"there is no player {self.agent!r} here.{nearest(self.agent, self.players)}")
+        if len(set(self.teamsets)) < len(self.teamsets):
+            raise ConfigError(f"a team set is named twice in {', '.join(self.teamsets)}")
+
+    @property
+    def spec(self) -> Spec:
+        """Of the environment."""
+        return spec(self.env)
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The team sets by name; "" stands for the keywords alone."""
+        return self.teamsets or ("",)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The unordered pairings, in the order of the players."""
+        found = itertools.combinations(self.players, 2)
+        return [pair for pair in found if not self.agent or self.agent in pair]
+
+    def games(self) -> list[Game]:
+        """All of them, so ordered that what is finished is spread evenly over the pairings."""
+        return [
+            Game(teamset, *pair, match, swapped)
+            for teamset in self.sets
+            for match in range(self.battles // 2)
+            for pair in self.pairs
+            for swapped in (False, True)
+        ]
+
+    def environment(self, teamset: str) -> TextEnv:
+        """The environment with a team set.
+
+        Raises:
+            ConfigError: it does not exist, cannot be made so, or is not a contest between two seats.
+            TaskError: its tasks cannot be read.
+        """
+        found = self.spec
+        keywords = dict(self.keywords)
+        if teamset:
+            if found.teamsets in keywords:
+                raise ConfigError(f"the team sets are named twice: give either --teamsets or {found.teamsets}=")
+            keywords[found.teamsets] = teamset
+        if not found.competitive:
+            others = ", ".join(each.id for each in specs().values() if each.competitive)
+            raise ConfigError(f"{found.id} is not competitive: its agents share a reward. Competitive are: {others}")
+        env = text_env(found.id, keywords)
+        if env.competitive is False:
+            raise ConfigError(f"{found.id} pays its agents alike with {_told(keywords)}; choose keywords that do not")
+        if len(env.possible_agents) != SEATS:
+            raise ConfigError(f"the arena seats two players, and {found.id} has {len(env.possible_agents)} seats")
+        return env
+
+
+def read_players(text: str, found: Spec) -> dict[str, str]:
+    """Label -> policy from `A,B,name=C`; `all` stands for every player that the environment provides.
+
+    A policy's label is its own name; `name=policy` gives it another.
+
+    Raises:
+        ConfigError: a label twice, or one that cannot be one.
+    """
+    players: dict[str, str] = {}
+    for part in (part.strip() for part in text.split(",")):
+        label, equals, policy = part.partition("=")
+        if not (equals and _LABEL.fullmatch(label) and policy):
+            label, policy = part, part
+        for name, each in {known: known for known in provided(found)}.items() if part == ALL else [(label, policy)]:
+            if not name:
+                raise ConfigError(f"--players {text!r} has an empty place; write A,B,C")
+            if name in players and part != ALL:
+                raise ConfigError(f"the player {name!r} is named twice; give one another name, as second={each}")
+            players.setdefault(name, each)
+    return players
+
+
+def provided(found: Spec) -> list[str]:
+    """The players that an environment brings: those of the arena, and its scripted policies by their bare name."""
+    return list(dict.fromkeys([*found.players, *found.scripted]))
+
+
+def _told(keywords: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={one_line(value, 40)}" for key, value in keywords.items()) or "its default keywords"

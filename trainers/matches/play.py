@@ -1,0 +1,313 @@
+"""Playing games in lockstep: at every turn each policy is asked once for all games that wait for it.
+
+`palaver.trainers.rollout.episodes` does the like for training, with one team a call. Here every game has its own
+pairing, a finished game makes room for the next, and a player may be a function that sees `infos`, or a crowd that
+keeps something of each game and decides for all that wait.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from palaver.agents.base.policy import Policy, speak
+from palaver.core import Conversation, EpisodeLostError, Message, Request, stable_seed
+from palaver.envs.base.env import Step, TextEnv
+from palaver.trainers.matches.batched_players import Asked
+from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.players import Choose, Player
+from palaver.trainers.matches.results import Played, Share
+
+
+class Watcher(Protocol):
+    """Sees one game from beside."""
+
+    def before(self, observations: Mapping[str, str]) -> None:
+        """Of every step: what the seats were told last; the environment is as they decided in it."""
+
+    def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
+        """Of every step: what it paid and said."""
+
+    def ended(self, played: Played) -> None:
+        """Once, before the game is reported."""
+
+
+Watch = Callable[[TextEnv, Game], Watcher | None]  # (environment after its reset, game) -> who sees it
+
+
+@dataclass
+class _Seat:
+    """One player's place in one game; `heard` is empty for players that keep no conversation."""
+
+    player: Player
+    policy: Policy | None = None
+    choose: Choose | None = None
+    kept: Any = None  # of this game, by a crowd
+    heard: Conversation = ()
+    unread: str = ""
+    decisions: int = 0
+    illegal: int | None = 0
+    seconds: float = 0.0
+
+    def conversation(self, observation: str, fresh: bool) -> Conversation:
+        """With all that it has not yet answered as the last message."""
+        text = observation if fresh else "\n\n".join(part for part in (self.unread, observation) if part)
+        return (*(() if fresh else self.heard), Message("user", text))
+
+
+@dataclass
+class _Live:
+    """A game that goes on in a place that it leaves to another."""
+
+    game: Game
+    env: TextEnv
+    task: str
+    seed: int
+    seats: dict[str, _Seat]
+    observations: Mapping[str, str]
+    infos: Mapping[str, Mapping[str, Any]]
+    watcher: Watcher | None = None
+    returns: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    turns: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A seat that may act, and the seed of its draw."""
+
+    live: _Live
+    agent: str
+    seed: int
+
+    @property
+    def seat(self) -> _Seat:
+        return self.live.seats[self.agent]
+
+
+def play(
+    setting: Setting,
+    env: TextEnv,
+    players: Mapping[str, Player],
+    games: Sequence[Game],
+    watch: Watch | None = None,
+    turn: Callable[[Sequence[Game]], None] = lambda _: None,
+) -> Iterator[Played]:
+    """Play games of one team set, `setting.parallel` at a time; yields each as it ends.
+
+    What happens in a game depends on the setting's seed, the match, the side and the turn alone, never on what is
+    played in the same batch (of a language model in fp32). A game whose environment is lost ends as failed, and the
+    others go on.
+
+    Args:
+        setting: of the arena.
+        env: with the team set; is forked, never stepped itself.
+        players: by label.
+        games: to be played, in this order.
+        watch: is asked at the beginning of each game who sees it; changes nothing of it.
+        turn: is called before every turn with the games that are being played.
+    """
+    waiting = list(games)[::-1]
+    places = [env.fork() for _ in range(min(setting.parallel, len(waiting)))]
+    free, live = list(places), list[_Live]()
+    try:
+        with ThreadPoolExecutor(max_workers=max(1, setting.workers)) as threads:
+            while live or waiting:
+                while waiting and free:
+                    opened = _open(setting, free[-1], players, waiting.pop(), watch)
+                    if isinstance(opened, Played):
+                        yield opened
+                    else:
+                        live.append(opened)
+                        free.pop()
+                turn([each.game for each in live])
+                ended = list(zip(live, _turn(setting, live, threads), strict=True))
+                live = [each for each, played in ended if not played]
+                free += [each.env for each, played in ended if played]
+                yield from (played for _, played in ended if played)
+    finally:
+        for place in places:
+            place.close()
+
+
+def _turn(setting: Setting, live: Sequence[_Live], threads: ThreadPoolExecutor) -> list[Played | None]:
+    """One turn of every game; the records of those that have ended in it."""
+    began = time.perf_counter()
+    said, lost = _decide(setting, live)
+    going = [each for each in live if id(each) not in lost]
+    for each in going:
+        if each.watcher:
+            each.watcher.before(each.observations)
+    moves = [{agent: said[id(each)].get(agent) for agent in each.env.agents} for each in going]
+    try:
+        steps = _step(setting, going, moves, threads) if going else []
+    except EpisodeLostError as error:  # of one of them, and it is not known which
+        lost |= {id(each): str(error) for each in going}
+        going, steps = [], []
+    spent = (time.perf_counter() - began) / max(1, len(live))
+    ended: dict[int, Played | None] = {}
+    for each in live:
+        each.seconds += spent
+    for each, step in zip(going, steps, strict=True):
+        ended[id(each)] = _follow(each, said[id(each)], step)
+    return [_lost(each, lost[id(each)]) if id(each) in lost else ended[id(each)] for each in live]
+
+
+def _step(
+    setting: Setting, live: Sequence[_Live], moves: Sequence[Mapping[str, Any]], threads: ThreadPoolExecutor
+) -> list[Step]:
+    if setting.workers > 1:
+        return list(threads.map(TextEnv.step, (each.env for each in live), moves))
+    return type(live[0].env).step_together([each.env for each in live], moves)
+
+
+def match_seed(setting: Setting, game: Game) -> int:
+    """With which the environment of a game is reset."""
+    return _match(setting, game) % 2**31
+
+
+def _match(setting: Setting, game: Game) -> int:
+    return stable_seed(setting.seed, "match", game.teamset, game.match)
+
+
+def _open(
+    setting: Setting, env: TextEnv, players: Mapping[str, Player], game: Game, watch: Watch | None
+) -> _Live | Played:
+    """Begin a game; its record as a failed one where its environment is lost at once."""
+    began = time.perf_counter()
+    match = _match(setting, game)
+    task = env.tasks[match % len(env.tasks)].id
+    try:
+        observations, infos = env.reset(seed=match_seed(setting, game), options={"task": task})
+        seats = {}
+        for agent, label in zip(env.possible_agents, game.seating, strict=True):
+            player, own = players[label], stable_seed(match, game.swapped, agent)
+            if player.crowd is not None:
+                seats[agent] = _Seat(player, kept=player.crowd.begin(env, agent, own))
+            elif player.begin is None:
+                seats[agent] = _Seat(player, policy=player.seats[agent])
+            else:
+                seats[agent] = _Seat(player, choose=player.begin(env, agent, own))
+        watcher = watch(env, game) if watch else None
+    except EpisodeLostError as error:
+        return failed(game, str(error), task, time.perf_counter() - began)
+    live = _Live(game, env, task, match, seats, observations, infos, watcher)
+    live.seconds = time.perf_counter() - began
+    return live
+
+
+def failed(game: Game, why: str, task: str = "", seconds: float = 0.0) -> Played:
+    """The record of a game that cannot be counted and of which nothing is known."""
+    nothing = Share(0, None, 0.0)
+    return Played(game, task, 0.5, 0, "truncated", (nothing, nothing), round(seconds, 6), why)
+
+
+def _lost(live: _Live, why: str) -> Played:
+    return failed(live.game, why, live.task, live.seconds)
+
+
+def _decide(setting: Setting, live: Sequence[_Live]) -> tuple[dict[int, dict[str, str]], dict[int, str]]:
+    """Answers of all seats that may act, one batch for each crowd, each policy, or those of one host.
+
+    Returns:
+        Of every game, by its `id`, agent -> text; and why those that were lost are.
+    """
+    hosts: dict[int, list[_Asked]] = defaultdict(list)
+    said: dict[int, dict[str, str]] = {id(each): {} for each in live}
+    lost: dict[int, str] = {}
+    for each in live:
+        for agent in each.env.agents:
+            if not each.infos[agent].get("can_act", True):
+                continue
+            seat = each.seats[agent]
+            asked = _Asked(each, agent, stable_seed(each.seed, each.game.swapped, agent, each.turns))
+            seat.decisions += 1
+            if seat.choose is not None:
+                began = time.perf_counter()
+                try:
+                    said[id(each)][agent] = seat.choose(each.observations[agent], each.infos[agent])
+                except EpisodeLostError as error:
+                    lost[id(each)] = str(error)
+                seat.seconds += time.perf_counter() - began
+            else:
+                host: object = seat.player.crowd or getattr(seat.policy, "host", seat.policy)
+                hosts[id(host)].append(asked)
+    for waiting in hosts.values():
+        began = time.perf_counter()
+        try:
+            answers = _answers(setting, waiting)
+        except EpisodeLostError as error:  # of one of them, and it is not known which
+            lost |= {id(asked.live): str(error) for asked in waiting}
+            continue
+        spent = (time.perf_counter() - began) / len(waiting)
+        for asked, answer in zip(waiting, answers, strict=True):
+            asked.seat.seconds += spent
+            said[id(asked.live)][asked.agent] = answer
+    return said, lost
+
+
+def _answers(setting: Setting, waiting: Sequence[_Asked]) -> list[str]:
+    """Of one host to all that wait for it."""
+    crowd = waiting[0].seat.player.crowd
+    if crowd is None:
+        return [answer[0].text for answer in speak([_request(setting, asked) for asked in waiting])]
+    return crowd.decide(
+        [Asked(each.seat.kept, each.live.observations[each.agent], each.live.infos[each.agent]) for each in waiting]
+    )
+
+
+def _request(setting: Setting, asked: _Asked) -> tuple[Policy, Request]:
+    seat, env = asked.seat, asked.live.env
+    assert seat.policy is not None
+    fresh = env.metadata.get("conversation") == "fresh"
+    conversation = seat.conversation(asked.live.observations[asked.agent], fresh)
+    return seat.policy, Request(asked.agent, conversation, (asked.seed,), setting.sampling)
+
+
+def _follow(live: _Live, said: Mapping[str, str], step: Step) -> Played | None:
+    """Take over what a step returned; the record of the game where it has ended."""
+    observations, rewards, terminations, _, infos = step
+    if live.watcher:
+        live.watcher.after(rewards, infos)
+    fresh = live.env.metadata.get("conversation") == "fresh"
+    for agent, info in infos.items():
+        seat = live.seats[agent]
+        live.returns[agent] += rewards[agent]
+        own = info.get("illegal")
+        seat.illegal = None if own is None or seat.illegal is None else seat.illegal + bool(own)
+        if fresh or seat.policy is None:
+            continue
+        conversation = seat.conversation(live.observations[agent], fresh)
+        if agent in said:
+            seat.heard, seat.unread = (*conversation, Message("assistant", said[agent])), ""
+        else:
+            seat.unread = conversation[-1].content
+    live.observations, live.infos = observations, infos
+    live.turns += 1
+    if live.env.agents and not any(info.get("unscored") for info in infos.values()):
+        return None
+    played = _record(live, infos, all(terminations.values()))
+    if live.watcher:
+        live.watcher.ended(played)
+    return played
+
+
+def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: bool) -> Played:
+    one, two = live.env.possible_agents
+    info: Mapping[str, Any] = next(iter(infos.values()))
+    gap = info.get("metrics", {}).get("outcome", live.returns[one] - live.returns[two])
+    score = 0.5 if abs(gap) < 1e-9 else float(gap > 0)  # of the first seat
+    failed = next((str(i.get("reason") or "it could not be scored") for i in infos.values() if i.get("unscored")), "")
+    by_label = {
+        seat.player.label: Share(seat.decisions, seat.illegal, round(1000 * seat.seconds, 3))
+        for seat in live.seats.values()
+    }
+    game = live.game
+    return Played(
+        game, live.task, 1 - score if game.swapped else score, live.turns, "terminated" if terminated else "truncated",
+        (by_label[game.first], by_label[game.second]), round(live.seconds, 6), failed,
+    )  # fmt: skip

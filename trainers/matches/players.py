@@ -1,0 +1,99 @@
+"""Who plays: every name of `palaver evaluate --team`, and the players that an environment brings for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from palaver.agents.base.policy import Policy
+from palaver.agents.make_policy import PLAIN
+from palaver.core import CheckpointError, PolicyError, load_attribute, nearest
+from palaver.envs.base.env import TextEnv
+from palaver.trainers.matches import batched_players as crowds
+from palaver.trainers.matches.batched_players import Crowd
+from palaver.trainers.matches.config import Setting, provided
+from palaver.trainers.rollout.team import parse_team
+from palaver.trainers.run.files import CONFIG
+
+Choose = Callable[[str, Mapping[str, Any]], str]  # (observation, info) -> action
+Begin = Callable[[TextEnv, str, int], Choose]  # (environment of the game, agent, seed) -> a player of one game
+
+_READ = ("tiny", "hf:", "run:", "scripted:", "openai:")
+
+
+@dataclass(frozen=True)
+class Player:
+    """A player by its label: seat -> policy, what begins a game as a player of the environment, or a crowd."""
+
+    label: str
+    seats: Mapping[str, Policy] = field(default_factory=dict)
+    begin: Begin | None = None
+    crowd: Crowd | None = None
+
+
+def cast(setting: Setting, env: TextEnv, note: Callable[[str], None] = lambda _: None) -> dict[str, Player]:
+    """Every player of the setting, loaded; those of one name share one copy.
+
+    Raises:
+        PolicyError: there is no such player, or it cannot be loaded.
+        CheckpointError: no such run, or one without a sound checkpoint.
+    """
+    for name in setting.players.values():
+        check(setting, name)
+    made: dict[str, Player] = {}
+    for name in setting.players.values():
+        if name not in made:
+            made[name] = _make(setting, name, env, note)
+    return {label: replace(made[name], label=label) for label, name in setting.players.items()}
+
+
+def check(setting: Setting, name: str) -> None:
+    """Refuse a name that nothing answers to, before anything is loaded.
+
+    A bare name must be one that the environment provides, a plain policy, or a folder; a model of the hub is `hf:NAME`.
+
+    Raises:
+        PolicyError: it is none of these.
+        CheckpointError: there is no such run or net.
+    """
+    if crowds.is_crowd(name):
+        crowds.check(name)
+        return
+    known = provided(setting.spec)
+    if name in (*known, *PLAIN) or name.startswith(_READ) or Path(name).is_dir():
+        if name == "human":
+            raise PolicyError("a person cannot play in the arena; use: palaver play")
+        if name.startswith("run:") and not (Path(name.removeprefix("run:")) / CONFIG).is_file():
+            raise CheckpointError(f"there is no run in {name.removeprefix('run:')!r}: it has no {CONFIG}")
+        return
+    hint = nearest(name, [*known, *PLAIN, "tiny"])
+    raise PolicyError(
+        f"there is no player {name!r} in {setting.spec.id}.{hint} A model is given as hf:NAME or openai:MODEL@URL"
+    )
+
+
+def identity(name: str) -> str:
+    """What must be equal for games of a player to be counted together: its name, of a run the checkpoint, of a net
+    its weights.
+    """
+    if crowds.is_crowd(name):
+        return crowds.identity(name)
+    if not name.startswith("run:"):
+        return name
+    from palaver.trainers.run import checkpoint
+
+    return f"{name}@{checkpoint.newest(Path(name.removeprefix('run:')))[0].name}"
+
+
+def _make(setting: Setting, name: str, env: TextEnv, note: Callable[[str], None]) -> Player:
+    found = setting.spec
+    if name in found.players:
+        begin: Begin = load_attribute(found.players[name], "the player ", PolicyError)
+        return Player(name, begin=begin)
+    if crowds.is_crowd(name):
+        return Player(name, crowd=crowds.load(name, setting.options))
+    text = f"scripted:{name}" if name in found.scripted else name
+    seats = parse_team(text, found, env.possible_agents, setting.options, env.source, setting.force, note)
+    return Player(name, seats=seats)

@@ -1,0 +1,185 @@
+"""Recording the battles of an arena as trajectories of both sides, see `palaver.trainers.trajectories`.
+
+A battle's name says which game it is, of which settings and which players: the same game is recorded once, and a game
+counts as played only when it is recorded. It is written before it is reported, so a kill may leave it recorded and
+unreported; it is then played again and not recorded again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaver.core import ConfigError, stable_seed
+from palaver.envs.base.env import TextEnv
+from palaver.envs.pokemon.env import PokemonEnv
+from palaver.envs.pokemon.players.advice import Ask, adviser
+from palaver.envs.pokemon.showdown import BattleLostError
+from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.play import Watch, match_seed
+from palaver.trainers.matches.results import Played, describe
+from palaver.trainers.trajectories import index
+from palaver.trainers.trajectories.files import Writer
+from palaver.trainers.trajectories.record import Trajectory
+from palaver.trainers.trajectories.watch import Observer
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A coach that is asked what it would do where others decide.
+
+    Attributes:
+        coach: one of `palaver.envs.pokemon.players.advice.ADVISERS`.
+        labels: of the players at whose decisions it is asked.
+        share: of these decisions, drawn by the battle's seed.
+    """
+
+    coach: str
+    labels: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Where battles are recorded, and whether with the observations as text.
+
+    Attributes:
+        folder: of the battles; may hold those of other arenas.
+        texts: keep the observations too.
+        advice: what a coach says beside it; None: none is asked.
+    """
+
+    folder: Path
+    texts: bool = False
+    advice: Advice | None = None
+
+    def check(self, setting: Setting) -> None:
+        """Refuse an arena that cannot be recorded.
+
+        Raises:
+            ConfigError: its environment has no battles, or its observations are no texts and texts are asked for.
+        """
+        for teamset in setting.sets:
+            with contextlib.closing(setting.environment(teamset)) as env:
+                if not isinstance(env, PokemonEnv):
+                    raise ConfigError(f"only battles of pokemon-v1 can be recorded, not {setting.spec.id}")
+                if self.texts and env.observation != "text":
+                    raise ConfigError("texts can be recorded only with observation=text; leave --record-text out")
+
+    def held(self, setting: Setting, done: Sequence[Played]) -> list[Played]:
+        """The games done of which the folder holds the battle.
+
+        Raises:
+            CheckpointError: the folder holds something else.
+        """
+        held, named = index.battles(self.folder), Names(setting)
+        return [played for played in done if named.of(played.game) in held]
+
+
+class Names:
+    """Game -> name of its battle, for one setting.
+
+    The name tells settings and players, with the checkpoint of those that have one, by a number of 63 bits.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        told = describe(setting)
+        self._players: Mapping[str, str] = told.pop("players")
+        self._settings = json.dumps(told, sort_keys=True)
+
+    def of(self, game: Game) -> str:
+        """Of one game."""
+        one, two = self._players[game.first], self._players[game.second]
+        number = stable_seed(self._settings, game.teamset, one, two)
+        return f"{game.first}-{game.second}-{game.match}{'ab'[game.swapped]}-{_short(number)}"
+
+
+def _short(number: int) -> str:
+    made = ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        made = _DIGITS[digit] + made
+    return made
+
+
+@contextlib.contextmanager
+def recorder(setting: Setting, recording: Recording | None) -> Iterator[Watch | None]:
+    """What watches the games of a process and writes each as it ends; None for no recording.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+        CheckpointError: it holds something else.
+    """
+    if recording is None:
+        yield None
+        return
+    named = Names(setting)
+    with Writer(recording.folder) as writer:
+
+        def watch(env: TextEnv, game: Game) -> _Watcher | None:
+            battle = named.of(game)
+            if battle in writer or not isinstance(env, PokemonEnv):
+                return None
+            seed = match_seed(setting, game)
+            asked = _asked(recording.advice, env, game, seed) if recording.advice else {}
+            draw = random.Random(stable_seed("advice", seed, game.swapped))
+            share = recording.advice.share if recording.advice else 0.0
+            return _Watcher(writer, battle, seed, Observer(env, recording.texts), env, asked, share, draw)
+
+        yield watch
+
+
+def _asked(wanted: Advice, env: PokemonEnv, game: Game, seed: int) -> dict[str, Ask]:
+    """Side -> the coach beside it."""
+    return {
+        side: adviser(wanted.coach, env, side, stable_seed("adviser", seed, side, game.swapped))
+        for side, label in zip(env.possible_agents, game.seating, strict=True)
+        if label in wanted.labels
+    }
+
+
+@dataclass(slots=True)
+class _Watcher:
+    """One game that is being recorded."""
+
+    writer: Writer
+    battle: str
+    seed: int
+    observer: Observer
+    env: PokemonEnv
+    asked: Mapping[str, Ask]
+    share: float
+    draw: random.Random
+
+    def before(self, observations: Mapping[str, str]) -> None:
+        self.observer.before(observations)
+        with contextlib.suppress(BattleLostError):  # the step that follows says so, and the battle does not count
+            for side in self.observer.asked:
+                if side in self.asked and self.draw.random() < self.share:
+                    self.observer.advise(side, self.asked[side]())
+
+    def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
+        self.observer.after(rewards, infos)
+
+    def ended(self, played: Played) -> None:
+        if played.failed:
+            return
+        game, sides = played.game, []
+        for side, label, other in zip(self.env.possible_agents, game.seating, game.seating[::-1], strict=True):
+            result = played.score if label == game.first else 1 - played.score
+            decisions = self.observer.decisions(side)
+            if decisions:
+                sides.append(
+                    Trajectory(
+                        self.battle, self.env.format, side, label, other, game.teamset or str(self.env.source),
+                        played.task, self.seed, result, decisions,
+                    )
+                )  # fmt: skip
+        self.writer.add(*sides)

@@ -1,0 +1,184 @@
+"""What is known of a game that was played, and the file of them: JSON lines, each complete or not there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from palaver.core import CheckpointError, ConfigError
+from palaver.text import one_line
+from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.players import identity
+from palaver.utils.run_folder import append_bytes, replace_text
+
+SETTINGS, GAMES = "settings.json", "games.jsonl"
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a player did in a game: decisions, how many of them were illegal (None where the environment does not tell
+    it by agent), and the milliseconds they took, in a batch its even share.
+    """
+
+    decisions: int
+    illegal: int | None
+    ms: float
+
+
+@dataclass(frozen=True)
+class Played:
+    """A game and its end.
+
+    Attributes:
+        game: which.
+        task: its task.
+        score: of `game.first`: 1, 0.5 or 0.
+        turns: it took.
+        stop: `truncated` where an outer limit ended it.
+        did: what `game.first` and what `game.second` did.
+        seconds: of computing, its share of what was played beside it.
+        failed: why nothing can be said of it, "" if it counts. A failed game is played again on resuming.
+    """
+
+    game: Game
+    task: str
+    score: float
+    turns: int
+    stop: Literal["terminated", "truncated"]
+    did: tuple[Share, Share]
+    seconds: float
+    failed: str = ""
+
+    def line(self) -> str:
+        """As a line of JSON."""
+        rest = {name: value for name, value in asdict(self).items() if name != "game"}
+        return json.dumps({**self.game._asdict(), **rest}) + "\n"
+
+    @classmethod
+    def read(cls, line: str) -> Played:
+        """The inverse of `line`.
+
+        Raises:
+            ValueError, TypeError, KeyError: it is something else.
+        """
+        values: dict[str, Any] = json.loads(line)
+        game = Game(*(values.pop(name) for name in Game._fields))
+        first, second = (Share(**share) for share in values.pop("did"))
+        return cls(game, did=(first, second), **values)
+
+
+def prepare(setting: Setting, folder: Path, resume: bool) -> list[Played]:
+    """Make the folder one of this arena; the games that it already holds and that count.
+
+    Players, team sets and battles may have been added since; what was played must be of the same settings.
+
+    Raises:
+        ConfigError: it holds games and nobody wants to go on with them, or those of other settings.
+        CheckpointError: its files are something else.
+    """
+    told, games = folder / SETTINGS, folder / GAMES
+    mine = describe(setting)
+    found = read_games(games)
+    before = read_settings(folder) if found else {}
+    if before and not resume:
+        raise ConfigError(f"{str(folder)!r} already holds an arena; go on with --resume, or choose another --out")
+    for key, value in mine.items():
+        if key == "players":
+            changed = next((k for k, v in value.items() if before.get(key, {}).get(k, v) != v), "")
+            if changed:
+                raise ConfigError(
+                    f"{str(folder)!r} holds games of another {changed!r}: {before[key][changed]}, not "
+                    f"{value[changed]}; give it another name, or choose another --out"
+                )
+        elif before and before.get(key) != value:
+            raise ConfigError(
+                f"{str(folder)!r} holds games of other settings: {key} was {one_line(before.get(key), 80)}, "
+                f"not {one_line(value, 80)}; choose another --out"
+            )
+    try:
+        players = {**before.get("players", {}), **mine["players"]}
+        replace_text(told, json.dumps({**mine, "players": players}, indent=1) + "\n")
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
+    return found
+
+
+def describe(setting: Setting) -> dict[str, Any]:
+    """What two arenas must agree in for their games to be counted together, as plain data."""
+    values = {
+        "env": setting.spec.id,
+        "keywords": dict(setting.keywords),
+        "seed": setting.seed,
+        "sampling": asdict(setting.sampling),
+        "dtype": setting.options.dtype,
+        "players": {label: identity(name) for label, name in setting.players.items()},
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(values, default=str))
+    return plain
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """What `prepare` wrote.
+
+    Raises:
+        CheckpointError: it is not there, or is something else.
+    """
+    path = folder / SETTINGS
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(values, dict) or not {"env", "keywords", "players", "seed"} <= set(values):
+            raise ValueError("it has no env, keywords, players and seed")
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{str(path)!r} holds no settings of an arena: {one_line(error)}") from error
+    return values
+
+
+def read_games(path: Path) -> list[Played]:
+    """The games of a file that count, in order; of one played twice the first. A line that a kill has cut is none.
+
+    Raises:
+        CheckpointError: a whole line is none of ours.
+    """
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.exists() else []
+    found: dict[Game, Played] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            played = Played.read(line)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CheckpointError(f"{str(path)!r}, line {number}, is no game of an arena: {one_line(error)}") from error
+        if not played.failed:
+            found.setdefault(played.game, played)
+    return list(found.values())
+
+
+class Log:
+    """Appends games to a file, each on the disk before the next; a line that a kill has cut is taken away first.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / GAMES
+        try:
+            self.file = path.open("a+b", buffering=0)
+            self.file.seek(0)
+            self.file.truncate((self.file.read() or b"").rfind(b"\n") + 1)
+        except OSError as error:
+            raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def add(self, played: Played) -> None:
+        """One more line; on a full disk the file is as before.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        append_bytes(self.file, played.line().encode())

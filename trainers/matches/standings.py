@@ -1,0 +1,271 @@
+"""From games to tables: who won how often against whom, ratings, and how players fare on the other team sets."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from palaver.core import ConfigError
+from palaver.trainers.matches.results import Played
+from palaver.utils.ratings import Field, Rating, rate
+from palaver.utils.stats.effects import LEVEL, Array, score_interval
+
+DEFAULT = "default"  # what the team set is called that no option names
+MIDDLE = 1000.0  # Elo of the anchor
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One player against another: games won, tied and lost, the score and its 95 % interval."""
+
+    player: str
+    opponent: str
+    wins: int
+    ties: int
+    losses: int
+    score: float
+    low: float
+    high: float
+
+    @property
+    def games(self) -> int:
+        """All of them."""
+        return self.wins + self.ties + self.losses
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How a player played: its games, won, tied and lost, the mean of its scores against its opponents, decisions, the
+    share of them that was illegal (None where the environment does not tell), and milliseconds for each.
+    """
+
+    player: str
+    games: int
+    wins: int
+    ties: int
+    losses: int
+    score: float
+    decisions: int
+    illegal: float | None
+    ms: float
+
+
+@dataclass(frozen=True)
+class Table:
+    """One team set.
+
+    Attributes:
+        teamset: its name.
+        ratings: best first.
+        dispersion: φ, above 1 where the pairings differ from what strengths alone explain; it widens the intervals.
+        conduct: player -> how it played.
+        cells: (player, opponent) -> their games, for both orders.
+        truncated: games that an outer limit ended.
+        turns: mean of a game.
+    """
+
+    teamset: str
+    ratings: tuple[Rating, ...]
+    dispersion: float
+    conduct: Mapping[str, Conduct]
+    cells: Mapping[tuple[str, str], Cell]
+    truncated: int
+    turns: float
+
+    @property
+    def games(self) -> int:
+        """That were played on it."""
+        return sum(each.games for each in self.conduct.values()) // 2
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A player's mean score on the first team set, on another, and the difference with its 95 % interval (Welch's, over
+    matches; None where there are fewer than two). In a field that plays all sets the gaps add up to 0: above it are
+    those that the change costs more than the others.
+    """
+
+    player: str
+    teamset: str
+    seen: float
+    other: float
+    gap: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Everything that is shown of an arena; `made` says how it came about."""
+
+    anchor: str
+    at: float
+    tables: tuple[Table, ...]
+    gaps: tuple[Gap, ...]
+    failed: int
+    made: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        tables = [
+            {**asdict(each), "games": each.games, "cells": [asdict(cell) for cell in each.cells.values()],
+             "conduct": [asdict(row) for row in each.conduct.values()]}
+            for each in self.tables
+        ]  # fmt: skip
+        gaps = [asdict(gap) for gap in self.gaps]
+        return {"anchor": self.anchor, "anchor_elo": self.at, "tables": tables, "gaps": gaps, "failed": self.failed,
+                **self.made}  # fmt: skip
+
+
+def standings(
+    games: Sequence[Played],
+    players: Sequence[str],
+    anchor: str,
+    *,
+    at: float = MIDDLE,
+    failed: int = 0,
+    made: Mapping[str, Any] | None = None,
+) -> Standings:
+    """The tables of the games, team sets in the order of their first game.
+
+    Args:
+        games: that count.
+        players: the order of rows before they are ranked; games of others are left out.
+        anchor: whose rating is `at` on every team set.
+        at: in Elo.
+        failed: games that do not count.
+        made: how it came about.
+
+    Raises:
+        ConfigError: no games, the anchor has played none, or some players cannot be compared.
+    """
+    by_set: dict[str, list[Played]] = defaultdict(list)
+    for played in games:
+        if {played.game.first, played.game.second} <= set(players):
+            by_set[played.game.teamset].append(played)
+    if not by_set:
+        raise ConfigError("no game has been finished, so there is nothing to show")
+    tables = tuple(_table(teamset, found, players, anchor, at) for teamset, found in by_set.items())
+    first, *others = by_set
+    gaps = [gap for other in others for gap in _gaps(by_set[first], by_set[other], other, players)]
+    return Standings(anchor, at, tables, tuple(gaps), failed, dict(made or {}))
+
+
+def field_of(games: Sequence[Played], players: Sequence[str]) -> Field:
+    """The games as arrays; players without games are left out."""
+    there = {label for played in games for label in (played.game.first, played.game.second)}
+    names = tuple(name for name in players if name in there)
+    pairs = sorted({_pair(played, names) for played in games})
+    matches = sorted({played.game.match for played in games})
+    row, column = ({key: n for n, key in enumerate(keys)} for keys in (pairs, matches))
+    points, counts = np.zeros((len(pairs), len(matches))), np.zeros((len(pairs), len(matches)))
+    for played in games:
+        pair = _pair(played, names)
+        at = row[pair], column[played.game.match]
+        points[at] += played.score if names[pair[0]] == played.game.first else 1 - played.score
+        counts[at] += 1
+    return Field(names, np.array(pairs, dtype=np.intp), points, counts)
+
+
+def _pair(played: Played, names: Sequence[str]) -> tuple[int, int]:
+    low, high = sorted((names.index(played.game.first), names.index(played.game.second)))
+    return low, high
+
+
+def _table(teamset: str, games: Sequence[Played], players: Sequence[str], anchor: str, at: float) -> Table:
+    field = field_of(games, players)
+    ratings, dispersion = rate(field, anchor, at)
+    cells = _cells(games, field)
+    return Table(
+        teamset=teamset or DEFAULT,
+        ratings=tuple(sorted(ratings, key=lambda rating: -rating.elo)),
+        dispersion=dispersion,
+        conduct={name: _conduct(name, games, cells) for name in field.players},
+        cells=cells,
+        truncated=sum(played.stop == "truncated" for played in games),
+        turns=float(np.mean([played.turns for played in games])),
+    )
+
+
+def _cells(games: Sequence[Played], field: Field) -> dict[tuple[str, str], Cell]:
+    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for played in games:
+        one, two = played.game.first, played.game.second
+        kind = 1 if played.score == 0.5 else 0 if played.score > 0.5 else 2
+        counts[one, two][kind] += 1
+        counts[two, one][2 - kind] += 1
+    cells = {}
+    for (a, b), points, played_games in zip(field.pairs, field.points, field.games, strict=True):
+        for one, two, own in ((a, b, points), (b, a, played_games - points)):
+            names = field.players[one], field.players[two]
+            low, high = score_interval(own, played_games)
+            wins, ties, losses = counts[names]
+            score = float(own.sum() / played_games.sum())
+            cells[names] = Cell(*names, wins, ties, losses, score, low, high)
+    return cells
+
+
+def _conduct(name: str, games: Sequence[Played], cells: Mapping[tuple[str, str], Cell]) -> Conduct:
+    own = [cell for cell in cells.values() if cell.player == name]
+    shares = [
+        share
+        for played in games
+        for label, share in zip((played.game.first, played.game.second), played.did, strict=True)
+        if label == name
+    ]
+    decisions, told = sum(share.decisions for share in shares), [s.illegal for s in shares if s.illegal is not None]
+    return Conduct(
+        player=name,
+        games=sum(cell.games for cell in own),
+        wins=sum(cell.wins for cell in own),
+        ties=sum(cell.ties for cell in own),
+        losses=sum(cell.losses for cell in own),
+        score=float(np.mean([cell.score for cell in own])),
+        decisions=decisions,
+        illegal=sum(told) / max(decisions, 1) if len(told) == len(shares) else None,
+        ms=sum(share.ms for share in shares) / max(decisions, 1),
+    )
+
+
+def _gaps(seen: Sequence[Played], other: Sequence[Played], name: str, players: Sequence[str]) -> list[Gap]:
+    found = []
+    for player in players:
+        here, there = _by_match(seen, player), _by_match(other, player)
+        if not len(here) or not len(there):
+            continue
+        a, b = float(here.mean()), float(there.mean())
+        half = welch(here, there)
+        low, high = (None, None) if half is None else (a - b - half, a - b + half)
+        found.append(Gap(player, name or DEFAULT, a, b, a - b, low, high))
+    return found
+
+
+def welch(here: Array, there: Array, level: float = LEVEL) -> float | None:
+    """Half the width of the interval of a difference of two means (B. L. Welch, The generalization of "Student's"
+    problem when several different population variances are involved, 1947); None where nothing varies, or a sample
+    has fewer than two.
+    """
+    if min(len(here), len(there)) < 2:
+        return None
+    one, two = (float(each.var(ddof=1)) / len(each) for each in (here, there))
+    if one + two == 0:
+        return None
+    freedom = (one + two) ** 2 / (one**2 / (len(here) - 1) + two**2 / (len(there) - 1))
+    return float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(one + two)
+
+
+def _by_match(games: Sequence[Played], player: str) -> Array:
+    """(M,) the mean score of a player in each match, over both sides and all opponents."""
+    scores: dict[int, list[float]] = defaultdict(list)
+    for played in games:
+        if player == played.game.first:
+            scores[played.game.match].append(played.score)
+        elif player == played.game.second:
+            scores[played.game.match].append(1 - played.score)
+    return np.array([np.mean(each) for each in scores.values()])

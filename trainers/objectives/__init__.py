@@ -1,0 +1,1 @@
+"""Pure functions: returns, advantages, losses, ratios and KL estimates."""

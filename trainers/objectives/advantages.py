@@ -1,0 +1,116 @@
+"""Baselines: what a return is compared with, and what divides the difference.
+
+One function is one equation. R rows; `group` (R,) holds equal numbers for the utterances compared with each other,
+which are the G siblings of one agent at one turn.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from palaver.trainers.objectives.lambda_returns import Total, alone
+
+ALMOST_EQUAL = 1e-6
+
+
+def group_sizes(group: Tensor) -> Tensor:
+    """(R,) number of rows in each row's group."""
+    return torch.bincount(group)[group]
+
+
+def group_mean(value: Tensor, group: Tensor) -> Tensor:
+    """(R,) mean of `value` (R,) over each row's group."""
+    total = torch.zeros(int(group.max()) + 1, dtype=value.dtype).index_add_(0, group, value)
+    return (total / torch.bincount(group).clamp(min=1))[group]
+
+
+def minus_mean(returns: Tensor, group: Tensor) -> Tensor:
+    """A = R - mean of the group. MAGRPO (arXiv 2508.04652), after GRPO (arXiv 2402.03300) without its division."""
+    return returns - group_mean(returns, group)
+
+
+def minus_others(returns: Tensor, group: Tensor) -> Tensor:
+    """A_g = R_g - mean over the other G-1 of the group = G/(G-1) (R_g - mean). RLOO (arXiv 2402.14740).
+
+    The other rows of a group of one are none: its advantage is 0.
+    """
+    size = group_sizes(group).to(returns.dtype)
+    return (returns - group_mean(returns, group)) * size / (size - 1).clamp(min=1)
+
+
+def minus_max(returns: Tensor, group: Tensor) -> Tensor:
+    """A = R - max of the group, never above 0. ReMax (arXiv 2310.10505) with the best sibling for the greedy answer."""
+    top = torch.full((int(group.max()) + 1,), -torch.inf, dtype=returns.dtype)
+    return returns - top.scatter_reduce(0, group, returns, "amax")[group]
+
+
+def nothing(returns: Tensor, group: Tensor) -> Tensor:  # noqa: ARG001 - every baseline has the same two arguments
+    """A = R. REINFORCE (Williams 1992)."""
+    return returns.clone()
+
+
+def minus_value(returns: Tensor, value: Tensor) -> Tensor:
+    """A = G - V(h), (R,) each. With lambda-returns the generalised advantage estimate (arXiv 1506.02438)."""
+    return returns - value
+
+
+def group_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiased"]) -> Tensor:
+    """(R,) standard deviation of each row's group: sum of squares over G (population) or G-1 (unbiased)."""
+    squares = (value - group_mean(value, group)) ** 2
+    size = group_sizes(group).to(value.dtype)
+    divisor = size if kind == "population" else (size - 1).clamp(min=1)
+    return (group_mean(squares, group) * size / divisor).sqrt()
+
+
+def pooled_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiased"], total: Total = alone) -> Tensor:
+    """() standard deviation about the group means over all rows: sum of squares over R, or over R less the groups."""
+    apart = (value - group_mean(value, group)) ** 2
+    squares, rows, groups = total(float(apart.sum()), float(len(value)), float((torch.bincount(group) > 0).sum()))
+    divisor = rows if kind == "population" else max(1.0, rows - groups)
+    return torch.tensor((squares / divisor) ** 0.5, dtype=value.dtype)
+
+
+def divisor(
+    returns: Tensor,
+    group: Tensor,
+    how: Literal["std", "batch"],
+    kind: Literal["population", "unbiased"] = "population",
+    total: Total = alone,
+) -> Tensor:
+    """(R,) the spread that `normalize` divides by; 1 where it is below 1e-6."""
+    if how == "std":
+        spread = group_std(returns, group, kind)
+    else:
+        spread = pooled_std(returns, group, kind, total).expand_as(returns)
+    return torch.where(spread > ALMOST_EQUAL, spread, torch.ones_like(spread))
+
+
+def normalize(
+    advantage: Tensor,
+    returns: Tensor,
+    group: Tensor,
+    how: Literal["none", "std", "batch"],
+    kind: Literal["population", "unbiased"] = "population",
+    total: Total = alone,
+) -> Tensor:
+    """Divide advantages by a spread, and never shift them, so that two estimators that differ go on differing.
+
+    `std`: by the standard deviation of the group's returns (GRPO, arXiv 2402.03300). `batch`: by the pooled standard
+    deviation of all returns about the means of their groups. Both are taken from the returns, so that MARLOO keeps its
+    factor G/(G-1) over MAGRPO. A spread below 1e-6 divides by 1: noise of equal rewards is not blown up.
+
+    Args:
+        advantage: (R,).
+        returns: (R,) what the advantages were computed from.
+        group: (R,).
+        how: `none` leaves the advantages as they are.
+        kind: which standard deviation.
+        total: sums over the processes that share the rollout; a group is on one of them.
+
+    Returns:
+        (R,).
+    """
+    return advantage if how == "none" else advantage / divisor(returns, group, how, kind, total)

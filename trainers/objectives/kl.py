@@ -1,0 +1,118 @@
+"""The pull to a reference, in one definition and three places: the loss, the reward, the advantage of each token.
+
+Per token, k estimates KL(pi || pi_ref) by `kl.estimator`, clamped to [-`kl.clamp`, `kl.clamp`].
+
+    loss        L_rt <- L_rt + coef k_rt                      differentiable
+    reward      r_r  <- r_r - coef sum_t k_rt                 before returns and baseline, so that it acts over turns
+    advantage   A_rt <- A_r + coef (centre - k_rt)            after normalisation; without gradient
+
+With `kl.target` the coefficient follows the divergence (`adapted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from palaver.trainers.config.kl import KLConfig
+from palaver.trainers.objectives.lambda_returns import Total, alone
+from palaver.trainers.objectives.losses import KL, kl_k3
+
+MOST = 0.2  # the error that one step corrects, as a share of the target
+
+
+def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> Tensor:
+    """k of every token: (R, T), 0 on padding.
+
+    Args:
+        logp: (R, T).
+        reference: (R, T), without gradient.
+        mask: (R, T) true on sampled tokens.
+        config: estimator and clamp.
+    """
+    k = KL[config.k](torch.where(mask, logp, 0.0), torch.where(mask, reference, 0.0))
+    return k if config.clamp is None else k.clamp(-config.clamp, config.clamp)
+
+
+def token_terms(
+    k: Mapping[int, Tensor], part: Mapping[int, int], config: KLConfig, coefs: Sequence[float], total: Total = alone
+) -> dict[int, Tensor]:
+    """coef (centre - k_t) of every token, to be added to its advantage.
+
+    The centre makes the terms of a set of tokens sum to 0, so that only drift beyond the others' is punished: all
+    tokens of the part (`agent_batch`), those of the utterance (`sequence`), the part's others (`leave_one_out`, whose
+    mean gradient is exactly that of the divergence; a centre that holds its own token shrinks it by 1 - 1/n), or none.
+    The term of a token alone in its set is 0. Computed over the whole rollout of all processes, before minibatches:
+    OpenPipe ART, which this follows, does it within each packed batch, so that packing decides what is punished.
+
+    Args:
+        k: row -> (T,).
+        part: row -> its agent, as a number; centres are taken within.
+        config: the centring.
+        coefs: the coefficient of each part.
+        total: sums over the processes that share the rollout.
+    """
+    parts = len(coefs)
+    sums, counts = [0.0] * parts, [0.0] * parts
+    for row, values in k.items():
+        sums[part[row]] += float(values.sum())
+        counts[part[row]] += len(values)
+    everywhere = total(*sums, *counts)
+
+    def term(row: int, values: Tensor) -> Tensor:
+        everything, n = everywhere[part[row]], everywhere[parts + part[row]]
+        if config.centre == "none":
+            return -values
+        if config.centre == "sequence":
+            return values.mean() - values
+        if config.centre == "leave_one_out":
+            return (everything - values) / (n - 1) - values if n > 1 else torch.zeros_like(values)
+        return everything / n - values
+
+    return {row: coefs[part[row]] * term(row, values) for row, values in k.items()}
+
+
+def adapted(coef: float, kl: float, n: float, target: float, horizon: float) -> float:
+    """coef (1 + e n / horizon), e = clip((kl - target) / target, -0.2, 0.2): more than the target raises it.
+
+    Ziegler et al., "Fine-tuning language models from human preferences", arXiv 1909.08593, section 2.2, where n /
+    horizon is K = 0.1; with n and horizon as in their published code.
+
+    Args:
+        coef: of the step.
+        kl: mean over its utterances of log pi - log pi_ref of the whole utterance, in nats.
+        n: utterances of the step.
+        target: where kl is wanted.
+        horizon: utterances in which the coefficient may move by a factor of exp(0.2).
+    """
+    error = max(-MOST, min(MOST, (kl - target) / target))
+    return coef * (1 + error * n / horizon)
+
+
+def describe(k: Mapping[int, Tensor], advantage: Tensor, config: KLConfig) -> dict[str, float]:
+    """What the penalty looks like over some rows: means, the largest, the share at the clamp, and how the mean of a row
+    goes with its advantage.
+
+    Args:
+        k: row -> (T,) log pi - log pi_ref.
+        advantage: (R,) from the reward.
+        config: estimator and clamp.
+    """
+    if not k:
+        return {}
+    tokens = torch.cat(list(k.values())).double()
+    means = torch.stack([values.double().mean() for values in k.values()])
+    paid = advantage[list(k)].double()
+    both = torch.stack([means, paid.to(means)])
+    steady = len(k) < 2 or float(both.std(dim=1).min()) < 1e-6  # rounding
+    zero = torch.zeros_like(tokens)
+    size = KL[config.k](tokens, zero).abs()
+    return {
+        "k1": float(tokens.mean()),
+        "k3": float(kl_k3(tokens, zero).mean()),
+        "k1_max": float(tokens.abs().max()),
+        "kl_clamped": float((size >= config.clamp).double().mean()) if config.clamp is not None else 0.0,
+        "k1_with_advantage": 0.0 if steady else float(torch.corrcoef(both)[0, 1]),
+    }

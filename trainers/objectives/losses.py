@@ -1,0 +1,181 @@
+"""Losses: what each sampled token pays, and how tokens are weighed against each other. R rows, T tokens.
+
+Every loss takes (logp, said): the log-probs of now with gradient, and what is known of the utterances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from palaver.trainers.config.run import Level
+from palaver.trainers.objectives.ratios import log_ratio, truncated
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a loss is told of a batch of utterances.
+
+    Attributes:
+        advantage: (R, T) of each token; equal within a row unless tokens have values or a term of their own.
+        old: (R, T) log-probs when they were said.
+        mask: (R, T) true on sampled tokens.
+        level: what is one action of the ratio.
+        clip: how far the ratio may fall below 1 and rise above it before the gradient stops.
+        dual_clip: the most a token of negative advantage pays, in advantages; None sets no limit.
+        truncate: the largest correction for a sampler that is not the policy; None corrects nothing.
+    """
+
+    advantage: Tensor
+    old: Tensor
+    mask: Tensor
+    level: Level = "token"
+    clip: tuple[float, float] = (0.2, 0.2)
+    dual_clip: float | None = None
+    truncate: float | None = None
+
+
+Loss = Callable[[Tensor, Said], Tensor]
+
+
+def reinforce(logp: Tensor, said: Said) -> Tensor:
+    """L_rt = -A_rt log pi(a_rt | ...). Williams 1992; MAGRPO (arXiv 2508.04652), equation of the policy gradient.
+
+    With `truncate` c, times min(pi / pi_old, c) without gradient, for utterances of an older policy.
+
+    Args:
+        logp: (R, T).
+        said: of the same rows.
+
+    Returns:
+        (R, T).
+    """
+    loss = -said.advantage * logp
+    if said.truncate is None:
+        return loss
+    return truncated(log_ratio(logp, said.old, said.mask, said.level), said.truncate) * loss
+
+
+def clipped(logp: Tensor, said: Said) -> Tensor:
+    """L_rt = -min(rho A, clip(rho, 1 - low, 1 + high) A). Schulman et al., arXiv 1707.06347, equation 7.
+
+    With `dual_clip` c and A < 0 it is at most -c A (Ye et al., arXiv 1912.09729, equation 5). The level of rho is that
+    of `log_ratio`; unequal bounds are DAPO's (arXiv 2503.14476).
+
+    Args:
+        logp: (R, T).
+        said: of the same rows.
+
+    Returns:
+        (R, T).
+    """
+    rho = log_ratio(logp, said.old, said.mask, said.level).exp()
+    low, high = said.clip
+    gain = torch.minimum(rho * said.advantage, rho.clamp(1 - low, 1 + high) * said.advantage)
+    if said.dual_clip is not None:
+        gain = torch.where(said.advantage < 0, torch.maximum(gain, said.dual_clip * said.advantage), gain)
+    return -gain
+
+
+def clipped_weight(logp: Tensor, said: Said) -> Tensor:
+    """L_rt = -min(rho, 1 + high) A log pi(a_rt | ...), the weight without gradient. CISPO, arXiv 2506.13585, eq. 4.
+
+    No token loses its gradient, however far it has moved.
+
+    Args:
+        logp: (R, T).
+        said: of the same rows.
+
+    Returns:
+        (R, T).
+    """
+    rho = truncated(log_ratio(logp, said.old, said.mask, said.level), 1 + said.clip[1])
+    return -rho * said.advantage * logp
+
+
+def kl_k1(logp: Tensor, reference: Tensor) -> Tensor:
+    """Per-token estimate of KL(pi || pi_ref): -d with d = log pi_ref - log pi; of either sign.
+
+    Schulman, "Approximating KL divergence" (2020), estimator k1. As a term of a loss it is useless: on the policy's own
+    samples the mean of its gradient is 0.
+
+    Args:
+        logp: (R, T).
+        reference: (R, T), without gradient.
+
+    Returns:
+        (R, T).
+    """
+    return logp - reference
+
+
+def kl_k2(logp: Tensor, reference: Tensor) -> Tensor:
+    """Per-token estimate of KL(pi || pi_ref): d^2 / 2 with d = log pi_ref - log pi; never below 0.
+
+    Schulman, "Approximating KL divergence" (2020), estimator k2. On the policy's own samples its mean gradient is
+    that of KL(pi || pi_ref) of the next token after each prefix, the prefix held fixed: the pull on a token grows with
+    log(pi / pi_ref) without bound.
+
+    Args:
+        logp: (R, T).
+        reference: (R, T), without gradient.
+
+    Returns:
+        (R, T).
+    """
+    return (reference - logp).square() / 2
+
+
+def kl_k3(logp: Tensor, reference: Tensor) -> Tensor:
+    """Per-token estimate of KL(pi || pi_ref): exp(d) - d - 1 with d = log pi_ref - log pi; never below 0.
+
+    Schulman, "Approximating KL divergence" (2020), estimator k3. Its value is unbiased, its gradient is not: on the
+    policy's own samples that is, in the mean, the gradient of KL(pi_ref || pi), (1 - pi_ref / pi) for each token. The
+    pull on a token that the reference never says stays below 1, so such tokens can be bought with little reward.
+
+    Args:
+        logp: (R, T).
+        reference: (R, T), without gradient.
+
+    Returns:
+        (R, T).
+    """
+    d = reference - logp
+    return torch.exp(d) - d - 1
+
+
+KL = {"k1": kl_k1, "k2": kl_k2, "k3": kl_k3}
+
+
+Aggregate = Literal["sum", "mean", "token", "fixed"]
+
+
+def token_weights(
+    rows: Sequence[float], lengths: Sequence[int], how: Aggregate, per_token: float, longest: int
+) -> list[float]:
+    """Weight of one token of each row, so that the loss is a weighted sum over tokens.
+
+    With w the row's weight: `sum`: w; an utterance counts with the sum of its log-probs (MAGRPO). `mean`: w / length;
+    an utterance weighs the same whatever its length (GRPO, arXiv 2402.03300). `token`: w * (sum of w) / (sum of w *
+    length); with equal w every token of the batch weighs the same (DAPO, arXiv 2503.14476). `fixed`: w / longest; a sum
+    divided by a constant, so that length is neither rewarded nor punished (Dr. GRPO, arXiv 2503.20783). Sums are over
+    the whole batch: splitting it into micro-batches changes nothing.
+
+    Args:
+        rows: weight of each row.
+        lengths: sampled tokens of each row.
+        how: the aggregation.
+        per_token: (sum of w) / (sum of w * length) over the whole batch of this policy.
+        longest: most tokens an utterance may have.
+    """
+    if how == "sum":
+        return list(rows)
+    if how == "mean":
+        return [weight / max(1, length) for weight, length in zip(rows, lengths, strict=True)]
+    if how == "fixed":
+        return [weight / longest for weight in rows]
+    return [weight * per_token for weight in rows]

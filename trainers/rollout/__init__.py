@@ -1,0 +1,1 @@
+"""Rollouts: episodes in lockstep, the batch made of them, teams and evaluation."""

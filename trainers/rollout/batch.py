@@ -1,0 +1,303 @@
+"""The table: one row per utterance. The only place in the trainers that looks into tokens.
+
+Rows are the distinct utterances of a rollout (R). Joint steps (J) are its distinct `env.step` calls, linked to their
+parents; memberships (M) say which utterance took part in which joint step. No padding over agents or turns: "per
+agent", "per group" and "per turn" are comparisons of key columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from palaver.core import Episode, Turn, Utterance
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.objectives.advantages import divisor, normalize
+from palaver.trainers.objectives.lambda_returns import Total, alone, lambda_returns, whiten
+from palaver.trainers.objectives.returns import row_returns, tree_returns
+from palaver.trainers.objectives.token_values import TokenValues, laid_out, token_returns
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns by row (R), by joint step (J) and by membership (M).
+
+    Attributes:
+        agents: names; `agent` counts in it.
+        utterances: (R) what was said, with prompt ids, sampled ids and log-probs at sampling.
+        agent: (R,) who said it.
+        group: (R,) equal for the utterances that are compared with each other.
+        turn: (R,) when.
+        episode: (R,) the first episode that holds it.
+        reward: (J, N) what each agent was paid, 0 where it had left.
+        parent: (J,) the joint step before, -1 at a root.
+        aside: (J,) bool, true at alternatives that no episode took.
+        step_turn: (J,).
+        member_row: (M,) row of each membership.
+        member_step: (M,) joint step of each membership.
+        steps: (J) the joint steps themselves.
+        step_weight: (J,) share of each joint step in the expectation over its task's tree (`tree_weights`).
+        returns: (R,) filled by `fill`.
+        advantage: (R,) filled by `fill`; the mean over the tokens where they have advantages of their own.
+        token_returns: (R, T) filled by `fill` where tokens have values, 0 on padding.
+        token_advantage: (R, T) likewise.
+        overlong: (J, N) what the length of an agent's text takes from its reward, after credit; None takes nothing.
+    """
+
+    agents: tuple[str, ...]
+    utterances: tuple[Utterance, ...]
+    agent: Tensor
+    group: Tensor
+    turn: Tensor
+    episode: Tensor
+    reward: Tensor
+    parent: Tensor
+    aside: Tensor
+    step_turn: Tensor
+    member_row: Tensor
+    member_step: Tensor
+    steps: tuple[Turn, ...]
+    step_weight: Tensor
+    returns: Tensor
+    advantage: Tensor
+    token_returns: Tensor | None = None
+    token_advantage: Tensor | None = None
+    overlong: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def rows_of(self, agents: Sequence[str]) -> list[int]:
+        """Indices of the rows that any of these agents said."""
+        wanted = {self.agents.index(agent) for agent in agents}
+        return [row for row, agent in enumerate(self.agent.tolist()) if agent in wanted]
+
+    def advantages(self, rows: Sequence[int], width: int) -> Tensor:
+        """(n, width) the advantage of each token of n rows, equal within a row where tokens have no values."""
+        if self.token_advantage is None:
+            return self.advantage[list(rows), None].expand(-1, width)
+        return self.token_advantage[list(rows), :width]
+
+    def teaches(self, row: int) -> bool:
+        """Whether an advantage of this row is not 0."""
+        return bool((self.advantage if self.token_advantage is None else self.token_advantage)[row].ne(0).any())
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks, a task that was drawn twice counted twice."""
+        return len({_root(turn) for turn in self.steps})
+
+    @property
+    def weight(self) -> Tensor:
+        """(R,) share of each row in the expectation over its task's tree: the sum over its joint steps."""
+        total = torch.zeros(len(self), dtype=torch.float64)
+        return total.index_add_(0, self.member_row, self.step_weight[self.member_step])
+
+    @property
+    def root_return(self) -> Tensor:
+        """(rows of the first turn that has any,) what `fill` computed as the discounted team return of each."""
+        return self.returns[self.turn == self.turn.min()]
+
+
+def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None) -> Table:
+    """Episodes to table. Turns that episodes share become one joint step, utterances that steps share one row.
+
+    Args:
+        episodes: of a rollout.
+        trained: the agents whose utterances are rows; None takes all. Rewards are kept for every agent.
+
+    Raises:
+        ValueError: there is no such utterance in any episode.
+    """
+    agents = tuple(dict.fromkeys(agent for e in episodes for turn in e.turns for agent in turn.rewards))
+    steps: dict[str, int] = {}
+    rows: dict[tuple[str, str, int], int] = {}
+    groups: dict[tuple[str, str], int] = {}
+    turns: list[Turn] = []
+    row_keys: list[tuple[int, int, int, int]] = []  # agent, group, turn, episode
+    utterances: list[Utterance] = []
+    members: list[tuple[int, int]] = []
+    for number, episode in enumerate(episodes):
+        for turn in episode.turns:
+            if turn.node in steps:
+                continue
+            steps[turn.node] = len(turns)
+            turns.append(turn)
+            for agent, utterance in turn.utterances.items():
+                if agent not in turn.choice or (trained is not None and agent not in trained):
+                    continue
+                key = (turn.group, agent, turn.choice[agent])
+                if key not in rows:
+                    rows[key] = len(utterances)
+                    group = groups.setdefault((turn.group, agent), len(groups))
+                    row_keys.append((agents.index(agent), group, turn.index, number))
+                    utterances.append(utterance)
+                members.append((rows[key], steps[turn.node]))
+    if not utterances:
+        raise ValueError("no agent said anything in these episodes: there is nothing to tabulate")
+    columns = torch.tensor(row_keys).T
+    member = torch.tensor(members).T
+    unfilled = torch.full((len(utterances),), torch.nan, dtype=torch.float64)
+    return Table(
+        agents, tuple(utterances), columns[0], columns[1], columns[2], columns[3],
+        reward=torch.tensor([[t.rewards.get(a, 0.0) for a in agents] for t in turns], dtype=torch.float64),
+        parent=torch.tensor([steps[t.parent] if t.parent else -1 for t in turns]),
+        aside=torch.tensor([t.aside for t in turns]),
+        step_turn=torch.tensor([t.index for t in turns]),
+        member_row=member[0], member_step=member[1], steps=tuple(turns),
+        step_weight=torch.tensor(
+            tree_weights(turns, {e.turns[-1].node for e in episodes if e.stop == "outdone"}), dtype=torch.float64
+        ),
+        returns=unfilled, advantage=unfilled,
+    )  # fmt: skip
+
+
+def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[float]:
+    """(J) weight of each joint step: that of its parent over the number of its siblings; at a root 1 over that number.
+
+    A mean over siblings of the means over their children is the mean over the tree, so that every turn that all
+    branches reach has the weight 1 a task, however wide the tree. Siblings are those in which an agent's candidates are
+    compared. Where one of them was selected to go on (`turns: best`, `by_agent`, `counterfactual`), it goes on with the
+    weight of all.
+
+    Args:
+        turns: joint steps, parents before their children.
+        outdone: nodes that were left for a better sibling.
+    """
+    siblings: dict[str, list[Turn]] = {}
+    for turn in turns:
+        siblings.setdefault(turn.parent or _root(turn), []).append(turn)
+    onward = {_root(turn): 1.0 for turn in turns}  # node -> what its children share
+    weights = []
+    for turn in turns:
+        above = turn.parent or _root(turn)
+        agent = next(iter(turn.choice), None)
+        count = sum(agent is None or agent in each.choice for each in siblings[above])
+        weights.append(onward[above] / count)
+        selected = any(each.aside or each.node in outdone for each in siblings[above])
+        onward[turn.node] = onward[above] if selected else weights[-1]
+    return weights
+
+
+def _root(turn: Turn) -> str:
+    """The part of a node's name that tells tasks apart."""
+    return turn.node.partition("/")[0]
+
+
+def fill(
+    table: Table,
+    row: Algorithm,
+    config: AlgorithmConfig,
+    value: Tensor | None = None,
+    cost: Tensor | None = None,
+    total: Total = alone,
+    boot: Tensor | None = None,
+    tokens: TokenValues | None = None,
+) -> Table:
+    """Returns and advantages of every row: credit, then returns over turns, then baseline, then scale.
+
+    With values of tokens each token has a return and an advantage of its own. `normalize: std` and `batch` divide those
+    of a row by the spread of the returns of utterances, `whiten` is over the tokens of each agent. The return of a row
+    is that of the utterance, r less all its costs and what follows, whatever was expected within it.
+
+    Args:
+        table: of a rollout.
+        row: the algorithm.
+        config: its settings.
+        value: (R,) what a critic expects before the first token; needed where the algorithm has one.
+        cost: (R,) what each utterance pays before the returns, as a penalty.
+        total: sums over the processes that share the rollout.
+        boot: (J, N) what a critic expects after cuts, 0 elsewhere; None where nothing was cut.
+        tokens: values and costs of every token, whose first values and sums are `value` and `cost`.
+    """
+    group = table.group if config.group_by == "prompt" else task_groups(table)
+    start = None if tokens is None else tokens.start(config.gae_lambda)
+    joint = joint_returns(table, row, config, value, cost, boot, start)
+    returns = row_returns(joint, table.member_step, table.member_row, table.agent)
+    if tokens is not None:
+        return _fill_tokens(replace(table, returns=returns, group=group), row, config, tokens, total)
+    advantage = row.baseline(returns, group if value is None else value)
+    if config.normalize == "whiten":
+        scaled = whiten(advantage, table.agent, len(table.agents), total)
+    else:
+        scaled = normalize(advantage, returns, group, config.normalize, config.std, total)
+    return replace(table, returns=returns, advantage=scaled, group=group)
+
+
+def _fill_tokens(table: Table, row: Algorithm, config: AlgorithmConfig, tokens: TokenValues, total: Total) -> Table:
+    """Returns and advantages of every token, from the returns of the utterances."""
+    target, mask = token_returns(tokens, table.returns + tokens.earlier_cost, config.gae_lambda), tokens.mask
+    flat = row.baseline(target[mask], tokens.value[mask])
+    if config.normalize == "whiten":
+        flat = whiten(flat, table.agent.repeat_interleave(tokens.length), len(table.agents), total)
+    elif config.normalize != "none":
+        spread = divisor(table.returns, table.group, config.normalize, config.std, total)
+        flat = flat / spread.repeat_interleave(tokens.length)
+    each = laid_out(flat, tokens.length)
+    mean = each.sum(dim=1) / tokens.length
+    return replace(table, advantage=mean, token_returns=target, token_advantage=each)
+
+
+def joint_returns(
+    table: Table,
+    row: Algorithm,
+    config: AlgorithmConfig,
+    value: Tensor | None,
+    cost: Tensor | None,
+    boot: Tensor | None = None,
+    start: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """(J, N) the return of each joint step for each agent; with values of a critic its lambda-return.
+
+    `start` are a and b (R,) of `TokenValues.start`, where an utterance is several decisions.
+    """
+    due = answerable(table, row, cost)
+    if value is None or row.critic == "agent":
+        return tree_returns(due, table.parent, table.step_turn, config.discount, table.aside)
+    if boot is not None:
+        due = due.masked_fill(gone(table), 0.0)
+    known = by_step(table, value)
+    inner = None if start is None else (by_step(table, start[0]), by_step(table, start[1]))
+    return lambda_returns(due, known, table.parent, table.step_turn, config.discount, config.gae_lambda, boot, inner)
+
+
+def answerable(table: Table, row: Algorithm, cost: Tensor | None) -> Tensor:
+    """(J, N) the rewards that each agent answers for, less what its texts' length and its utterances (R,) cost."""
+    reward = row.credit(table.reward)
+    if table.overlong is not None:
+        reward = reward - table.overlong
+    return reward if cost is None else reward - by_step(table, cost).nan_to_num()
+
+
+def gone(table: Table) -> Tensor:
+    """(J, N) bool, the joint steps after one that cut an agent while others went on: its value stands for them."""
+    found = torch.zeros_like(table.reward, dtype=torch.bool)
+    for step in torch.argsort(table.step_turn).tolist():
+        if (above := int(table.parent[step])) >= 0:
+            cut = [agent in table.steps[above].ahead for agent in table.agents]
+            found[step] = found[above] | torch.tensor(cut)
+    return found
+
+
+def by_step(table: Table, value: Tensor) -> Tensor:
+    """(J, N) the number that each row (R,) carries, at its joint steps; NaN where an agent said nothing."""
+    found = torch.full_like(table.reward, torch.nan)
+    found[table.member_step, table.agent[table.member_row]] = value.to(found)[table.member_row]
+    return found
+
+
+def sampled(table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
+    """Row -> (T,) log-probs under the distribution that was sampled."""
+    return {row: torch.tensor(table.utterances[row].sample_logprobs) for row in rows}
+
+
+def task_groups(table: Table) -> Tensor:
+    """(R,) equal for all that an agent said to one task, at whichever turn. Dr. MAS (arXiv 2602.08847), section 4."""
+    roots = [_root(table.steps[int(step)]) for step in table.member_step]
+    named = {int(row): (root, int(table.agent[row])) for row, root in zip(table.member_row, roots, strict=True)}
+    numbers: dict[tuple[str, int], int] = {}
+    return torch.tensor([numbers.setdefault(named[row], len(numbers)) for row in range(len(table))])

@@ -1,0 +1,176 @@
+"""Branches of a rollout: an episode so far with an environment of its own, and how a joint action continues it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from palaver.core import Ahead, Conversation, Message, Stop, Turn, Utterance, stable_seed
+from palaver.envs.base.env import Each, Step, TextEnv
+from palaver.trainers.rollout.ends import ended
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """An episode so far.
+
+    Attributes:
+        env: its own.
+        task: its task.
+        seed: of the episode.
+        root: name of its task in the rollout.
+        node: name of its last joint step; the root before the first.
+        lane: which of the root's joint actions it descends from.
+        seeds: the name that keys its draws: its node, or for an alternative that of the branch it leaves.
+        heard: agent -> the conversation so far.
+        observations: agent -> the newest observation.
+        unread: agent -> earlier observations of an agent that has waited since.
+        infos: of the last step.
+        turns: so far.
+        stop: how it ended; None while it goes on.
+        aside: whether it is an alternative to a joint action that the episode took.
+    """
+
+    env: TextEnv
+    task: str
+    seed: int
+    root: str
+    node: str
+    lane: int
+    seeds: str
+    heard: Mapping[str, Conversation]
+    observations: Mapping[str, str]
+    unread: Mapping[str, str]
+    infos: Mapping[str, Mapping[str, Any]]
+    turns: tuple[Turn, ...] = ()
+    stop: Stop | None = None
+    aside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """One joint action about to be played."""
+
+    branch: Branch
+    node: str
+    group: str
+    choice: dict[str, int]
+    said: dict[str, Utterance]
+    aside: bool = False
+
+
+def start(env: TextEnv, task: str, seed: int) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Reset `env` as the rollout resets it for the episode with this task and `Episode.seed`; what `reset` returns.
+
+    Raises:
+        TaskError: there is no such task.
+    """
+    return env.reset(seed=seed % 2**31, options={"task": task})
+
+
+def opened(env: TextEnv, task: str, place: int, seed: int) -> Branch:
+    """The branch of a task before its first turn; its draws are keyed by the task and its place."""
+    own = env.fork()
+    task_seed = stable_seed(seed, "task", place, task)
+    observations, infos = start(own, task, task_seed)
+    root, heard = str(place), dict[str, Conversation].fromkeys(env.possible_agents, ())
+    return Branch(own, task, task_seed, root, root, 0, root, heard, observations, {}, infos)
+
+
+def hear(branch: Branch, agent: str) -> Conversation:
+    """The conversation with all that the agent has not yet answered as its last message.
+
+    What it was told while it waited stands before the newest observation: many chat templates refuse two messages of
+    the user in a row.
+    """
+    if branch.env.metadata.get("conversation") == "fresh":
+        return (Message("user", branch.observations[agent]),)
+    return (*branch.heard[agent], Message("user", _told(branch, agent)))
+
+
+def _told(branch: Branch, agent: str) -> str:
+    parts = (branch.unread.get(agent, ""), branch.observations[agent])
+    return "\n\n".join(part for part in parts if part)
+
+
+def step_all(joints: Sequence[Joint], each: Each) -> list[Branch]:
+    """Play each joint action in its branch's own environment, all of a turn together."""
+    envs = [joint.branch.env for joint in joints]
+    actions = [
+        {agent: joint.said[agent].text if agent in joint.said else None for agent in joint.branch.env.agents}
+        for joint in joints
+    ]
+    steps = type(envs[0]).step_together(envs, actions, [joint.group for joint in joints], each)
+    return [_follow(*parts) for parts in zip(joints, map(list, actions), steps, strict=True)]
+
+
+def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
+    """The branch after its joint action was played."""
+    branch, said, everyone = joint.branch, joint.said, joint.branch.env.possible_agents
+    observations, rewards, _, _, infos = step
+    turn = Turn(
+        index=len(branch.turns),
+        node=joint.node,
+        parent=branch.node if branch.turns else "",
+        group=joint.group,
+        choice=joint.choice,
+        observations={agent: branch.observations[agent] for agent in acting},
+        utterances=said,
+        rewards={agent: float(rewards.get(agent, 0.0)) for agent in everyone},
+        components={agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
+        metrics=dict(infos[acting[0]].get("metrics", {})),
+        reason=str(infos[acting[0]].get("reason", "")),
+        legal={a: list(branch.infos[a]["legal_actions"]) for a in said if "legal_actions" in branch.infos[a]},
+        executed={agent: str(infos[agent]["executed"]) for agent in said if "executed" in infos.get(agent, ())},
+        illegal={agent: int(infos[agent]["illegal"]) for agent in said if infos.get(agent, {}).get("illegal")},
+        aside=joint.aside,
+    )
+    stop, cut = ended(branch.env.agents, acting, step)
+    heard = {
+        agent: (*hear(branch, agent), Message("assistant", said[agent].text)) if agent in said else past
+        for agent, past in branch.heard.items()
+    }
+    after = replace(
+        branch,
+        node=joint.node,
+        heard=heard,
+        observations=observations,
+        unread={agent: _told(branch, agent) for agent in acting if agent not in said},
+        infos=infos,
+        turns=(*branch.turns, turn),
+        stop=stop,
+        aside=joint.aside,
+    )
+    return cut_off(after, cut)
+
+
+def cut_off(branch: Branch, agents: Collection[str]) -> Branch:
+    """The branch with the states of these agents, which its last step cut."""
+    found = {agent: Ahead(branch.observations[agent], hear(branch, agent)) for agent in agents}
+    return _ahead(branch, {**branch.turns[-1].ahead, **found}) if found else branch
+
+
+def foreseen(branch: Branch, words: Mapping[str, Sequence[Utterance]]) -> Branch:
+    """The branch with the answers that its agents might have given after the cut."""
+    states = branch.turns[-1].ahead
+    return _ahead(branch, {agent: replace(s, candidates=tuple(words.get(agent, ()))) for agent, s in states.items()})
+
+
+def _ahead(branch: Branch, states: Mapping[str, Ahead]) -> Branch:
+    return replace(branch, turns=(*branch.turns[:-1], replace(branch.turns[-1], ahead=states)))
+
+
+def booked(branch: Branch) -> Branch:
+    """A chain whose environment says at the end what each turn has earned, with that in place of what was paid when.
+
+    A tree's earlier turns belong to several leaves, so that they keep what they were paid.
+    """
+    earned = {agent: info["earned"] for agent, info in branch.infos.items() if "earned" in info}
+    turns = []
+    for turn in branch.turns if earned else ():
+        parts = {agent: dict(earned[agent][turn.index]) if agent in earned else {} for agent in turn.rewards}
+        paid = {agent: math.fsum(parts[agent].values()) for agent in parts}
+        turns.append(replace(turn, components=parts, rewards=paid))
+    return replace(branch, turns=tuple(turns)) if earned else branch

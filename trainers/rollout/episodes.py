@@ -1,0 +1,289 @@
+"""Lockstep rollout: all live episodes advance together, and every policy gets one batch a turn.
+
+At each turn every live branch is widened: its agents are asked for w candidates each, the candidates are combined into
+joint actions (`candidates.py`), and the branch is forked once per joint action. A tree widens G ways at every turn;
+independent continuation widens at the first turn only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from palaver.agents.base.policy import Policy, speak
+from palaver.core import (
+    ConfigError,
+    Episode,
+    Request,
+    Sampling,
+    Utterance,
+    stable_seed,
+)
+from palaver.envs.base.env import Each, TextEnv
+from palaver.registry import make
+from palaver.trainers.config.run import Turns
+from palaver.trainers.rollout.branches import Branch, Joint, booked, cut_off, foreseen, hear, opened, step_all
+from palaver.trainers.rollout.candidates import Pick, aligned, counterfactual, crossed, frozen, swept
+from palaver.trainers.rollout.ends import CUT
+
+Words = Mapping[str, list[Utterance]]  # agent -> its candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many joint actions are sampled, and where.
+
+    Attributes:
+        group_size: G, joint actions per branching point (candidates per agent where crossed).
+        joint: `aligned` pairs the agents' candidates by index (G joint actions), `cross` takes all G^N.
+        turns: `tree` branches at every turn, `independent` at the first only, `best` at every turn from the sibling
+            with the largest team reward, where the others end. `by_agent` compares at every turn G candidates of one
+            agent after the other, beside the best candidates (by the agent's own reward) of those before it and the
+            first ones of those after it, and goes on from the last agent's best (AT-GRPO, arXiv 2510.11062).
+            `counterfactual` goes on from the first candidates, and plays beside them every joint action in which one
+            agent says another of its candidates, whose later turns are sampled with the same seeds and compared with
+            nothing (C3, arXiv 2603.06859).
+        stop_above: siblings whose mean team reward exceeds this end there; None never stops early.
+        look_ahead: agents for which answers are sampled, and not played, where their episode was cut.
+    """
+
+    group_size: int = 1
+    joint: Literal["aligned", "cross"] = "aligned"
+    turns: Turns = "tree"
+    stop_above: float | None = None
+    look_ahead: tuple[str, ...] = ()
+
+
+def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
+    """The environment `id` with these keywords, if a rollout can drive it.
+
+    Raises:
+        ConfigError: no such environment or keyword, or one that cannot be forked.
+        TaskError: its tasks cannot be read.
+    """
+    env = make(id, **keywords)
+    if not isinstance(env, TextEnv):
+        raise ConfigError(f"{id} is not a palaver.envs.base.env.TextEnv, whose fork() a rollout needs")
+    return env
+
+
+def rollout(
+    env: TextEnv,
+    team: Mapping[str, Policy],
+    tasks: Sequence[str],
+    plan: Plan,
+    *,
+    sampling: Mapping[str, Sampling],
+    seed: int,
+    workers: int = 1,
+    places: Sequence[int] | None = None,
+) -> list[Episode]:
+    """Play every task with G joint actions per branching point.
+
+    Texts depend on `seed`, the place of the task in `tasks`, the agent and the candidate's index alone, never on what
+    shares a batch.
+
+    Args:
+        env: is forked, never stepped itself.
+        team: agent -> policy; agents may share one.
+        tasks: task ids, one or more; a task may be listed twice.
+        plan: the branching.
+        sampling: agent -> how it samples.
+        seed: of every draw.
+        workers: threads that step environments.
+        places: the tasks' places in a batch that several processes share; 0, 1, ... if none.
+
+    Returns:
+        One episode per leaf, in order of task and branch; those that could not be scored are `unscored`, and whoever
+        compares or averages leaves them out. Turns and utterances that leaves have in common are the same
+        records, told by `Turn.node` and by (`Turn.group`, agent, `Turn.choice`).
+    """
+    numbers = range(len(tasks)) if places is None else places
+    live = [opened(env, task, place, seed) for place, task in zip(numbers, tasks, strict=True)]
+    done: list[Branch] = []
+    cut: list[Branch] = []  # whose next answers are sampled in the batch of those that go on
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        while live or cut:
+            spoken = _speak([*cut, *live], team, sampling, plan, seed)
+            done += [foreseen(branch, words) for branch, words in zip(cut, spoken, strict=False)]
+            words = list(zip(live, spoken[len(cut) :], strict=True))
+            each: Each = pool.map if workers > 1 else map
+            stepped = _sweep(words, plan, each) if plan.turns == "by_agent" else _widen_all(words, plan, each)
+            if plan.turns == "independent":
+                stepped = [booked(branch) for branch in stepped]
+            children = _stop_early(_outdo(stepped) if plan.turns == "best" else stepped, plan.stop_above)
+            held = CUT if plan.look_ahead else ()
+            cut = [branch for branch in children if branch.stop in held]
+            done += [branch for branch in children if branch.stop and branch.stop not in held]
+            live = [branch for branch in children if not branch.stop]
+    names = {agent: policy.name for agent, policy in team.items()}
+    done.sort(key=_place)
+    name = env.metadata["name"]
+    return [Episode(name, b.task, b.seed, b.turns, b.stop, names) for b in done if b.stop]
+
+
+def _place(branch: Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    number, *path = branch.node.split("/")
+    return int(number), tuple(tuple(map(int, part.split("."))) for part in path)
+
+
+def play_out(
+    branches: Sequence[Branch],
+    first: Sequence[Mapping[str, Utterance]],
+    team: Mapping[str, Policy],
+    *,
+    sampling: Mapping[str, Sampling],
+    seed: int,
+    workers: int = 1,
+) -> list[Branch]:
+    """Play branches to their end with one candidate of each agent, all together.
+
+    Args:
+        branches: are used up; their draws are keyed by `seed` and `Branch.seeds`.
+        first: for each branch, what some agents say in its next turn.
+        team: agent -> policy.
+        sampling: agent -> how it samples.
+        seed: of every draw.
+        workers: threads that step environments.
+    """
+    found = list(branches)
+    texts: Sequence[Mapping[str, Utterance]] = first
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        while going := [n for n, branch in enumerate(found) if not branch.stop]:
+            spoken = _speak([found[n] for n in going], team, sampling, Plan(), seed)
+            words = [
+                (found[n], said | {agent: [text] for agent, text in texts[n].items() if agent in said})
+                for n, said in zip(going, spoken, strict=True)
+            ]
+            stepped = _widen_all(words, Plan(), pool.map if workers > 1 else map)
+            for n, branch in zip(going, stepped, strict=True):
+                found[n] = branch
+            texts = [{}] * len(found)
+    return [booked(branch) for branch in found]
+
+
+def _speak(
+    live: Sequence[Branch],
+    team: Mapping[str, Policy],
+    sampling: Mapping[str, Sampling],
+    plan: Plan,
+    seed: int,
+) -> list[dict[str, list[Utterance]]]:
+    """The candidates of every agent that may act, one batch per policy, or for policies of one host.
+
+    Of a branch that was cut only the agents in `plan.look_ahead` are asked.
+    """
+    asked: list[tuple[int, Policy, Request]] = []
+    for index, branch in enumerate(live):
+        looks = [agent for agent in branch.turns[-1].ahead if agent in plan.look_ahead] if branch.stop else None
+        for agent in branch.env.agents if looks is None else looks:
+            if branch.infos[agent].get("can_act", True):
+                seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
+                request = Request(agent, hear(branch, agent), seeds, sampling[agent])
+                asked.append((index, team[agent], request))
+    spoken: list[dict[str, list[Utterance]]] = [{} for _ in live]
+    said = speak([(policy, request) for _, policy, request in asked])
+    for (index, _, request), answers in zip(asked, said, strict=True):
+        spoken[index][request.agent] = answers
+    return spoken
+
+
+def _width(branch: Branch, plan: Plan) -> int:
+    """How many candidates each agent of a branch is asked for."""
+    alone = branch.aside or (plan.turns == "independent" and branch.turns)
+    return 1 if alone else plan.group_size
+
+
+def _widen_all(words: Sequence[tuple[Branch, Words]], plan: Plan, each: Each) -> list[Branch]:
+    """Play the joint actions of all branches."""
+    joints = [joint for branch, said in words for joint in _widen(branch, said, _picks(branch, said, plan), plan)]
+    return step_all(joints, each) if joints else []
+
+
+def _picks(branch: Branch, words: Words, plan: Plan) -> list[Pick]:
+    """The joint actions that a branch is widened to."""
+    agents, width = list(words), _width(branch, plan)
+    if plan.turns == "counterfactual":
+        return frozen(agents) if branch.aside else counterfactual(agents, width)
+    return crossed(agents, width) if plan.joint == "cross" else aligned(agents, width)
+
+
+def _sweep(words: Sequence[tuple[Branch, Words]], plan: Plan, each: Each) -> list[Branch]:
+    """One turn of all branches, agent by agent; of each all but the last agent's best end, outdone."""
+    best: list[tuple[Pick, Branch] | None] = [None] * len(words)
+    played: list[Branch] = []
+    for place in range(max((len(said) for _, said in words), default=0) or 1):
+        going = [n for n, (_, said) in enumerate(words) if place < max(1, len(said))]
+        picks = {n: swept(list(words[n][1]), place, plan.group_size, _so_far(best[n], words[n][1])) for n in going}
+        joints = [joint for n in going for joint in _widen(*words[n], picks[n], plan, spend=False)]
+        stepped = iter(step_all(joints, each)) if joints else iter(())
+        for n in going:
+            siblings = [(pick, next(stepped)) for pick in picks[n]]
+            played += [branch for _, branch in siblings]
+            scored = [pair for pair in siblings if pair[1].stop != "unscored"]
+            own = siblings[0][0].compared
+            best[n] = max(scored, key=lambda pair: _own_reward(pair[1], own), default=best[n])
+    kept = {pair[1].node for pair in best if pair is not None}
+    return [branch if branch.node in kept else _outdone(branch) for branch in played]
+
+
+def _so_far(best: tuple[Pick, Branch] | None, words: Words) -> Mapping[str, int]:
+    """The candidates that an agent's own are played beside: the best so far, at first the first of each."""
+    return dict.fromkeys(words, 0) if best is None else best[0].index
+
+
+def _own_reward(branch: Branch, agents: Sequence[str]) -> float:
+    return sum(branch.turns[-1].rewards[agent] for agent in agents)
+
+
+def _outdone(branch: Branch) -> Branch:
+    return replace(branch, stop=branch.stop or "outdone")
+
+
+def _widen(branch: Branch, words: Words, picks: Sequence[Pick], plan: Plan, spend: bool = True) -> list[Joint]:
+    """The joint actions of one branch, each with a fork of its own; with `spend` the last takes the branch's own."""
+    first, joints = not branch.turns, []
+    for number, pick in enumerate(picks):
+        env = branch.env if spend and number == len(picks) - 1 else branch.env.fork()
+        lane = number if first else branch.lane
+        node = f"{branch.node}/{pick.label}"
+        group, choice = branch.node, {agent: pick.index[agent] for agent in pick.compared}
+        if plan.turns == "independent":  # after the first turn the one candidate is told from others by its lane
+            group = f"{branch.root}@{len(branch.turns)}"
+            choice = choice if first else dict.fromkeys(choice, branch.lane)
+        seeds = f"{branch.seeds}/{0 if plan.turns == 'counterfactual' else pick.label}"
+        said = {agent: words[agent][k] for agent, k in pick.index.items()}
+        here = replace(branch, env=env, lane=lane, seeds=seeds)
+        joints.append(Joint(here, node, group, choice, said, pick.aside))
+    return joints
+
+
+def _outdo(branches: list[Branch]) -> list[Branch]:
+    """End all siblings but the first of those with the largest team reward this turn."""
+    best: dict[str, Branch] = {}
+    for branch in _scored(branches):
+        leader = best.setdefault(branch.turns[-1].group, branch)
+        if branch.turns[-1].team_reward > leader.turns[-1].team_reward:
+            best[branch.turns[-1].group] = branch
+    kept = {branch.node for branch in best.values()}
+    return [branch if branch.node in kept else _outdone(branch) for branch in branches]
+
+
+def _scored(branches: Sequence[Branch]) -> list[Branch]:
+    return [branch for branch in branches if branch.stop != "unscored"]
+
+
+def _stop_early(branches: list[Branch], above: float | None) -> list[Branch]:
+    """End the siblings whose mean team reward this turn is above the threshold."""
+    if above is None:
+        return branches
+    rewards: dict[str, list[float]] = {}
+    for branch in _scored(branches):
+        rewards.setdefault(branch.turns[-1].group, []).append(branch.turns[-1].team_reward)
+    over = {group for group, values in rewards.items() if sum(values) / len(values) > above}
+    return [
+        cut_off(replace(b, stop="threshold"), b.env.agents) if not b.stop and b.turns[-1].group in over else b
+        for b in branches
+    ]

@@ -1,0 +1,180 @@
+"""Evaluation on fixed tasks with fixed seeds, and its summary: a mean never travels without its interval and n."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from palaver.agents.base.policy import Policy
+from palaver.core import Episode, Sampling, ScoringError
+from palaver.envs.base.env import TextEnv
+from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.utils.stats.pass_at_k import passes
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a set of episodes shows.
+
+    Attributes:
+        mean: of the undiscounted team return.
+        low: lower end of the 95 % bootstrap interval over tasks; None for one task, which says nothing of others.
+        high: upper end, likewise.
+        n: episodes.
+        tasks: distinct tasks; the samples of one task are averaged before resampling, as they are not independent.
+        components: mean of each reward component, over agents and episodes, summed over turns.
+        metrics: mean of each measurement of the environment, over turns.
+        tokens: agent -> mean sampled tokens of an utterance.
+        passes: pass@1 and pass@k where the environment tells which episodes solved their task, else empty.
+        unscored: episodes left out because what should have judged them failed.
+        by_task: task -> mean team return of its samples, so that two evaluations can be compared task by task.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+    tasks: int
+    components: Mapping[str, float]
+    metrics: Mapping[str, float]
+    tokens: Mapping[str, float]
+    by_task: Mapping[str, float]
+    passes: Mapping[str, float] = field(default_factory=dict)
+    unscored: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def evaluate(
+    env: TextEnv,
+    team: Mapping[str, Policy],
+    tasks: Sequence[str],
+    *,
+    samples: int,
+    sampling: Mapping[str, Sampling],
+    seed: int,
+    workers: int = 1,
+) -> list[Episode]:
+    """`samples` episodes of every task with texts drawn independently. The same arguments give the same episodes.
+
+    An environment that draws after its reset draws alike in all samples of a task: they are forks of one reset.
+    """
+    plan = Plan(group_size=samples, turns="independent")
+    return rollout(env, team, tasks, plan, sampling=sampling, seed=seed, workers=workers)
+
+
+def summarize(episodes: Sequence[Episode]) -> Summary:
+    """Mean team return with a 95 % percentile bootstrap over tasks (Efron 1979), components and metrics.
+
+    Raises:
+        ValueError: there are no episodes.
+        ScoringError: none of them could be scored.
+    """
+    if not episodes:
+        raise ValueError("there are no episodes to summarize")
+    all_of_them, episodes = len(episodes), only_scored(episodes, "in the evaluation")
+    returns: dict[str, list[float]] = defaultdict(list)
+    for episode in episodes:
+        returns[episode.task].append(episode.team_return())
+    by_task = {task: float(np.mean(values)) for task, values in returns.items()}
+    means = np.array(list(by_task.values()))
+    low, high = interval(means)
+    return Summary(
+        mean=float(means.mean()),
+        low=low,
+        high=high,
+        n=len(episodes),
+        tasks=len(by_task),
+        components=components(episodes),
+        metrics=metrics(episodes),
+        tokens=tokens(episodes),
+        by_task=by_task,
+        passes=passes(episodes),
+        unscored=all_of_them - len(episodes),
+    )
+
+
+def only_scored(episodes: Sequence[Episode], where: str) -> list[Episode]:
+    """The episodes whose rewards say something.
+
+    Raises:
+        ScoringError: there is none.
+    """
+    scored = [episode for episode in episodes if episode.scored]
+    if episodes and not scored:
+        said = next(
+            (turn.reason for episode in episodes for turn in episode.turns[-1:] if turn.reason), "no reason given"
+        )
+        raise ScoringError(f"none of the {len(episodes)} episodes {where} could be scored: {said}")
+    return scored
+
+
+def interval(means: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float] | tuple[None, None]:
+    """The 95 % percentile bootstrap interval of the mean of `means` (one a task); None for fewer than two."""
+    if len(means) < 2:
+        return None, None
+    if np.ptp(means) == 0:
+        return float(means.min()), float(means.max())
+    found = stats.bootstrap(
+        (means,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    return float(found.low), float(found.high)
+
+
+def components(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Mean over episodes of each component, averaged over agents, summed over turns; they add up to the mean return."""
+    total: dict[str, float] = defaultdict(float)
+    for episode in episodes:
+        for turn in episode.turns:
+            for parts in turn.components.values():
+                for name, value in parts.items():
+                    total[name] += value / len(turn.components)
+    return {name: value / len(episodes) for name, value in total.items()}
+
+
+def tokens(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Agent -> mean number of sampled tokens in an utterance."""
+    said: dict[str, list[int]] = defaultdict(list)
+    for episode in episodes:
+        for turn in episode.turns:
+            for agent, utterance in turn.utterances.items():
+                said[agent].append(len(utterance.token_ids))
+    return {agent: float(np.mean(counts)) for agent, counts in said.items()}
+
+
+def answers(episodes: Sequence[Episode], agents: Collection[str] | None = None) -> tuple[int, int]:
+    """Return how many answers were due, and how many of them held an illegal move.
+
+    Where an environment does not say whose the illegal moves of a turn were, every one of them counts for another
+    answer, as far as there are any.
+
+    Args:
+        episodes: any.
+        agents: whose answers count; None: everybody's.
+    """
+    due = illegal = 0
+    for turn in (turn for episode in episodes for turn in episode.turns):
+        said = [agent for agent in turn.utterances if agents is None or agent in agents]
+        moves = int(turn.metrics.get("illegal", 0))
+        due += len(said)
+        illegal += sum(agent in turn.illegal for agent in said) if turn.illegal else min(moves, len(said))
+    return due, illegal
+
+
+def metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Mean over turns of each measurement of the environment."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for episode in episodes:
+        for turn in episode.turns:
+            for name, value in turn.metrics.items():
+                values[name].append(value)
+    return {name: float(np.mean(found)) for name, found in values.items()}

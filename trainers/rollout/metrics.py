@@ -1,0 +1,73 @@
+"""Metrics of a rollout: expected returns by one definition for every algorithm, rewards, components, tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from palaver.core import Episode
+from palaver.trainers.objectives.lambda_returns import Total, alone
+from palaver.trainers.rollout.batch import Table, by_step
+from palaver.trainers.rollout.evaluation import components, metrics, tokens
+from palaver.utils.stats.pass_at_k import passes
+
+
+def expected_returns(
+    episodes: Sequence[Episode], table: Table, discount: float, pull: Tensor | None = None, total: Total = alone
+) -> dict[str, float]:
+    """The mean over episodes of sum_t gamma^t r_t, with r_t the mean over the agents of what turn t paid them.
+
+    `raw` is what the environment paid, `shaped` that less the pull to the reference, which each agent pays for what it
+    says; in both gamma is 1, and the algorithm's discount in those `_discounted`. Monte Carlo: no critic's value has a
+    part in them. Episodes that were left for a better sibling (`outdone`) do not count.
+
+    Args:
+        episodes: of a rollout.
+        table: of the same episodes.
+        discount: gamma, per turn.
+        pull: (R,) what each utterance pays; None is nothing.
+        total: sums over the processes that share the rollout.
+    """
+    costs = [0.0] * len(table.steps) if pull is None else by_step(table, pull).nan_to_num().mean(dim=1).tolist()
+    cost = {turn.node: each for turn, each in zip(table.steps, costs, strict=True)}
+    ended = [episode for episode in episodes if episode.stop != "outdone"]
+    sums = [0.0] * 4
+    for episode in ended:
+        for turn in episode.turns:
+            raw, weight = turn.team_reward, discount**turn.index
+            shaped = raw - cost[turn.node]
+            for place, part in enumerate((raw, weight * raw, shaped, weight * shaped)):
+                sums[place] += part
+    count, *sums = total(float(len(ended)), *sums)
+    names = ("raw", "raw_discounted", "shaped", "shaped_discounted")
+    return {f"return/{name}": value / count for name, value in zip(names, sums, strict=True)}
+
+
+def own_returns(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Agent -> mean undiscounted sum of its own rewards; empty where all agents earn alike in every turn."""
+    rewards = [turn.rewards for episode in episodes for turn in episode.turns]
+    if all(len(set(each.values())) <= 1 for each in rewards):
+        return {}
+    found: dict[str, float] = {}
+    for each in rewards:
+        for agent, reward in each.items():
+            found[agent] = found.get(agent, 0.0) + reward / len(episodes)
+    return found
+
+
+def describe(episodes: Sequence[Episode]) -> dict[str, float]:
+    """What the episodes of a step show: undiscounted team return, its components, measurements, tokens said."""
+    lost = sum(not episode.scored for episode in episodes)
+    episodes = [episode for episode in episodes if episode.scored and episode.stop != "outdone"]
+    rewards = np.array([episode.team_return() for episode in episodes])
+    return {
+        "reward/mean": float(rewards.mean()),
+        "reward/std": float(rewards.std()),
+        **{f"component/{name}": value for name, value in components(episodes).items()},
+        **{f"metric/{name}": value for name, value in (metrics(episodes) | passes(episodes)).items()},
+        **{f"{agent}/tokens": value for agent, value in tokens(episodes).items()},
+        **{f"{agent}/return": value for agent, value in own_returns(episodes).items()},
+        **({"episodes/unscored": lost} if lost else {}),
+    }

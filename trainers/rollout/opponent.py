@@ -1,0 +1,121 @@
+"""Evaluation of a self-play run against a fixed opponent, in environments that are zero-sum.
+
+The mean reward of a zero-sum game is constant, and each seat's return in self-play is measured against a rival that
+learns too. Here every trained seat plays the tasks and seeds of the evaluation with `eval.opponent` in all other seats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from palaver.agents.base.policy import Policy
+from palaver.agents.make_policy import PLAIN
+from palaver.core import ConfigError, Episode, Sampling
+from palaver.envs.base.env import TextEnv
+from palaver.registry import spec
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.evaluation import evaluate, only_scored
+from palaver.trainers.rollout.team import model_options, named_seats, parse_team, refuse_tiny
+from palaver.trainers.run.files import CONFIG
+
+
+def refuse_opponent(config: RunConfig, env: TextEnv) -> None:
+    """Refuse an `eval.opponent` that cannot play in the environment of the evaluation; `load_opponent` loads models.
+
+    Raises:
+        ConfigError: the environment is not zero-sum, or there is no such run.
+        PolicyError: there is no such seat or scripted policy, a seat is left empty, or the tiny model cannot read the
+            tasks.
+    """
+    name = config.eval.opponent
+    if name is None:
+        return
+    if not env.zero_sum:
+        raise ConfigError(
+            f"eval.opponent is for zero-sum games, and {config.env.id} is none here: leave eval.opponent out"
+        )
+    if name.startswith("run:"):
+        folder = Path(name.removeprefix("run:"))
+        if not (folder / CONFIG).is_file():
+            raise ConfigError(f"eval.opponent: there is no run in {str(folder)!r}: it has no {CONFIG}")
+        return
+    names = set(named_seats(name, env.possible_agents).values())
+    if "tiny" in names:
+        refuse_tiny(env.source, config.policy.force)
+    if all(each in PLAIN or each.startswith("scripted:") for each in names):
+        load_opponent(config, env, "cpu")
+
+
+def load_opponent(
+    config: RunConfig, env: TextEnv, device: str, note: Callable[[str], None] = lambda _: None
+) -> dict[str, Policy]:
+    """Agent -> the opponent in its seat; empty without `eval.opponent` and without evaluations.
+
+    Raises:
+        PolicyError, CheckpointError, ConfigError: as `parse_team`.
+    """
+    name = config.eval.opponent
+    if name is None or not config.eval.n:
+        return {}
+    options = model_options(config, device)
+    return parse_team(name, spec(config.env.id), env.possible_agents, options, env.source, config.policy.force, note)
+
+
+def against(
+    env: TextEnv,
+    team: Mapping[str, Policy],
+    opponent: Mapping[str, Policy],
+    trained: Sequence[str],
+    tasks: Sequence[str],
+    *,
+    samples: int,
+    sampling: Mapping[str, Sampling],
+    seed: int,
+    workers: int = 1,
+) -> dict[str, float]:
+    """`AGENT/win_rate` and `AGENT/return` of each trained seat's policy against the opponent in all other seats.
+
+    Args:
+        env: of the evaluation.
+        team: agent -> the policy in its seat.
+        opponent: agent -> the opponent in its seat; empty: nothing is played.
+        trained: the seats that are measured, one after the other.
+        tasks: as `evaluate`, and so are the others.
+        samples: see there.
+        sampling: see there; the opponent samples as its seat does.
+        seed: see there.
+        workers: see there.
+
+    Raises:
+        ScoringError: none of a seat's episodes could be scored.
+    """
+    found = {}
+    for agent in trained if opponent else ():
+        seats = {**opponent, agent: team[agent]}
+        episodes = evaluate(env, seats, tasks, samples=samples, sampling=sampling, seed=seed, workers=workers)
+        episodes = only_scored(episodes, f"of {agent} against the opponent")
+        found[f"{agent}/win_rate"] = sum(win(episode, agent) for episode in episodes) / len(episodes)
+        found[f"{agent}/return"] = sum(returns(episode)[agent] for episode in episodes) / len(episodes)
+    return found
+
+
+def returns(episode: Episode) -> dict[str, float]:
+    """Agent -> undiscounted sum of its own rewards."""
+    return {
+        agent: math.fsum(turn.rewards[agent] for turn in episode.turns if agent in turn.rewards)
+        for agent in {agent: None for turn in episode.turns for agent in turn.rewards}
+    }
+
+
+def win(episode: Episode, agent: str) -> float:
+    """1 where the agent's own return is above those of all others, 1/2 where it equals the largest of them, else 0.
+
+    Returns that differ by rounding are equal.
+    """
+    found = returns(episode)
+    own, best = found[agent], max(value for other, value in found.items() if other != agent)
+    if math.isclose(own, best, rel_tol=1e-9, abs_tol=1e-9):
+        return 0.5
+    return float(own > best)

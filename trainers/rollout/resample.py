@@ -1,0 +1,114 @@
+"""Dynamic sampling: tasks whose samples are all worth the same are replaced. DAPO, arXiv 2503.14476, equation 11.
+
+A group without variance has no group-relative advantage, so that its task teaches nothing. Such a task is replaced by
+another, in rounds, on each process for its own places: all draws follow from the seed and the step. What the replaced
+tasks said was sampled all the same, and counts wherever samples are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from palaver.core import Episode, stable_seed
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.config.run import AlgorithmConfig
+from palaver.trainers.objectives.advantages import ALMOST_EQUAL
+from palaver.trainers.rollout.batch import fill, tabulate
+
+Play = Callable[[Sequence[tuple[int, str]], int], list[Episode]]  # (place, task) and the round -> their episodes
+
+
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """The episodes of a step on one process.
+
+    Attributes:
+        kept: those that are learnt from.
+        replaced: those of tasks that were replaced.
+        again: tasks replaced, over all rounds.
+    """
+
+    kept: list[Episode]
+    replaced: list[Episode]
+    again: int
+
+
+def resampled(
+    first: Sequence[tuple[int, str]],
+    spare: Sequence[str],
+    size: int,
+    rounds: int,
+    play: Play,
+    varies: Callable[[Sequence[Episode]], bool],
+) -> Rolled:
+    """Play tasks, then in each round others in the places of those that do not vary; the last ones stay as they are.
+
+    A task drawn in round r for place p of the step has the place r * size + p, so that no two tasks have the same nodes
+    or seeds.
+
+    Args:
+        first: (place, task) of the step's tasks on this process.
+        spare: tasks to take instead, in order, from the beginning again where they run out.
+        size: tasks of the step, of all processes.
+        rounds: of replacement at most.
+        play: plays tasks in their places.
+        varies: whether the episodes of one task have something to compare.
+    """
+    waiting, rolled = list(first), Rolled([], [], 0)
+    for number in range(rounds + 1):
+        by_place: dict[int, list[Episode]] = {}
+        for episode in play(waiting, number):
+            by_place.setdefault(int(episode.turns[0].node.partition("/")[0]), []).append(episode)
+        dull = {place for place, each in by_place.items() if number < rounds and not varies(each)}
+        kept, replaced = (
+            [episode for place, each in by_place.items() if (place in dull) is out for episode in each]
+            for out in (False, True)
+        )
+        rolled = Rolled([*rolled.kept, *kept], [*rolled.replaced, *replaced], rolled.again + len(dull))
+        if not dull:
+            break
+        # the order moves on by one with each time through it, else a place could get the same task for ever
+        waiting = [(place + size, spare[(place + place // len(spare)) % len(spare)]) for place in sorted(dull)]
+    return rolled
+
+
+def spares(tasks: Sequence[str], taken: Collection[str], seed: int, step: int) -> list[str]:
+    """The tasks that the step has not drawn, in an order of its own; all where it has drawn every one."""
+    rest = [task for task in tasks if task not in taken] or list(tasks)
+    order = np.random.default_rng(stable_seed(seed, "spare", step)).permutation(len(rest))
+    return [rest[place] for place in order]
+
+
+def varies(episodes: Sequence[Episode], row: Algorithm, config: AlgorithmConfig, agents: Collection[str]) -> bool:
+    """Whether an utterance of a task has an advantage that is not 0, by what the environment paid alone.
+
+    Args:
+        episodes: of one task.
+        row: the algorithm, which compares siblings.
+        config: its settings.
+        agents: those that are trained.
+    """
+    scored = [episode for episode in episodes if episode.scored]
+    if not any(agent in turn.utterances for episode in scored for turn in episode.turns for agent in agents):
+        return False
+    plain = config.model_copy(update={"normalize": "none"})
+    advantage = fill(tabulate(scored, agents), row, plain).advantage
+    return bool((advantage.abs() > ALMOST_EQUAL).any())
+
+
+def sampled(episodes: Sequence[Episode], agents: Collection[str]) -> tuple[int, int]:
+    """Distinct utterances of these agents, and their tokens, in a rollout of this process.
+
+    Joint steps share the records of their utterances; equal texts of several draws are several records.
+    """
+    said = {
+        id(utterance): len(utterance.token_ids)
+        for episode in episodes
+        for turn in episode.turns
+        for agent, utterance in turn.utterances.items()
+        if agent in agents
+    }
+    return len(said), sum(said.values())

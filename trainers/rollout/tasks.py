@@ -1,0 +1,19 @@
+"""Order in which tasks are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from palaver.core import stable_seed
+
+
+def batch_of_tasks(tasks: Sequence[str], size: int, seed: int, step: int) -> list[str]:
+    """The tasks of a step: a walk through shuffled passes over the data, each pass in an order of its own."""
+    chosen = []
+    for place in range((step - 1) * size, step * size):
+        epoch, index = divmod(place, len(tasks))
+        order = np.random.default_rng(stable_seed(seed, "order", epoch)).permutation(len(tasks))
+        chosen.append(tasks[order[index]])
+    return chosen

@@ -1,0 +1,284 @@
+"""Teams: who fills the seats, for training (from a config) and for evaluation (from a line of text)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaver.agents.base.policy import Policy
+from palaver.agents.llm.model.options import LoraOptions, ModelOptions
+from palaver.agents.make_policy import PLAIN, make_policy, model_source
+from palaver.core import CheckpointError, PolicyError, nearest
+from palaver.envs.base.tasks import is_generated, is_sample
+from palaver.registry import Spec, spec
+from palaver.trainers.config.loading import parse_file
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run.files import CONFIG
+
+if TYPE_CHECKING:  # a team without models needs no torch
+    from palaver.agents.llm.policies.llm_policy import LLMPolicy
+    from palaver.agents.llm.policies.lora_policy import AdapterPolicy
+
+
+def trainable_team(
+    config: RunConfig, spec: Spec, agents: Sequence[str], device: str, start: Path | None = None
+) -> dict[str, LLMPolicy]:
+    """Agent -> the model to be trained, for every seat that is; agents that share weights have the same object.
+
+    Args:
+        config: of the run.
+        spec: of its environment.
+        agents: the seats.
+        device: as torch names it.
+        start: a checkpoint to take the weights from in place of `policy.model`.
+
+    Raises:
+        PolicyError: the model does not exist or cannot be trained.
+    """
+    trained = config.team.trained(agents)
+    if config.team.kind == "lora":
+        return dict(_adapted_team(config, spec, trained, model_options(config, device), start))
+    made = {}
+    for name in ["shared"] if config.team.kind == "shared" else trained:
+        model = str(start / "policies" / name) if start else config.seat(name).model
+        made[name] = _trainable(model, spec, model_options(config, device, name))
+        made[name].name = name
+    return {agent: made[agent if agent in made else "shared"] for agent in trained}
+
+
+def _adapted_team(
+    config: RunConfig, spec: Spec, names: Sequence[str], options: ModelOptions, start: Path | None
+) -> dict[str, AdapterPolicy]:
+    from palaver.agents.llm.policies.lora_policy import adapted, load_adapters
+
+    if start:
+        return load_adapters({name: str(start / "policies" / name) for name in names}, options)
+    source = model_source(_with_weights(config.policy.model), spec.demonstrations, config.policy.from_scratch)
+    shape = LoraOptions(config.team.lora.rank, config.team.lora.alpha, config.team.lora.targets)
+    return adapted(source, names, options, shape, seed=config.seed)
+
+
+def warm_starts(config: RunConfig, spec: Spec, agents: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Trained agent -> which tiny model it starts from, by name and hash; not where it starts from another model."""
+    from palaver.agents.tiny.cache import fingerprint
+
+    found = {}
+    for agent in config.team.trained(agents):
+        if (policy := config.seat(agent)).model == "tiny":
+            folder = Path(model_source("tiny", spec.demonstrations, policy.from_scratch))
+            found[agent] = {"model": folder.name, "hash": fingerprint(folder)}
+    return found
+
+
+def frozen_team(
+    config: RunConfig,
+    spec: Spec,
+    agents: Sequence[str],
+    options: ModelOptions,
+    note: Callable[[str], None] = lambda _: None,
+) -> dict[str, Policy]:
+    """Agent -> the stored partner in its seat, for every seat that is not trained; equal ones share one copy.
+
+    Raises:
+        PolicyError: it does not exist, or a run has no policy for the seat.
+        CheckpointError: there is no such run, or no sound checkpoint in it.
+    """
+    made: dict[str, Policy] = {}
+    team: dict[str, Policy] = {}
+    for agent in agents:
+        if (name := config.team.frozen.get(agent)) is None:
+            continue
+        if name.startswith("run:"):  # the run's own policy for this seat
+            team[agent] = load_run(Path(name.removeprefix("run:")), [agent], options, note)[agent]
+        else:
+            team[agent] = made[name] = made.get(name) or _make(name, spec, options)
+    return team
+
+
+def model_options(config: RunConfig, device: str, agent: str = "") -> ModelOptions:
+    """What the policy section, as it holds for this seat, says to the agents' wing."""
+    policy, own = config.seat(agent), config.team.seats.get(agent)
+    device = own.device if own and own.device else device
+    return ModelOptions(policy.dtype, device, policy.chat, policy.engine, policy.max_prompt_tokens, policy.from_scratch)
+
+
+def reference_model(config: RunConfig, team: Iterable[LLMPolicy], device: str) -> Any:
+    """The model that `kl.reference: model:NAME_OR_FOLDER` names, once for all policies, in evaluation mode and frozen.
+
+    None where the reference is of another kind, or where nothing pulls to one.
+
+    Raises:
+        PolicyError: it cannot be loaded, or its tokens are not those of the policies.
+    """
+    kind, told = config.kl.named
+    if config.kl.coef == 0 or kind != "model":
+        return None
+    from palaver.agents.llm.model.load import load_pretrained, pick_device
+
+    name = told.removeprefix("hf:")
+    model, tokenizer = load_pretrained(name, pick_device(device))
+    known, size = tokenizer.get_vocab(), _vocabulary(model)
+    for policy in team:
+        if policy.tokenizer.get_vocab() != known or _vocabulary(policy.model) > size:
+            raise PolicyError(
+                f"kl.reference: {name!r} has other tokens than {config.policy.model!r}, so it cannot score its texts; "
+                "take a model with the same tokenizer"
+            )
+    return model.eval().requires_grad_(False)
+
+
+def _vocabulary(model: Any) -> int:
+    size: int = model.config.get_text_config().vocab_size
+    return size
+
+
+def parse_team(
+    text: str,
+    spec: Spec,
+    agents: Sequence[str],
+    options: ModelOptions,
+    source: str,
+    force: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+) -> dict[str, Policy]:
+    """Agent -> policy from `NAME` for all seats, `agent=NAME,agent=NAME`, or `run:FOLDER` for a trained team.
+
+    Seats given the same model name share one copy of it, for it is not trained.
+
+    Args:
+        text: what the user wrote.
+        spec: of the environment.
+        agents: its seats.
+        options: how models are loaded.
+        source: the tasks, which the tiny model may not be able to read.
+        force: let it try.
+        note: is told what the user should know.
+
+    Raises:
+        PolicyError: an unknown seat, a seat left empty, a policy that does not exist, a run trained for other seats.
+        CheckpointError: no such run, or one without a sound checkpoint.
+        ConfigError: the run's config cannot be read.
+    """
+    if text.startswith("run:"):
+        return load_run(Path(text.removeprefix("run:")), agents, options, note)
+    named = named_seats(text, agents)
+    if "tiny" in named.values():
+        refuse_tiny(source, force)
+    made: dict[str, Policy] = {}
+    for name in named.values():
+        if name not in made:
+            made[name] = _make(name, spec, options)
+    return {agent: made[name] for agent, name in named.items()}
+
+
+def load_run(
+    folder: Path, agents: Sequence[str], options: ModelOptions, note: Callable[[str], None] = lambda _: None
+) -> dict[str, Policy]:
+    """The policies of a run's newest sound checkpoint, in the seats they were last trained in, loaded as the run loaded
+    them but for device and number format; where it did not train, its stored partners.
+
+    Raises:
+        CheckpointError: there is no such run, or no sound checkpoint in it.
+        ConfigError: its config cannot be read.
+        PolicyError: it was trained for other seats.
+    """
+    from palaver.trainers.run import checkpoint
+
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError(f"there is no run in {str(folder)!r}: it has no {CONFIG}")
+    config = parse_file(folder / CONFIG)
+    found, complaints = checkpoint.newest(folder)
+    for complaint in complaints:
+        note(complaint)
+    if not (found / "policies").is_dir():
+        raise PolicyError(
+            f"the run {str(folder)!r} learnt values of legal actions and has no policies that answer conversations; "
+            "palaver.trainers.value_decomposition.players.load_players gives its players"
+        )
+    names, seats = {entry.name for entry in (found / "policies").iterdir()}, checkpoint.seats_of(found)
+    team: dict[str, Policy] = {}
+    loaded: dict[str, LLMPolicy] = {}
+    for agent in agents:
+        home = seats.get(agent, agent)  # where the policy that was last in this seat began
+        own = config.seat(home)
+        how = replace(options, chat=own.chat, engine=own.engine, max_prompt_tokens=own.max_prompt_tokens)
+        if home in config.team.frozen:
+            team[agent] = frozen_team(config, spec(config.env.id), [home], how, note)[home]
+            continue
+        name = home if home in names else "shared"
+        if name not in names:
+            raise PolicyError(f"the run {str(folder)!r} has no policy for the seat {agent!r}; it has {sorted(names)}")
+        if name not in loaded:
+            loaded |= _stored(found, names if config.team.kind == "lora" else {name}, how)
+        loaded[name].name = f"run:{folder.name}/{name}@{checkpoint.step_of(found)}"
+        team[agent] = loaded[name]
+    return team
+
+
+def _stored(checkpoint: Path, names: Collection[str], options: ModelOptions) -> dict[str, LLMPolicy]:
+    """Policies of a checkpoint by name; those that are adapters share a base."""
+    from palaver.agents.llm.model.load import is_adapter
+    from palaver.agents.llm.policies.llm_policy import LLMPolicy
+    from palaver.agents.llm.policies.lora_policy import load_adapters
+
+    folders = {name: str(checkpoint / "policies" / name) for name in sorted(names)}
+    if all(map(is_adapter, folders.values())):
+        return dict(load_adapters(folders, options))
+    return {name: LLMPolicy.load(folder, options) for name, folder in folders.items()}
+
+
+def refuse_tiny(source: str, force: bool) -> None:
+    """Keep the tiny model from tasks it cannot read.
+
+    Raises:
+        PolicyError: these are neither the sample tasks nor made here, and nobody insisted.
+    """
+    if not (is_sample(source) or is_generated(source) or force):
+        raise PolicyError(
+            f"the tiny model knows only the texts it was built from and cannot read {source!r}; "
+            "name a model with policy.model=NAME (or --team NAME), or insist with policy.force=true (or --force)"
+        )
+
+
+def named_seats(text: str, agents: Sequence[str]) -> dict[str, str]:
+    """Agent -> name of its policy, from `NAME` for all seats or `agent=NAME,agent=NAME`.
+
+    Raises:
+        PolicyError: an unknown seat, or a seat left empty.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    head, equals, _ = parts[0].partition("=")
+    if len(parts) == 1 and not (equals and head.isidentifier()):
+        return dict.fromkeys(agents, parts[0])
+    named = {}
+    for part in parts:
+        agent, equals, name = part.partition("=")
+        if not equals or not name:
+            raise PolicyError(f"a team is written seat=policy,seat=policy or one policy for all; got {part!r}")
+        if agent not in agents:
+            raise PolicyError(f"there is no seat {agent!r} in this environment.{nearest(agent, agents)}")
+        named[agent] = name
+    empty = [agent for agent in agents if agent not in named]
+    if empty:
+        raise PolicyError(f"the team leaves the seat {empty[0]!r} empty; add {empty[0]}=POLICY")
+    return {agent: named[agent] for agent in agents}
+
+
+def _make(name: str, spec: Spec, options: ModelOptions) -> Policy:
+    return make_policy(name, scripted=spec.scripted, demonstrations=spec.demonstrations, options=options)
+
+
+def _trainable(name: str, spec: Spec, options: ModelOptions) -> LLMPolicy:
+    from palaver.agents.llm.policies.llm_policy import LLMPolicy
+
+    policy = _make(_with_weights(name), spec, options)
+    assert isinstance(policy, LLMPolicy)
+    return policy
+
+
+def _with_weights(name: str) -> str:
+    if name in PLAIN or name.startswith(("scripted:", "openai:")):
+        raise PolicyError(f"{name!r} has no weights to train; set policy.model to `tiny` or to a causal language model")
+    return name

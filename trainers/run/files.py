@@ -1,0 +1,79 @@
+"""The files of the folder of a training run: their names, its config as it began, its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from palaver.core import CheckpointError, ConfigError
+from palaver.trainers.config.loading import dump, parse
+from palaver.trainers.config.run import RunConfig
+from palaver.utils.run_folder import replace_text
+
+CONFIG = "config.yaml"
+METRICS = "metrics.jsonl"
+STATUS = "status.json"
+LAUNCH = "launch.json"
+RUN = "run.json"
+FORMAT = 1  # of a run folder
+
+
+def ended(folder: Path) -> bool:
+    """Whether the run in a folder has come to its end; not where it does not say."""
+    try:
+        return bool(json.loads((folder / STATUS).read_text(encoding="utf-8"))["status"] == "done")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def begin(folder: Path, config: RunConfig) -> None:
+    """Write the config, once as the file to read and once as the record of what the run began with.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    record = {"format": FORMAT, "config": config.model_dump(mode="json")}
+    replace_text(folder / RUN, json.dumps(record, indent=1) + "\n")
+    replace_text(folder / CONFIG, dump(config))
+
+
+def refuse_edited(folder: Path, config: RunConfig) -> None:
+    """Refuse to go on with a run whose `config.yaml`, now read as `config`, has other values than when it began.
+
+    Raises:
+        CheckpointError: what it began with is not known, or the folder is one of another format.
+        ConfigError: a value differs; every one that does is named.
+    """
+    path = folder / RUN
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        form, values = record["format"], record["config"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{str(path)!r} is missing or damaged, so it is not known what the run began with; start a new one: "
+            f"palaver train {folder / CONFIG} --out NEW"
+        ) from error
+    if form != FORMAT:
+        raise CheckpointError(f"{str(folder)!r} is a run folder of format {form!r:.40}; this Palaver reads {FORMAT}")
+    before, now = (_leaves(each.model_dump(mode="json")) for each in (parse(values), config))
+    changed = [
+        f"{key}: {before.get(key)!r} -> {now.get(key)!r}" for key in now | before if before.get(key) != now.get(key)
+    ]
+    if changed:
+        raise ConfigError(
+            f"{str(folder / CONFIG)!r} was edited after the run began ({'; '.join(changed)}): a resumed run keeps its "
+            f"config. Set it back, or start a new run with it: palaver train {folder / CONFIG} --out NEW"
+        )
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by dotted keys."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            found |= _leaves(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found

@@ -1,0 +1,194 @@
+"""Where a run's numbers go: `metrics.jsonl` always, TensorBoard by default, Weights & Biases when asked."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import math
+import threading
+import uuid
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from palaver.core import ConfigError, Episode, PalaverWarning
+from palaver.text import one_line
+from palaver.trainers.config.run import LogConfig, RunConfig
+from palaver.trainers.run.files import METRICS
+from palaver.utils.run_folder import Damaged, append_bytes, append_lines, read_lines, replace_text
+
+DAMAGED = "metrics.damaged.jsonl"
+
+
+def check_sinks(config: RunConfig) -> None:
+    """Refuse a sink whose library is not there, before any work.
+
+    Raises:
+        ConfigError: it has to be installed.
+    """
+    if config.log.wandb != "disabled" and importlib.util.find_spec("wandb") is None:
+        raise ConfigError("log.wandb needs wandb; install it with: pip install 'palaver[wandb]'")
+
+
+class Logged(Protocol):
+    """A config with a log section: of a run of any kind."""
+
+    @property
+    def log(self) -> LogConfig:
+        """Where progress goes."""
+        ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """The config as plain data."""
+        ...
+
+
+class Sinks:
+    """Writes metrics and episodes of one run. After a resume it goes on where the checkpoint stood; only W&B, which
+    cannot take back what it was told, keeps the steps between checkpoint and interruption twice.
+
+    Args:
+        folder: of the run.
+        config: its log section is read.
+        step: the checkpoint resumed from, 0 at a fresh start; later lines are dropped, they will be written again.
+
+    Attributes:
+        step: the last one whose training metrics are written.
+    """
+
+    def __init__(self, folder: Path, config: Logged, step: int) -> None:
+        self.folder, self.config = folder, config
+        self.metrics = folder / METRICS
+        self.step = step
+        _keep_until(self.metrics, step)
+        self._board: Any = None
+        self._hook = threading.excepthook
+        if config.log.tensorboard:
+            board = importlib.import_module("torch.utils.tensorboard")
+            self._hook = _silence_board()
+            self._board = board.SummaryWriter(str(folder / "tb"), purge_step=step + 1)
+        self._wandb = None
+        if config.log.wandb != "disabled":
+            self._wandb = wandb_run(folder, config.log.wandb, config.log.project, config.model_dump(mode="json"))
+
+    def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
+        """One line of metrics; nested numbers become `name/inner` in TensorBoard and W&B, and NaN is None."""
+        values = {name: None if _is_nan(value) else value for name, value in values.items()}
+        line = {"kind": kind, "step": step, **values}
+        append_lines(self.metrics, [line])
+        if kind == "train":
+            self.step = step
+        shown = {name: value for name, value in values.items() if name != "by_task"}  # no curve for every task
+        flat = flatten(shown, "eval/" if kind == "eval" else "")
+        if self._board:
+            for name, value in flat.items():
+                self._board.add_scalar(name, value, step)
+            self._board.flush()
+        if self._wandb:
+            self._wandb.log({**flat, "step": step})
+
+    def episodes(self, kind: str, step: int, episodes: list[Episode]) -> None:
+        """`episodes/KIND-STEP.jsonl`, one episode a line."""
+        if not self.config.log.episodes:
+            return
+        path = self.folder / "episodes" / f"{kind}-{step:06d}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        lines = (json.dumps(episode.to_dict(self.config.log.tokens)) for episode in episodes)
+        replace_text(path, "\n".join(lines) + "\n")
+
+    def close(self) -> None:
+        """Flush and end."""
+        if self._board:
+            with contextlib.suppress(OSError):  # each line was flushed, so an error that is left has been raised
+                self._board.close()
+            threading.excepthook = self._hook
+        if self._wandb:
+            self._wandb.finish()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics file; damaged ones are left out."""
+    return _sound_lines(path)[0]
+
+
+def _sound_lines(path: Path) -> tuple[list[dict[str, Any]], list[Damaged]]:
+    known: set[tuple[str, int, str]] = set()
+
+    def check(line: dict[str, Any]) -> str:
+        kind, step = line.get("kind"), line.get("step")
+        if not isinstance(kind, str):
+            return "it has no kind"
+        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+            return "it has no step"
+        key = (kind, step, str(line.get("epoch")))
+        if key in known:
+            return f"it is a second line of kind {one_line(kind, 40)} for step {step}"
+        known.add(key)
+        return ""
+
+    return read_lines(path, check)
+
+
+def _keep_until(path: Path, step: int) -> None:
+    """Drop what was written after the checkpoint (and at step 0 everything, for the run begins again).
+
+    Damaged lines are named and moved to a file of their own.
+    """
+    lines, damaged = _sound_lines(path)
+    for each in damaged:
+        warnings.warn(f"{path}, line {each.number}: {each.reason}; moved to {DAMAGED}", PalaverWarning, stacklevel=4)
+    if damaged:
+        with path.with_name(DAMAGED).open("ab", buffering=0) as file:
+            append_bytes(file, b"".join(each.raw + b"\n" for each in damaged))
+    kept = [line for line in lines if step and line["step"] <= step]
+    replace_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def _silence_board() -> Callable[[Any], object]:
+    """Let TensorBoard's thread end without a traceback on a full disk: the next line written raises its error.
+
+    Returns:
+        The hook that reported uncaught errors of threads before.
+    """
+    before = threading.excepthook
+
+    def hook(args: Any) -> None:
+        if not (isinstance(args.exc_value, OSError) and type(args.thread).__name__ == "_AsyncWriterThread"):
+            before(args)
+
+    threading.excepthook = hook
+    return before
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, float]:
+    """The numbers among the values, those of nested mappings as `name/inner`."""
+    flat = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{prefix}{name}/"))
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            flat[f"{prefix}{name}"] = float(value)
+    return flat
+
+
+def wandb_run(folder: Path, mode: str, project: str, config: dict[str, Any]) -> Any:
+    """The W&B run; its id is kept in the run folder, so that a resumed run goes on in the same place."""
+    wandb = importlib.import_module("wandb")
+    kept = folder / "wandb_id"
+    if not kept.is_file():
+        replace_text(kept, uuid.uuid4().hex[:12])
+    return wandb.init(
+        project=project,
+        id=kept.read_text(encoding="utf-8"),
+        resume="allow",
+        mode=mode,
+        dir=str(folder),
+        name=folder.name,
+        config=config,
+    )

@@ -1,0 +1,128 @@
+"""What a run will need of memory, reckoned before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from palaver.agents.llm.generation.batching import column_bytes, store_bytes
+from palaver.agents.llm.generation.dense_decoder import DenseDecoder
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.scoring.fused_logprobs import KEEP_BYTES
+from palaver.trainers.config.run import RunConfig
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes on the device, for all policies together.
+
+    Attributes:
+        weights: fp32 weights, the references', the critics', and the copies for generation (in bf16, or folded).
+        optimizer: fp32 gradients and Adam's two moments, the critics' too.
+        cache: keys and values of the largest generation batch.
+        activations: of the largest micro-batch, with its logits.
+    """
+
+    weights: int
+    optimizer: int
+    cache: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """Generation and training take turns, so the larger of their buffers counts."""
+        return self.weights + self.optimizer + max(self.cache, self.activations)
+
+    def __str__(self) -> str:
+        def gib(value: int) -> str:
+            return f"{value / GIB:.2f}"
+
+        return (
+            f"{gib(self.total)} GiB (weights {gib(self.weights)}, gradients and Adam {gib(self.optimizer)}, "
+            f"keys and values {gib(self.cache)}, activations {gib(self.activations)})"
+        )
+
+
+def most_rows(config: RunConfig, sharing: int, agents: int, turns: int) -> int:
+    """Utterances of one step that one policy is trained on: over all turns, those of all agents that share it.
+
+    Args:
+        config: of the run.
+        sharing: agents that share the policy.
+        agents: of the team.
+        turns: of an episode.
+    """
+    a = config.algorithm
+    joint = a.group_size**agents if a.joint == "cross" else a.group_size
+    branches, said = 1, 0
+    for turn in range(turns):
+        wide = a.turns != "independent" or turn == 0
+        said += branches * (a.group_size if wide else 1)
+        if a.turns in ("tree", "independent"):  # else one branch goes on
+            branches *= joint if wide else 1
+    return sharing * config.train.prompts_per_step * said
+
+
+def estimate(
+    config: RunConfig,
+    policies: Sequence[LLMPolicy],
+    prompt_tokens: int,
+    rows: int,
+    critics: int = 0,
+    pull: int = 0,
+    read: int = 0,
+) -> Estimate:
+    """Reckon from the config and the policies, each of which is trained.
+
+    Activations are taken as 16 hidden and 3 feed-forward values per token and layer (2 with gradient checkpointing), an
+    upper estimate for pre-norm decoders; the logits as the chunk that the fused log-probability keeps.
+
+    Args:
+        config: of the run.
+        policies: those that are trained; adapters on one base count it once.
+        prompt_tokens: the longest prompt.
+        rows: see `most_rows`.
+        critics: numbers that the critics train (`Critic.parameters`).
+        pull: numbers that the references keep (`reference.held`).
+        read: tokens of the longest sequence that a critic of the team reads (`critic.refuse_long_joint`); an own critic
+            reads no more than its policy.
+    """
+    dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
+    models = list({id(policy.model): policy.model for policy in policies}.values())
+    trained = critics + sum(p.numel() for policy in policies for p in policy.parameters())
+    return Estimate(
+        weights=sum(_weights(model, dtype) for model in models) + 4 * (pull + critics),
+        optimizer=12 * trained,
+        cache=max(_cache(config, model, prompt_tokens, rows, dtype) for model in models),
+        activations=max(_activations(config, model, prompt_tokens, rows, dtype, read) for model in models),
+    )
+
+
+def _weights(model: Any, dtype: torch.dtype) -> int:
+    """What is held, and the copy for generation: of another dtype, or folded."""
+    held = next(model.parameters()).dtype
+    copied = dtype != held or DenseDecoder.supports(model, adapted=True)
+    each = dtype.itemsize if copied else 0
+    return sum(p.numel() * (p.element_size() + each) for p in model.parameters())
+
+
+def _cache(config: RunConfig, model: Any, prompt_tokens: int, rows: int, dtype: torch.dtype) -> int:
+    needed = rows * (prompt_tokens + config.policy.max_tokens)
+    bytes_each = column_bytes(model.config.get_text_config(), dtype)
+    return min(needed * bytes_each, store_bytes(next(model.parameters()).device))
+
+
+def _activations(config: RunConfig, model: Any, prompt_tokens: int, rows: int, dtype: torch.dtype, read: int) -> int:
+    shape, width = model.config.get_text_config(), max(read, prompt_tokens + config.policy.max_tokens)
+    layers, hidden = shape.num_hidden_layers, shape.hidden_size
+    together = min(rows * width, max(width, config.train.pass_tokens(next(model.parameters()).device.type)))
+    inner = getattr(shape, "intermediate_size", None) or 4 * hidden
+    per_layer = 2 * hidden if config.train.gradient_checkpointing else 16 * hidden + 3 * inner
+    logits = min(together * shape.vocab_size * 4, KEEP_BYTES)
+    total: int = together * layers * per_layer * dtype.itemsize + logits
+    return total

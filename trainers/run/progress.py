@@ -1,0 +1,100 @@
+"""What a run says on the terminal: what it is about to do and what that takes, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from palaver.agents.base.policy import Policy
+from palaver.agents.llm.generation.batching import free_cuda
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.config.team import SHARING
+from palaver.trainers.run.memory import GIB, estimate
+from palaver.trainers.update.reference_model import held
+from palaver.trainers.update.updater import Study
+
+
+def announce(
+    config: RunConfig,
+    team: Mapping[str, Policy],
+    study: Study,
+    longest: int,
+    rows: int,
+    console: Console,
+    read: int = 0,
+) -> None:
+    """What is about to run, who shares what, and what it needs."""
+    if not study.world.is_main:
+        return
+    row, learners, world = study.algorithm, study.learners, study.world
+    pull = held(learner.reference for learner in learners)
+    pull += study.mixing.encoder.held if study.mixing is not None else 0
+    critics = sum(p.numel() for critic in study.critics.values() for p in critic.parameters())
+    need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, pull, read)
+    a, t = config.algorithm, config.train
+    device = torch.device(world.device)
+    free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available
+    console.print(
+        Text.assemble(
+            (row.name, "bold"), f" ({row.paper}) on ", (config.env.id, "bold"),
+            f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} joint actions ({a.joint})\n"
+            f"team: {', '.join(team)}: {_sharing(config, study)}, "
+            f"{config.policy.dtype} on {world.device}, {world.size} process(es)\n{_partners(config)}"
+            f"sampled and scored at {_distributions(study)}\n"
+            f"longest prompt {longest} tokens; estimated memory {need}; free {free / GIB:.1f} GiB",
+        )
+    )  # fmt: skip
+    if need.total > free:
+        hint = (
+            "this may not fit: lower train.micro_tokens, set team.kind=lora or team.kind=shared, or policy.dtype=bf16"
+        )
+        console.print(Text(hint, style="yellow"))
+
+
+def _sharing(config: RunConfig, study: Study) -> str:
+    sizes = [sum(p.numel() for p in learner.policy.parameters()) for learner in study.learners]
+    models = list(dict.fromkeys(config.seat(learner.agents[0]).model for learner in study.learners))
+    counted = f"{len(sizes)} x {sizes[0]:,}" if len(set(sizes)) == 1 else " + ".join(f"{size:,}" for size in sizes)
+    swap = f"; all move on by one seat every {config.team.swap_every} updates" if config.team.swap_every else ""
+    return f"{SHARING[config.team.kind]}, {counted} trained parameters ({', '.join(models)}){swap}"
+
+
+def _distributions(study: Study) -> str:
+    """The distributions that are sampled, whose log-probabilities are trained."""
+    found = []
+    for learner in study.learners:
+        s = learner.sampling
+        cuts = [f"top_k {s.top_k}"] * (s.top_k > 0) + [f"top_p {s.top_p:g}"] * (s.top_p < 1)
+        truncated = f", truncated by {' and '.join(cuts)}" if cuts else ", the whole vocabulary"
+        found.append(f"temperature {s.temperature:g}{truncated}")
+    return "; ".join(dict.fromkeys(found))
+
+
+def _partners(config: RunConfig) -> str:
+    named = ", ".join(f"{agent} ({name})" for agent, name in config.team.frozen.items())
+    return f"not trained: {named}\n" if named else ""
+
+
+@contextmanager
+def bar(config: RunConfig, done: int, console: Console, *, shown: bool) -> Iterator[Any]:
+    """A live bar; yields the function that the loop reports each step to."""
+    columns = (
+        TextColumn("training"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, disable=not shown) as progress:
+        task = progress.add_task("", total=config.train.steps, completed=done, shown="")
+
+        def report(step: int, metrics: Mapping[str, Any]) -> None:
+            speed = f"  {metrics['tokens_per_s']:,.0f} tokens/s" if "tokens_per_s" in metrics else ""
+            text = f"reward {metrics['reward/mean']:.3f}{speed}"
+            progress.update(task, completed=step, shown=text)
+
+        yield report

@@ -1,0 +1,209 @@
+"""What surrounds the steps of a run: its folder and status, the clock, the bar, and an end when the user asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from rich.console import Console
+
+from palaver.core import ConfigError
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run import checkpoint
+from palaver.trainers.run.clock import Clock
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.files import LAUNCH, METRICS, STATUS, begin
+from palaver.trainers.run.logging import Sinks, read_metrics
+from palaver.trainers.run.progress import bar
+from palaver.utils.run_folder import DiskFaultsNamed, locked, overwrite, replace_text
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a loop is handed."""
+
+    sinks: Sinks | None
+    clock: Clock
+    report: Callable[[int, dict[str, Any]], None]
+    interrupted: Callable[[], bool]
+
+
+class Runs(Protocol):
+    """A loop."""
+
+    def run(self, start: int) -> int:
+        """Train from step `start` on; the steps done in the end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """Folder of a run and the checkpoint that it continues from.
+
+    Attributes:
+        folder: of the run.
+        checkpoint: that it goes on from; None: from the beginning.
+        launch: how the run was started, for the record.
+        locked: whether the caller holds the folder's lock already.
+    """
+
+    folder: Path
+    checkpoint: Path | None = None
+    launch: Mapping[str, Any] | None = None
+    locked: bool = False
+
+    def hold(self, world: World) -> AbstractContextManager[None]:
+        """The lock of the folder, which the main process takes where it is not held yet."""
+        return locked(self.folder) if world.is_main and not self.locked else nullcontext()
+
+
+def keep_house(
+    config: RunConfig, world: World, begun: RunStart, console: Console, opened: Callable[[Opened], Runs]
+) -> Path:
+    """Run a loop in its folder; its `status.json` then says `done`, `interrupted` or `failed`.
+
+    Args:
+        config: of the run.
+        world: its processes.
+        begun: its folder, and the checkpoint that it goes on from.
+        console: where the bar goes.
+        opened: makes the loop.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FolderInUseError: another process writes into the folder.
+        ConfigError: it holds another run.
+        DiskError: the disk is full; resumed once there is room, the run is as if it had never stopped.
+    """
+    folder = begun.folder
+    with begun.hold(world), DiskFaultsNamed(f"go on with: palaver train --resume {folder}"):
+        if world.is_main and not begun.locked and (folder / METRICS).is_file():  # it came while the models were loaded
+            raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")
+        _run(config, world, begun, console, opened)
+    return folder
+
+
+def _run(config: RunConfig, world: World, begun: RunStart, console: Console, opened: Callable[[Opened], Runs]) -> None:
+    """Open the sinks, run the loop and note how it ended."""
+    done = checkpoint.step_of(begun.checkpoint) if begun.checkpoint else 0
+    sinks = None
+    status = "failed"
+    try:
+        with _patient() as signals:
+            try:
+                if world.is_main:
+                    _status(begun.folder, "running", done)
+                    sinks = _open(config, begun, done)
+                with bar(config, done, console, shown=world.is_main) as report:
+                    loop = opened(Opened(sinks, _clock(begun.folder), report, signals.wished))
+                    done = loop.run(done)
+                    status = "done" if done == config.train.steps else "interrupted"
+            except KeyboardInterrupt:
+                status = "interrupted"
+                raise
+            finally:
+                signals.raises = False  # a third Ctrl-C must not end the note of the second
+                if world.is_main:
+                    _last_status(begun.folder, status, max(done, sinks.step if sinks else 0))
+    finally:
+        if sinks:
+            sinks.close()
+
+
+def _open(config: RunConfig, begun: RunStart, done: int) -> Sinks:
+    """Write what the run begins with, where it begins, and open its sinks."""
+    if not begun.checkpoint:
+        begin(begun.folder, config)
+    if begun.launch is not None:
+        replace_text(begun.folder / LAUNCH, json.dumps(begun.launch) + "\n")
+    return Sinks(begun.folder, config, done)
+
+
+def _clock(folder: Path) -> Clock:
+    """Seconds of the run before this resume."""
+    for line in reversed(read_metrics(folder / METRICS)):
+        if "wall_s" in line and "cpu_s" in line:
+            return Clock(line["wall_s"], line["cpu_s"])
+    return Clock(0.0, 0.0)
+
+
+class _Signals:
+    """Turns the first signal into a wish to stop after this step; the second one interrupts at once.
+
+    Attributes:
+        raises: whether another signal interrupts.
+    """
+
+    def __init__(self) -> None:
+        self.raises = True
+        self._count = 0
+        self._terminals = [number for number in (0, 1, 2) if _is_terminal(number)]
+
+    def wished(self) -> bool:
+        """Return True once a signal has come."""
+        return self._count > 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal; `signal.signal` calls it."""
+        del frame
+        self._count += 1
+        if number == signal.SIGHUP:
+            self._leave_terminals()
+        if self._count > 1 and self.raises:
+            self.raises = False
+            raise KeyboardInterrupt
+
+    def _leave_terminals(self) -> None:
+        """Write no more to terminals that are gone: each write would be an error, and end the run."""
+        with open(os.devnull, "r+b") as nothing:
+            for number in self._terminals:
+                if not _is_terminal(number):
+                    os.dup2(nothing.fileno(), number)
+
+
+def _is_terminal(number: int) -> bool:
+    try:
+        return os.isatty(number)
+    except OSError:
+        return False
+
+
+@contextmanager
+def _patient() -> Iterator[_Signals]:
+    """Heed Ctrl-C, SIGTERM and, unless `nohup` has switched it off, SIGHUP inside."""
+    signals = _Signals()
+    heeded = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        heeded.append(signal.SIGHUP)
+    before = {number: signal.signal(number, signals) for number in heeded}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _last_status(folder: Path, status: str, step: int) -> None:
+    """Note how the run ended, on a full disk too: over the note that it runs, which takes no more room."""
+    try:
+        _status(folder, status, step)
+    except OSError:
+        with suppress(OSError) if status == "failed" else nullcontext():  # that one has its own error
+            overwrite(folder / STATUS, _state(status, step))
+
+
+def _status(folder: Path, status: str, step: int) -> None:
+    replace_text(folder / STATUS, _state(status, step))
+
+
+def _state(status: str, step: int) -> str:
+    return json.dumps({"status": status, "step": step, "pid": os.getpid()})

@@ -1,0 +1,114 @@
+"""Battles as `datasets`: to look at, to filter, and to train language models on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaver.core import ConfigError
+from palaver.trainers.trajectories.reader import Reader
+
+if TYPE_CHECKING:
+    import datasets
+
+_ABOUT = ("battle", "format", "side", "player", "opponent", "teamset", "task", "seed", "result")
+_STRINGS = dict.fromkeys(_ABOUT, "string") | {"seed": "int64", "result": "float64"}
+
+
+def dataset(folder: Path, cache: Path | None = None) -> datasets.Dataset:
+    """A row for every trajectory; decisions as lists in its columns, words as text.
+
+    Columns: what `Trajectory` names, `turn`, `words` (S x W), `numbers` (S x K), `mask` (S x 14), `slot`, `requested`,
+    `executed`, `legal`, `reward`. For training a network `palaver.trainers.trajectories.loader` needs a tenth of the
+    room.
+
+    Args:
+        folder: of battles.
+        cache: where `datasets` keeps its tables; None: where it always does.
+
+    Raises:
+        CheckpointError: no battles, or damaged ones.
+    """
+    return _made(_trajectories, _columns(), Path(folder), cache)
+
+
+def texts(folder: Path, cache: Path | None = None) -> datasets.Dataset:
+    """A row for every decision of which the observation was kept: `text`, `legal`, `executed`, `slot`, `requested`,
+    `reward`, `turn`, and what `Trajectory` names.
+
+    Args:
+        folder: of battles that were recorded with their texts.
+        cache: where `datasets` keeps its tables; None: where it always does.
+
+    Raises:
+        CheckpointError: no battles, or damaged ones.
+        ConfigError: none of them has texts.
+    """
+    if next(_decisions(str(folder), ""), None) is None:
+        raise ConfigError(f"no battle in {str(folder)!r} has texts; record them with --record-text")
+    return _made(_decisions, _text_columns(), Path(folder), cache)
+
+
+def _made(rows: Any, columns: dict[str, Any], folder: Path, cache: Path | None) -> datasets.Dataset:
+    import datasets
+
+    reader = Reader(folder)
+    entries = f"{len(reader)} of {sum(each.size for each in reader.entries)} bytes"
+    known = {"folder": str(folder.resolve()), "_entries": entries}
+    return datasets.Dataset.from_generator(
+        rows, features=datasets.Features(columns), gen_kwargs=known, cache_dir=None if cache is None else str(cache)
+    )
+
+
+def _trajectories(folder: str, _entries: str) -> Iterator[dict[str, Any]]:
+    """Rows; `_entries` is there for the cache of `datasets` alone: other battles, other tables."""
+    for each in Reader(Path(folder)):
+        steps = [asdict(decision) for decision in each.decisions]
+        names = ("turn", "words", "slot", "executed", "legal", "reward")
+        yield {
+            **{name: getattr(each, name) for name in _ABOUT},
+            **{name: [step[name] for step in steps] for name in names},
+            "requested": [_sound(decision.requested) for decision in each.decisions],
+            "numbers": [step["numbers"].tolist() for step in steps],
+            "mask": [step["mask"].tolist() for step in steps],
+        }
+
+
+def _decisions(folder: str, _entries: str) -> Iterator[dict[str, Any]]:
+    for each in Reader(Path(folder)):
+        about = {name: getattr(each, name) for name in _ABOUT}
+        for decision in each.decisions:
+            if decision.text:
+                own = {name: getattr(decision, name) for name in ("turn", "legal", "executed", "slot", "reward")}
+                said = {"text": _sound(decision.text), "requested": _sound(decision.requested)}
+                yield {**about, **own, **said}
+
+
+def _sound(text: str) -> str:
+    """Half a surrogate pair, which a model may say, is no text to Arrow."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _columns() -> dict[str, Any]:
+    from datasets import List, Value
+
+    text, whole, real = Value("string"), Value("int32"), Value("float64")
+    return {
+        **{name: Value(kind) for name, kind in _STRINGS.items()},
+        "turn": List(whole), "words": List(List(text)), "slot": List(whole), "requested": List(text),
+        "executed": List(text), "legal": List(List(text)), "reward": List(real),
+        "numbers": List(List(Value("float32"))), "mask": List(List(Value("bool"))),
+    }  # fmt: skip
+
+
+def _text_columns() -> dict[str, Any]:
+    from datasets import List, Value
+
+    text = Value("string")
+    return {
+        **{name: Value(kind) for name, kind in _STRINGS.items()},
+        "turn": Value("int32"), "text": text, "legal": List(text), "executed": text, "slot": Value("int32"),
+        "requested": text, "reward": Value("float64"),
+    }  # fmt: skip

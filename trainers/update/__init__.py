@@ -1,0 +1,1 @@
+"""Updates: values, advantages, gradients, critics and reference models."""

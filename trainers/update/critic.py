@@ -1,0 +1,391 @@
+"""Critics: a language model's trunk and one linear output, read at the last tokens of a sequence.
+
+`own` critics read what their agent has heard; a `joint` critic reads what all have heard and said, labelled by agent.
+A value of an utterance is read at the last token of that conversation. For values of tokens the sequence goes on with
+the utterance, and they are read at as many of its last places as the utterance has tokens (`token_values.token_reads`).
+The vocabulary's head is never computed, the output only where a value is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.scoring.packing import padded
+from palaver.core import Conversation, Message, PolicyError, stable_seed
+from palaver.envs.base.env import TextEnv
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.objectives.lambda_returns import ValueNorm, value_loss
+from palaver.trainers.objectives.token_values import Ids, speaker_label
+from palaver.trainers.rollout.batch import Table
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.errors import NumericalError
+
+Read = tuple[Ids, int]  # a sequence, and at how many of its last places values are read
+JOINT = "what the critic of the team reads"
+OWN_CRITICS = "take an algorithm whose agents have critics of their own"
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Training data of a critic: n sequences with S values, each with its target and its value before the update.
+
+    Attributes:
+        ids: n token sequences; equal ones are computed once.
+        target: (S,) in returns, sequence by sequence.
+        old: (S,) in returns, likewise.
+        counts: values of each sequence; empty is one each.
+    """
+
+    ids: Sequence[Ids]
+    target: Tensor
+    old: Tensor
+    counts: Sequence[int] = ()
+
+    @property
+    def reads(self) -> list[Read]:
+        """The n sequences, each with the number of its values."""
+        return _reads(self.ids, self.counts)
+
+    @property
+    def places(self) -> list[range]:
+        """The n ranges of S that hold the values of a sequence."""
+        counts = [count for _, count in self.reads]
+        return [range(end - count, end) for end, count in zip(accumulate(counts), counts, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class CriticStats:
+    """What a critic's update did.
+
+    Attributes:
+        loss: mean over values, of normalised ones where they are normalised.
+        grad_norm: before clipping; where the trunk is shared, of the output alone.
+        explained: 1 - variance of (target - value) / variance of target, before the update; nan for equal targets.
+    """
+
+    loss: float
+    grad_norm: float
+    explained: float
+
+
+class Critic:
+    """V(conversation).
+
+    Args:
+        body: whose trunk it starts from, or shares if `critic.model` says so; its tokenizer reads the conversations.
+        name: in checkpoints and errors.
+        config: of the run.
+        world: device and processes.
+    """
+
+    def __init__(self, body: LLMPolicy, name: str, config: RunConfig, world: World) -> None:
+        self.body, self.name, self.config, self.world = body, name, config.critic, world
+        self.trunk = None if config.critic.model == "shared" else body.critic_trunk(name)
+        width = body.model.config.get_text_config().hidden_size
+        self.seed, self.micro_tokens = config.seed, config.train.pass_tokens(body.device.type)
+        self.head = nn.Linear(width, 1, device=body.device, dtype=torch.float32)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.norm = ValueNorm(config.critic.beta) if config.critic.normalize else None
+        self.max_grad_norm = config.optim.max_grad_norm
+        self.optimizer = torch.optim.AdamW(
+            self.parameters(), lr=config.critic.lr, betas=config.optim.betas, weight_decay=config.optim.weight_decay
+        )
+
+    def parameters(self) -> list[nn.Parameter]:
+        """What it trains: its output, and its trunk unless that is a policy's."""
+        return [*(self.trunk.parameters() if self.trunk else ()), *self.head.parameters()]
+
+    @property
+    def shared(self) -> bool:
+        """Whether it reads with the policy's own trunk."""
+        return self.trunk is None
+
+    def values(self, ids: Sequence[Ids], counts: Sequence[int] = ()) -> Tensor:
+        """(S,) float64 values in returns, without gradient, sequence by sequence; equal ones are computed once.
+
+        Args:
+            ids: n token sequences.
+            counts: values of each, read at that many of its last places; empty is one each.
+        """
+        reads = _reads(ids, counts)
+        found: dict[Read, list[float]] = {}
+        with torch.no_grad(), self._reading() as trunk:
+            for batch in self._batches(list(dict.fromkeys(reads))):
+                value, ends = self._forward(trunk, batch).double().tolist(), accumulate(count for _, count in batch)
+                found |= {read: value[end - read[1] : end] for end, read in zip(ends, batch, strict=True)}
+        values = torch.tensor([value for each in reads for value in found[each]], dtype=torch.float64)
+        return self.norm.denormalize(values) if self.norm else values
+
+    def update(self, samples: Samples, step: int) -> CriticStats:
+        """Epochs of minibatches over the samples, each one optimiser step.
+
+        Raises:
+            NumericalError: the loss or its gradient is not finite; the weights are as before that minibatch.
+        """
+        self.take_in(samples)
+        losses, norm = [], 0.0
+        for epoch in range(self.config.epochs):
+            generator = torch.Generator().manual_seed(stable_seed(self.seed, self.name, step, epoch))
+            order = torch.randperm(len(samples.ids), generator=generator)
+            for part in order.tensor_split(self.config.minibatches):
+                if not self.world.total(float(len(part)))[0]:
+                    continue  # on every process alike: they must take the same number of steps
+                losses.append(self.backward(_pick(samples, part.tolist())))
+                norm = self.step()
+        return critic_stats(samples, losses, norm)
+
+    def take_in(self, samples: Samples) -> None:
+        """Move the normalisation of targets, once for a batch of rollouts."""
+        if self.norm:
+            sums = float(samples.target.sum()), float(samples.target.square().sum()), float(len(samples.target))
+            self.norm.update(*self.world.total(*sums))
+
+    def backward(self, samples: Samples) -> float:
+        """Add the gradient of the mean loss over all processes' values, of which these are this process's; that mean.
+
+        Raises:
+            NumericalError: the loss is not finite, on any process.
+        """
+        target, old = (part.float().to(self.head.weight.device) for part in (samples.target, samples.old))
+        if self.norm:
+            target, old = self.norm.normalize(target), self.norm.normalize(old)
+        places: dict[Read, list[range]] = {}
+        for read, place in zip(samples.reads, samples.places, strict=True):
+            places.setdefault(read, []).append(place)
+        total_count = max(1.0, self.world.total(float(len(target)))[0])
+        scale, loss = (1.0 if not self.shared else self.config.coef) / total_count, 0.0
+        with self._reading() as trunk:
+            for batch in self._batches(list(places)):
+                value, ends = self._forward(trunk, batch), accumulate(count for _, count in batch)
+                row = [
+                    at for end, read in zip(ends, batch, strict=True) for _ in places[read] for at in _last(end, read)
+                ]
+                each = [at for read in batch for place in places[read] for at in place]
+                cost = value_loss(value[row], target[each], old[each], self.config.clip, self.config.huber).sum()
+                self.world.accelerator.backward(cost * scale)
+                loss += cost.item()
+        faults, summed = self.world.total(float(not math.isfinite(loss)), loss)
+        if faults:
+            self.optimizer.zero_grad(set_to_none=True)
+            raise NumericalError(f"the loss of the critic {self.name!r} is not finite", [])
+        return summed / total_count
+
+    def step(self) -> float:
+        """One optimiser step; the gradient's norm before clipping."""
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        norm = self.world.clipped_norm(parameters, self.max_grad_norm)
+        if not math.isfinite(norm):
+            self.optimizer.zero_grad(set_to_none=True)
+            raise NumericalError(f"the gradient of the critic {self.name!r} is not finite", [])
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return norm
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, optimiser and normalisation."""
+        return {
+            "head": self.head.state_dict(),
+            "trunk": self.trunk.state_dict() if self.trunk else {},
+            "optimizer": self.optimizer.state_dict(),
+            "norm": [self.norm.m, self.norm.q, self.norm.d] if self.norm else [],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.head.load_state_dict(state["head"])
+        if self.trunk:
+            self.trunk.load_state_dict(state["trunk"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.norm:
+            self.norm.m, self.norm.q, self.norm.d = state["norm"]
+
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        """The decoder that computes as this critic's trunk."""
+        if self.trunk:
+            with self.trunk.active() as trunk:
+                yield trunk
+        else:
+            with self.body.active() as model:
+                yield model.base_model
+
+    def _forward(self, trunk: Any, batch: Sequence[Read]) -> Tensor:
+        """(S,) as the critic predicts them; causal attention never looks at the padding on the right."""
+        device = self.head.weight.device
+        ids = torch.from_numpy(padded([ids for ids, _ in batch])).to(device)
+        row = torch.from_numpy(np.repeat(np.arange(len(batch)), [count for _, count in batch])).to(device)
+        place = torch.tensor([at for read in batch for at in _last(len(read[0]), read)], device=device)
+        with self.world.autocast():
+            hidden = trunk(input_ids=ids, use_cache=False)[0]
+        values: Tensor = self.head(hidden[row, place].float())[:, 0]
+        return values
+
+    def _batches(self, reads: list[Read]) -> list[list[Read]]:
+        """Long sequences first, at most `train.micro_tokens` padded tokens each (or one sequence)."""
+        found: list[list[Read]] = []
+        for each in sorted(reads, key=lambda read: (-len(read[0]), read)):
+            if not found or len(found[-1][0][0]) * (len(found[-1]) + 1) > self.micro_tokens:
+                found.append([])
+            found[-1].append(each)
+        return found
+
+
+def critic_stats(samples: Samples, losses: Sequence[float], norm: float) -> CriticStats:
+    """Of an update on these samples whose steps lost so much, the last of them with this gradient."""
+    return CriticStats(sum(losses) / max(1, len(losses)), norm, _explained(samples.target, samples.old))
+
+
+def joint_text(table: Table, step: int, after: bool = False) -> str:
+    """The observations and utterances of all agents before joint step `step`, in order, each part under its label.
+
+    With `after` that step's utterances follow, and the observations of the agents that it cut.
+    """
+    path = [step]
+    while (above := int(table.parent[path[-1]])) >= 0:
+        path.append(above)
+    parts = []
+    for number in reversed(path):
+        turn = table.steps[number]
+        parts += _read(turn.observations)
+        if number != step or after:
+            parts += [f"[{agent} says]\n{said.text}" for agent, said in turn.utterances.items()]
+    if after:
+        parts += _read({agent: state.observation for agent, state in table.steps[step].ahead.items()})
+    return "\n\n".join(parts)
+
+
+def _read(observations: Mapping[str, str]) -> list[str]:
+    return [f"[{agent} reads]\n{text}" for agent, text in observations.items() if text]
+
+
+def joint_ids(table: Table, body: LLMPolicy) -> list[Ids]:
+    """The joint conversation of every joint step (J), as `body` reads it.
+
+    Raises:
+        PolicyError: one does not fit the context of the model.
+    """
+    return _rendered([joint_text(table, step) for step in range(len(table.steps))], body)
+
+
+def joint_ids_after(table: Table, steps: Sequence[int], body: LLMPolicy) -> list[Ids]:
+    """The joint conversation after each of these joint steps, which cut agents, as `body` reads it.
+
+    Raises:
+        PolicyError: one does not fit the context of the model.
+    """
+    return _rendered([joint_text(table, step, after=True) for step in steps], body)
+
+
+def own_ids_after(conversations: Sequence[Conversation], body: LLMPolicy) -> list[Ids]:
+    """The conversations of agents after a cut, as `body` reads them.
+
+    Raises:
+        PolicyError: one does not fit the context of the model.
+    """
+    found = [tuple(body.render(conversation)) for conversation in conversations]
+    refuse_longer(found, body, "the conversation after an episode was cut", "cut episodes earlier")
+    return found
+
+
+def _rendered(texts: Sequence[str], body: LLMPolicy) -> list[Ids]:
+    found = [tuple(body.render((Message("user", text),))) for text in texts]
+    refuse_longer(found, body)
+    return found
+
+
+def refuse_long_joint(
+    env: TextEnv, body: LLMPolicy, said: Mapping[str, int], turns: int, *, tokens: bool = False
+) -> int:
+    """Refuse a run whose joint conversation the critic of the team may not be able to read to its end.
+
+    Args:
+        env: whose openings are read, of all tasks.
+        body: whose trunk the critic's is.
+        said: agent -> most tokens of an utterance.
+        turns: of an episode; what is said in the last is read for values of tokens, and after a truncation
+            (`joint_ids_after`), where its length is refused during the run.
+        tokens: whether every token has a value.
+
+    Returns:
+        Tokens of the longest sequence that the critic may have to read.
+
+    Raises:
+        PolicyError: the openings with all that may be said after them do not fit the context of the model.
+    """
+    scratch, most = env.fork(), 0
+    for task in env.tasks:
+        observations, infos = scratch.reset(seed=0, options={"task": task.id})
+        length = len(body.render((Message("user", "\n\n".join(_read(observations))),)))
+        first = {agent: longest for agent, longest in said.items() if infos[agent].get("can_act", True)}
+        grown = min(turns - 1, 1) * sum(first.values()) + max(turns - 2, 0) * sum(said.values())
+        if tokens:  # the last token of the last utterance is not read
+            last = first if turns == 1 else said
+            grown += max(len(speaker_label(agent, body)) + longest - 1 for agent, longest in last.items())
+        if length + grown > _context(body):
+            until = "to the end" if tokens else "until the last turn"
+            grows = f" and may grow by {grown} {until}" * (grown > 0)
+            raise _too_long(f"{JOINT} of task {task.id!r} has {length} tokens{grows}", body)
+        most = max(most, length + grown)
+    return most
+
+
+def refuse_longer(sequences: Sequence[Ids], body: LLMPolicy, what: str = JOINT, remedy: str = OWN_CRITICS) -> None:
+    """Refuse sequences that a critic cannot read to their end.
+
+    Args:
+        sequences: any number of them.
+        body: whose trunk the critic's is.
+        what: the sequences, as the error names them.
+        remedy: what to do where neither data nor utterances can be shorter.
+
+    Raises:
+        PolicyError: a sequence does not fit the context of the model.
+    """
+    longest = max(map(len, sequences), default=0)
+    if longest > _context(body):
+        raise _too_long(f"{what} has grown to {longest} tokens", body, remedy)
+
+
+def _context(body: LLMPolicy) -> float:
+    found: float = getattr(body.model.config.get_text_config(), "max_position_embeddings", math.inf)
+    return found
+
+
+def _too_long(what: str, body: LLMPolicy, remedy: str = OWN_CRITICS) -> PolicyError:
+    return PolicyError(
+        f"{what}, but the context of {body.name!r} holds {_context(body)}: shorten the data, lower policy.max_tokens, "
+        f"or {remedy}"
+    )
+
+
+def _reads(ids: Sequence[Ids], counts: Sequence[int]) -> list[Read]:
+    return list(zip(ids, counts or [1] * len(ids), strict=True))
+
+
+def _last(end: int, read: Read) -> range:
+    """The places of the values of a sequence that ends before `end`."""
+    return range(end - read[1], end)
+
+
+def _pick(samples: Samples, chosen: list[int]) -> Samples:
+    reads, places = samples.reads, samples.places
+    flat = [place for number in chosen for place in places[number]]
+    counts = [reads[number][1] for number in chosen]
+    return Samples([samples.ids[number] for number in chosen], samples.target[flat], samples.old[flat], counts)
+
+
+def _explained(target: Tensor, value: Tensor) -> float:
+    if len(target) < 2 or float(target.var()) < 1e-12:
+        return math.nan
+    return 1.0 - float((target - value).var() / target.var())

@@ -1,0 +1,45 @@
+"""Values of tokens by a critic of the team: the joint conversation, the speaker, and the tokens so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.core import PolicyError
+from palaver.trainers.objectives.token_values import Ids, speaker_label
+from palaver.trainers.rollout.batch import Table
+from palaver.trainers.update.critic import joint_ids, refuse_longer
+
+
+def joint_prompts(table: Table, body: LLMPolicy) -> list[Ids]:
+    """The input of a joint critic before the first token of every row (R): joint conversation and label of the speaker.
+
+    Joint steps that share an utterance share the conversation before it.
+
+    Raises:
+        PolicyError: one does not fit the context of the model with the utterance behind it.
+    """
+    joint, step = joint_ids(table, body), torch.zeros(len(table), dtype=torch.long)
+    step[table.member_row] = table.member_step
+    agents = [table.agents[number] for number in table.agent.tolist()]
+    found = [(*joint[above], *speaker_label(agent, body)) for above, agent in zip(step.tolist(), agents, strict=True)]
+    refuse_longer([(*ids, *said.token_ids[:-1]) for ids, said in zip(found, table.utterances, strict=True)], body)
+    return found
+
+
+def refuse_other_tokens(body: LLMPolicy, policies: Sequence[LLMPolicy]) -> None:
+    """Refuse values of tokens that the critic of the team could not read.
+
+    Raises:
+        PolicyError: a policy has another vocabulary than the body of the critic.
+    """
+    known = body.tokenizer.get_vocab()
+    for policy in policies:
+        if policy.tokenizer.get_vocab() != known:
+            raise PolicyError(
+                f"the critic of the team reads with the model of {body.name!r}, whose tokens are not those of "
+                f"{policy.name!r}, so it has no value for each of them: set critic.level=utterance, or give all agents "
+                "models with one tokenizer"
+            )

@@ -1,0 +1,396 @@
+"""A policy with its optimiser: what turns rows of the table into one step of the weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
+from palaver.core import CheckpointError, Sampling, stable_seed
+from palaver.trainers.config.run import OptimConfig, RunConfig
+from palaver.trainers.objectives.kl import penalty
+from palaver.trainers.objectives.losses import Loss, Said, token_weights
+from palaver.trainers.objectives.ratios import approximate_kl
+from palaver.trainers.rollout.batch import Table
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.update.reference_model import Reference, reference_of
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What one update did.
+
+    Attributes:
+        loss: the weighted sum of token losses of the last optimiser step, KL and entropy included.
+        grad_norm: of the last optimiser step, before clipping.
+        kl: mean over trained tokens of the estimate of `kl.estimator`, 0 without a reference.
+        drift: largest |log-prob now - log-prob at sampling| over this process's tokens before any step; rounding only
+            on fresh data.
+        moved: approximate KL between the policy that spoke and the one after the last pass but one; 0 with one pass.
+        passes: over the rows.
+        rows: utterances that paid anything.
+        lr: of this step.
+        entropy: mean over trained tokens of that of the next token in nats, 0 where `algorithm.entropy` is 0.
+    """
+
+    loss: float
+    grad_norm: float
+    kl: float
+    drift: float
+    moved: float
+    passes: int
+    rows: int
+    lr: float
+    entropy: float = 0.0
+
+
+@dataclass(slots=True)
+class Sums:
+    """What the micro-batches of one optimiser step add up to, over all processes once `shared`."""
+
+    loss: float = 0.0
+    kl: float = 0.0
+    moved: float = 0.0
+    tokens: float = 0.0
+    drift: float = 0.0
+    entropy: float = 0.0
+
+    def add(self, other: Sums) -> None:
+        """Sums are added; the drift is the larger one."""
+        self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
+        self.tokens, self.entropy = self.tokens + other.tokens, self.entropy + other.entropy
+        self.drift = max(self.drift, other.drift)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one policy is to learn from in a step.
+
+    Attributes:
+        table: of the rollout, with advantages.
+        rows: this policy's, of this process.
+        loss: of each token.
+        step: 1, 2, ...
+        weight: (R,) of each row's part in the gradient; None: 1 / rows, of all processes.
+        factor: (R,) that multiplies the policy loss of each row and not its KL and entropy; None is 1.
+        extra: row -> (T,) what is added to the advantage of each token.
+        reference: row -> (T,) log-probs under the reference.
+        also: adds a gradient for these rows before each optimiser step (a value head on a shared trunk).
+    """
+
+    table: Table
+    rows: Sequence[int]
+    loss: Loss
+    step: int
+    weight: Tensor | None = None
+    factor: Tensor | None = None
+    extra: Mapping[int, Tensor] = field(default_factory=dict)
+    reference: Mapping[int, Tensor] = field(default_factory=dict)
+    also: Callable[[Sequence[int]], None] | None = None
+
+
+def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
+    """The rate of step `step` of 1..`steps`: linear warm-up, then constant, or linear or cosine to 0 after the last."""
+    if step <= config.warmup:
+        return config.lr * step / (config.warmup + 1)
+    progress = (step - 1 - config.warmup) / max(1, steps - config.warmup)
+    if config.schedule == "linear":
+        return config.lr * (1 - progress)
+    if config.schedule == "cosine":
+        return config.lr * 0.5 * (1 + math.cos(math.pi * progress))
+    return config.lr
+
+
+class Learner:
+    """One model, one optimiser, and the agents it speaks for.
+
+    Args:
+        policy: whose fp32 weights are trained; its samplers are refreshed after a step.
+        agents: who share it.
+        config: of the run.
+        world: device and processes.
+        reference: the model of `kl.reference: model:NAME`, which all share; the other references are made of the policy
+            as it is now.
+
+    Attributes:
+        coef: weight of the pull to the reference in this step.
+        reference: what it is pulled to, None without.
+    """
+
+    def __init__(
+        self, policy: LLMPolicy, agents: Sequence[str], config: RunConfig, world: World, reference: Any = None
+    ) -> None:
+        self.policy, self.agents, self.config, self.world = policy, tuple(agents), config, world
+        self.model: Any = policy.model
+        if config.train.gradient_checkpointing:
+            _checkpoint_gradients(self.model)
+        optim = config.optim
+        self.optimizer = torch.optim.AdamW(
+            policy.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay, fused=True
+        )
+        self.pass_tokens = config.train.pass_tokens(next(self.model.parameters()).device.type)
+        self.sampling = config.seat(policy.name).sampling()  # log-probs are of the distribution that is sampled
+        self.coef = config.kl.coef
+        self.reference: Reference | None = reference_of(policy, config, reference) if self.coef > 0 else None
+
+    def update(self, work: Work) -> Stats:
+        """Passes over the rows, each of one or more optimiser steps.
+
+        Agents that share the policy are one batch: gradients are scaled by their utterances together. Rows that pay
+        nothing (advantage 0, no KL, no entropy) are counted in the mean and left out of the pass.
+
+        Raises:
+            NumericalError: loss or gradient is not finite; the weights are as before that optimiser step.
+        """
+        a, rate = self.config.algorithm, learning_rate(self.config.optim, work.step, self.config.train.steps)
+        paying = [row for row in work.rows if self._pays(work, row)]
+        count = int(self.world.total(len(paying))[0])
+        stats = Stats(0.0, 0.0, 0.0, 0.0, 0.0, 0, count, rate)
+        if count == 0 and work.also is None:
+            return stats
+        weights, total = self._weights(work)
+        for number in range(a.epochs):
+            sums, norm = Sums(), 0.0
+            for part in self._parts(work, number):
+                here = self._gradient(work, part, weights, total)
+                norm = self._step(rate, part)
+                sums.add(here)
+            tokens = max(1.0, sums.tokens)
+            drift = stats.drift if number else sums.drift
+            stats = Stats(
+                sums.loss, norm, sums.kl / tokens, drift, sums.moved / tokens, number + 1, count, rate,
+                sums.entropy / tokens,
+            )  # fmt: skip
+            if a.target_kl is not None and number and stats.moved > a.target_kl:
+                break
+        return stats
+
+    def log_probs(
+        self, model: Any, table: Table, rows: Sequence[int], sampling: Sampling | None = None
+    ) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs of its utterance under a model, without gradient; by default as it is sampled."""
+        found: dict[int, Tensor] = {}
+        with torch.no_grad(), self.world.autocast():
+            for batch in micro_batches(table, rows, self.pass_tokens):
+                said = [table.utterances[row] for row in batch]
+                prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
+                logp, _ = response_logprobs(model, prompts, answers, sampling or self.sampling)
+                found |= {row: logp[n, : len(u.token_ids)] for n, (row, u) in enumerate(zip(batch, said, strict=True))}
+        return found
+
+    def reference_log_probs(self, table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
+        """Row -> (T,) log-probs of its utterance under the reference; empty without one.
+
+        The reference has the temperature of the policy and the whole vocabulary: KL(pi || pi_ref) is infinite where a
+        truncated reference lacks a token.
+        """
+        if self.reference is None:
+            return {}
+        with self.reference.active() as model:
+            return self.log_probs(model, table, rows, replace(self.sampling, top_p=1.0, top_k=0))
+
+    def pull_state(self) -> dict[str, Any]:
+        """The weight of the pull, and its reference; empty without one."""
+        return {} if self.reference is None else {"coef": self.coef, "reference": self.reference.state_dict()}
+
+    def load_pull(self, state: Mapping[str, Any] | None) -> None:
+        """The inverse of `pull_state`.
+
+        Raises:
+            CheckpointError: there is none, so that nobody knows what the policy was pulled to.
+        """
+        if self.reference is None:
+            return
+        if not state:
+            raise CheckpointError(
+                f"the checkpoint lacks the reference of {self.policy.name!r}, so an older Palaver wrote it; "
+                "start the run again"
+            )
+        self.coef = state["coef"]
+        self.reference.load_state_dict(state["reference"])
+
+    def _pays(self, work: Work, row: int) -> bool:
+        a, kl = self.config.algorithm, self.config.kl
+        return (
+            work.table.teaches(row)
+            or row in work.extra
+            or (kl.place == "loss" and kl.coef > 0 and bool(work.reference))
+            or (a.entropy > 0)
+        )
+
+    def _parts(self, work: Work, number: int) -> list[list[int]]:
+        """The rows of each optimiser step of a pass; all in their order if there is one step."""
+        count = self.config.algorithm.minibatches
+        if count == 1:
+            return [list(work.rows)]
+        seed = stable_seed(self.config.seed, "minibatches", self.policy.name, work.step, number)
+        order = torch.randperm(len(work.rows), generator=torch.Generator().manual_seed(seed))
+        return [[work.rows[place] for place in part.tolist()] for part in order.tensor_split(count)]
+
+    def _weights(self, work: Work) -> tuple[dict[int, float], float]:
+        """Row -> weight of each of its tokens, and the number of rows, of all processes."""
+        lengths = [len(work.table.utterances[row].token_ids) for row in work.rows]
+        total = self.world.total(float(len(work.rows)))[0]
+        even = [1.0 / max(1.0, total)] * len(work.rows)
+        each = even if work.weight is None else work.weight[list(work.rows)].tolist()
+        by_token = sum(weight * length for weight, length in zip(each, lengths, strict=True))
+        weight, tokens = self.world.total(sum(each), by_token)
+        how, longest = self.config.algorithm.aggregate, self.config.seat(self.policy.name).max_tokens
+        found = token_weights(each, lengths, how, weight / tokens if tokens else 0.0, longest)
+        return dict(zip(work.rows, found, strict=True)), total
+
+    def _gradient(self, work: Work, rows: Sequence[int], weights: Mapping[int, float], total: float) -> Sums:
+        """Leave this process's gradient of the loss on the parameters, estimated from these of all rows.
+
+        Args:
+            work: of the step.
+            rows: of this process, in this optimiser step.
+            weights: row -> weight of each of its tokens in the loss over all rows.
+            total: rows of all processes.
+
+        Raises:
+            NumericalError: on every process, where a loss is not finite on one: the others would wait for it forever.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        scale = total / max(1.0, self.world.total(float(len(rows)))[0])  # a part represents all rows
+        sums = Sums()
+        fault: NumericalError | None = None
+        paying = [row for row in rows if self._pays(work, row)]
+        with self.policy.active() as model:
+            for batch in micro_batches(work.table, paying, self.pass_tokens):
+                try:
+                    sums.add(self._backward(model, work, batch, [scale * weights[row] for row in batch]))
+                except NumericalError as error:
+                    fault = error
+                    break
+        here = sums.loss, sums.kl, sums.moved, sums.tokens, sums.entropy
+        faults, *shared = self.world.total(float(fault is not None), *here)
+        if faults:
+            raise fault or NumericalError(f"the loss of {self.policy.name!r} is not finite on another process", [])
+        if work.also is not None:
+            work.also(rows)
+        loss, kl, moved, count, entropy = shared
+        return Sums(loss, kl, moved, count, sums.drift, entropy)
+
+    def _backward(self, model: Any, work: Work, batch: Sequence[int], weights: Sequence[float]) -> Sums:
+        """Add one micro-batch's gradient."""
+        table, a = work.table, self.config.algorithm
+        said = [table.utterances[row] for row in batch]
+        prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
+        with self.world.autocast():
+            scores = response_scores(model, prompts, answers, self.sampling, entropy=a.entropy > 0)
+        logp, mask = scores.logprobs, scores.mask
+        old = padded_rows([torch.tensor(u.sample_logprobs, dtype=logp.dtype) for u in said], logp)
+        advantage = table.advantages(batch, logp.shape[1]).to(logp)
+        if work.extra:
+            advantage = advantage + padded_rows([work.extra[row] for row in batch], logp)
+        told = Said(advantage, old, mask, a.ratio, a.clip, a.dual_clip, a.truncate)
+        per_token = work.loss(logp, told)
+        if work.factor is not None:
+            per_token = work.factor[list(batch)].to(logp)[:, None] * per_token
+        kl = torch.zeros_like(logp)
+        if work.reference:
+            reference = padded_rows([work.reference[row] for row in batch], logp)
+            kl = penalty(logp, reference, mask, self.config.kl)
+            if self.config.kl.place == "loss":
+                per_token = per_token + self.coef * kl
+        spread = torch.zeros_like(logp) if scores.entropy is None else scores.entropy
+        per_token = per_token - a.entropy * spread
+        weight = torch.tensor(weights, dtype=logp.dtype, device=logp.device)[:, None] * mask
+        value = torch.where(mask, per_token * weight, 0.0).sum()
+        if not bool(torch.isfinite(value)):
+            raise NumericalError(f"the loss of {self.policy.name!r} is not finite", batch)
+        self.world.accelerator.backward(value)
+        apart = (logp.detach() - old)[mask]
+        tokens = float(mask.sum())
+        return Sums(
+            value.item(),
+            kl.detach()[mask].sum().item(),
+            float(approximate_kl(logp.detach(), old, mask)) * tokens,
+            tokens,
+            float(apart.abs().max()) if len(apart) else 0.0,
+            spread.detach()[mask].sum().item(),
+        )
+
+    def _step(self, rate: float, rows: Sequence[int]) -> float:
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        norm = self.world.clipped_norm(parameters, self.config.optim.max_grad_norm)
+        if not math.isfinite(norm):
+            raise NumericalError(f"the gradient of {self.policy.name!r} is not finite", rows)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.policy.refresh()
+        return norm
+
+    def probe(self, prompt_tokens: int, answer_tokens: int, rows: int) -> None:
+        """Run the largest backward pass a step can ask for and throw it away: what does not fit fails at once.
+
+        Prompts differ, so that no computation is shared; Adam's moments are not there yet.
+
+        Args:
+            prompt_tokens: of the longest opening.
+            answer_tokens: at most.
+            rows: utterances of one step, at most.
+        """
+        count = max(1, min(rows, self.pass_tokens // (prompt_tokens + answer_tokens)))
+        prompts = [[row % 2] * prompt_tokens for row in range(count)]
+        answers = [[0] * answer_tokens] * count
+        end = next(iter(self.model.parameters()))
+        with self.policy.active() as model:
+            with self.world.autocast():
+                logp, _ = response_logprobs(model, prompts, answers, self.sampling)
+            torch.autograd.backward(logp.sum() * 0.0)
+        if self.reference is not None:
+            with self.reference.active() as model, self.world.autocast():
+                response_logprobs(model, prompts, answers, self.sampling)
+        self.optimizer.zero_grad(set_to_none=True)
+        if end.device.type == "cuda":
+            torch.cuda.synchronize(end.device)
+
+
+def _checkpoint_gradients(model: Any) -> None:
+    """Recompute activations in the backward pass, and change nothing else.
+
+    transformers does so only in modules in training mode, where dropout would be on as well: the policy would be
+    trained at other log-probs than it was sampled with. So only the modules that ask are switched, without dropout.
+    """
+    model.gradient_checkpointing_enable()
+    for module in model.modules():
+        if getattr(module, "gradient_checkpointing", False):
+            module.training = True
+            for name, value in vars(module).items():
+                if "drop" in name and isinstance(value, float):
+                    setattr(module, name, 0.0)
+
+
+def micro_batches(table: Table, rows: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
+    """Rows with one prompt together, long prompts first, at most `most_tokens` padded tokens each (or one row)."""
+    said = table.utterances
+    length = {row: len(said[row].prompt_ids) + len(said[row].token_ids) for row in rows}
+    longest = 0
+    batch: list[int] = []
+    for row in sorted(rows, key=lambda row: (-len(said[row].prompt_ids), said[row].prompt_ids, row)):
+        longest = max(longest, length[row])
+        if batch and longest * (len(batch) + 1) > most_tokens:
+            yield batch
+            batch, longest = [], length[row]
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def padded_rows(values: Sequence[Tensor], like: Tensor) -> Tensor:
+    """(R, T) of `like`'s shape, zeros where a row (T,) is shorter."""
+    out = torch.zeros_like(like, requires_grad=False)
+    for row, numbers in enumerate(values):
+        out[row, : len(numbers)] = numbers.to(out)
+    return out

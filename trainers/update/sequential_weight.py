@@ -1,0 +1,42 @@
+"""HAPPO's factor: how much likelier the agents that have moved have made each joint action.
+
+Kuba et al., arXiv 2109.11251, algorithm 4. Axes: J joint steps, R rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from palaver.trainers.rollout.batch import Table
+
+
+def joint_factor(log_rho: Tensor, table: Table, clamp: float) -> Tensor:
+    """(R,) M_r = exp(clip(log rho_j, -clamp, clamp)), the mean over the joint steps j of an utterance."""
+    rho = log_rho.clamp(-clamp, clamp).exp()
+    total = torch.zeros(len(table), dtype=rho.dtype).index_add_(0, table.member_row, rho[table.member_step])
+    return total / torch.bincount(table.member_row, minlength=len(table))
+
+
+def at_clamp(log_rho: Tensor, table: Table, rows: Sequence[int], clamp: float) -> int:
+    """How many of some rows are in a joint step whose |log rho_j| is the clamp or more."""
+    held = set(table.member_row[(log_rho.abs() >= clamp)[table.member_step]].tolist())
+    return len(held.intersection(rows))
+
+
+def joint_log_ratio(before: Mapping[int, Tensor], after: Mapping[int, Tensor], table: Table, summed: bool) -> Tensor:
+    """(J,) sum over some utterances of each joint step of their log ratio, the sum or the mean over their tokens.
+
+    Args:
+        before: row -> (T,) log-probs as sampled.
+        after: of the same rows, as they are now.
+        table: that has the rows; others count 0.
+        summed: True for the ratio of the whole utterance, False for its root of degree T.
+    """
+    by_row = torch.zeros(len(table), dtype=torch.float64)
+    for row, old in before.items():
+        apart = after[row].double().cpu() - old.double()
+        by_row[row] = apart.sum() if summed else apart.mean()
+    return torch.zeros(len(table.steps), dtype=torch.float64).index_add_(0, table.member_step, by_row[table.member_row])

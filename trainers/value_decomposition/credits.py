@@ -1,0 +1,57 @@
+"""What an agent's answer is given credit for. One function is one equation. Axes: J joint steps, N agents, A actions,
+R rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from palaver.trainers.objectives.advantages import ALMOST_EQUAL, group_mean, group_std
+
+Mix = Callable[[Tensor, Tensor], Tensor]  # (J, N) values, (J, S) states -> (J,) value of the joint action
+
+
+def counterfactual(q: Tensor, allowed: Tensor, chosen: Tensor, state: Tensor, mix: Mix) -> Tensor:
+    """D_i = Q_tot(s, a) - (1 / A_i) sum_b Q_tot(s, (b, a_-i)): what the agent's own answer made of the joint action.
+
+    COMA, Foerster et al., arXiv 1705.08926, equation 4, with Q_tot for the critic and the sampled candidates, which the
+    policy drew, for the expectation under it.
+
+    Args:
+        q: (J, N, A) values of all candidates.
+        allowed: (J, N, A).
+        chosen: (J, N) places of the answers.
+        state: (J, S).
+        mix: the mixer.
+
+    Returns:
+        (J, N), 0 for an agent that could not act.
+    """
+    may = allowed.any(dim=-1)
+    here = torch.where(may, q.gather(-1, chosen[..., None])[..., 0], torch.zeros_like(q[..., 0]))
+    base, found = mix(here, state), []
+    for agent in range(q.shape[1]):
+        others = [
+            mix(torch.cat([here[:, :agent], q[:, agent, place, None], here[:, agent + 1 :]], dim=1), state)
+            for place in range(q.shape[2])
+        ]
+        weight = allowed[:, agent].to(q.dtype)
+        mean = (torch.stack(others, dim=1) * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
+        found.append(torch.where(may[:, agent], base - mean, torch.zeros_like(base)))
+    return torch.stack(found, dim=1)
+
+
+def confidence_gain(advantage: Tensor, nll: Tensor, group: Tensor, alpha: float) -> Tensor:
+    """A exp(-alpha z), z = (NLL - mean of the group) / its population standard deviation, (R,) each.
+
+    NLL is the mean over an answer's tokens of -log pi, the sample's estimate of the entropy H, and log|V| - H is the
+    mean KL(pi || uniform): where a policy was surer than in the answer's siblings, the advantage of either sign grows.
+    After the confidence gain of MAVERL (reference implementation of 2026), without the sign of its older form, which
+    spared confident mistakes. Groups whose spread is below 1e-6 are left as they are.
+    """
+    apart, spread = nll - group_mean(nll, group), group_std(nll, group, "population")
+    z = torch.where(spread > ALMOST_EQUAL, apart / spread.clamp(min=ALMOST_EQUAL), torch.zeros_like(apart))
+    return advantage * torch.exp(-alpha * z)

@@ -1,0 +1,170 @@
+"""Factored values: each agent's, the mixer that joins them, the targets of both, and the step that teaches them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from palaver.core import stable_seed
+from palaver.trainers.config.mixer import MixerConfig
+from palaver.trainers.run.errors import NumericalError
+from palaver.trainers.value_decomposition.mixers import AgentValues, Kind, mixer
+from palaver.trainers.value_decomposition.replay import Batch, Replay, Scene
+from palaver.trainers.value_decomposition.targets import follow, greedy, picked, td_loss, td_target
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the networks look like.
+
+    Attributes:
+        agents: N.
+        features: F, of an action with what was heard before it.
+        state: S.
+        linear: the features are one-hot, so that a layer of weights is a table.
+        shared: all agents have one network.
+    """
+
+    agents: int
+    features: int
+    state: int
+    linear: bool
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MixStats:
+    """What the updates of a step did, means over them.
+
+    Attributes:
+        td_loss: mean squared distance of Q_tot from its target.
+        q_tot: mean value of the joint actions replayed.
+        target_gap: mean distance of the target's value of them from the live one.
+        grad_norm: before clipping.
+        updates: made; 0 until the replay holds a batch.
+        replay: joint steps in it.
+    """
+
+    td_loss: float = 0.0
+    q_tot: float = 0.0
+    target_gap: float = 0.0
+    grad_norm: float = 0.0
+    updates: int = 0
+    replay: int = 0
+
+
+class Networks(nn.Module):
+    """Q_i of each agent, and the mixer."""
+
+    def __init__(self, values: AgentValues, mixer: nn.Module) -> None:
+        super().__init__()
+        self.values, self.mixer = values, mixer
+
+    def forward(self, scene: Scene, chosen: Tensor) -> Tensor:
+        """Q_tot (B,) of the chosen actions (B, N)."""
+        q = picked(self.values(scene.candidates), chosen, scene.allowed)
+        found: Tensor = self.mixer(q, scene.state)
+        return found
+
+
+class Factored:
+    """Q_i and their mixer.
+
+    Args:
+        config: the section `algorithm.mixer`.
+        kind: of the mixer.
+        shape: of the networks.
+        seed: of their first weights.
+    """
+
+    def __init__(self, config: MixerConfig, kind: Kind, shape: Shape, seed: int) -> None:
+        self.config = config
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stable_seed(seed, "value mixing"))
+            values = AgentValues(shape.agents, shape.features, config.hidden, shared=shape.shared, linear=shape.linear)
+            mixing = mixer(kind, shape.agents, shape.state, config.embed, config.hyper)
+        self.live = Networks(values, mixing)
+        self.target = copy.deepcopy(self.live).requires_grad_(False)
+        self.updates = 0
+        parameters = list(self.live.parameters())
+        self.optimizer: torch.optim.Optimizer = (
+            torch.optim.RMSprop(parameters, lr=config.lr, alpha=0.99, eps=1e-5)
+            if config.optimizer == "rmsprop"
+            else torch.optim.Adam(parameters, lr=config.lr)
+        )
+
+    def values(self, candidates: Tensor) -> Tensor:
+        """Q_i of candidates (B, N, A, F) as (B, N, A), without gradient."""
+        with torch.no_grad():
+            found: Tensor = self.live.values(candidates)
+        return found
+
+    def total(self, q: Tensor, state: Tensor) -> Tensor:
+        """Q_tot (B,) of values (B, N) in states (B, S), without gradient."""
+        with torch.no_grad():
+            found: Tensor = self.live.mixer(q, state)
+        return found
+
+    def learn(self, replay: Replay, seed: int) -> MixStats:
+        """The updates of one training step, on batches drawn by `seed`.
+
+        Raises:
+            NumericalError: a loss or gradient is not finite.
+        """
+        if len(replay) < self.config.batch:
+            return MixStats(replay=len(replay))
+        generator, made = torch.Generator().manual_seed(seed), self.config.updates
+        found = torch.tensor([self.update(replay.sample(self.config.batch, generator)) for _ in range(made)])
+        loss, q_tot, gap, norm = found.mean(dim=0).tolist()
+        return MixStats(loss, q_tot, gap, norm, made, len(replay))
+
+    def update(self, batch: Batch) -> tuple[float, float, float, float]:
+        """One optimiser step, then the targets follow; loss, mean Q_tot, mean distance of the target's, gradient norm.
+
+        Raises:
+            NumericalError: the loss or its gradient is not finite; the weights are as before.
+        """
+        q_tot = self.live(batch.scene, batch.chosen)
+        with torch.no_grad():
+            following = self._following(batch.then)
+            gap = (self.target(batch.scene, batch.chosen) - q_tot.detach()).abs().mean()
+        loss = td_loss(q_tot, td_target(batch.reward, batch.goes_on, following))
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        limit = self.config.max_grad_norm or torch.inf
+        norm = nn.utils.clip_grad_norm_(self.live.parameters(), limit)
+        if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
+            raise NumericalError("the loss of the mixed values is not finite", [])
+        self.optimizer.step()
+        self.updates += 1
+        if self.config.target == "soft":
+            follow(self.target.parameters(), self.live.parameters(), self.config.tau)
+        elif self.updates % self.config.target_every == 0:
+            follow(self.target.parameters(), self.live.parameters(), 1.0)
+        return loss.item(), q_tot.mean().item(), gap.item(), norm.item()
+
+    def _following(self, then: Scene) -> Tensor:
+        """(B,) the target's value of the best that could be done next."""
+        chooser = self.live if self.config.double else self.target
+        best = greedy(chooser.values(then.candidates), then.allowed)
+        found: Tensor = self.target(then, best)
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, targets, optimiser and the number of updates."""
+        return {
+            "live": self.live.state_dict(), "target": self.target.state_dict(),
+            "optimizer": self.optimizer.state_dict(), "updates": self.updates,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.live.load_state_dict(state["live"])
+        self.target.load_state_dict(state["target"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.updates = state["updates"]

@@ -1,0 +1,196 @@
+"""Encoders that read with a model: hidden states of a policy as it began, or a sentence-embedding model."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from palaver.agents.llm.model.eval_mode import evaluating
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.agents.llm.scoring.logprobs import response_logprobs
+from palaver.agents.llm.scoring.packing import padded
+from palaver.core import Message, PolicyError
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.value_decomposition.encoders import Encoder, Pair, Table, Words, told
+
+LONGEST = 4096  # tokens read of a text where the model says nothing: the newest ones
+LEAST = -20.0  # nats; below it one token is as surprising as another
+
+
+class Hidden:
+    """The last hidden states of a policy's first weights.
+
+    A state is read as one message: the mean over its tokens. An action is read after what was heard: the mean over its
+    own tokens, the hidden state of the last token before them, log(1 + number of tokens), which a mean forgets, and
+    where asked for the mean and the least log-probability of its tokens under these weights: what surprises a model is
+    wrong more often. Vectors are divided by their root mean square.
+
+    Args:
+        body: whose weights are copied, now.
+        pass_tokens: most padded tokens computed at once.
+        likelihood: read the log-probabilities too.
+    """
+
+    one_hot = False
+
+    def __init__(self, body: LLMPolicy, pass_tokens: int, likelihood: bool = True) -> None:
+        self.body, self.frozen, self.pass_tokens, self.likelihood = body, body.freeze(), pass_tokens, likelihood
+        config = body.model.config.get_text_config()
+        self.state = int(config.hidden_size)
+        self.action = 2 * self.state + (3 if likelihood else 1)
+        self.longest = int(getattr(config, "max_position_embeddings", LONGEST))
+        self.held = sum(part.numel() for part in self.frozen.state_dict().values())
+
+    def states(self, texts: Sequence[str]) -> Tensor:
+        """(n, S)."""
+        ids = [self.body.render((Message("user", text),))[-self.longest :] for text in texts]
+        return self._read(ids, [0] * len(ids))[:, : self.state]
+
+    def actions(self, pairs: Sequence[Pair]) -> Tensor:
+        """(n, F)."""
+        prompts, answers = [], []
+        for heard, said in pairs:
+            answer = list(self.body.tokenizer(said, add_special_tokens=False)["input_ids"])[: self.longest - 1]
+            prompts.append(list(self.body.render(heard)[-(self.longest - len(answer)) :]))
+            answers.append(answer)
+        ids = [[*before, *answer] for before, answer in zip(prompts, answers, strict=True)]
+        lengths = torch.tensor([float(len(answer)) for answer in answers]).log1p()
+        parts = [self._read(ids, [len(before) for before in prompts]), lengths[:, None]]
+        if self.likelihood:
+            parts.append(self._expected(prompts, answers))
+        return torch.cat(parts, dim=1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The copy of what is trained of the policy."""
+        return {name: part.cpu() for name, part in self.frozen.state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.frozen.load_state_dict({name: part.to(self.body.device) for name, part in state.items()})
+
+    def _expected(self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Tensor:
+        """(n, 2): the mean and the least log-probability of an answer's tokens, 0 for one that has none."""
+        found = torch.zeros(len(answers), 2)
+        said = [row for row, answer in enumerate(answers) if answer]
+        with self.frozen.active() as model, evaluating(model), torch.no_grad():
+            for batch in _batches([[*prompts[row], *answers[row]] for row in said], self.pass_tokens):
+                rows = [said[place] for place in batch]
+                logprobs, mask = response_logprobs(model, [prompts[r] for r in rows], [answers[r] for r in rows])
+                logprobs = logprobs.float().clamp(min=LEAST)
+                mean = logprobs.sum(dim=1) / mask.sum(dim=1)
+                found[rows] = torch.stack([mean, logprobs.min(dim=1).values], dim=1).cpu()
+        return found
+
+    def _read(self, ids: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
+        """(n, 2 S): the mean over the tokens from `starts` on (of none: the last), and the last token before them."""
+        found = torch.zeros(len(ids), 2 * self.state)
+        with self.frozen.active() as model, evaluating(model), torch.no_grad():
+            for batch in _batches(ids, self.pass_tokens):
+                tokens = torch.from_numpy(padded([ids[row] for row in batch])).to(self.body.device)
+                hidden = model.base_model(input_ids=tokens, use_cache=False)[0].float()
+                for place, row in enumerate(batch):
+                    length, start = len(ids[row]), starts[row]
+                    mean = hidden[place, min(start, length - 1) : length].mean(dim=0)
+                    before = hidden[place, max(start, 1) - 1]
+                    found[row] = torch.cat([_scaled(mean), _scaled(before)]).cpu()
+        return found
+
+
+class Sentences:
+    """A sentence-embedding model of transformers: the mean of its last hidden states, of length 1.
+
+    Args:
+        name: of the model, or its folder.
+        device: where it computes.
+        pass_tokens: most padded tokens computed at once.
+
+    Raises:
+        PolicyError: it cannot be loaded.
+    """
+
+    one_hot = False
+
+    def __init__(self, name: str, device: str, pass_tokens: int) -> None:
+        library = importlib.import_module("transformers")
+        try:
+            self.tokenizer: Any = library.AutoTokenizer.from_pretrained(name)
+            self.model: Any = library.AutoModel.from_pretrained(name).to(device).eval().requires_grad_(False)
+        except (OSError, ValueError) as error:
+            raise PolicyError(
+                f"algorithm.mixer.encoder: cannot load the model {name!r}: {' '.join(str(error).split())[:200]}"
+            ) from error
+        self.device, self.pass_tokens = torch.device(device), pass_tokens
+        config = self.model.config.get_text_config()
+        self.state = int(config.hidden_size)
+        self.action = 2 * self.state
+        self.longest = int(getattr(config, "max_position_embeddings", LONGEST)) - 2  # some models keep two places
+        self.held = sum(part.numel() for part in self.model.parameters())
+
+    def states(self, texts: Sequence[str]) -> Tensor:
+        """(n, S)."""
+        ids = [list(self.tokenizer(text)["input_ids"])[-self.longest :] or [0] for text in texts]
+        found = torch.zeros(len(ids), self.state)
+        with torch.no_grad():
+            for batch in _batches(ids, self.pass_tokens):
+                tokens = torch.from_numpy(padded([ids[row] for row in batch])).to(self.device)
+                mask = torch.tensor([[place < len(ids[row]) for place in range(tokens.shape[1])] for row in batch])
+                weight = mask.to(self.device)[..., None].float()
+                hidden = self.model(input_ids=tokens, attention_mask=mask.long().to(self.device))[0].float()
+                mean = (hidden * weight).sum(dim=1) / weight.sum(dim=1)
+                found[batch] = torch.nn.functional.normalize(mean, dim=1).cpu()
+        return found
+
+    def actions(self, pairs: Sequence[Pair]) -> Tensor:
+        """(n, F): what was heard, each different text once, and what is said."""
+        heard = [told(before) for before, _ in pairs]
+        known = {text: row for row, text in enumerate(dict.fromkeys(heard))}
+        first = self.states(list(known))[[known[text] for text in heard]]
+        return torch.cat([first, self.states([said for _, said in pairs])], dim=1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing is learnt."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+
+
+def encoder(config: RunConfig, device: str, body: LLMPolicy | None = None) -> Encoder:
+    """The encoder that `algorithm.mixer` asks for.
+
+    Args:
+        config: of the run.
+        device: for models.
+        body: the policy whose hidden states are read where `policy` is asked for.
+
+    Raises:
+        PolicyError: a model that cannot be loaded.
+    """
+    mixer = config.algorithm.mixer
+    if mixer.reads == "table":
+        return Table(mixer.features)
+    if mixer.reads == "words":
+        return Words(mixer.features)
+    if mixer.reads == "policy":
+        assert body is not None  # refused for legal actions, which have no policy
+        return Hidden(body, config.train.pass_tokens(body.device.type), mixer.likelihood)
+    place = torch.device(device)
+    return Sentences(mixer.reads.removeprefix("hf:").strip(), device, config.train.pass_tokens(place.type))
+
+
+def _scaled(vector: Tensor) -> Tensor:
+    return vector / vector.square().mean().sqrt().clamp(min=1e-6)
+
+
+def _batches(ids: Sequence[Sequence[int]], most: int) -> list[list[int]]:
+    """Long texts first, at most `most` padded tokens each (or one text)."""
+    found: list[list[int]] = []
+    for row in sorted(range(len(ids)), key=lambda row: (-len(ids[row]), row)):
+        if not found or len(ids[found[-1][0]]) * (len(found[-1]) + 1) > most:
+            found.append([])
+        found[-1].append(row)
+    return found

@@ -1,0 +1,89 @@
+"""The value-mixing loop over legal actions: play with epsilon-greedy agents, remember, learn, let the targets follow.
+
+It reads top to bottom and knows no algorithm by name. Every draw is keyed by the run's seed and the step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from palaver.core import stable_seed
+from palaver.envs.base.env import TextEnv
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.rollout.evaluation import only_scored, summarize
+from palaver.trainers.rollout.metrics import describe
+from palaver.trainers.rollout.tasks import batch_of_tasks
+from palaver.trainers.run import checkpoint
+from palaver.trainers.run.clock import Clock
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.logging import Sinks
+from palaver.trainers.run.steps import walk
+from palaver.trainers.value_decomposition.play import Seating, play
+from palaver.trainers.value_decomposition.replay import Replay
+from palaver.trainers.value_decomposition.targets import epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class LegalLoop:
+    """Everything a run works with. `report` is called after each step with the step and its metrics."""
+
+    config: RunConfig
+    env: TextEnv
+    eval_env: TextEnv
+    seats: Seating
+    replay: Replay
+    world: World
+    sinks: Sinks | None
+    folder: Path
+    clock: Clock
+    report: Callable[[int, dict[str, Any]], None]
+    interrupted: Callable[[], bool]
+
+    def run(self, start: int) -> int:
+        """Train from step `start` to the end or to an interruption; the steps done then."""
+        return walk(self, start)
+
+    def step(self, step: int) -> dict[str, Any]:
+        """Play, then learn from the replay; the step's metrics."""
+        config, a, began = self.config, self.config.algorithm, time.perf_counter()
+        tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
+        chance = epsilon(*a.mixer.epsilon, a.mixer.epsilon_steps, step)
+        found = play(
+            self.env, self.seats, [task for task in tasks for _ in range(a.group_size)],
+            epsilon=chance, discount=a.discount, seed=stable_seed(config.seed, "rollout", step),
+        )  # fmt: skip
+        rolled = time.perf_counter()
+        only_scored(found.episodes, f"in step {step}")
+        self.replay.add(found.transitions)
+        learned = self.seats.team.values.learn(self.replay, stable_seed(config.seed, "mixer replay", step))
+        if self.sinks:
+            self.sinks.episodes("train", step, found.episodes)
+        return {
+            **self.clock.read(),
+            **describe(found.episodes),
+            **{f"mixer/{name}": value for name, value in asdict(learned).items()},
+            "mixer/epsilon": chance,
+            "time/rollout_s": rolled - began,
+            "time/update_s": time.perf_counter() - rolled,
+        }
+
+    def evaluate(self, step: int) -> None:
+        """Fixed tasks and seeds, every agent playing its best."""
+        if not self.sinks:
+            return
+        config = self.config.eval
+        tasks = [task.id for task in self.eval_env.tasks[: config.n] for _ in range(config.samples)]
+        found = play(self.eval_env, self.seats, tasks, epsilon=0.0, discount=1.0, seed=config.seed)
+        summary = summarize(found.episodes).to_dict()
+        self.sinks.write("eval", step, {**self.clock.read(), **summary, "greedy": True})
+        self.sinks.episodes("eval", step, found.episodes)
+
+    def save(self, step: int) -> None:
+        """A checkpoint."""
+        seats: Mapping[str, str] = {agent: agent for agent in self.env.possible_agents}
+        state = {"team": self.seats.team.state_dict(), "replay": self.replay.state_dict()}
+        checkpoint.save(self.folder, step, {}, {}, state, self.config.train.keep, seats)

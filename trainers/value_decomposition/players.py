@@ -1,0 +1,170 @@
+"""Agents that play the legal action they value most, and now and then a random one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from palaver.core import CheckpointError, Conversation, Message, stable_seed
+from palaver.envs.base.env import TextEnv
+from palaver.trainers.algorithms.base import chosen
+from palaver.trainers.config.loading import parse_file
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run import checkpoint
+from palaver.trainers.run.files import CONFIG
+from palaver.trainers.value_decomposition.encoders import Encoder
+from palaver.trainers.value_decomposition.factored import Factored, Shape
+from palaver.trainers.value_decomposition.hidden import encoder
+from palaver.trainers.value_decomposition.replay import Scene, scene_of, stacked
+from palaver.trainers.value_decomposition.targets import greedy
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a team has to decide.
+
+    Attributes:
+        state: all that the team has heard and said.
+        heard: what each agent has heard and said.
+        legal: the actions of each agent, none for one that may not act.
+    """
+
+    state: str
+    heard: Sequence[Conversation]
+    legal: Sequence[Sequence[str]]
+
+
+class Team:
+    """Values of legal actions, of all trained seats.
+
+    Args:
+        config: of the run.
+        agents: the trained seats.
+        device: for an encoder that is a model.
+    """
+
+    def __init__(self, config: RunConfig, agents: Sequence[str], device: str) -> None:
+        kind = chosen(config.algorithm).mixer
+        assert kind != "none"  # the caller has seen that the algorithm mixes values
+        self.agents = tuple(agents)
+        self.encoder: Encoder = encoder(config, device)
+        shared = config.team.kind == "shared"
+        shape = Shape(len(agents), self.encoder.action, self.encoder.state, linear=self.encoder.one_hot, shared=shared)
+        self.values = Factored(config.algorithm.mixer, kind, shape, config.seed)
+
+    def look(self, decisions: Sequence[Decision]) -> list[Scene]:
+        """Decisions as features.
+
+        Raises:
+            ConfigError: the encoder is a table, and it is full.
+        """
+        states = self.encoder.states([each.state for each in decisions])
+        pairs = [
+            (heard, action)
+            for each in decisions
+            for heard, legal in zip(each.heard, each.legal, strict=True)
+            for action in legal
+        ]
+        counts = [len(legal) for each in decisions for legal in each.legal]
+        parts = torch.split(self.encoder.actions(pairs), counts)
+        n = len(self.agents)
+        return [scene_of(state, parts[place * n : place * n + n]) for place, state in enumerate(states)]
+
+    def choose(self, scenes: Sequence[Scene], seeds: Sequence[int], epsilon: float) -> list[list[int]]:
+        """The place of each agent's action in each scene: its best, or with chance `epsilon` any that is allowed.
+
+        The draws of a scene depend on its seed alone.
+        """
+        together = stacked(scenes)
+        best = greedy(self.values.values(together.candidates), together.allowed).tolist()
+        counts = together.allowed.sum(dim=-1).tolist()
+        for row, seed in enumerate(seeds):
+            draw = random.Random(seed)
+            for agent, count in enumerate(counts[row]):
+                explores, other = draw.random() < epsilon, draw.randrange(max(1, count))
+                if explores:
+                    best[row][agent] = other
+        return best
+
+    def state_dict(self) -> dict[str, Any]:
+        """Values, mixer and encoder."""
+        return {"values": self.values.state_dict(), "encoder": self.encoder.state_dict(), "agents": list(self.agents)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.values.load_state_dict(state["values"])
+        self.encoder.load_state_dict(state["encoder"])
+
+
+Player = Callable[[str, Mapping[str, Any]], str]
+
+
+def hears(before: Conversation, text: str, fresh: bool) -> Conversation:
+    """A conversation with what is new; two messages of the user in a row become one, as many chat templates demand.
+
+    Args:
+        before: what was heard and said.
+        text: the observation.
+        fresh: whether observations stand on their own, so that nothing before counts.
+    """
+    if fresh or not before:
+        return (Message("user", text),)
+    if before[-1].role == "user":
+        unread = before[-1].content
+        return (*before[:-1], Message("user", f"{unread}\n\n{text}" if unread and text else unread or text))
+    return (*before, Message("user", text))
+
+
+def load_players(run: Path, env: TextEnv) -> dict[str, Callable[[], Player]]:
+    """Agent -> what makes a player of one game: a function of (observation, info) that gives the agent's best action.
+
+    A player remembers what it has heard and said, so each game needs a new one.
+
+    Args:
+        run: the folder of a run over legal actions.
+        env: that is to be played.
+
+    Raises:
+        CheckpointError: there is no such run, or it has no sound checkpoint.
+        ConfigError: its config cannot be read.
+    """
+    if not (run / CONFIG).is_file():
+        raise CheckpointError(f"there is no run in {str(run)!r}: it has no {CONFIG}")
+    config = parse_file(run / CONFIG)
+    found, _ = checkpoint.newest(run)
+    state = checkpoint.load_study(found)
+    if "team" not in state:
+        raise CheckpointError(f"the run {str(run)!r} did not learn values of legal actions")
+    team = Team(config, state["team"]["agents"], "cpu")
+    team.load_state_dict(state["team"])
+    fresh = env.metadata.get("conversation") == "fresh"
+    return {agent: partial(_player, team, agent, fresh) for agent in team.agents}
+
+
+def _player(team: Team, agent: str, fresh: bool) -> Player:
+    heard: Conversation = ()
+
+    def play(observation: str, info: Mapping[str, Any]) -> str:
+        nonlocal heard
+        heard = hears(heard, observation, fresh)
+        legal: list[str] = list(info.get("legal_actions", ()))
+        if not legal:
+            return ""
+        features = team.encoder.actions([(heard, action) for action in legal])
+        candidates = features[None, None].expand(1, len(team.agents), -1, -1)
+        best = legal[int(team.values.values(candidates)[0, team.agents.index(agent)].argmax())]
+        heard = (*heard, Message("assistant", best))
+        return best
+
+    return play
+
+
+def decision_seed(seed: int, node: str) -> int:
+    """The seed of the draws at one point of a rollout."""
+    return stable_seed(seed, "explore", node)

@@ -1,0 +1,91 @@
+"""A run over legal actions, from its config: what it refuses, what it says, and its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from palaver.agents.base.policy import Policy
+from palaver.core import ConfigError
+from palaver.envs.base.env import TextEnv
+from palaver.trainers.algorithms.base import Algorithm
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run import checkpoint
+from palaver.trainers.run.distributed import World
+from palaver.trainers.run.session import Opened, RunStart, keep_house
+from palaver.trainers.value_decomposition.legal import LegalLoop
+from palaver.trainers.value_decomposition.play import Seating
+from palaver.trainers.value_decomposition.players import Team
+from palaver.trainers.value_decomposition.replay import Replay
+
+
+def refuse_legal(config: RunConfig, env: TextEnv) -> None:
+    """Refuse what a run over legal actions cannot have.
+
+    Raises:
+        ConfigError: an environment that does not list its actions, or a team of language models of a kind that is none
+            of values.
+    """
+    if config.team.kind not in ("separate", "shared"):
+        raise ConfigError(
+            "algorithm.mixer.actions=legal trains values and no language model, so "
+            f"team.kind={config.team.kind} has no meaning: set it to separate or shared"
+        )
+    if config.team.swap_every:
+        raise ConfigError(
+            "team.swap_every exchanges policies, and values of legal actions belong to seats: set it to 0"
+        )
+    if config.algorithm.mixer.reads == "policy":
+        raise ConfigError(
+            "algorithm.mixer.encoder=policy reads hidden states of a policy, and with algorithm.mixer.actions=legal "
+            "there is none: set it to table, words or hf:NAME"
+        )
+    infos = env.fork().reset(seed=0, options={"task": env.tasks[0].id})[1]
+    silent = [agent for agent in config.team.trained(env.possible_agents) if "legal_actions" not in infos[agent]]
+    if silent:
+        raise ConfigError(
+            f"{config.env.id} lists no legal_actions for {silent[0]!r}: set algorithm.mixer.actions=sentences, or take "
+            "an environment that lists them, such as matrix-v1"
+        )
+
+
+def train_values(
+    config: RunConfig, row: Algorithm, env: TextEnv, eval_env: TextEnv, partners: Mapping[str, Policy], world: World,
+    begun: RunStart, console: Console,
+) -> Path:  # fmt: skip
+    """Train the values of the team's legal actions; the folder.
+
+    Raises:
+        ConfigError: several processes, or a table of texts that is full.
+        NumericalError: a loss was not finite.
+    """
+    if world.size > 1:
+        raise ConfigError("algorithm.mixer.actions=legal trains in one process: start it without accelerate launch")
+    agents = config.team.trained(env.possible_agents)
+    team, replay = Team(config, agents, world.device), Replay(config.algorithm.mixer.buffer)
+    if begun.checkpoint:
+        state = checkpoint.load_study(begun.checkpoint)
+        team.load_state_dict(state["team"])
+        replay.load_state_dict(state["replay"])
+    seats = Seating(team, partners, {agent: config.seat(agent).sampling() for agent in partners})
+    a, t = config.algorithm, config.train
+    numbers = sum(part.numel() for part in team.values.live.parameters())
+    console.print(
+        Text.assemble(
+            (row.name, "bold"), f" ({row.paper}) on ", (config.env.id, "bold"),
+            f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} episodes\n"
+            f"team: {', '.join(agents)}: values of legal actions, {numbers:,} trained numbers, "
+            f"texts read as {a.mixer.reads}",
+        )
+    )  # fmt: skip
+
+    def opened(given: Opened) -> LegalLoop:
+        return LegalLoop(
+            config, env, eval_env, seats, replay, world, given.sinks, begun.folder, given.clock, given.report,
+            given.interrupted,
+        )  # fmt: skip
+
+    return keep_house(config, world, begun, console, opened)

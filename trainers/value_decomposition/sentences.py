@@ -1,0 +1,111 @@
+"""Sentences: the mixer as a source of advantages for the policy-gradient loop.
+
+The G candidates that an agent sampled at one point are its actions there, so that max and argmax exist. Every joint
+step goes into the replay; values and mixer learn from it; then every answer gets the credit that they give it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from palaver.agents.llm.policies.llm_policy import LLMPolicy
+from palaver.core import stable_seed
+from palaver.trainers.config.run import RunConfig
+from palaver.trainers.objectives.advantages import minus_mean, normalize
+from palaver.trainers.rollout.batch import Table, by_step
+from palaver.trainers.run.distributed import World
+from palaver.trainers.value_decomposition.credits import confidence_gain, counterfactual
+from palaver.trainers.value_decomposition.factored import Factored, MixStats, Shape
+from palaver.trainers.value_decomposition.hidden import encoder
+from palaver.trainers.value_decomposition.mixers import Kind
+from palaver.trainers.value_decomposition.replay import Replay, stacked
+from palaver.trainers.value_decomposition.scenes import Acts, acts, transitions
+
+
+class Mixing:
+    """Values, mixer, replay and encoder of a run over sentences.
+
+    Args:
+        kind: of the mixer.
+        config: of the run.
+        agents: the trained seats; values belong to seats.
+        body: the policy whose hidden states are read, where the encoder reads some.
+        world: device and processes. All processes have the whole replay and make the same updates.
+    """
+
+    def __init__(self, kind: Kind, config: RunConfig, agents: Sequence[str], body: LLMPolicy, world: World) -> None:
+        self.config, self.settings, self.agents, self.world = config, config.algorithm.mixer, tuple(agents), world
+        self.encoder = encoder(config, world.device, body)
+        shape = Shape(len(agents), self.encoder.action, self.encoder.state, linear=self.encoder.one_hot, shared=False)
+        self.values = Factored(self.settings, kind, shape, config.seed)
+        self.replay = Replay(self.settings.buffer)
+        self.steps = 0
+        self.stats = MixStats()
+
+    def judge(self, table: Table, cost: Tensor | None) -> Table:
+        """Learn from a filled table, then put the credit of the mixer in the place of its advantages.
+
+        In the first `algorithm.mixer.start` steps, and until the replay holds a batch, the advantages stay: those of
+        the plain return of the team.
+
+        Raises:
+            NumericalError: the loss of the values is not finite.
+        """
+        found, a = acts(table, self.agents, self.encoder), self.config.algorithm
+        paid = table.reward if cost is None else table.reward - by_step(table, cost).nan_to_num()
+        self.replay.add(self.world.gather(transitions(table, found, paid.mean(dim=1), a.discount)))
+        self.steps += 1
+        self.stats = self.values.learn(self.replay, stable_seed(self.config.seed, "mixer replay", self.steps))
+        advantage = table.advantage
+        if self.steps > self.settings.start and self.values.updates:
+            assert a.normalize != "whiten"  # refused beside a mixer
+            advantage = self._credit(table, found)
+            advantage = normalize(advantage, advantage, table.group, a.normalize, a.std, self.world.total)
+        if self.settings.confidence:
+            nll = torch.tensor(
+                [-sum(said.sample_logprobs) / max(1, len(said.sample_logprobs)) for said in table.utterances],
+                dtype=torch.float64,
+            )
+            advantage = confidence_gain(advantage, nll, table.group, self.settings.confidence)
+        return replace(table, advantage=advantage)
+
+    def shown(self) -> dict[str, float]:
+        """What the values did in the last step, by name."""
+        return {f"mixer/{name}": value for name, value in asdict(self.stats).items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next step depends on."""
+        return {
+            "values": self.values.state_dict(), "replay": self.replay.state_dict(),
+            "encoder": self.encoder.state_dict(), "steps": self.steps,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.values.load_state_dict(state["values"])
+        self.replay.load_state_dict(state["replay"])
+        self.encoder.load_state_dict(state["encoder"])
+        self.steps = state["steps"]
+
+    def _credit(self, table: Table, found: Acts) -> Tensor:
+        """(R,) what each answer is given credit for, the mean over the joint actions that it took part in."""
+        steps = list(found.place)
+        scene = stacked([found.scenes[found.place[step]] for step in steps])
+        chosen = torch.stack([found.chosen[step] for step in steps])
+        q = self.values.values(scene.candidates)
+        if self.settings.credit == "counterfactual":
+            given = counterfactual(q, scene.allowed, chosen, scene.state, self.values.total)
+        else:
+            given = q.gather(-1, chosen[..., None])[..., 0]
+        total, count = (torch.zeros(len(table), dtype=torch.float64) for _ in range(2))
+        for place, step in enumerate(steps):
+            for agent, row in found.rows[step].items():
+                total[row] += float(given[place, agent])
+                count[row] += 1
+        mean = total / count
+        return mean if self.settings.credit == "counterfactual" else minus_mean(mean, table.group)
