@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from palaver.benchmarks.docs import comparison, demo, lab
+from palaver.benchmarks.docs import comparison, demo, lab, layout
 from palaver.benchmarks.docs.parts import filled
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.read import read
@@ -19,6 +19,7 @@ DOCS = ROOT / "docs"
 BOARD = "docs/leaderboard/leaderboard.html"
 PARTS: Mapping[str, Callable[[Path], dict[str, str]]] = {
     "lab.md": lab.parts, "comparison.md": comparison.parts, "demo.md": demo.parts,
+    "layout.md": layout.parts,
 }  # fmt: skip
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 
-from tests.architecture.source import files, imports, module
+from tests.architecture.source import ROOT, files, imports, module
 
 MOST = 16
 LARGER = {"trainers/algorithms": "one file for each algorithm"}
@@ -38,3 +39,10 @@ def test_no_two_folders_import_each_other():
         below[here] |= {known[name] for name in imports(path) if name in known} - {here}
     found = {(one, other) for one in below for other in below[one] if one < other and one in below[other]}
     assert found == CIRCLES
+
+
+def test_files_that_the_page_of_places_names_exist():
+    text = (ROOT / "docs" / "layout.md").read_text(encoding="utf-8").partition("What follows")[0]
+    named = [path for path in re.findall(r"`([\w/]+(?:\.py|/))`", text) if "NAME" not in path]
+    assert len(named) >= 10
+    assert [path for path in named if not (ROOT / path).exists()] == []

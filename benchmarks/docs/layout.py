@@ -1,0 +1,27 @@
+"""The computed part of docs/layout.md: every folder of the package with the first line of its docstring."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from palaver.markdown import markdown_table, prose
+
+ROOT = Path(__file__).resolve().parents[2]
+WINGS = ("envs", "agents", "trainers", "benchmarks", "palaver")
+
+
+def parts(kept: Path) -> dict[str, str]:
+    """Name -> Markdown of a table for each wing; no kept run has a part in it."""
+    del kept
+    return {wing: _table(wing) for wing in WINGS}
+
+
+def _table(wing: str) -> str:
+    found = []
+    for path in sorted((ROOT / wing).rglob("__init__.py")):
+        folder = path.parent.relative_to(ROOT)
+        lines = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").splitlines()
+        if lines and (wing != "palaver" or folder.parts[1:2] not in ((each,) for each in WINGS)):
+            found.append([f"`{folder}`", prose(lines[0])])
+    return markdown_table(("folder", "holds"), found)
