@@ -71,7 +71,7 @@ def _parting(a: str, b: str) -> str:
 
 @contextmanager
 def _harmless(cause: str) -> Iterator[None]:
-    """Whatever is raised inside becomes an AssertionError that says by what."""
+    """Turn any exception raised inside into an AssertionError that names its cause."""
     try:
         yield
     except AssertionError:
