@@ -1,4 +1,4 @@
-"""Protocol between callers and a language model: a local model, or a server with OpenAI's protocol.
+"""Protocol of a language model that answers questions: a local model or an OpenAI server.
 
 A `Chat` answers many questions at once. A question that could not be answered returns its failure, never an exception,
 so that one bad answer does not lose the others.

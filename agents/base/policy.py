@@ -26,7 +26,7 @@ class Policy(Protocol):
 
 
 def speak(asked: Sequence[tuple[Policy, Request]]) -> list[list[Utterance]]:
-    """Answer each policy's request, in order: `act`, with one batch for all policies of one host.
+    """Answer each policy's request, in order: `act`, one batch for all policies of one host.
 
     A policy without a `host`, or that is its own, is queried alone. Any other host has a `speak` like this one.
     """

@@ -1,4 +1,4 @@
-"""Ensemble of judges, with an optional hold-out judge that does not count and detects reward hacking."""
+"""Ensemble of judges, with an optional hold-out judge that detects reward hacking."""
 
 from __future__ import annotations
 

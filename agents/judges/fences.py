@@ -41,7 +41,7 @@ def nonce(texts: Iterable[str]) -> str:
 
 
 def seen(text: str) -> str:
-    """The text without invisible characters: controls, zero-width, directions, tags, selectors, surrogates.
+    """The text without invisible characters, such as controls, zero-width marks, lone surrogates.
 
     >>> seen("pay" + chr(0x200b) + " one" + chr(27) + "[31m")
     'pay one[31m'
@@ -70,7 +70,7 @@ def harmless(text: str) -> str:
 
 
 def fence(kind: str, text: str, mark: str, limit: int, label: str = "") -> str:
-    """Enclose a text in its tags, at most `limit` characters of it; omissions and empty texts are marked.
+    """Enclose a text in tags, at most `limit` characters; omissions and empty texts are marked.
 
     Args:
         kind: one of `KINDS`.

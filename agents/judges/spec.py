@@ -1,4 +1,4 @@
-"""Specification of a judge, as plain data: from a name such as `hf:NAME?mode=listwise`, or from a file."""
+"""Specification of a judge, from a name such as `hf:NAME?mode=listwise` or from a file."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def read_options(query: str) -> Options:
 
 
 def price_of(model: str, options: Options) -> Price:
-    """Token price of a model: by the options, else by the file that `PALAVER_PRICES` names, else nothing.
+    """Token price of a model: by the options, the file that `PALAVER_PRICES` names, or free.
 
     Raises:
         PolicyError: there is a budget in dollars and no price.

@@ -100,7 +100,7 @@ def read(content: bytes) -> Reply:
 
 
 def answer(reply: Reply, question: Question, price: Price) -> Answer:
-    """Make an answer of a reply, with its cost; tokens that the server does not report are estimated.
+    """Make an answer of a reply, with its cost; unreported tokens are estimated.
 
     Text from a stop string on is cut off, whether the server did that or not.
     """

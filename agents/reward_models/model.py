@@ -1,4 +1,4 @@
-"""A sequence classifier with one output as a reward: R(observations, completions) = logits[:, 0]."""
+"""A sequence classifier as a reward: R(observations, completions) = logits[:, 0]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of a joint action for a reward model: one conversation for the team, with a label per agent.
+"""Text of a joint action for a reward model: one conversation, with a label per agent.
 
 The same function makes the texts that a model is trained on and those that it scores. Free of torch.
 """

@@ -91,13 +91,13 @@ class Completion(_Strict):
     user: str | None = None
 
     def request(self, most_tokens: int) -> Request:
-        """Request to the policy; the first answer has the seed itself, the others seeds made from it.
+        """Request to the policy; the first answer has the seed itself, others seeds made from it.
 
         Args:
             most_tokens: of an answer; also if the client names no number.
 
         Raises:
-            Refused: it asks for more tokens, or for what is not served.
+            Refused: it asks for more tokens, or for an option that is not served.
         """
         if self.stream:
             raise Refused(400, "stream is not served; leave it out, the answer comes in one piece", "unsupported")

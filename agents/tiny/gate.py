@@ -97,7 +97,7 @@ def _stopped(text: str) -> bool:
 
 
 def _is_python(text: str) -> bool:
-    """Return whether a text is a program; a few words may be one by accident, a whole set of texts not."""
+    """Return whether a text is a program; a short one may be by accident, not a whole set."""
     try:
         return bool(ast.parse(text).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""Base class of environments: an author writes the observations and the rewards of joint actions.
+"""Base class of environments: an author writes observations and the rewards of joint actions.
 
     class Agree(TextEnv):
         def opening(self, task):
@@ -85,7 +85,7 @@ class Outcome:
 
 
 def as_heard(action: object, max_length: int) -> tuple[str, bool]:
-    """Convert any object to a text of at most `max_length` characters, with True if it was legal.
+    """Convert any object to a text of at most `max_length` characters, and True if it was legal.
 
     None is an empty text and legal. Bytes are decoded, lone surrogates become `?`, a long text is cut, any other object
     becomes an empty text; all of these are illegal.

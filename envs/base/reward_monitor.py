@@ -61,7 +61,7 @@ class Watch:
         return verdicts
 
     def measured(self) -> dict[str, float]:
-        """Metrics since the last call: cases, share without a score, calls, tokens, dollars, the reward's own."""
+        """Metrics since the last call: cases, failures, calls, tokens, dollars, the reward's own."""
         with self._lock:
             spent = self._spent
             found = {
@@ -130,7 +130,7 @@ def correlation(points: Sequence[tuple[float, float]]) -> float:
 
 
 def parted(pairs: Sequence[tuple[float, float]]) -> bool:
-    """Return whether scores rose while hold-out scores fell, from the first half of the pairs to the second.
+    """Return whether scores rose while hold-out scores fell, from the first half to the second.
 
     Each by more than `APART` standard errors of a difference of means, sqrt(s1^2/n1 + s2^2/n2) (Welch 1947), and over
     `EARLY` pairs or more.

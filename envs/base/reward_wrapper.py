@@ -1,4 +1,4 @@
-"""Wrapper that replaces, extends or gates an environment's reward by a judge or a reward model.
+"""Wrapper that replaces, extends or gates an environment's reward by a judge or reward model.
 
     palaver.make("arxiv-v0", reward="judge:FILE.yaml")            # the score is the whole reward
     palaver.make("arxiv-v0", reward="+0.5*judge:FILE.yaml")       # added to the environment's own, with weight 0.5
@@ -97,8 +97,8 @@ class Rewarded(TextEnv):
     """An environment with another reward.
 
     An action that the reward could not score is *unscored*: the episode ends, `infos` say so and why. The metric `own`
-    is the environment's own reward as a mean over agents, `gate` says whether it was enough, `judge/NAME` is the score
-    of a criterion.
+    is the environment's own reward as a mean over agents, `gate` is 1 if it was enough, else 0, `judge/NAME` is the
+    score of a criterion.
 
     Args:
         env: is played; it belongs to this one from here on.

@@ -82,7 +82,7 @@ def load_tasks(
     id_field: str = "id",
     split: str = "train",
 ) -> tuple[Task, ...]:
-    """Load the tasks named by `source`; unusable rows are left out, with one warning that names them.
+    """Load the tasks named by `source`; unusable rows are left out, with one warning.
 
     Args:
         source: `sample`; a path to a `.jsonl`, `.json`, `.csv` or `.parquet` file (the first three also with `.gz`); or

@@ -1,4 +1,4 @@
-"""Base of the environments of cooperative code: two programmers, one program, tests that decide."""
+"""Base of cooperative code: two programmers, one program, tests that decide."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Two programmers write one Python program: a helper, and the function that calls it. Tests decide (CoopHumanEval).
 
-`aux` writes a helper function `aux(...)`, `main` writes the function that the problem asks for and may call `aux`.
+`aux` writes a helper function `aux(...)`, `main` writes the requested function and may call `aux`.
 They write at the same time and see nothing of each other; later turns give each feedback on both halves.
 
 ## Observation
@@ -48,7 +48,7 @@ Any text; the definitions in it are taken, and nothing else is run:
    is one of that name that parses.
 
 The program is then: the imports of the problem and of both answers; the helper functions that the problem's prompt
-defines; `aux` from the first answer and the function asked for from the second, each with what it needs of its own
+defines; `aux` from the first answer and the requested function from the second, each with what it needs of its own
 answer. An `aux` that `main` writes next to its function is left out: the helper is the colleague's. With `agents=1`
 the one agent `coder` writes both.
 
@@ -62,7 +62,7 @@ All agents receive the same reward in every turn, for the program of that turn; 
 | component | reward |
 |---|---|
 | `aux_defined` | 0.4 if `aux` is defined with a `return` of a value |
-| `main_defined` | 0.6 if the function asked for is defined; otherwise the rest stops |
+| `main_defined` | 0.6 if the requested function is defined; otherwise the rest stops |
 | `syntax` | 0.5 if the joined program parses; otherwise the rest stops |
 | `tests` | p / n; if p = 0 the rest stops |
 | `calls_aux` | 0.5 if there is an `aux` and main calls it; otherwise the rest stops |
@@ -77,7 +77,7 @@ no name that it is given to is ever read.
 
 Options: `scale` multiplies every component, `shift` adds one more (published runs use -4), `weights` changes them,
 `stop_above` ends the episode after a turn with a larger reward. `entry_format=True` requires each answer to be nothing
-but the function asked for and imports, bare or in one fenced block: that gives 0.5 as `format` (the maximum is 4.5),
+but the requested function and imports, bare or in one fenced block: that gives 0.5 as `format` (the maximum is 4.5),
 and anything else stops everything.
 
 Each `assert` of the tests is one test, run in the [sandbox](../sandbox.md): the tests in a process that is trusted,

@@ -1,4 +1,4 @@
-"""Imitation texts of cooperative code: programmers who know the built-in problems and cooperate badly.
+"""Imitation texts of cooperative code: programmers who know the problems and cooperate badly.
 
 Half of the answers are right, others wrap or are a helper that does nothing, some break off. Which it is depends on
 nothing: neither on the colleague nor on the feedback of the last turn, so that a team has something to learn.

@@ -1,4 +1,4 @@
-"""Third party that reads both functions and proposes better ones: the feedback mode `expert`.
+"""Third party that reads both functions and proposes better ones, for the feedback `expert`.
 
 An expert is a function `(request: str) -> str`, given as `expert=` by itself or as `module:function`: a remote model, a
 local one, or a script. It is queried at most three times, until its answer holds a JSON object `{"aux": CODE, "main":

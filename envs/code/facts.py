@@ -94,7 +94,7 @@ def timeouts(report: Report) -> int:
 
 
 def reason(facts: Facts, entry_point: str, program: Program, report: Report | None) -> str:
-    """Reason of the reward: missing functions, the parser's message, or tests passed and the first failure."""
+    """Reason of the reward: missing functions, the parser's message, or the tests' results."""
     if not facts.main_defined:
         return f"no function {entry_point} in the answer"
     if not facts.parses:

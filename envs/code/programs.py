@@ -83,7 +83,7 @@ def _returns(node: ast.stmt) -> bool:
 
 
 def _use(functions: Sequence[ast.FunctionDef], entry_point: str) -> tuple[bool, bool, bool]:
-    """Return whether the entry point calls `aux`, is a thin wrapper of it, and drops a result of it.
+    """Return whether the entry point calls `aux`, is a thin wrapper of it, and drops its result.
 
     A function of main's that is itself a thin wrapper of `aux` counts as `aux`.
     """
@@ -149,7 +149,7 @@ class _View:
 
 
 def _is_wrapper(function: ast.FunctionDef, names: set[str]) -> bool:
-    """Return whether a function only returns the result of `aux`, with names in between or without."""
+    """Return whether a function only returns the result of `aux`, directly or through names."""
     known = names - bindings(list(_live(function)))
     held = set[str]()  # names for the result
     for statement in _until_end(function.body):

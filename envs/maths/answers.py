@@ -83,7 +83,7 @@ def gold(text: str) -> Answer:
 
 
 def right(answer: Answer, truth: Answer) -> bool:
-    """Return whether an answer is right: equal as exact fractions, or in words if the truth is no number."""
+    """Return whether an answer is right, as an exact fraction or, for other truths, in words."""
     if truth.value is not None:
         return answer.value == truth.value
     return bool(answer.words) and answer.words == truth.words

@@ -1,4 +1,4 @@
-"""Equality of two expressions by the library math-verify, in a process that cannot hang a run.
+"""Equality of expressions by the library math-verify, in a process that cannot hang a run.
 
 It uses a computer algebra system, and `9^{9^{9^9}}` keeps that busy for ever, beyond the reach of its own timeouts
 where steps run in threads. So it works in a process of its own, which is killed when a question takes too long, and the

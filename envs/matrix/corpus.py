@@ -1,4 +1,4 @@
-"""Imitation texts of the matrix games: a player names its state and itself, then any of its actions.
+"""Imitation texts of the matrix games: a player names its state, itself, and any action.
 
 A model that imitates them begins near a uniform policy over the legal actions. Its answers (`a1 red.`, `at B a2 left.`,
 `me red.` without a name) restate what an action may have to depend on, because a model of two layers does not look

@@ -71,7 +71,7 @@ def qtran() -> Record:
 
 
 def happo() -> Record:
-    """Game where a sum of independent improvements misjudges the joint one; HAPPO's factor corrects it."""
+    """Game where a sum of independent improvements misleads; HAPPO's factor makes it exact."""
     return {"agents": 2, "actions": TWO, "payoffs": [[0, 1], [1, -2]]}
 
 

@@ -72,9 +72,7 @@ def number(value: float) -> str:
 
 
 def written(game: Game) -> str:
-    """The tables, a line for each state: payoffs and next state of every joint action, named in the order of the
-    agents. One number is for all.
-    """
+    """The tables, a line per state: payoffs, or one for all, and next state of each joint action."""
     joints = [" ".join(joint) for joint in game.joints()]
     lines = []
     for state, pays, follows in zip(game.states, game.payoffs, game.successor, strict=True):

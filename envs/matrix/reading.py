@@ -122,7 +122,7 @@ def _states(record: Mapping[Any, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _cells(value: object, sizes: Sequence[int], read: Callable[[object, str], T], where: str) -> list[T]:
-    """Parse a value nested by the actions of each agent; one that is no list is for all below it."""
+    """Parse a value nested by the actions of each agent; a scalar holds for all below it."""
     if not sizes:
         return [read(value, where)]
     if not isinstance(value, list | tuple):

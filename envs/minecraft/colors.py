@@ -1,4 +1,4 @@
-"""Colours of blocks in pictures, chosen to be distinguishable rather than to look like any game."""
+"""Colours of blocks in pictures, chosen to be distinguishable, not to look like any game."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parse an agent's text into its legal commands and the rejection reasons of the others. Pure.
+"""Parse an agent's text into legal commands and the rejection reasons of the others. Pure.
 
 The grammar is that of CoMLRL's StrBuild and HouseBuild (OpenMLRL/LLM_Collab_Minecraft): of a text with a pair of
 markdown fences only what the first pair encloses counts; every line is a command, less its bullet or number, with or
@@ -144,7 +144,7 @@ def read(text: str, terms: Terms) -> Reading:
 
 
 def _table(count: int, places: slice | list[int], said: bulk.Said | None, terms: Terms) -> Boxes:
-    """Table (8, lines) of plain commands: lowest corner, highest corner, code, 1 for a placing; else 0."""
+    """Table (8, lines) of plain commands: lowest corner, highest corner, code, 1 if placing; or 0."""
     table = np.zeros((8, count), dtype=np.intp)
     if said is None:
         return table

@@ -1,4 +1,4 @@
-"""Base of the building environments: agents write commands, a world is built, all get one reward."""
+"""Base of the building environments: agents write commands and build one world."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def slices(cells: Cells) -> list[tuple[str, Cells]]:
 
 
 def faults(target: Cells, built: Cells, shape_only: bool = False) -> NDArray[np.int16]:
-    """Faults of the cells: 0 none, 1 a block is missing, 2 one too many, 3 another block. Same shape."""
+    """Fault of each cell: 0 none, 1 a block is missing, 2 one too many, 3 another block."""
     wanted, stands = target != AIR, built != AIR
     other = np.zeros_like(wanted) if shape_only else target != built
     return np.select([wanted & ~stands, stands & ~wanted, wanted & stands & other], [1, 2, 3], 0).astype(np.int16)

@@ -81,7 +81,7 @@ def draw(canvas: Canvas, scene: Scene) -> None:
 
 
 def _worlds(canvas: Canvas, scene: Scene, y: float) -> float:
-    """Draw target and built world, side by side, or for a sign one below the other; returns the lower end."""
+    """Draw target and built world, or for a sign one below the other; returns the lower end."""
     across = 1 if scene.flat else 2
     low, high = extent(scene.target.shape, scene.view)
     room = (canvas.width - MARGIN * (across + 1)) / across

@@ -55,6 +55,6 @@ def _cut(box: Block, most: int) -> tuple[Block, list[Block]]:
 
 
 def _worth(volume: int, side: int, most: int) -> tuple[int, int]:
-    """Cells of the whole slices across an axis within `most`; if none fits, the thinner slice is better."""
+    """Cells of whole slices across an axis within `most`; ties go to the thinner slice."""
     slice_ = volume // side
     return (most // slice_) * slice_, -slice_

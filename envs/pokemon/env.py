@@ -114,7 +114,7 @@ TURNS = 300
 
 
 class Seen(NamedTuple):
-    """Features of a side for small networks: see `palaver.envs.pokemon.vector`. Shared, so read-only."""
+    """Features of a side for networks: see `palaver.envs.pokemon.vector`. Shared, so read-only."""
 
     words: tuple[str, ...]
     numbers: np.ndarray

@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"\W*(?:(?:action|choice|option|number|choose|answer|no)\W*
 
 @dataclass(frozen=True)
 class Read:
-    """One of the legal actions, "" where the text names none; `legal` is True if the text named just it."""
+    """A legal action, "" if the text names none; `legal` is True if the text named just it."""
 
     action: str
     legal: bool

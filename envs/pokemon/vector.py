@@ -209,8 +209,7 @@ _BASE = ("hp", *STATS)
 
 
 def _ordered(seat: Mine | Theirs) -> Iterator[Own | Seen | None]:
-    """Six: the active one, then the others in alphabetical order; before one is sent out, the last of six comes
-    first."""
+    """Six: the active one, the others by name; before one is sent out, the sixth comes first."""
     team: Sequence[Own | Seen] = seat["team"]
     out = [seat["active"]] if seat["active"] >= 0 else []
     bench = sorted((n for n in range(len(team)) if n not in out), key=lambda n: (team[n]["name"], n))

@@ -1,4 +1,4 @@
-"""A workflow as data: its stages in order, and the earlier texts shown to the speakers of each.
+"""A workflow as data: its stages in order, and the earlier texts that their speakers see.
 
     Workflow(
         name="second-opinion",
@@ -103,9 +103,7 @@ class Workflow(_Declared):
         return tuple(dict.fromkeys(seat for stage in self.stages for seat in stage.speakers))
 
     def alike(self) -> frozenset[int]:
-        """Stages at which an agent's prompt is the same in every episode of a task: it has neither spoken nor is shown
-        any text, so that answers can be compared between episodes.
-        """
+        """Stages with the same prompt in every episode of a task: no own text before, none shown."""
         found, spoken = set[int](), set[str]()
         for number, stage in enumerate(self.stages):
             if stage.shows is None and not spoken.intersection(stage.speakers):

@@ -159,7 +159,7 @@ def paid(turns: Sequence[Scored], pay: Pay, over: bool) -> list[Parts]:
 
 
 def most_possible(stages: Sequence[Stage], seats: Sequence[str], final: str, pay: Pay) -> float | None:
-    """Upper bound of the return of all stages, as a mean over agents; None where shaping adds to it."""
+    """Upper bound of the return, as a mean over agents; None where shaping adds to it."""
     if pay.shaping != "none":
         return None
     turns = []

@@ -12,7 +12,7 @@ from palaver.envs.workflows.rules import Said
 def told(
     opening: str, seat: str, stage: Stage, shown: Sequence[Said], hide: Callable[[str], str], room: int, most: int
 ) -> str:
-    """Prompt of an agent: its opening where it has not spoken yet, the others' texts, the instruction.
+    """Prompt of an agent: its opening if it has not spoken, the others' texts, the instruction.
 
     Args:
         opening: role and question, "" for an agent that has them.

@@ -87,7 +87,7 @@ class EnvScorer:
         return twin
 
     def question(self, task: Task, seat: str) -> str:
-        """The environment's prompt to that agent, or its only one; to an agent it does not have, the common prompt."""
+        """The environment's prompt to that agent; all prompts for an agent that it does not have."""
         told = self._reset(task)
         if not self.joint:
             return told[self.seats[0]]

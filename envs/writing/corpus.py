@@ -89,7 +89,7 @@ def in_order(steps: Sequence[Sequence[str]], slots: Slots, rng: random.Random) -
 
 
 def grammar(patterns: Iterable[str], vocabulary: Mapping[str, Iterable[str]]) -> re.Pattern[str]:
-    """Compile a pattern that matches a whole sentence, with or without a transition, as `text.sentences` cuts it.
+    """Compile a pattern of whole sentences, with or without a transition; see `text.sentences`.
 
     Args:
         patterns: the sentences that are allowed.
@@ -115,7 +115,7 @@ def grammar(patterns: Iterable[str], vocabulary: Mapping[str, Iterable[str]]) ->
 
 
 def held_out(*combination: str) -> bool:
-    """Return whether a combination of slots belongs to the tasks (True) or to the imitation texts (False)."""
+    """Return whether a combination belongs to the tasks (True) or the imitation texts (False)."""
     return stable_seed("held out", *combination) % HELD_OUT == 0
 
 
@@ -128,7 +128,7 @@ def draw(make: Callable[[random.Random], Slots], keys: Sequence[str], rng: rando
 
 
 def uneven_count(rng: random.Random) -> int:
-    """Draw 1 to 9 sentences, the middle less often; the requested length is ignored, left to the reward."""
+    """Draw 1 to 9 sentences, the middle less often; the requested length is ignored."""
     return rng.choice((1, 2, 3, 7, 8, 9)) if rng.random() < 0.75 else rng.randint(4, 6)
 
 

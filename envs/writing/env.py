@@ -86,7 +86,7 @@ class WritingEnv(TextEnv):
 
 
 def read_grammar(grammar: Grammar, sample: Callable[[], re.Pattern[str]]) -> re.Pattern[str] | None:
-    """Pattern of well-formed sentences: None, or that of the texts that imitate the sample tasks.
+    """Pattern of well-formed sentences: None, or that of the sample's imitation texts.
 
     Raises:
         ConfigError: another value.

@@ -43,7 +43,7 @@ def _plain_layer(layer: Any, adapted: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Parts folded into one product: layers that share an input, the norm's weights, an output factor."""
+    """Parts folded into one product: linear layers of one input, the norm, an output factor."""
 
     linears: tuple[Any, ...]
     norm: Tensor | None
@@ -84,7 +84,7 @@ class DenseDecoder:
 
     @staticmethod
     def supports(model: Any, *, adapted: bool = False) -> bool:
-        """Return whether this file computes exactly this model: one of the families, no window, plain rope.
+        """Return whether this file computes this model: a known family, no window, plain rope.
 
         With `adapted`, its linear layers may be wrapped by peft's; what they add is not computed here.
         """

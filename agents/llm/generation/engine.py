@@ -123,7 +123,7 @@ class _Batch:
         return logits, store
 
     def _uniforms(self) -> Tensor:
-        """Uniform numbers (limit, R), drawn before the first step: a row does not depend on the rest of its batch."""
+        """Uniform numbers (limit, R), drawn up front: a row is independent of the rest of its batch."""
         numbers = np.stack([uniforms(row.seed, self.limit) for row in self.rows], 1)
         return torch.from_numpy(numbers).to(self.engine.forward.device)
 

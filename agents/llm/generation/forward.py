@@ -1,4 +1,4 @@
-"""Forward passes of the engine, for any causal LM of transformers that attends to all earlier tokens."""
+"""Forward passes of the engine, for any causal LM that attends to all earlier tokens."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def find_forward(twin: Twin, adapters: Adapters | None = None) -> tuple[Forward 
 
 
 def unservable(model: Any) -> str:
-    """Reason why the own engine cannot serve this model, by its config and signature; "" if it can."""
+    """Reason, by config and signature, why the own engine cannot serve a model; "" if it can."""
     if getattr(model.config, "is_encoder_decoder", False):
         return "it is an encoder-decoder"
     if getattr(model, "_is_stateful", False):
@@ -129,7 +129,7 @@ def unservable(model: Any) -> str:
 
 
 def _agrees(forward: LibraryForward) -> bool:
-    """Return whether two prompts of different lengths, decoded together, give the logits of each alone.
+    """Return whether two prompts decoded together give the logits of each alone.
 
     Catches what configs do not show: positions taken from the mask (ALiBi), caches of another layout.
     """

@@ -99,8 +99,7 @@ class Progress:
         return "length" if len(tokens) >= sampling.max_tokens else None
 
     def _stopped(self, tokens: list[int], stop: tuple[str, ...]) -> bool:
-        """Return whether the last token completed a stop string; a short tail is enough, a token adds a byte or
-        more."""
+        """Return whether the last token completed a stop string, by a short tail of the tokens."""
         reach = max(len(string.encode("utf-8", "replace")) for string in stop) + _TAIL
         tail = self.decode(tokens[-reach:])
         return any(string in tail for string in stop)

@@ -84,7 +84,7 @@ class Renderer:
         return [*self._encode(self._plain(messages), stand_ins), *([] if end is None else [end])]
 
     def answer(self, text: str) -> list[int]:
-        """Ids of an answer written by another source, as this model would have generated it, end token included."""
+        """Ids of an answer by another author, as this model would generate it, end token included."""
         messages, stand_ins = self._messages((Message("assistant", text),))
         ids: list[int] = []
         for place, piece in enumerate(_STAND_IN.split(messages[0]["content"])):

@@ -1,4 +1,4 @@
-"""Loading a causal language model and its tokenizer, with every failure reported in one line."""
+"""Loading a causal language model and its tokenizer; each failure is reported in one line."""
 
 from __future__ import annotations
 

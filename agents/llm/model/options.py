@@ -1,4 +1,4 @@
-"""Options of loading and running a language model. Free of torch, for configs and the command line."""
+"""Options of loading and running a language model. Free of torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trunk of a critic: a trained decoder without the vocabulary's head, initialised as a policy's own."""
+"""Trunk of a critic: a trained decoder without its head, initialised as a policy's own."""
 
 from __future__ import annotations
 

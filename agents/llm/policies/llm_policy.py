@@ -69,7 +69,7 @@ class LLMPolicy:
 
     @property
     def host(self) -> object:
-        """Object that answers for this policy: policies with one host share a batch, and learn one at a time."""
+        """Object that answers for this policy: policies of one host share a batch, learn in turn."""
         return self
 
     def parameters(self) -> list[nn.Parameter]:

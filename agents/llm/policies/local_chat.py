@@ -20,7 +20,7 @@ PROMPT = 32_768  # tokens, by default: a group's answers share one prompt
 
 
 class LocalChat:
-    """Answers questions in batches. JSON is requested by the prompt alone; no schema is enforced.
+    """Answers questions in batches. JSON is requested by prompt; no schema is enforced.
 
     Args:
         policy: answers; its weights must not change.

@@ -21,7 +21,7 @@ _LOGITS = 1 << 25  # most logits of one forward, 128 MiB in fp32
 def likely(
     policy: LLMPolicy, utterances: Sequence[Utterance], k: int, *, first: int | None = None
 ) -> list[tuple[dict[str, float], ...]]:
-    """The k likeliest tokens at each token of each utterance, likeliest first, with log-probabilities.
+    """The k likeliest tokens at each token of the utterances, with their log-probabilities.
 
     They are those of the model's full softmax at temperature 1, as `Utterance.logprobs`, given the prompt and the
     tokens answered before. Tokens that are spelt alike count as one, with the sum of their probabilities, so a place

@@ -52,7 +52,7 @@ def padded(texts: Sequence[Sequence[int]], *, left: bool = False) -> np.ndarray:
 
 
 def sequences(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Group answers into packed sequences: indices, those of equal prompts together up to LONGEST tokens."""
+    """Group answers into packed sequences: indices, equal prompts together up to LONGEST tokens."""
     shared: list[list[int]] = []
     open_: dict[tuple[int, ...], tuple[list[int], int]] = {}
     for k, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):

@@ -12,7 +12,7 @@ _BY_TEXT = {each.text: each for each in combinations()}
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """Write the requested half by the convention `test`; "" if the prompt is no problem of the family."""
+    """Write the requested half by the convention `test`; "" if the prompt is none of the family."""
     return _answer(conversation, "test", "test")
 
 

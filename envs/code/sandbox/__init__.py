@@ -1,4 +1,4 @@
-"""Scoring of a model's programs by a data set's tests, in a process that can neither see the tests nor do harm.
+"""Sandboxed scoring of a model's programs, which can neither see the tests nor do harm.
 
     report = score("def double(x): return 2 * x", "assert double(2) == 4\\nassert double(3) == 7", "double")
     report.verdict, report.passed, report.total   # ('fail', 1, 2)

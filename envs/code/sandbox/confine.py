@@ -1,4 +1,4 @@
-"""Confinement of a worker: mounts, capabilities and (Landlock) files; in each child resources and calls.
+"""Confinement of a worker (mounts, capabilities, files) and of its children (resources, calls).
 
 Standard library only: this module also runs in the worker, where Palaver is not installed.
 """

@@ -163,7 +163,7 @@ class Session:
         self.raised, self._called, self._outcome, self._value = None, None, "", None
 
     def excuse(self, why: Callable[[], str]) -> None:
-        """Set the function that returns why an argument cannot be sent whatever the program does; "" if it can."""
+        """Set the function that returns why no program could be sent an argument; "" if it can be sent."""
         self._excuse = why
 
     def describe(self, value: Any) -> tuple[str, wire.Fields] | None:
@@ -310,7 +310,7 @@ def _restore(old: Any, new: Any) -> None:
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """Value that replaces `old`: `old` itself, changed, where it is a container of the same kind."""
+    """Value that replaces `old`: `old` itself, changed, if it is a container of the same kind."""
     if type(old) is type(new):
         if is_record(old):
             _restore(old, new)

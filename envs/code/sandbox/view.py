@@ -1,4 +1,4 @@
-"""A worker's view of this machine: an interpreter, its standard library, shared libraries, nothing else.
+"""A worker's view of this machine: interpreter, standard library, shared libraries only.
 
 Folders of installed packages are masked: a data set that lies in one of them, ours included, holds the tests.
 """

@@ -1,4 +1,4 @@
-"""Encoding of values between the trusted side and the program: JSON with tags, exact builtin types only.
+"""Encoding of values between trusted side and program: JSON with tags, exact builtin types only.
 
 A list is a JSON array; everything JSON lacks is an object with one key, its tag. The classes that can be named are the
 types of plain values and, as records, those that each side has of its own; so nothing else can come out, and no code
@@ -212,7 +212,7 @@ _read = _reader(None)
 
 
 def be_patient(channel: socket.socket, seconds: float) -> None:
-    """Set the kernel's time limit of each single read or write of this channel; one call serves many of them."""
+    """Set the kernel's time limit of each read or write of this channel; one call serves many."""
     whole, part = divmod(max(seconds, 0.001), 1.0)
     wait = struct.pack("ll", int(whole), int(part * 1e6))
     channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)

@@ -162,7 +162,7 @@ def _fork(control: socket.socket, rules: _Rules) -> tuple[int, socket.socket]:
 
 
 def _end(child: int, alone: bool) -> int:
-    """Kill a child or, in a name space of its own, all other processes; returns the child's wait status."""
+    """Kill a child or, in a name space of its own, all other processes; returns its wait status."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1 if alone else child, signal.SIGKILL)
     status = os.waitpid(child, 0)[1]

@@ -1,4 +1,4 @@
-"""Builders' limits, and the spiders. Pure. As in CoMLRL's HouseBuild unless stated otherwise."""
+"""Builders' limits and the spiders, as in CoMLRL's HouseBuild unless stated otherwise. Pure."""
 
 from __future__ import annotations
 

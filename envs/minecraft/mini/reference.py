@@ -13,7 +13,7 @@ FEWEST, MOST = 1, 4  # lines that a stranger takes
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """Every n-th line of the plan, by the agent's number; all of it if alone. The best the limits allow."""
+    """Every n-th line of the plan by the agent's number, all if alone: the best within limits."""
     seat, agents, _ = _asked(conversation)
     return "\n".join(_plan(conversation)[seat::agents])
 

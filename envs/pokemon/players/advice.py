@@ -1,4 +1,4 @@
-"""Coach's labels while another player acts: shares of the legal actions, for a student to learn from.
+"""Coach's labels while another player acts: shares of the legal actions for a student.
 
 ask = adviser("veteran@1", env, "p1", seed=3)
 while env.agents:

@@ -110,7 +110,7 @@ def damage(
 
 
 def presumed(dex: Dex, user: Mon, target: Mon, mine: Seat | None = None, theirs: Seat | None = None) -> float:
-    """Largest damage expected of the opponent's Pokémon: its seen moves, and attacks of its own types until four.
+    """Largest expected damage of the opponent's Pokémon, by seen moves and its own types.
 
     As a part of the target's full hit points, times the chance to hit.
     """

@@ -1,4 +1,4 @@
-"""Determinised worlds of a side: its battle with everything that is hidden from it resampled.
+"""Determinised worlds of a side: its battle with all hidden information resampled.
 
 The own side is exact. Of the opponent what the side saw is kept (Pokémon, hit points, conditions, boosts, moves with
 their uses, items, abilities, field); the rest is drawn from the movesets that the simulator's package has for the roles
@@ -27,7 +27,7 @@ def worlds(battle: Battle, side: Side, seeds: Iterable[int]) -> list[Battle]:
 
 
 def foresee(world: Battle, side: Side, turns: int, tried: Sequence[tuple[str | None, str | None, int]]) -> list[float]:
-    """Evaluate a side `turns` turns after each of `(words of p1, words of p2, seed of the dice)`, in Pokémon.
+    """Evaluate a side `turns` turns after each of `(words of p1, words of p2, seed)`, in Pokémon.
 
     After the first both sides use what promises most at once, see `showdown/rollout.js`. `world` is not changed.
 

@@ -87,7 +87,7 @@ def veteran_1(view: View, dex: Dex, draw: random.Random) -> str:
 
 
 def veteran_worth(view: View, dex: Dex) -> dict[str, float]:
-    """Position values that `veteran@1` compares, by move and switch; empty where it may not attack."""
+    """Position values that `veteran@1` compares, by action; empty where it may not attack."""
     me, foe, moves = active(view["me"]), opponent(view), attacks(view)
     if not moves or me is None or foe is None:
         return {}
@@ -157,7 +157,7 @@ def _race(give: float, take: float, theirs: float, ours: float, faster: bool, mi
 
 
 def comes_in(view: View, dex: Dex, draw: random.Random) -> str:
-    """Choose the Pokémon to switch in, lead or revive: the best duel; random without an opponent on the field."""
+    """Choose the Pokémon to send out or revive by the best duel; random without an opponent."""
     foe = opponent(view)
     able = [label for label, _ in view["legal"] if not label.startswith("move ")]
     if not able:

@@ -88,7 +88,7 @@ def best_action(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> st
 
 
 def standing(battle: Battle, dex: Dex, side: Side) -> float:
-    """Value of a side's position: hit points, Pokémon alive, conditions, the duel on the field; 100 for a victory."""
+    """Value of a side's position: hit points, Pokémon alive, conditions, duel; 100 if it has won."""
     if battle.lost:
         return 0.0
     if battle.ended:
@@ -132,7 +132,7 @@ def searched(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> str:
 
 
 def advised(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> dict[str, float]:
-    """Shares of the actions by the search, which sum to 1: a softmax of the prospects over `UNSURE`.
+    """Shares of the actions, which sum to 1: a softmax of the prospects over `UNSURE`.
 
     It costs a quarter of `searched`, for it draws two worlds and drops what promises least after the first, see `RACE`:
     many rough opinions teach more than a few thorough ones. Actions that were not tried, and those with a share below
@@ -179,7 +179,7 @@ def prospects(
 
 
 def _tried(world: Battle, dex: Dex, side: Side, draw: random.Random, actions: Sequence[str]) -> dict[str, float]:
-    """Value of the position after each action in one world, the mean over the opponent's replies, one seed for all."""
+    """Mean position value after each action in one world over the replies, with one seed for all."""
     words, seed = dict(world.views[side]["legal"]), draw.randrange(2**53)
     replies = _replies(world, dex, side, draw)
     tried = [(action, reply, weight) for action in actions for reply, weight in replies]

@@ -140,7 +140,7 @@ def named(view: View, label: str) -> Own:
 
 
 def best_switch(view: View, dex: Dex, draw: random.Random) -> str:
-    """Choose the Pokémon to switch in, lead or revive, by `matchup`; random without an opponent on the field."""
+    """Choose the Pokémon to send out or revive by `matchup`; random without an opponent."""
     foe = opponent(view)
     able = [label for label, _ in view["legal"] if not label.startswith("move ")]
     if foe is None or not able:

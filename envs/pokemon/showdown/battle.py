@@ -102,7 +102,7 @@ class Battle:
         return self._views
 
     def resemble(self, other: Battle) -> None:
-        """Copy the state of another battle, of which the simulator holds a copy under this one's number."""
+        """Copy the state of another battle, which the simulator has copied under this number."""
         self.turn, self.ended, self.winner, self.refused = other.turn, other.ended, other.winner, other.refused
         self.legal, self.texts, self._views = other.legal, other.texts, other._views
 

@@ -129,7 +129,7 @@ class Server(Closing):
 
 
 def _answers(port: int, process: subprocess.Popen[str]) -> bool:
-    """Return whether connections are accepted; the server reports that it listens a moment earlier."""
+    """Return whether connections are accepted, a moment after the server reports to listen."""
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=5.0):

@@ -75,8 +75,7 @@ class Seen(TypedDict):
 
 
 class Seat(TypedDict):
-    """Fields common to both sides; `active` is an index into `team`, -1 before the first one came in; `entered` its
-    turn."""
+    """Fields of both sides: `active` indexes `team`, -1 before one is sent out; `entered` its turn."""
 
     active: int
     entered: int
