@@ -187,7 +187,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self.observation_spaces = {agent: UnicodeText(max_length) for agent in agents}
         self.action_spaces = {agent: UnicodeText(max_length) for agent in agents}
         self._acting: frozenset[str] = frozenset()
-        self._log: list[tuple[str, str]] = []  # ("agent <", what it heard), ("agent >", what it said), ("$", rewards)
+        self._log: list[tuple[str, str]] = []  # ("agent <", its observation), ("agent >", its action), ("$", rewards)
         self._lock = threading.RLock()
 
     # --- what an author writes ---------------------------------------------------------------------
