@@ -1,4 +1,4 @@
-"""Policies by name. Imports torch only when a model is asked for."""
+"""Policies by name. Imports torch only when a model is requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every environment that ships with Palaver. The registry imports this module when it is first asked."""
+"""Every environment that ships with Palaver. The registry imports this module on first use."""
 
 from __future__ import annotations
 

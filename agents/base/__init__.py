@@ -1,1 +1,1 @@
-"""What agents of all kinds share: policies, chats and rewards."""
+"""Shared parts of agents: policies, chats and rewards."""

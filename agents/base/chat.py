@@ -1,7 +1,7 @@
-"""The seam between what asks a language model and who answers: a local model, or a server with OpenAI's protocol.
+"""Protocol of a language model that answers questions: a local model or an OpenAI server.
 
-A `Chat` answers many questions at once. A question that could not be answered comes back with its failure, never as an
-exception, so that one bad answer costs nobody else theirs.
+A `Chat` answers many questions at once. A question that could not be answered returns its failure, never an exception,
+so that one bad answer does not lose the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Question:
         conversation: its last message is the one to answer.
         sampling: how tokens are drawn.
         seed: of the draw, where the model takes one.
-        schema: the JSON schema that the answer shall keep to; empty asks for free text.
+        schema: the JSON schema of the answer; empty for free text.
         top_logprobs: how many of the likeliest first tokens are wanted with their log-probabilities, 0 to 20.
     """
 
@@ -35,14 +35,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back.
+    """Result of a question.
 
     Attributes:
         text: "" if there is none.
         finish: "stop" if the model ended by itself, "length" if it was cut.
-        top: for each answered token, the likeliest tokens at its place with their log-probabilities, where asked for.
+        top: for each answered token, the likeliest tokens at its place with their log-probabilities, if requested.
         cost: of this answer, failed attempts included.
-        failure: why there is no text, as in `Verdict.failure`; "" if there is one.
+        failure: reason why there is no text, as in `Verdict.failure`; "" if there is one.
     """
 
     text: str
@@ -60,5 +60,5 @@ class Chat(Protocol):
     revision: str
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """One answer a question, in order; what failed says so in its `failure`."""
+        """Return one answer per question, in order; a failed one holds its `failure`."""
         ...

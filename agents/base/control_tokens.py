@@ -50,17 +50,17 @@ def fold(text: str) -> tuple[str, Sequence[int]]:
 
 
 def is_control(token: str) -> bool:
-    """Whether a token looks as if a template put it between texts."""
+    """Return whether a token looks like one that a template puts between texts."""
     return _OPENING.match(fold(token)[0]) is not None
 
 
 def is_own(token: str) -> bool:
-    """Whether a token marks thoughts or tool calls within an answer, where a template looks for it."""
+    """Return whether a token marks thoughts or tool calls within an answer, where a template looks for it."""
     return _OWN.fullmatch(token) is not None
 
 
 def literals(template: str) -> Iterator[str]:
-    """The marks that stand literally in the source of a chat template, tokens or not: Llama 2's `[INST]` is none."""
+    """The marks that occur literally in the source of a chat template, tokens or not: Llama 2's `[INST]` is none."""
     return (found.group() for found in _LITERAL.finditer(template) if is_control(found.group()))
 
 

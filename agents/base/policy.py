@@ -1,4 +1,4 @@
-"""What fills a seat: anything that reads conversations and answers."""
+"""Policy protocol: anything that reads conversations and answers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Policy(Protocol):
 
     `act` gets every conversation that waits for this policy, whichever episode or agent it comes from, and returns one
     list per request with one utterance per seed, in order. The seed alone fixes the draw: the same conversation,
-    sampling and seed give the same text whatever else is asked in the same call (of a language model in fp32: with
-    fewer digits a sum depends on the batch it is computed in).
+    sampling and seed give the same text, independent of the other requests of the call (of a language model in fp32:
+    with fewer digits a sum depends on the batch it is computed in).
     """
 
     name: str
@@ -26,9 +26,9 @@ class Policy(Protocol):
 
 
 def speak(asked: Sequence[tuple[Policy, Request]]) -> list[list[Utterance]]:
-    """What each policy answers to its request, in order: `act`, with one batch for all policies of one host.
+    """Answer each policy's request, in order: `act`, one batch for all policies of one host.
 
-    A policy without a `host`, or that is its own, is asked alone. Any other host has a `speak` like this one.
+    A policy without a `host`, or that is its own, is queried alone. Any other host has a `speak` like this one.
     """
     hosts: dict[int, tuple[Any, list[int]]] = {}
     for place, (policy, _) in enumerate(asked):

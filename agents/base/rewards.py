@@ -1,4 +1,4 @@
-"""Rewards by name: `judge:SPEC` asks a language model, `rm:PATH` a reward model. Nothing heavy loads before it is used.
+"""Rewards by name: `judge:SPEC` queries a language model, `rm:PATH` a reward model. Models load on first use.
 
 A name that cannot be right is refused at once; models are loaded by `ready`, or when the first case is scored.
 """
@@ -90,6 +90,6 @@ class Later:
         return self.ready().score(cases)
 
     def metrics(self) -> Mapping[str, float]:
-        """What the loaded reward tells of itself."""
+        """Metrics of the loaded reward."""
         tell: Callable[[], Mapping[str, float]] = getattr(self._loaded, "metrics", dict)
         return tell()

@@ -1,4 +1,4 @@
-"""A battle net as a folder: `net.json` says all but the weights, which are in `net.safetensors`."""
+"""A battle net as a folder: `net.json` holds all but the weights, which are in `net.safetensors`."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ VERSION = 1  # of the architecture; weights of another one mean something else
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a net needs besides its weights.
+    """Configuration of a net: all but its weights.
 
     Attributes:
         format: of the battles that it learnt from.
         size: of it.
         layout: of its numbers.
         vocabulary: of its words.
-        reply: what its value is: the probability of winning (`result`) or a discounted `return`.
+        reply: meaning of its value: the probability of winning (`result`) or a discounted `return`.
         bins: outputs of the value head; 1 for a result.
-        span: largest |symlog| of a return that the bins tell apart.
+        span: largest |symlog| of a return that the bins distinguish.
     """
 
     format: str

@@ -18,7 +18,7 @@ BASE = 1000.0  # of the rotation's wavelengths: battles are some hundred turns l
 
 
 class Recall:
-    """What one battle left in the memory: keys and values of its last W turns in every layer, oldest overwritten.
+    """Memory of one battle: keys and values of its last W turns in every layer, oldest overwritten.
 
     Attributes:
         held: (2, L, W, E), the place of a turn is its number modulo W.
@@ -90,7 +90,7 @@ class Memory(nn.Module):
         self.norm = nn.RMSNorm(size.width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Turns (B, S, E) of B battles, each after those before it; padding stands at the end."""
+        """Turns (B, S, E) of B battles, each after those before it; padding is at the end."""
         turns = torch.arange(x.shape[1], device=x.device)
         back = turns[:, None] - turns
         seen = ((back >= 0) & (back < self.size.window))[None, None]

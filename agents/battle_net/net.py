@@ -1,6 +1,6 @@
 """The network: words and numbers of a turn to a score for each slot and a value.
 
-All twelve Pokémon pass through the same weights, and so do the moves of each; what is said of one helps with all. A
+All twelve Pokémon pass through the same weights, and so do the moves of each; what is learnt of one helps with all. A
 slot is scored from the vector of its own move or Pokémon (as pointer networks point at their inputs: Vinyals, Fortunato
 and Jaitly, 2015), not by its number, so that what was learnt of a move holds in every team.
 """
@@ -20,10 +20,11 @@ _PLACES = (0, *[1] * (TEAM - 1), 2, *[3] * (TEAM - 1))  # own active, own others
 
 
 def order(words: Tensor) -> Tensor:
-    """Which of the own six Pokémon of an observation stands in each place of the alphabetical team, (..., 6).
+    """Index of the own Pokémon in each place of the alphabetical team, (..., 6).
 
     An observation puts the active one first and the others behind it in alphabetical order; slots go by the alphabet
-    alone. Before the first one came in the last of six stands first; of a smaller team nobody does, and it comes last.
+    alone. Before a Pokémon is sent out, the last of six comes first; of a smaller team the first place is empty and
+    comes last.
 
     Args:
         words: (..., 135) ids of a vocabulary in alphabetical order, unmasked.

@@ -26,7 +26,7 @@ class Game:
 
 @dataclass(frozen=True)
 class Turn:
-    """What a side sees: 135 words, K numbers, 14 legal slots of which at least one is true."""
+    """Input of a side: 135 words, K numbers, 14 legal slots of which at least one is true."""
 
     game: Game
     words: Sequence[str]

@@ -1,6 +1,6 @@
-"""What a battle net is made of, as plain data: its sizes, where its inputs stand, the words it knows.
+"""Shape of a battle net as plain data: its sizes, the layout of its inputs, its vocabulary.
 
-Nothing here knows an environment. Whoever makes a net says where a Pokémon's numbers stand and which words there are;
+Nothing here knows an environment. The caller that makes a net gives the layout of a Pokémon's numbers and the words;
 both are saved with the weights.
 """
 
@@ -71,7 +71,7 @@ def size(name: str) -> Size:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the K numbers of a turn stand.
+    """Indices of the K numbers of a turn.
 
     Attributes:
         count: K.
@@ -99,9 +99,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words a net can tell apart; any other is `unknown`.
+    """The words of a net; any other is `unknown`.
 
-    Ids follow the alphabet, so that the order of ids is that of words (the net asks for it).
+    Ids follow the alphabet, so that the order of ids is that of words (the net requires it).
     """
 
     words: tuple[str, ...] = field(repr=False)

@@ -28,7 +28,7 @@ class Item(Generic[T]):
 
 @dataclass(slots=True)
 class Result(Generic[T]):
-    """What came of an item: its value, or why there is none."""
+    """Result of an item: its value, or the reason why there is none."""
 
     value: T | None = None
     cost: Cost = field(default_factory=Cost)
@@ -36,14 +36,14 @@ class Result(Generic[T]):
 
 
 class Asker:
-    """Asks a chat.
+    """Queries a chat, with a cache and limits.
 
     Args:
         chat: answers.
         cache: of answers that could be read; None keeps none.
-        asks: how often a question is put, the first time included, until its answer can be read.
+        asks: most attempts per question, the first included, until its answer can be parsed.
         calls: most questions to the chat over the life of this one; None for no limit.
-        sample: told apart in the cache.
+        sample: part of the cache key.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Asker:
     def _round(
         self, items: Sequence[Item[T]], waiting: Mapping[int, Question], results: list[Result[T]]
     ) -> dict[int, Question]:
-        """Ask what waits; what could not be read, to be asked again."""
+        """Query the waiting questions; return those whose answers could not be parsed."""
         keys = {place: key(self.chat, question, self.sample) for place, question in waiting.items()}
         known = self.cache.get(list(dict.fromkeys(keys.values()))) if self.cache else {}
         first: dict[str, int] = {}  # of equal questions

@@ -36,7 +36,7 @@ def key(chat: Chat, question: Question, sample: int) -> str:
 
 
 class AnswerCache:
-    """Answers by key. Threads and processes may share the file: each call opens it anew and waits for the others.
+    """Answers by key. Threads and processes may share the file: each call opens it and waits for the others.
 
     Args:
         path: of the file, made when first written; None takes the one in the cache folder.

@@ -1,4 +1,4 @@
-"""Who answers a judge's questions, by name."""
+"""Chats of judges by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several judges as one, and one that is held out: it does not count, and tells when the others are being gamed."""
+"""Ensemble of judges, with an optional hold-out judge that detects reward hacking."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Ensemble:
 
     Args:
         members: whose mean counts.
-        holdout: is asked, and does not count; its failure loses nothing.
-        name: as rewards are called.
-        placing: how the score enters what an environment pays.
+        holdout: is queried, and does not count; its failure loses nothing.
+        name: of the reward.
+        placing: of the score in an environment's reward.
         failure_limit: share of unscored cases above which a run stops.
     """
 
@@ -56,7 +56,7 @@ class Ensemble:
         return [self._verdict(each) for each in zip(*found, strict=True)]
 
     def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
-        """See `Comparer.compare`: the mean of the members' preferences; the judge held out is not asked.
+        """See `Comparer.compare`: the mean of the members' preferences; the hold-out judge is not queried.
 
         Raises:
             PolicyError, ScoringError: as `Judge.compare`.

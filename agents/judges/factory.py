@@ -14,7 +14,7 @@ def make_judge(name: str) -> Judge | Ensemble:
     """The judge called `name`; its models are loaded when they are first needed.
 
     Args:
-        name: `MODEL?key=value&...` or `FILE.yaml?key=value&...`; `judge:` may stand before it.
+        name: `MODEL?key=value&...` or `FILE.yaml?key=value&...`; an optional prefix is `judge:`.
 
     Raises:
         ConfigError: the file cannot be read, or an option is unknown or does not fit.

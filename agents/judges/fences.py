@@ -1,7 +1,7 @@
 """Untrusted text made safe to show to a judge: it can be read, and cannot pose as anything but itself.
 
-Each text stands between tags that carry a mark, the *nonce*. The nonce is a hash of all the texts it fences, and is
-drawn again as long as one of them contains it: no text can hold its own tag, whoever wrote it and whatever he knows.
+Each text is enclosed in tags that carry a mark, the *nonce*. The nonce is a hash of all the texts it fences, and is
+drawn again as long as one of them contains it: no text can hold its own tag, whatever its author knows.
 Because it depends on nothing else the same material gives the same prompt, so that verdicts can be cached.
 """
 
@@ -41,7 +41,7 @@ def nonce(texts: Iterable[str]) -> str:
 
 
 def seen(text: str) -> str:
-    """The text without what nobody sees: controls, zero-width and direction marks, tags, selectors, lone surrogates.
+    """The text without invisible characters, such as controls, zero-width marks, lone surrogates.
 
     >>> seen("pay" + chr(0x200b) + " one" + chr(27) + "[31m")
     'pay one[31m'
@@ -70,14 +70,14 @@ def harmless(text: str) -> str:
 
 
 def fence(kind: str, text: str, mark: str, limit: int, label: str = "") -> str:
-    """A text between its tags, `limit` characters of it at most; what was left out, or that nothing was said, is told.
+    """Enclose a text in tags, at most `limit` characters; omissions and empty texts are marked.
 
     Args:
         kind: one of `KINDS`.
         text: untrusted.
         mark: the nonce.
         limit: characters kept, three quarters from the beginning and one from the end.
-        label: what the tag says beside its kind; trusted.
+        label: text of the tag after its kind; trusted.
     """
     safe = harmless(text)
     if len(safe) > limit:

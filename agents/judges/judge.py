@@ -16,12 +16,12 @@ from palaver.scoring import Case, Pair, Preference, Verdict
 
 
 class Judge:
-    """Scores cases and compares pairs by asking a chat.
+    """Scores cases and compares pairs by querying a chat.
 
     Attributes:
         name: as rewards are called.
         spec: what it is.
-        placing: how its score enters what an environment pays.
+        placing: of its score in an environment's reward.
         failure_limit: share of unscored cases above which a run stops.
         most: the largest score.
 

@@ -19,14 +19,14 @@ from palaver.agents.judges.spec import JudgeSpec
 from palaver.core import ConfigError, Conversation, Sampling, stable_seed
 from palaver.scoring import Case, Cost, Preference, Verdict
 
-MOST = 8  # answers shown at once: more are not told apart well
-TOP = 20  # likely tokens asked for, as many as servers tell
+MOST = 8  # answers shown at once: more are not distinguished well
+TOP = 20  # likely tokens requested, the maximum of servers
 _IDS = "ABCDEFGH"
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where a judge sits: what it is, and whom it asks."""
+    """Specification of a judge, with its asker."""
 
     spec: JudgeSpec
     asker: Asker
@@ -83,7 +83,7 @@ def listwise(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
     """The cases of a group in one question, in an order of its own; equal ones are shown once and share a score.
 
     Raises:
-        ConfigError: more different cases in a group than can be told apart at once.
+        ConfigError: more different cases in a group than can be distinguished at once.
     """
     verdicts: dict[int, Verdict] = {}
     groups = [_unlike(cases, places) for places in _groups(cases)]
@@ -147,9 +147,9 @@ def _share(preferences: Sequence[Preference]) -> Verdict:
 
 
 def prefer(bench: Bench, pairs: Sequence[tuple[Case, Case]]) -> list[Preference]:
-    """Which case of each pair is better: P = (P(first | shown first) + P(first | shown second)) / 2.
+    """Preference for each pair: P = (P(first | shown first) + P(first | shown second)) / 2.
 
-    A judge that names the same slot twice, whatever stands in it, comes out at 0.5.
+    A judge that names the same slot twice, whatever its content, gives 0.5.
     """
     items = [_match(bench, *shown) for one, other in pairs for shown in ((one, other), (other, one))]
     results = bench.asker.ask(items)
@@ -176,7 +176,7 @@ def _one(case: Case) -> Shown:
 
 
 def _many(cases: dict[str, Case]) -> Shown:
-    """Several answers. What they were told is shown once if it was the same, else with each."""
+    """Several answers. Their prompts are shown once if they are the same, else with each."""
     told = [dict(case.told) for case in cases.values()]
     first = next(iter(cases.values()))
     answers = {id: case.said for id, case in cases.items()}
@@ -187,7 +187,7 @@ def _many(cases: dict[str, Case]) -> Shown:
 
 
 def _groups(cases: Sequence[Case]) -> list[list[int]]:
-    """Places of the cases that are compared with each other; one without a group stands alone."""
+    """Indices of the cases that are compared with each other; one without a group is alone."""
     found: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, case in enumerate(cases):
         found[(case.group, "") if case.group else ("", str(place))].append(place)

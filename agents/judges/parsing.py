@@ -27,7 +27,7 @@ class UnreadError(Exception):
 
 
 def last_object(text: str) -> dict[str, Any]:
-    """The last JSON object of a text that stands in no other one; a model may think aloud before it, in objects too.
+    """The last JSON object of a text that is in no other one; a model may think aloud before it, in objects too.
 
     Raises:
         UnreadError: there is none.
@@ -101,7 +101,7 @@ def better(text: str) -> tuple[float, str]:
     """1 if the first is better, 0 if the second is, 0.5 for a tie, and the reason.
 
     Raises:
-        UnreadError: none of these is said.
+        UnreadError: there is none of these.
     """
     found = last_object(text)
     said = found.get("better")
@@ -120,7 +120,7 @@ def weighted(top: Sequence[Mapping[str, float]], n: int, least: float = 0.5, pla
         top: for each answered token, likely tokens with their log-probabilities.
         n: the largest score, 9 at most.
         least: probability that the scores must have together.
-        places: answered tokens that are looked at; a space or a mark may stand before the score.
+        places: answered tokens that are looked at; a space or a mark may precede the score.
 
     Raises:
         UnreadError: there are no log-probabilities, or nowhere so much probability on the scores.

@@ -1,4 +1,4 @@
-"""What a judge is shown and told. Templates are filled once: nothing that was filled in is looked at again."""
+"""Prompts of judges. Templates are filled once; filled-in text is not parsed again."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Shown:
     """Material to be judged.
 
     Attributes:
-        told: agent -> what it was told; the agent may be "", where there is only one.
-        answers: id -> agent -> what it said; the id is "" where there is only one answer.
+        told: agent -> its observations; the agent may be "", where there is only one.
+        answers: id -> agent -> its answer; the id is "" where there is only one answer.
         reference: a known good answer, "" for none.
     """
 

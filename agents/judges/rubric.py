@@ -1,4 +1,4 @@
-"""What is judged, as data: criteria with a text, a weight and choices from the worst to the best."""
+"""Rubric as data: criteria with a text, a weight and choices from the worst to the best."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Criterion(BaseModel):
     """One question about an answer.
 
     Attributes:
-        name: a word; verdicts are told by it.
-        text: what to look at.
-        weight: 0 or more; 0 is asked and reported, and counts for nothing.
+        name: a word; key of the verdicts.
+        text: its description.
+        weight: 0 or more; 0 is queried and reported, and does not count.
         choices: from the worst to the best, two to nine.
     """
 
@@ -137,7 +137,7 @@ def read_data(path: Path, what: str) -> Any:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Where the data does not fit, and why, in one line."""
+    """Location and message of the first validation error, in one line."""
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
     return one_line(f"{place}: {first['msg']}" if place else first["msg"])

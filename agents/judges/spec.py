@@ -1,4 +1,4 @@
-"""What a judge is, as plain data: from a name such as `hf:NAME?mode=listwise`, or from a file."""
+"""Specification of a judge, from a name such as `hf:NAME?mode=listwise` or from a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Mode = Literal["pointwise", "weighted", "listwise", "pairwise"]
 
 
 class PlacingSpec(BaseModel):
-    """How the score enters what the environment pays, and when the run stops."""
+    """Placing of the score in the environment's reward, and the failure limit of a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -35,7 +35,7 @@ os.register_at_fork(after_in_child=_THREAD.__init__)  # type: ignore[misc]  # th
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine returns or raises; it is cancelled if the caller is interrupted meanwhile."""
+    """Return the coroutine's result; it is cancelled if the caller is interrupted meanwhile."""
     future = asyncio.run_coroutine_threadsafe(coroutine, _THREAD.get())
     try:
         return future.result()

@@ -35,7 +35,7 @@ class RemoteChat:
     worst case if the reply was cut off, came too late or was no chat completion, for it may have been charged.
 
     Args:
-        model: as the server calls it.
+        model: its name on the server.
         url: of the server, up to and with `/v1`; "" for the client's own default.
         options: limits, price and the variable of the key.
 
@@ -81,14 +81,14 @@ class RemoteChat:
         return self.budget.spent
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """One answer a question, in order; what failed says so in its `failure`."""
+        """Return one answer per question, in order; a failed one holds its `failure`."""
         return wait_for(self._ask(questions, False))
 
     def insist(self, questions: Sequence[Question]) -> list[Answer]:
         """As `ask`, but the first failure ends all that is under way.
 
         Raises:
-            PolicyError: one question found no answer; the message says which and why.
+            PolicyError: one question found no answer; the message names it and the reason.
         """
         answers = wait_for(self._ask(questions, True))
         for place, answer in enumerate(answers):
@@ -143,12 +143,12 @@ _GIVEN_UP = "transport: given up because another question failed"
 
 
 class _Session:
-    """What belongs to one process and its event loop."""
+    """State of one process and its event loop."""
 
     def __init__(self, chat: RemoteChat) -> None:
         self.pid = os.getpid()
         self.gate = asyncio.Semaphore(chat.options.concurrency)
-        self.resume_at = 0.0  # by the loop's clock: the server asked to be left alone until then
+        self.resume_at = 0.0  # by the loop's clock: the server requested no calls until then
         # a proxy for the outside world cannot know this machine's own servers
         http = openai.DefaultAsyncHttpxClient(trust_env=False) if is_local(chat.url) else None
         self.client = openai.AsyncOpenAI(
@@ -190,7 +190,7 @@ class _Call:
         return Answer(redact(got.text), got.finish, got.top, self.cost, redact(got.failure))
 
     def _stops(self, state: RetryCallState) -> bool:
-        """Whether there is no further attempt: they are used up, or the next would come after the deadline."""
+        """Return whether to stop: attempts are used up, or the next would come after the deadline."""
         late = asyncio.get_running_loop().time() + state.upcoming_sleep >= self.until
         return late or state.attempt_number >= self.chat.options.attempts
 
@@ -218,7 +218,7 @@ class _Call:
         return got
 
     async def _pause(self, session: _Session) -> None:
-        """Until the server wants to be asked again, as it told a sibling."""
+        """Wait until the time that the server gave to another call."""
         wait = session.resume_at - asyncio.get_running_loop().time()
         if session.resume_at >= self.until:
             raise CallError("rate limit", f"the server asks to wait {wait:.0f} s, which is beyond the deadline")
@@ -242,6 +242,6 @@ class _Call:
 
 
 def _told(state: RetryCallState) -> float:
-    """Seconds that the server asks to wait before another attempt."""
+    """Seconds that the server requests to wait before another attempt."""
     error = state.outcome.exception() if state.outcome else None
     return error.after or 0.0 if isinstance(error, CallError) else 0.0

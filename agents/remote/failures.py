@@ -1,4 +1,4 @@
-"""What can go wrong with a call, in the words of `palaver.scoring`, and whether to try again."""
+"""Failures of a call, in the words of `palaver.scoring`, and whether to retry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import openai
 
 from palaver.text import one_line
 
-AGAIN = (408, 409, 425)  # besides 429 and 5xx: statuses that another attempt may not meet
+AGAIN = (408, 409, 425)  # in addition to 429 and 5xx: statuses that another attempt may not meet
 
 
 class CallError(Exception):
@@ -19,9 +19,9 @@ class CallError(Exception):
 
     Attributes:
         word: `transport`, `timeout`, `rate limit`, `refusal`, `unparseable` or `budget`.
-        again: whether another attempt may fare better.
-        after: seconds that the server asks to wait before it.
-        billed: whether the server may have charged for it: it had the request and did not refuse it.
+        again: True if another attempt may succeed.
+        after: seconds that the server requests to wait before it.
+        billed: True if the server may have charged for it: it had the request and did not refuse it.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class CallError(Exception):
 
 
 def failed(error: openai.OpenAIError) -> CallError:
-    """What the client's error means."""
+    """Translate an error of the client."""
     if isinstance(error, openai.APIStatusError):
         return _refused(error)
     if isinstance(error, openai.APIConnectionError):

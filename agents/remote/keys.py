@@ -12,7 +12,7 @@ SHORTEST = 8  # a shorter key is no secret, and replacing it everywhere would ga
 
 
 class Key:
-    """A key that does not show itself: neither printed nor pickled, it is read anew where it is unpickled.
+    """A key that does not show itself: neither printed nor pickled, it is read again where it is unpickled.
 
     Args:
         variable: of the environment that holds it.
@@ -41,7 +41,7 @@ class Key:
         return self._text or "none"
 
     def redact(self, text: str) -> str:
-        """The text with the key replaced wherever it stands."""
+        """Replace the key wherever it occurs in the text."""
         return text.replace(self._text, f"[{self.variable}]") if len(self._text) >= SHORTEST else text
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class Key:
 
 
 def is_local(url: str) -> bool:
-    """Whether a URL names this machine by a loopback address or as `localhost`."""
+    """Return whether a URL names this machine by a loopback address or as `localhost`."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

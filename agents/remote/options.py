@@ -1,4 +1,4 @@
-"""What remote models are called, and how they are asked: `openai:MODEL@URL?option=value&option=value`."""
+"""Names and options of remote models: `openai:MODEL@URL?option=value&option=value`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 class Options(BaseModel):
-    """How a remote model is asked.
+    """Options of a remote model.
 
     Attributes:
         concurrency: calls under way at a time.
         timeout: seconds of one call, from sending to the last byte.
-        deadline: seconds of all that is asked at once, attempts and waits included.
+        deadline: seconds of all questions of one call, attempts and waits included.
         attempts: of one question, the first included.
         backoff: seconds; the wait before attempt k + 1 is drawn from 0 to backoff x 2^(k - 1), 60 at most.
         dollars: most that all calls may cost.
         tokens: most that all calls may read and write.
         price: US dollars for a million tokens read / written; None takes it from the file of `PALAVER_PRICES`.
         key: the environment variable that holds the key.
-        length: how the server calls the most tokens of an answer; "" is `max_completion_tokens` for the client's own
+        length: the server's name for the most tokens of an answer; "" is `max_completion_tokens` for the client's own
             default server and `max_tokens` elsewhere.
         revision: of the model's weights, where a name alone does not fix them; goes into cache keys.
     """
@@ -108,7 +108,7 @@ def read_options(query: str) -> Options:
 
 
 def price_of(model: str, options: Options) -> Price:
-    """What a model's tokens cost: by the options, else by the file that `PALAVER_PRICES` names, else nothing.
+    """Token price of a model: by the options, the file that `PALAVER_PRICES` names, or free.
 
     Raises:
         PolicyError: there is a budget in dollars and no price.

@@ -1,4 +1,4 @@
-"""A policy that is asked over HTTP."""
+"""Policy that samples from a server over HTTP."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from palaver.scoring import Cost
 
 
 class RemotePolicy:
-    """Asks a server once for every seed.
+    """Queries a server once for every seed.
 
     An answer that fails after all attempts ends the work with one line: an empty text in its place would be scored, and
-    learnt from, as if the model had said it. Texts come without token ids, so such a policy cannot be trained.
+    learnt from, as if the model had generated it. Texts come without token ids, so such a policy cannot be trained.
     """
 
     def __init__(self, chat: RemoteChat, name: str = "") -> None:
@@ -22,7 +22,7 @@ class RemotePolicy:
         self.name = name or chat.name
 
     def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
-        """One list per request, one utterance per seed; all are asked at once, as the chat's limits allow.
+        """One list per request, one utterance per seed; all are sent at once, as the chat's limits allow.
 
         Raises:
             PolicyError: the server did not answer one of them, or the budget or the deadline ended.

@@ -1,4 +1,4 @@
-"""What tokens cost, and how many there are where a server does not say.
+"""Prices of tokens, and estimates of their number where a server does not report it.
 
 Prices are data, never code: they change. Without one a model counts as free, which a budget in dollars refuses.
 """
@@ -54,11 +54,11 @@ def read_prices(path: Path | str) -> dict[str, Price]:
 
 
 def estimated_tokens(text: str) -> int:
-    """Of a text whose tokens nobody counted: one for every four bytes of UTF-8, rounded up."""
+    """Estimated number of tokens of a text: one for every four bytes of UTF-8, rounded up."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
 
 
 def most_tokens(conversation: Conversation, schema: Mapping[str, Any]) -> int:
-    """As many as a prompt can have with a tokenizer of bytes: every byte one, and what stands around the messages."""
+    """Upper bound of a prompt's tokens: one for every byte, and those around the messages."""
     texts = [message.content for message in conversation] + ([str(dict(schema))] if schema else [])
     return sum(len(text.encode("utf-8", "replace")) + MESSAGE_TOKENS for text in texts) + MESSAGE_TOKENS

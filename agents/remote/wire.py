@@ -43,7 +43,7 @@ class _Usage(BaseModel):
 
 
 class Reply(BaseModel):
-    """What is read of a chat completion; whatever else it holds is left alone."""
+    """Fields that are read of a chat completion; all others are ignored."""
 
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
@@ -53,12 +53,12 @@ def body(model: str, question: Question, limit: str) -> dict[str, Any]:
     """The keywords of one call of the client.
 
     Lone surrogates, which JSON cannot carry, become question marks. Top-k is no part of the protocol: it is sent, as
-    other servers read it, only where it was asked for.
+    other servers read it, only where requested.
 
     Args:
-        model: as the server calls it.
-        question: to be asked.
-        limit: how the server calls the most tokens of an answer.
+        model: its name on the server.
+        question: to be sent.
+        limit: the server's name for the most tokens of an answer.
     """
     sampling = question.sampling
     made: dict[str, Any] = {
@@ -100,7 +100,7 @@ def read(content: bytes) -> Reply:
 
 
 def answer(reply: Reply, question: Question, price: Price) -> Answer:
-    """What a reply says, with what it cost; tokens that the server does not report are estimated.
+    """Make an answer of a reply, with its cost; unreported tokens are estimated.
 
     Text from a stop string on is cut off, whether the server did that or not.
     """

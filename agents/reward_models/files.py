@@ -25,7 +25,7 @@ FALLBACK_TOKENS = 4096  # where neither the folder nor the model's config knows
 
 
 class Reading(BaseModel):
-    """How a reward model was trained to read.
+    """Text format that a reward model was trained with.
 
     Attributes:
         chat: `template` for the tokenizer's chat template, `plain` for texts one below the other.

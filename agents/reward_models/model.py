@@ -1,4 +1,4 @@
-"""A sequence classifier with one output as a reward: R(what was told, what was said) = logits[:, 0]."""
+"""A sequence classifier as a reward: R(observations, completions) = logits[:, 0]."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RewardModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         device: torch.device = next(self.model.parameters()).device
         return device
 

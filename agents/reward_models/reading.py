@@ -1,4 +1,4 @@
-"""What a reward model reads of a joint action: one conversation for the team, each agent's part under its label.
+"""Text of a joint action for a reward model: one conversation, with a label per agent.
 
 The same function makes the texts that a model is trained on and those that it scores. Free of torch.
 """
@@ -13,10 +13,10 @@ from palaver.scoring import Case
 
 
 def conversation(case: Case) -> Conversation:
-    """What the agents were told, and what they said to it.
+    """Conversation of the agents' observations and completions.
 
-    One agent's words stand as they are, as models of single conversations were trained to read them. Those of a team
-    stand under labels, in order of the agents' names:
+    One agent's words are left as they are, as models of single conversations were trained to read them. Those of a team
+    are put under labels, in order of the agents' names:
 
         user:       [a reads] ...  [b reads] ...
         assistant:  [a says] ...   [b says] ...

@@ -33,14 +33,14 @@ _CLOSE = {"Connection": "close"}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server takes on.
+    """Limits of a server.
 
     Attributes:
         body: most bytes of a request.
         room: most answers that wait or are under way.
         tokens: most of one answer.
         window: seconds in which requests are collected for one batch.
-        key: that clients must send as bearer; "" asks for none.
+        key: that clients must send as bearer; "" requires none.
         hosts: names under which clients may call it; a web page whose own name leads to this machine uses that.
     """
 
@@ -115,7 +115,7 @@ class _Served:
     def _admit(self, call: Call) -> None:
         """
         Raises:
-            Refused: a key is asked for and was not given.
+            Refused: a key is required and was not given.
         """
         scheme, _, key = call.headers.get("authorization", "").partition(" ")
         right = hmac.compare_digest(key.strip().encode("utf-8", "replace"), self.limits.key.encode())
@@ -149,7 +149,7 @@ async def _refused(call: Call, error: Refused) -> Response:  # noqa: ARG001 - ca
 
 
 async def _impossible(call: Call, error: PalaverError) -> Response:
-    """A policy said why it cannot answer."""
+    """Response for a policy that cannot answer."""
     return await _refused(call, Refused(400, str(error), "policy_error"))
 
 
@@ -160,7 +160,7 @@ async def _unknown(call: Call, error: HTTPException) -> Response:
 
 
 async def _gone(call: Call, error: ClientDisconnect) -> Response:  # noqa: ARG001 - called by position
-    """The client left in the middle of its request: nobody reads this."""
+    """Response for a client that left in the middle of its request; it is not read."""
     return Response(status_code=400)
 
 

@@ -33,7 +33,7 @@ class Batcher:
         self._task = asyncio.create_task(self._run())
 
     async def ask(self, policy: Policy, request: Request) -> list[Utterance]:
-        """What the policy says, one utterance a seed.
+        """Query the policy, one utterance per seed.
 
         Raises:
             Refused: there is no room.
@@ -53,7 +53,7 @@ class Batcher:
             self.under_way -= count
 
     async def in_worker(self, function: Callable[..., T], *arguments: Any) -> T:
-        """What the function returns, called in the thread that the policies are used in."""
+        """Call the function in the thread that runs the policies, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, function, *arguments)
 
     async def close(self) -> None:
@@ -77,7 +77,7 @@ class Batcher:
                     future.set_result(answer)
 
     async def _answers(self, batch: Sequence[_Item]) -> list[list[Utterance] | BaseException]:
-        """Of each item; one that cannot be answered must not cost the others theirs, so then each is asked alone."""
+        """Of each item; one that cannot be answered must not cost the others theirs, so then each is queried alone."""
         asked = [(policy, request) for policy, request, _ in batch]
         (said,) = await asyncio.gather(self.in_worker(speak, asked), return_exceptions=True)
         if not isinstance(said, BaseException):

@@ -14,7 +14,7 @@ HEAD_SECONDS = 20.0  # from the connection, or the end of the last response, to 
 class DeadlineProtocol(H11Protocol):
     """Closes a connection whose next request has no complete head within `HEAD_SECONDS`.
 
-    The deadline stands from the connection, or from the end of a response, until the application is called: bytes that
+    The deadline runs from the connection, or from the end of a response, until the application is called: bytes that
     trickle in do not move it. The rest of a body that no one reads, because its request was refused, falls under it
     too. While the application has a request there is no deadline here: it limits the time of a body itself.
     """

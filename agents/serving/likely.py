@@ -16,9 +16,9 @@ def told(policy: Policy, said: Sequence[Utterance], top: int) -> list[list[dict[
     They are those of the model's softmax at temperature 1. A token that spells nothing, as the end token, is left out.
 
     Args:
-        policy: that said them.
+        policy: that sampled them.
         said: utterances.
-        top: how many of the likeliest are told, 0 to 20.
+        top: how many of the likeliest are listed, 0 to 20.
 
     Raises:
         Refused: the policy is no language model of this process.

@@ -35,7 +35,7 @@ class Refused(Exception):  # noqa: N818 - an answer of the protocol, not an erro
         self.headers = headers or {}
 
     def body(self) -> dict[str, Any]:
-        """What the client gets."""
+        """Body of the error for the client."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         return {"error": {"message": str(self), "type": kind, "param": None, "code": self.code}}
 
@@ -91,13 +91,13 @@ class Completion(_Strict):
     user: str | None = None
 
     def request(self, most_tokens: int) -> Request:
-        """What the policy is asked; the first answer has the seed itself, the others seeds made from it.
+        """Request to the policy; the first answer has the seed itself, others seeds made from it.
 
         Args:
             most_tokens: of an answer; also if the client names no number.
 
         Raises:
-            Refused: it asks for more tokens, or for what is not served.
+            Refused: it asks for more tokens, or for an option that is not served.
         """
         if self.stream:
             raise Refused(400, "stream is not served; leave it out, the answer comes in one piece", "unsupported")
@@ -144,10 +144,10 @@ def written(
     """The reply.
 
     Args:
-        asked: by the client.
+        asked: the client's request.
         request: as the policy got it.
         said: n utterances.
-        likely: for each of them the log-probabilities of its tokens, None if they are not told.
+        likely: for each of them the log-probabilities of its tokens, None if they are not requested.
     """
     choices = [
         {

@@ -1,4 +1,4 @@
-"""Running the application: in the foreground until Ctrl-C, or in a thread beside other work."""
+"""Running the application: in the foreground until Ctrl-C, or in a background thread."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def ensure(
         cache: where models are kept; None is the folder `tiny` in the cache of the user.
         progress: show a bar while training.
         seed: of weights and order.
-        recipe: shape and training; None is `RECIPE` with what the generator's module asks for in its mapping `TINY`.
+        recipe: shape and training; None is `RECIPE` with the overrides of the generator's module in its mapping `TINY`.
         from_scratch: leave the shipped model aside.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Finished models on disk. A model is there whole or not at all, whoever is killed and whoever builds beside us."""
+"""Finished models on disk, written atomically; safe against crashes and concurrent builds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["MANIFEST", "cache_folder", "fingerprint", "is_whole", "publish", "wr
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether every file that was written is there and unchanged."""
+    """Return whether every file that was written is there and unchanged."""
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
         return bool(files) and all(_hash((folder / name).read_bytes()) == digest for name, digest in files.items())
@@ -82,7 +82,7 @@ def writing(cache: Path) -> Iterator[None]:
 
 
 def write_manifest(folder: Path, **about: str) -> None:
-    """List every file with its hash; `about` says further things of the model."""
+    """List every file with its hash; `about` holds further fields of the model."""
     files = {path.name: _hash(path.read_bytes()) for path in sorted(folder.iterdir()) if path.name != MANIFEST}
     (folder / MANIFEST).write_text(json.dumps({**about, "files": files}, indent=1) + "\n", encoding="utf-8")
 

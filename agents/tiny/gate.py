@@ -16,7 +16,7 @@ from palaver.core import Conversation, PolicyError, Request, Sampling, stable_se
 
 PROMPTS = 64
 MAX_TOKENS = 256
-COMMON = 0.3  # a word that stands in more of the prompts is no topic word
+COMMON = 0.3  # a word that occurs in more of the prompts is no topic word
 OWN = 0.95  # nor is one that fewer of its uses take from the own prompt
 _WORD = re.compile(r"[^\W\d_]+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -33,18 +33,18 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the value is in the range, bounds included."""
+        """True if the value is in the range, bounds included."""
         return self.low <= self.value <= self.high
 
 
 def examine(model: Any, tokenizer: Any, known: Sequence[Demonstration], fresh: Sequence[Demonstration]) -> list[Check]:
-    """Measure what the model says, at temperature 1, to prompts it has not seen.
+    """Measure the model's answers, at temperature 1, to prompts it has not seen.
 
     Args:
         model: to be examined.
         tokenizer: of the model.
         known: what it was trained on; its words are the vocabulary.
-        fresh: held-out demonstrations; their answers say what is normal.
+        fresh: held-out demonstrations; their answers set the normal range.
     """
     policy = LLMPolicy(model, tokenizer, name="tiny")
     sampling = Sampling(max_tokens=MAX_TOKENS)
@@ -97,7 +97,7 @@ def _stopped(text: str) -> bool:
 
 
 def _is_python(text: str) -> bool:
-    """Whether a text is a program; prose of a few words may be one by accident, a whole set of texts not."""
+    """Return whether a text is a program; a short one may be by accident, not a whole set."""
     try:
         return bool(ast.parse(text).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -121,7 +121,7 @@ def _topic_words(known: Sequence[Demonstration]) -> set[str]:
 
 
 def _grounded(texts: Sequence[str], prompts: Sequence[str], topics: set[str]) -> float:
-    """The share of topic words said that stand in the prompt answered; 0 if none is said."""
+    """Share of the topic words in the answers that occur in their prompt; 0 if there are none."""
     hits = [
         word in own
         for text, own in zip(texts, (set(words(prompt)) for prompt in prompts), strict=True)
@@ -132,7 +132,7 @@ def _grounded(texts: Sequence[str], prompts: Sequence[str], topics: set[str]) ->
 
 
 def _copied(texts: Sequence[str], prompts: Sequence[str]) -> float:
-    """The share of lines said that are lines of the prompt answered; 0 if none is said."""
+    """Share of the lines of the answers that are lines of their prompt; 0 if there are none."""
     hits = [
         line in own
         for text, own in zip(texts, (set(prompt.splitlines()) for prompt in prompts), strict=True)
@@ -142,13 +142,13 @@ def _copied(texts: Sequence[str], prompts: Sequence[str]) -> float:
 
 
 def _unknown(texts: Sequence[str], vocabulary: set[str]) -> float:
-    """The share of words said that no demonstration holds."""
+    """Share of the words of the answers that no demonstration holds."""
     found = [word not in vocabulary for text in texts for word in words(text)]
     return mean(found) if found else 1.0
 
 
 def _repeated(texts: Sequence[str]) -> float:
-    """The share of sentences that stood already earlier in the same text."""
+    """Share of sentences that occurred earlier in the same text."""
     count = repeated = 0
     for text in texts:
         sentences = [part for part in _SENTENCE.split(text) if part.strip()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything besides texts and seed that decides the weights; part of the cache key.
+    """Everything but texts and seed that decides the weights; part of the cache key.
 
     The optimisers follow K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (2024): Muon on
     the matrices of the layers, AdamW on embeddings and norms. Copying words from the prompt, which this model lives
@@ -52,7 +52,7 @@ class Recipe:
     threads: int = 1
 
     def rate(self, step: int) -> float:
-        """What multiplies the learning rates in step 1..`steps`."""
+        """Factor of the learning rates in step 1..`steps`."""
         rise = step / self.warmup if self.warmup else 1.0
         fall = (self.steps - step + 1) / (self.decay * self.steps) if self.decay else 1.0
         return min(1.0, rise, fall)

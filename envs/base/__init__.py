@@ -1,1 +1,1 @@
-"""What environments share: stepping, spaces, tasks, arguments, rewards of a wrapper, checks."""
+"""Shared parts of environments: stepping, spaces, tasks, arguments, reward wrapper, checks."""

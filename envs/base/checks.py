@@ -71,7 +71,7 @@ def _parting(a: str, b: str) -> str:
 
 @contextmanager
 def _harmless(cause: str) -> Iterator[None]:
-    """Whatever is raised inside becomes an AssertionError that says by what."""
+    """Turn any exception raised inside into an AssertionError that names its cause."""
     try:
         yield
     except AssertionError:
@@ -288,7 +288,7 @@ def check_render(make: Make) -> None:
 
 
 def check_picture(make: Make) -> None:
-    """An environment that offers `rgb_array` draws when its attribute `render_mode` says so, at every turn.
+    """An environment that offers `rgb_array` draws with that `render_mode`, at every turn.
 
     A picture is an array of bytes, (height, width, 3), of one size for the whole episode; the same state gives the same
     picture, and drawing changes nothing.

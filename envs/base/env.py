@@ -1,4 +1,4 @@
-"""The base of every environment: an author writes what an agent is told and what a joint action is worth.
+"""Base class of environments: an author writes observations and the rewards of joint actions.
 
     class Agree(TextEnv):
         def opening(self, task):
@@ -43,23 +43,23 @@ Each = Callable[..., Iterable[Step]]  # `map`, or that of a pool of threads
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a joint action leads to, as an environment's `judge` returns it.
+    """Result of a joint action, as an environment's `judge` returns it.
 
     Attributes:
         components: agent -> named parts of its reward; the reward is their sum. Needed for every live agent.
-        observations: agent -> what is new for it; an agent left out hears nothing.
+        observations: agent -> what is new for it; an agent left out observes nothing.
         terminated: True if the task is over for all, or the agents it is over for.
         truncated: the same for an end by an outer limit, that agents do not know of. Observations, `can_act` and
             `legal_actions` are then those of a task that goes on: trainers estimate the value of the state after it.
         metrics: measurements that are not reward, the same for all agents.
         illegal: how many moves broke the rules; added to the metric `illegal`. Given as agent -> number, or 0, `infos`
-            also tell each agent its own, so that they can be counted by player.
+            also hold each agent's own, so that they can be counted by player.
         can_act: who may act next; None means everyone.
-        reason: why it was paid so, in one line; `infos` hold it.
-        unscored: True if what should have judged this action failed. The episode ends for all, `infos` say so, and the
+        reason: the reason for the reward, in one line; `infos` hold it.
+        unscored: True if the scoring of this action failed. The episode ends for all, `infos` say so, and the
             trainers leave it out of its group: what could not be scored is not worth 0.
-        earned: agent -> the named parts that each turn earned it, where that is known only at the end: they sum to what
-            was paid over the episode. `infos` of the last turn hold it, and a rollout of chains books it turn by turn.
+        earned: agent -> the named parts of each turn's reward, where that is known only at the end: they sum to the
+            rewards of the episode. `infos` of the last turn hold it, and a rollout of chains books it turn by turn.
     """
 
     components: Mapping[str, Mapping[str, float]]
@@ -85,10 +85,10 @@ class Outcome:
 
 
 def as_heard(action: object, max_length: int) -> tuple[str, bool]:
-    """Any object as a text of at most `max_length` characters, and whether it was legal as it came.
+    """Convert any object to a text of at most `max_length` characters, and True if it was legal.
 
-    None says nothing and is legal. Bytes are decoded, lone surrogates become `?`, a long text is cut, any other object
-    says nothing; all of these are illegal.
+    None is an empty text and legal. Bytes are decoded, lone surrogates become `?`, a long text is cut, any other object
+    becomes an empty text; all of these are illegal.
 
     >>> as_heard(b"hi", 10), as_heard(None, 10), as_heard("abc", 2)
     (('hi', False), ('', True), ('ab', False))
@@ -120,18 +120,18 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     Inside the hooks `self.agents` are the live agents, `self.task` is the task, `self.turn` counts steps from 0 and
     `self.rng` is the instance's generator. Attributes a subclass sets in the hooks are its state: `fork` copies them.
-    One whose keywords change what can be earned sets `max_return`, the most that an episode of this instance pays, as a
-    mean over agents. One where only some may act first names them in `begins`. One whose moves can be listed sets
-    `legal_actions`, agent -> what it may say next, before a hook returns; `infos` hold it for those that may act.
-    One that is competitive only with some keywords sets `competitive`; None leaves it to the spec. Where the sign of
-    the difference in return does not say who has won, the metric `outcome` of the last turn does: 1 for the first
-    seat, -1 for the second, 0 for a tie. One where the rewards of all agents add up to the same sum whatever they do,
-    penalties for illegal answers aside, sets `zero_sum`. One whose prompts depend on earlier utterances names in
-    `alike` the turns at which every episode of a task asks an agent the same; trainers then compare answers between
+    One whose keywords change what can be earned sets `max_return`, the upper bound of this instance's episode return,
+    as a mean over agents. One where only some may act first names them in `begins`. One whose moves can be listed sets
+    `legal_actions`, agent -> its legal next actions, before a hook returns; `infos` hold it for those that may act. One
+    that is competitive only with some keywords sets `competitive`; None leaves it to the spec. Where the sign of the
+    difference in return does not say who has won, the metric `outcome` of the last turn does: 1 for the first agent, -1
+    for the second, 0 for a tie. One where the rewards of all agents add up to the same sum whatever they do, penalties
+    for illegal answers aside, sets `zero_sum`. One whose prompts depend on earlier utterances names in `alike` the
+    turns at which every episode of a task gives an agent the same prompt; trainers then compare answers between
     episodes there alone.
 
     Args:
-        agents: the seats, in order.
+        agents: names of the agents, in order.
         tasks: what a reset may be about; at least one.
         render_mode: `ansi` or None.
         max_length: most characters of an observation and of an action; longer ones are cut.
@@ -187,7 +187,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self.observation_spaces = {agent: UnicodeText(max_length) for agent in agents}
         self.action_spaces = {agent: UnicodeText(max_length) for agent in agents}
         self._acting: frozenset[str] = frozenset()
-        self._log: list[tuple[str, str]] = []  # ("agent <", what it heard), ("agent >", what it said), ("$", rewards)
+        self._log: list[tuple[str, str]] = []  # ("agent <", its observation), ("agent >", its action), ("$", rewards)
         self._lock = threading.RLock()
 
     # --- what an author writes ---------------------------------------------------------------------
@@ -201,7 +201,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         """Take the joint action (one clean text per live agent, "" for silence) and say what follows."""
 
     def role(self, agent: str) -> str:
-        """What the seat is for, as `infos` report it; the agent's name unless overridden."""
+        """Role of the agent, as reported in `infos`; its name unless overridden."""
         return agent
 
     # --- PettingZoo's parallel API -----------------------------------------------------------------
@@ -242,7 +242,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     @locked
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one joint action; an agent that is missing, or whose action is None, says nothing.
+        """Play one joint action; a missing agent, or an action of None, is an empty text.
 
         Returns:
             Observations, rewards, terminations, truncations and infos of the agents alive before the step; five empty
@@ -310,7 +310,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     @locked
     def state(self) -> str:
-        """The joint text so far: what every agent heard and said. What a centralised critic sees."""
+        """Joint transcript so far: all observations and actions. The state of a centralised critic."""
         return self._lines(lambda mark: mark != "$")
 
     @locked

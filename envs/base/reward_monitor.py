@@ -1,4 +1,4 @@
-"""What scores are watched for: failures that become too many, and signs that a reward is being gamed."""
+"""Monitoring of scores: too many failures, and signs of reward hacking."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Watch:
         return verdicts
 
     def measured(self) -> dict[str, float]:
-        """Since the last time: cases, the share without a score, calls, tokens and dollars; what the reward tells."""
+        """Metrics since the last call: cases, failures, calls, tokens, dollars, the reward's own."""
         with self._lock:
             spent = self._spent
             found = {
@@ -130,7 +130,7 @@ def correlation(points: Sequence[tuple[float, float]]) -> float:
 
 
 def parted(pairs: Sequence[tuple[float, float]]) -> bool:
-    """Whether, from the first half of (score, hold-out score) to the second, scores rose and those held out fell.
+    """Return whether scores rose while hold-out scores fell, from the first half to the second.
 
     Each by more than `APART` standard errors of a difference of means, sqrt(s1^2/n1 + s2^2/n2) (Welch 1947), and over
     `EARLY` pairs or more.

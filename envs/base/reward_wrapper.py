@@ -1,9 +1,9 @@
-"""An environment whose actions a judge or a reward model scores, in place of its own reward, beside it, or behind it.
+"""Wrapper that replaces, extends or gates an environment's reward by a judge or reward model.
 
     palaver.make("arxiv-v0", reward="judge:FILE.yaml")            # the score is the whole reward
-    palaver.make("arxiv-v0", reward="+0.5*judge:FILE.yaml")       # beside the environment's own, half as heavy
-    palaver.make("arxiv-v0", reward="gate@0.8:judge:FILE.yaml")   # asked only where the own reward is 0.8 or more
-    palaver.make("housebuild-v0", reward="iou,+rm:FOLDER")        # an own choice of the environment stands first
+    palaver.make("arxiv-v0", reward="+0.5*judge:FILE.yaml")       # added to the environment's own, with weight 0.5
+    palaver.make("arxiv-v0", reward="gate@0.8:judge:FILE.yaml")   # queried only where the own reward is 0.8 or more
+    palaver.make("housebuild-v0", reward="iou,+rm:FOLDER")        # the environment's own choice of reward comes first
 
 Everything else is the environment's: tasks, observations, turns, states, pictures.
 """
@@ -38,7 +38,7 @@ _SAME = (  # what never changes in an environment that was made
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A reward as `palaver.make` is told it.
+    """Parsed keyword `reward` of `palaver.make`.
 
     Attributes:
         name: of the reward, as `judge:SPEC`.
@@ -54,7 +54,7 @@ class Spelled:
 
 
 def spelled(asked: object) -> Spelled | None:
-    """What a keyword `reward` asks for, None where it is no judge, no reward model and no name of one.
+    """Parse a keyword `reward`; None if it is no judge, no reward model and no name of one.
 
     Raises:
         ConfigError: a weight or a gate that is no number.
@@ -86,7 +86,7 @@ def _number(text: str, what: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """An action that the environment has answered, and the case to be scored; None where nothing is asked."""
+    """Step result of the inner environment, with the case to be scored; None if there is none."""
 
     step: Step
     own: float  # mean over agents
@@ -97,15 +97,15 @@ class Rewarded(TextEnv):
     """An environment with another reward.
 
     An action that the reward could not score is *unscored*: the episode ends, `infos` say so and why. The metric `own`
-    is the environment's own reward as a mean over agents, `gate` says whether it was enough, `judge/NAME` is the score
-    of a criterion.
+    is the environment's own reward as a mean over agents, `gate` is 1 if it was enough, else 0, `judge/NAME` is the
+    score of a criterion.
 
     Args:
         env: is played; it belongs to this one from here on.
         reward: scores its joint actions, all that wait in one call; forks share it.
-        placing: how the score enters; None asks the reward, whose default is to replace.
-        turns: of an episode, where the environment does not tell them.
-        most: that an episode pays, where the environment does not tell it.
+        placing: how the score enters; None takes the reward's own, by default to replace.
+        turns: of an episode, where the environment does not define them.
+        most: upper bound of the episode return, where the environment does not define it.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class Rewarded(TextEnv):
         self.watch = Watch(reward)
         self.__dict__.update({name: getattr(env, name) for name in _SAME}, max_return=self._most(turns, most))
         self._lock = threading.RLock()
-        self._told: Mapping[str, str] = {}  # all that each agent was told
+        self._told: Mapping[str, str] = {}  # all observations of each agent so far
         self._may: frozenset[str] = frozenset()  # who may act
-        self._scores: tuple[float, ...] = ()  # what the reward paid in each turn
+        self._scores: tuple[float, ...] = ()  # the score's weighted reward of each turn
         self._notes: tuple[str, ...] = ()  # the same, as `render` shows it
         self._mirror()
 
@@ -143,7 +143,7 @@ class Rewarded(TextEnv):
         self.reward, self.watch = reward, Watch(reward)
 
     def measured(self) -> dict[str, float]:
-        """What scoring has cost since this was last asked, and how often it failed, for all forks together."""
+        """Cost and failures of scoring since the last call, for all forks together."""
         return self.watch.measured()
 
     # --- the environment's ------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class Rewarded(TextEnv):
 
     @locked
     def render(self) -> Any:
-        """The environment's picture; a text also tells what was paid for the scores."""
+        """The environment's picture; a text is followed by the scores and their reasons."""
         self.inner.render_mode = self.render_mode
         picture = self.inner.render()
         return "\n".join((picture, *self._notes)) if self.render_mode == "ansi" and picture is not None else picture
@@ -240,7 +240,7 @@ class Rewarded(TextEnv):
     # --- inside -----------------------------------------------------------------------------------
 
     def _most(self, turns: int, most: float) -> float:
-        """The most that an episode pays; infinite where the reward does not say what it gives at most."""
+        """Upper bound of the episode return; inf if the reward declares none."""
         asked = 1 if self.placing.when == "last" else int(getattr(self.inner, "num_turns", turns))
         judged = self.placing.weight * float(getattr(self.reward, "most", math.inf)) * asked
         if self.placing.own != "beside":
@@ -252,7 +252,7 @@ class Rewarded(TextEnv):
         self.agents, self.task, self.turn, self.rng = list(inner.agents), inner.task, inner.turn, inner.rng
 
     def _listen(self, observations: Mapping[str, str], infos: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take over what the environment has told."""
+        """Update the observations, the acting agents and the state from the inner environment."""
         told = {} if self.metadata.get("conversation") == "fresh" else dict(self._told)
         for agent, text in observations.items():
             told[agent] = "\n\n".join(filter(None, (told.get(agent, ""), text)))
@@ -261,13 +261,13 @@ class Rewarded(TextEnv):
         self._mirror()
 
     def _said(self, actions: Mapping[str, Any]) -> Case:
-        """What is about to be played; without a group."""
+        """Scoring request of a joint action that is about to be played; without a group."""
         said = {a: as_heard(actions.get(a), self.max_length)[0] for a in self.inner.agents if a in self._may}
         told = {agent: self._told.get(agent, "") for agent in said}
         return Case(self.task.id, told, said, self.turn, reference=str(self.task.data.get("reference", "")))
 
     def _hear(self, case: Case, step: Step, group: str) -> _Heard:
-        """What the environment answered, and whether the reward is asked."""
+        """Record the inner step; the result holds a case if the reward is to be queried."""
         observations, rewards, _, _, infos = step
         if not rewards:
             return _Heard(step, 0.0, None)
@@ -279,7 +279,7 @@ class Rewarded(TextEnv):
         return _Heard(step, own, None if unscored or early or shut else replace(case, group=group))
 
     def _settle(self, heard: _Heard, verdict: Verdict | None) -> Step:
-        """The step with what is paid now."""
+        """The step result with the rewards of this turn."""
         observations, rewards, terminated, truncated, infos = heard.step
         if not rewards or any(info.get("unscored") for info in infos.values()):
             return heard.step
@@ -316,7 +316,7 @@ class Rewarded(TextEnv):
         return {**own, name: paid}
 
     def _measured(self, heard: _Heard, verdict: Verdict | None) -> dict[str, float]:
-        """What is told beside the reward."""
+        """Metrics of the scores, in addition to the reward."""
         found = {} if self.placing.own == "beside" else {"own": heard.own}
         if self.placing.own == "gate":
             found["gate"] = float(heard.own >= self.placing.gate)

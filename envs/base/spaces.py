@@ -13,7 +13,7 @@ _CHARSET = string.ascii_letters + string.digits + string.punctuation + " \n"
 
 
 def is_text(value: object) -> bool:
-    """Whether `value` is a string that can be written as UTF-8, which one with lone surrogates cannot."""
+    """Return whether `value` is a string that UTF-8 can encode, so without lone surrogates."""
     if not isinstance(value, str):
         return False
     return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
@@ -30,7 +30,7 @@ class UnicodeText(Text):  # type: ignore[misc]  # Any to mypy: gymnasium's impor
         super().__init__(max_length, min_length=0, charset=_CHARSET, seed=seed)
 
     def contains(self, x: Any) -> bool:
-        """Whether `x` is a string of at most `max_length` characters without lone surrogates."""
+        """Return whether `x` is a string of at most `max_length` characters without lone surrogates."""
         return isinstance(x, str) and len(x) <= self.max_length and is_text(x)
 
     def __repr__(self) -> str:

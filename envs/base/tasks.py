@@ -26,7 +26,7 @@ _SOURCE = re.compile(r"(?P<name>.*?)(?P<slice>\[[^\[\]]*\])?", re.DOTALL)
 _SLICE = re.compile(r"\[\s*(-?\d{1,15})?\s*:\s*(-?\d{1,15})?\s*(?::\s*(-?\d{1,15})?\s*)?\]")
 _SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 _GENERATED = re.compile(r"generated:(\d{1,9})(?::(\d{1,5}))?")
-Row = tuple[str, Any]  # where it stands ("row 3"), and what should be a mapping of its fields
+Row = tuple[str, Any]  # position ("row 3"), and what should be a mapping of its fields
 Generate = Callable[[int, int], Sequence[Mapping[str, Any]]]  # (count, seed) -> rows, each of them different
 SAMPLES = 64  # rows of a sample that is generated
 _NAMED = 10  # rows that are left out and named in the warning
@@ -66,7 +66,7 @@ class Task:
 
 
 def is_sample(source: str) -> bool:
-    """Whether `load_tasks` would read the built-in sample, whole or a slice of it.
+    """Return whether `load_tasks` would read the built-in sample, whole or a slice of it.
 
     >>> is_sample("sample"), is_sample("sample[:48]"), is_sample("sample.jsonl"), is_sample("samples[:48]")
     (True, True, False, False)
@@ -82,13 +82,13 @@ def load_tasks(
     id_field: str = "id",
     split: str = "train",
 ) -> tuple[Task, ...]:
-    """The tasks named by `source`; a row that cannot be used is left out, with one warning that names and counts them.
+    """Load the tasks named by `source`; unusable rows are left out, with one warning.
 
     Args:
         source: `sample`; a path to a `.jsonl`, `.json`, `.csv` or `.parquet` file (the first three also with `.gz`); or
             `hf:NAME[@CONFIG][:SPLIT]`, read through `datasets`. A slice as in Python may follow: `sample[:48]`.
         sample: the file behind `sample`, or the function behind `sample` (seed 0) and `generated:SEED:COUNT`. Such a
-            function may give fewer rows than asked, if there are no more.
+            function may give fewer rows than requested, if there are no more.
         fields: the columns that a task needs, with their types; an empty text counts as missing.
         id_field: the column that names a task; a row without it is named by its number, counted from 0 before slicing.
             A row whose name is taken gets its number behind it.
@@ -222,7 +222,7 @@ def _require(row: object, fields: Mapping[str, type], place: str) -> None:
 
 
 def is_generated(source: str | os.PathLike[str]) -> bool:
-    """Whether `load_tasks` would make the rows, where `sample` is a function.
+    """Return whether `load_tasks` would generate the rows, where `sample` is a function.
 
     >>> is_generated("generated:7:96[:64]"), is_generated("sample"), is_generated("houses.json")
     (True, True, False)

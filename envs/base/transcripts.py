@@ -56,7 +56,7 @@ def play(env: Env, seed: int, actions: Actions = babble, options: Mapping[str, A
 
 
 def follow(env: Env, observations: Mapping[str, str], actions: Actions = babble) -> list[str]:
-    """The rest of an episode from where `env` stands, as JSON lines."""
+    """Play the rest of an episode from the state of `env`, as JSON lines."""
     lines = [as_json(answers) for _, _, answers in steps(env, observations, actions)]
     return [*lines, as_json(env.state())]
 

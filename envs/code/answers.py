@@ -1,8 +1,8 @@
-"""From what a model says to the Python definitions in it. Pure: text in, definitions out; nothing is run.
+"""Parse the Python definitions out of a completion. Pure; nothing is run.
 
 The rule, in order:
 
-1. What stands in `<think>` (or `<thinking>`, `<thought>`, `<reasoning>`) is left out: up to the closing tag, to the end
+1. Text in `<think>` (or `<thinking>`, `<thought>`, `<reasoning>`) is left out: up to the closing tag, to the end
    where it is not closed, from the start where only the closing tag is there.
 2. Where there are fenced blocks (``` or ~~~), those marked as Python or not marked are read; where none of them
    defines a function, all blocks; where none of those does, the whole text without its fence lines, then what is
@@ -65,7 +65,7 @@ class Part:
 
     @property
     def always(self) -> bool:
-        """Whether it has effect though nothing reads its names: `import *`, and imports from `__future__`."""
+        """True if it has an effect without any reader of its names: `import *`, `from __future__`."""
         return "*" in self.names or (isinstance(self.node, ast.ImportFrom) and self.node.module == "__future__")
 
 
@@ -112,7 +112,7 @@ def parse(source: str) -> ast.Module | None:
 
 
 def fault(source: str) -> str:
-    """Why a text is not Python, as the parser says it, with the line; "" where it is."""
+    """The parser's message and line for a text that is not Python; "" if it is."""
     return _parsed(source)[1]
 
 
@@ -210,7 +210,7 @@ def _first_def(lines: Sequence[str], start: int) -> int:
 
 
 def _starts(lines: Sequence[str]) -> Iterator[int]:
-    """Where a piece may begin: lines without indentation that do not go on with the one before."""
+    """Lines where a piece may begin: not indented, and no continuation of the line before."""
     decorated = False
     for number, line in enumerate(lines):
         if _BLANK.match(line) or line[0] in " \t" or _CONTINUES.match(line):
@@ -246,7 +246,7 @@ def _statements(tree: ast.Module, source: str) -> Iterator[Part]:
 
 
 def _kind(node: ast.stmt) -> Kind | None:
-    """What a statement counts as; None for what is left out."""
+    """Kind of a statement; None if it is left out."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         return "import"
     if isinstance(node, ast.FunctionDef):

@@ -1,4 +1,4 @@
-"""What all environments of cooperative code share: two programmers, one program, tests that decide."""
+"""Base of cooperative code: two programmers, one program, tests that decide."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CANDIDATE = re.compile(r"\bcandidate\b")
 
 
 class PairEnv(TextEnv):
-    """Two programmers, `aux` and `main`, or `coder` alone, write one program. Subclasses say what it is worth.
+    """Two programmers, `aux` and `main`, or `coder` alone, write one program. Subclasses define the reward.
 
     Args:
         tasks: the tasks.
@@ -31,9 +31,9 @@ class PairEnv(TextEnv):
         agents: 2 or 1.
         num_turns: the number of turns.
         limits: of the sandbox.
-        mode: what is told after a turn.
-        visible_tests: the tests told of; the first n, the last n of a negative number, all of 0 or None.
-        advisor: who gives advice, if anybody does.
+        mode: of the feedback after a turn.
+        visible_tests: the tests shown; the first n, the last n of a negative number, all of 0 or None.
+        advisor: gives advice; None for none.
         source: where the tasks came from.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
@@ -73,23 +73,23 @@ class PairEnv(TextEnv):
         """The components of a turn's reward, the same for all agents."""
 
     def ends(self, _paid: float) -> bool:
-        """Whether a turn that pays so much is the last; the last turn ends by itself."""
+        """Return whether a turn with this reward is the last; the last turn ends by itself."""
         return False
 
     def measure(self, _program: Program) -> dict[str, float]:
-        """Measurements of the program besides those of its facts."""
+        """Measurements of the program in addition to those of its facts."""
         return {}
 
     def prompt(self, agent: str, problem: Problem) -> str:
-        """What `agent` is asked."""
+        """The first observation of `agent`."""
         return prompts.opening(agent, problem.prompt, problem.entry_point)
 
     def opening(self, task: Task) -> dict[str, str]:
-        """The problem, and which function of the program each seat writes."""
+        """The problem, and the function that each agent writes."""
         return {agent: self.prompt(agent, self.problems[task.id]) for agent in self.agents}
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:
-        """Join what was written, run it against the tests, pay all agents the same, and say what became of it."""
+        """Join the answers, run the tests, give all agents the same reward, and write the feedback."""
         problem = self.problems[self.task.id]
         said = {agent: answers.read(text) for agent, text in actions.items()}
         aux, main = (said.get(seat) or said[SOLO] for seat in (AUX, MAIN))

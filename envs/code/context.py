@@ -38,7 +38,7 @@ def self_contained(tests: str, entry_point: str, preamble: Iterable[Part], solut
 
 
 def fault(tests: str, entry_point: str, preamble: Iterable[Part]) -> str:
-    """Why tests cannot be run with any program; "" where nothing speaks against it.
+    """Reason why tests cannot be run with any program; "" if there is none.
 
     Args:
         tests: a text that parses.

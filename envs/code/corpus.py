@@ -1,8 +1,7 @@
-"""What the tiny model imitates in the environments of cooperative code: programmers who know the built-in problems and
-cooperate badly.
+"""Imitation texts of cooperative code: programmers who know the problems and cooperate badly.
 
 Half of the answers are right, others wrap or are a helper that does nothing, some break off. Which it is depends on
-nothing: neither on the colleague nor on what was told of the last turn, so that a team has something to learn.
+nothing: neither on the colleague nor on the feedback of the last turn, so that a team has something to learn.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def _opening(name: str, task: int) -> dict[str, Conversation]:
 
 @functools.cache
 def _told(name: str, task: int, aux: str, main: str) -> dict[str, str]:
-    """What each seat is told after a turn with answers of these kinds."""
+    """Feedback of each agent after a turn with answers of these kinds."""
     env, heard = _env(name), _opening(name, task)
     env.reset(options={"task": task})
     told, *_ = env.step({AUX: _answer(heard[AUX], aux), MAIN: _answer(heard[MAIN], main)})

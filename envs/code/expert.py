@@ -1,9 +1,9 @@
-"""A third party that reads both functions and proposes better ones: what the feedback mode `expert` asks.
+"""Third party that reads both functions and proposes better ones, for the feedback `expert`.
 
 An expert is a function `(request: str) -> str`, given as `expert=` by itself or as `module:function`: a remote model, a
-local one, or a script. It is asked at most three times, until its answer holds a JSON object `{"aux": CODE, "main":
-CODE}`, of which one part may be missing. It may be called from several threads, and says by raising `OSError` (as the
-network errors of Python's library are) that it cannot answer. Its answer is shown, and never run.
+local one, or a script. It is queried at most three times, until its answer holds a JSON object `{"aux": CODE, "main":
+CODE}`, of which one part may be missing. It may be called from several threads, and raises `OSError` (as the network
+errors of Python's library are) if it cannot answer. Its answer is shown, and never run.
 """
 
 from __future__ import annotations

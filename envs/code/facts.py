@@ -1,4 +1,4 @@
-"""What is known of a turn's program: what was written, and what became of it. Pure."""
+"""Facts of a turn's program: what was written, and the results of its tests. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from palaver.envs.code.sandbox import Report
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a reward may read.
+    """Facts of a program that a reward may read.
 
     Attributes:
-        formatted: every answer is nothing but the function asked for, and imports.
+        formatted: every answer is nothing but the requested function, and imports.
         aux_defined: `aux` is defined with a return.
         main_defined: the entry point is defined.
         aux_parses: `aux` is there and is Python.
@@ -45,7 +45,7 @@ class Facts:
 
     @property
     def solved(self) -> bool:
-        """Whether all tests passed."""
+        """True if all tests passed."""
         return self.passed == self.total > 0
 
     def metrics(self) -> dict[str, float]:
@@ -65,8 +65,8 @@ def gather(said: Mapping[str, Answer], entry_point: str, program: Program, repor
     """The facts of a turn.
 
     Args:
-        said: seat -> what it answered.
-        entry_point: the function asked for.
+        said: agent -> its answer.
+        entry_point: the requested function.
         program: joined from the answers.
         report: of the sandbox; None where nothing could be run.
         total: tests of the problem.
@@ -94,7 +94,7 @@ def timeouts(report: Report) -> int:
 
 
 def reason(facts: Facts, entry_point: str, program: Program, report: Report | None) -> str:
-    """What decided the reward: what is missing, the parser's message, or the tests passed and why one failed."""
+    """Reason of the reward: missing functions, the parser's message, or the tests' results."""
     if not facts.main_defined:
         return f"no function {entry_point} in the answer"
     if not facts.parses:

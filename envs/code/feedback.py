@@ -1,15 +1,15 @@
-"""What the programmers are told after a turn, by mode. Pure.
+"""Feedback to the programmers after a turn, by mode. Pure.
 
-| mode | what an agent is told |
+| mode | observation of an agent |
 |---|---|
 | `level` | whether the functions were found, the parser's message, the visible tests, main's use of `aux` |
-| `passed` | one bit: whether all visible tests passed |
+| `passed` | one bit: all visible tests passed or not |
 | `level_passed` | the levels as yes or no |
-| `plain` | to revise, and no signal |
-| `expert` | what a third party would write in its place |
-| `none` | to write again |
+| `plain` | a request to revise, and no signal |
+| `expert` | the proposal of a third party |
+| `none` | a request to write again |
 
-All ask for a revision; what was said before stays in the agent's own conversation.
+All request a revision; earlier messages stay in the agent's own conversation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from palaver.text import clean, one_line
 Mode = Literal["level", "passed", "level_passed", "plain", "expert", "none"]
 MODES: tuple[str, ...] = get_args(Mode)
 SHOWN = 300  # characters of a test and of what became of it
-TESTS = 20  # tests told of
+TESTS = 20  # tests shown
 _REVISE = "Write {what} again, corrected where it is wrong."
 
 
@@ -41,10 +41,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a turn.
+    """Result of a turn.
 
     Attributes:
-        entry_point: the function asked for.
+        entry_point: the requested function.
         program: what was written.
         seen: the visible tests; empty where nothing could be run.
     """
@@ -55,7 +55,7 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Whether all visible tests passed."""
+        """True if all visible tests passed."""
         return bool(self.seen) and all(test.passed for test in self.seen)
 
 
@@ -72,11 +72,11 @@ def read_mode(mode: object) -> Mode:
 
 
 def follow_up(mode: Mode, agent: str, result: Result, turn: int, turns: int, advice: Mapping[str, str]) -> str:
-    """What `agent` is told before turn `turn` (from 1) of `turns`.
+    """The observation of `agent` before turn `turn` (from 1) of `turns`.
 
     Args:
         mode: see the module.
-        agent: `aux`, `main`, or `coder`, who is told everything.
+        agent: `aux`, `main`, or `coder`, who sees everything.
         result: of the turn before.
         turn: the one to come.
         turns: of the episode.

@@ -1,4 +1,4 @@
-"""Two programmers share the problems of HumanEval: one writes a helper, the other the function asked for.
+"""Two programmers share the problems of HumanEval: one writes a helper, the other the requested function.
 
 The problems were made for one programmer (M. Chen et al., "Evaluating Large Language Models Trained on Code",
 arXiv:2107.03374), so not every one falls into two halves; rules and reward are those of
@@ -6,12 +6,12 @@ arXiv:2107.03374), so not every one falls into two halves; rules and reward are 
 
 ## Observation
 
-As in [coophumaneval-v0](coophumaneval-v0.md): at the start who writes what, then the problem, a signature
-with a docstring; after a turn what `feedback` says.
+As in [coophumaneval-v0](coophumaneval-v0.md): at the start the roles, then the problem, a signature with a docstring;
+after a turn the feedback.
 
 ## Action
 
-Any text; how functions are read out of it is told under [coophumaneval-v0](coophumaneval-v0.md#action).
+Any text; functions are parsed as described under [coophumaneval-v0](coophumaneval-v0.md#action).
 
 ## Rewards
 
@@ -20,7 +20,7 @@ As in [coophumaneval-v0](coophumaneval-v0.md#rewards), at most 4.0 a turn: `aux_
 
 ## Termination
 
-After `num_turns` turns, or after one that pays more than `stop_above`.
+After `num_turns` turns, or after one with a reward above `stop_above`.
 
 ## Data
 

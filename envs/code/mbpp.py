@@ -1,16 +1,16 @@
-"""Two programmers share basic problems told in a sentence: one writes a helper, the other the function (MBPP).
+"""Two programmers share basic problems stated in a sentence: one writes a helper, the other the function (MBPP).
 
 Rules and reward are those of [coophumaneval-v0](coophumaneval-v0.md).
 
 ## Observation
 
-As in [coophumaneval-v0](coophumaneval-v0.md): at the start who writes what, then the problem: a sentence and the
+As in [coophumaneval-v0](coophumaneval-v0.md): at the start the roles, then the problem: a sentence and the
 first test, which shows how the function is called, or a signature with a docstring, as the data set has it; after a
-turn what `feedback` says.
+turn the feedback.
 
 ## Action
 
-Any text; how functions are read out of it is told under [coophumaneval-v0](coophumaneval-v0.md#action).
+Any text; functions are parsed as described under [coophumaneval-v0](coophumaneval-v0.md#action).
 
 ## Rewards
 
@@ -19,7 +19,7 @@ As in [coophumaneval-v0](coophumaneval-v0.md#rewards), at most 4.0 a turn: `aux_
 
 ## Termination
 
-After `num_turns` turns, or after one that pays more than `stop_above`.
+After `num_turns` turns, or after one with a reward above `stop_above`.
 
 ## Data
 

@@ -1,4 +1,4 @@
-"""Problems: a prompt, the function it asks for, and the tests of that function, read and checked before anything runs.
+"""Problems: a prompt, the requested function and its tests, read and checked before anything runs.
 
 Three public schemas are read: that of HumanEval and CoopHumanEval (`prompt`, `entry_point`, `test` with a function
 `check(candidate)`), and the two of MBPP (`text` or `prompt`, `test_list`, with `test_setup_code` or `test_imports`).
@@ -30,7 +30,7 @@ class Problem:
 
     Attributes:
         prompt: as the data set has it.
-        entry_point: the function asked for.
+        entry_point: the requested function.
         tests: a function `check(candidate)`, or assertions that call the entry point.
         preamble: imports and helper functions that the prompt defines.
         total: how many assertions the tests hold.
@@ -47,7 +47,7 @@ class Problem:
 
     @property
     def context(self) -> str:
-        """The preamble as source: what tests may need besides the candidate."""
+        """The preamble as source: names that tests may need in addition to the candidate."""
         return "\n\n".join(part.source for part in self.preamble)
 
 

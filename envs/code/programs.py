@@ -2,7 +2,7 @@
 
 The program is, in this order: the imports of the problem and of both answers, the helper functions that the problem's
 prompt defines, `aux` with what it needs of its answer, the entry point with what it needs of its own. An answer's other
-statements are left out, and so is an `aux` that main wrote beside its function: the helper is the colleague's.
+statements are left out, and so is an `aux` that main wrote next to its function: the helper is the colleague's.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ AUX = "aux"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What was written, put together.
+    """The program joined from the answers.
 
     Attributes:
         source: the joined program.
         aux: the function `aux` as written, None where there is none.
         main: the entry point as written, None where there is none.
-        aux_defined: whether `aux` is there and returns something.
+        aux_defined: True if `aux` is there and returns something.
         fault: why the program does not parse; "" where it does.
-        calls_aux: whether the entry point calls `aux`.
-        wrapper: whether all that it does is to return what `aux` returns.
-        ignores_aux: whether it calls `aux` and drops a result.
+        calls_aux: True if the entry point calls `aux`.
+        wrapper: True if it only returns what `aux` returns.
+        ignores_aux: True if it calls `aux` and drops a result.
     """
 
     source: str
@@ -71,7 +71,7 @@ def _future(part: Part) -> bool:
 
 
 def _returns(node: ast.stmt) -> bool:
-    """Whether a function returns a value itself, nested functions aside."""
+    """Return whether a function returns a value itself, nested functions aside."""
     waiting: list[ast.AST] = [node]
     while waiting:
         here = waiting.pop()
@@ -83,7 +83,7 @@ def _returns(node: ast.stmt) -> bool:
 
 
 def _use(functions: Sequence[ast.FunctionDef], entry_point: str) -> tuple[bool, bool, bool]:
-    """Whether the entry point calls `aux`, is a thin wrapper of it, and drops a result of it.
+    """Return whether the entry point calls `aux`, is a thin wrapper of it, and drops its result.
 
     A function of main's that is itself a thin wrapper of `aux` counts as `aux`.
     """
@@ -100,7 +100,7 @@ def _use(functions: Sequence[ast.FunctionDef], entry_point: str) -> tuple[bool, 
 
 
 class _View:
-    """How one function uses the helper, which goes by any of `names`."""
+    """View of how one function uses the helper, which has any of `names`."""
 
     def __init__(self, function: ast.FunctionDef, names: set[str]) -> None:
         live = list(_live(function))
@@ -149,7 +149,7 @@ class _View:
 
 
 def _is_wrapper(function: ast.FunctionDef, names: set[str]) -> bool:
-    """Whether a function only returns what `aux` returns: `return aux(...)`, with names in between or without."""
+    """Return whether a function only returns the result of `aux`, directly or through names."""
     known = names - bindings(list(_live(function)))
     held = set[str]()  # names for the result
     for statement in _until_end(function.body):
@@ -175,7 +175,7 @@ def _is_wrapper(function: ast.FunctionDef, names: set[str]) -> bool:
 
 
 def _is_result(value: ast.expr, names: set[str], held: set[str]) -> bool:
-    """Whether an expression is what `aux` returned, unchanged."""
+    """Return whether an expression is the unchanged result of `aux`."""
     if isinstance(value, ast.NamedExpr):
         value = value.value
     if isinstance(value, ast.Name):

@@ -1,4 +1,4 @@
-"""What the programmers are asked at the start. A change here bumps the versions of the environments."""
+"""First prompts of the programmers. A change here bumps the versions of the environments."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def opening(agent: str, prompt: str, entry_point: str) -> str:
     """The first observation of `aux`, `main`, or the single programmer `coder`.
 
     Args:
-        agent: the seat.
+        agent: its name.
         prompt: the problem as its data set has it.
-        entry_point: the function asked for.
+        entry_point: the requested function.
     """
     return f"{_TASKS[agent].format(name=entry_point)}\n\n{prompt.strip()}"
 
 
 def asked(agent: str, entry_point: str) -> str:
-    """What a seat writes, in code marks."""
+    """The part of the program that an agent writes, in code marks."""
     return _ASKED[agent].format(name=entry_point)
 
 
 def asked_of(heard: str) -> tuple[str, str]:
-    """The seat and the entry point of a first observation; both "" where it is none."""
+    """Parse agent and entry point out of a first observation; both "" if it is none."""
     for seat, pattern in _PATTERNS.items():
         if match := pattern.match(heard):
             return seat, match[1]

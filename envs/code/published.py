@@ -22,20 +22,20 @@ MOST_TESTS = 100_000
 
 
 class CodeEnv(PairEnv):
-    """Two programmers write one program, paid as published; subclasses name the data.
+    """Two programmers write one program, with the published reward; subclasses name the data.
 
     Args:
         tasks: `sample`, a path, or `hf:NAME:SPLIT`; a slice may follow.
         agents: 2, or 1 for the single programmer `coder`.
         num_turns: the number of turns.
-        feedback: what is told after a turn: `level`, `passed`, `level_passed`, `plain`, `expert`, `none`.
-        visible_tests: the tests that feedback tells of: the first n; the last n if negative; all if 0 or None.
+        feedback: the mode of feedback after a turn: `level`, `passed`, `level_passed`, `plain`, `expert`, `none`.
+        visible_tests: the tests that feedback shows: the first n; the last n if negative; all if 0 or None.
         expert: for `feedback="expert"`, a function from request to answer, or its `module:function`.
-        weights: the pay of each component; those left out keep theirs.
+        weights: the weight of each component; those left out keep theirs.
         scale: multiplies every component.
         shift: is added to the reward of a turn, as a component of that name.
-        stop_above: a turn that pays more than this ends the episode; None never does.
-        entry_format: True pays 0.5 for answers that are nothing but the function asked for, and stops at all others.
+        stop_above: a turn with a larger reward ends the episode; None never does.
+        entry_format: True gives 0.5 for answers of nothing but the requested function, and stops at all others.
         limits: of the sandbox, by name; those left out keep theirs.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
@@ -93,17 +93,17 @@ class CodeEnv(PairEnv):
         return reward.score(self.rubric, facts)
 
     def ends(self, _paid: float) -> bool:
-        """Whether the turn paid more than `stop_above`."""
+        """Return whether the turn's reward is above `stop_above`."""
         return self.stop_above is not None and _paid > self.stop_above
 
 
 def most(turn: float, turns: int, stop_above: float | None) -> float:
-    """The most that an episode can pay.
+    """Upper bound of the episode return.
 
     Args:
-        turn: the most that one turn can pay.
+        turn: the largest reward of one turn.
         turns: of an episode.
-        stop_above: a turn that pays more is the last.
+        stop_above: a turn with a larger reward is the last.
 
     >>> most(4.0, 2, None), most(4.0, 2, 3.8), most(0.0, 2, -0.2)
     (8.0, 7.8, 0.0)

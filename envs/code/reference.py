@@ -1,6 +1,6 @@
 """Scripted programmers: `reference` solves the built-in problems, `lazy` wraps a helper that does nothing.
 
-Both know which function is theirs from what they are asked, and say the same in every turn.
+Both read their function from the prompt, and give the same answer in every turn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SOLUTIONS = Path(__file__).with_name("solutions.jsonl")
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """The function asked for; of a problem that is not built in, what `lazy` says."""
+    """Write the requested function; for a problem that is not built in, the answer of `lazy`."""
     seat, name = asked_of(conversation[0].content) if conversation else ("", "")
     return _written(seat, solutions().get(name) or _idle(name))
 

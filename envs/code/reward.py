@@ -1,4 +1,4 @@
-"""What a program is worth: the published form of CoMLRL's code tasks, in named components. Pure.
+"""Reward of a program: the published form of CoMLRL's code tasks, in named components. Pure.
 
 Source: S. Liu et al., "LLM Collaboration With Multi-Agent Reinforcement Learning" (arXiv:2508.04652) and the repository
 OpenMLRL/LLM_Collab_Code_Generation, `rewards/code_rewards.py`. With p of n tests passed:
@@ -11,7 +11,7 @@ OpenMLRL/LLM_Collab_Code_Generation, `rewards/code_rewards.py`. With p of n test
     no_wrapper     = 1.0 if main is no thin wrapper of `aux`
     ignores_aux    = -0.5 if main drops a result of `aux`
 
-At most 4.0. What is paid is `scale` times each component, plus `shift` as one more.
+At most 4.0. The reward is `scale` times each component, plus `shift` as one more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WEIGHTS: Mapping[str, float] = {
     "no_wrapper": 1.0,
     "ignores_aux": -0.5,
 }
-FORMAT = 0.5  # what the gate `entry_format` pays; with it a turn pays 4.5 at most
+FORMAT = 0.5  # reward of the gate `entry_format`; with it a turn gives 4.5 at most
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Rubric:
     """The constants of the reward.
 
     Attributes:
-        weights: the pay of each component; those left out keep theirs.
+        weights: the weight of each component; those left out keep theirs.
         scale: multiplies every component.
         shift: is added, as a component of that name.
-        entry_format: pays 0.5 as `format` for answers that are nothing but the function asked for; at others all stops.
+        entry_format: gives 0.5 as `format` for answers of nothing but the requested function; at others all stops.
 
     Raises:
         ConfigError: a value that does not fit; the message begins with the keyword.
@@ -75,7 +75,7 @@ class Rubric:
 
     @property
     def most(self) -> float:
-        """The most that a turn can pay."""
+        """Upper bound of a turn's reward."""
         best = sum(max(0.0, weight) for weight in self.weights.values()) + (FORMAT if self.entry_format else 0.0)
         return self.scale * best + self.shift
 

@@ -1,9 +1,9 @@
-"""Players repeat words that depend on what the others said: a toy for turns, trees and discounts.
+"""Players repeat words that depend on the others' words: a toy for turns, trees and discounts.
 
-Each of the players `a1`, `a2`, ... stands in a ring and is given a word of the task. In every turn each says something.
-Then it is given the first word that its neighbour (the next player; after the last one the first) has just said, or its
-own first word again if the neighbour said none. So what a player says decides what its neighbour must say next, and
-continuations of one beginning differ when the beginnings do.
+The players `a1`, `a2`, ... form a ring, and each is given a word of the task. In every turn each writes a text. Then it
+is given the first word that its neighbour (the next player; after the last one the first) has just written, or its own
+first word again if the neighbour wrote none. So a player's text decides its neighbour's next word, and continuations of
+one beginning differ when the beginnings do.
 
 ## Observation
 
@@ -12,8 +12,8 @@ At the start the rules and a word; after each turn but the last `The word is: WO
 ## Action
 
 Any text. Words are runs of letters, digits and underscores, compared in lower case by their first 24 characters.
-Silence is an empty text. Bytes are decoded, lone surrogates become `?`, anything that is no text says nothing; each of
-these, and a text that was cut at `max_length`, adds to the metric `illegal`.
+Silence is an empty text. Bytes are decoded, lone surrogates become `?`, anything that is no text counts as empty; each
+of these, and a text that was cut at `max_length`, adds to the metric `illegal`.
 
 ## Rewards
 
@@ -22,10 +22,10 @@ In each turn a player earns
 * `echo`: 1 if the word it was given is among its words;
 * `brevity`: 0.5 if it is its only word.
 
-With `shared=True` every player is paid the mean of what all earned, component by component; with `shared=False` each is
-paid its own. The maximum is 1.5 a turn.
+With `shared=True` every player receives the mean reward, component by component; with `shared=False` each its own. The
+maximum is 1.5 a turn.
 
-Metrics that are not paid: `words`, the mean number of words said, and `illegal`.
+Metrics that are no reward: `words`, the mean number of words in a text, and `illegal`.
 
 ## Termination
 
@@ -63,7 +63,7 @@ class EchoEnv(TextEnv):
         tasks: `sample`, or a path; a slice may follow.
         agents: the number of players.
         num_turns: the number of turns.
-        shared: True pays all players the mean, False each its own.
+        shared: True gives all players the mean reward, False each its own.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
@@ -106,7 +106,7 @@ class EchoEnv(TextEnv):
         return {agent: prompts.opening(word, self.num_turns) for agent, word in self.targets.items()}
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:
-        """Pay the words said and hand each player the next one."""
+        """Reward the texts and give each player its next word."""
         earned = {agent: rules.judge(self.targets[agent], text) for agent, text in actions.items()}
         if self.shared:
             parts = next(iter(earned.values()))

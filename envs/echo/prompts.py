@@ -1,4 +1,4 @@
-"""What a player of the echo game is told."""
+"""Prompts of the echo game."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripted players for `echo-v0`: `reference` is paid everything, `lazy` nothing."""
+"""Scripted players for `echo-v0`: `reference` gets the full reward, `lazy` none."""
 
 from __future__ import annotations
 

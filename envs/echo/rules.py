@@ -17,7 +17,7 @@ def first_word(text: str) -> str:
 
 
 def judge(target: str, text: str) -> dict[str, float]:
-    """The pay for one text: `echo` 1 if the target is one of its words, `brevity` 0.5 if it is the only one.
+    """Reward of one text: `echo` 1 if the target is one of its words, `brevity` 0.5 if it is the only one.
 
     >>> judge("amber", "Amber!"), judge("amber", "the amber one"), judge("amber", "ambers")
     ({'echo': 1.0, 'brevity': 0.5}, {'echo': 1.0, 'brevity': 0.0}, {'echo': 0.0, 'brevity': 0.0})
@@ -27,5 +27,5 @@ def judge(target: str, text: str) -> dict[str, float]:
 
 
 def next_target(heard: str, own: str) -> str:
-    """What an agent must say next: the first word its neighbour said, or its own word again after silence."""
+    """Next target of an agent: the first word of its neighbour's text, or its own word after silence."""
     return first_word(heard) or own

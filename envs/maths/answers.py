@@ -1,10 +1,10 @@
-"""What a text answers: marked by `####` or `\\boxed{}`, said after "the answer is", or else the last number. Pure.
+"""Parse the answer of a text: marked by `####` or `\\boxed{}`, after "the answer is", or the last number. Pure.
 
-1. What stands up to `</think>` is left out; after a `<think>` that is not closed nothing counts.
+1. Text up to `</think>` is left out; after a `<think>` that is not closed nothing counts.
 2. The last of all `####` (to the end of its line) and `\\boxed{}` is the answer. Of it counts what follows its last
    `=`, and of that the first number; where it has none the words themselves, without case and punctuation.
 3. Without a mark it is the first number after the last "answer is", "answer:" or "answer =", in the same line.
-4. Otherwise it is the last number of the text. A text with no number then answers nothing.
+4. Otherwise it is the last number of the text. A text with no number then has no answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Answer:
         value: its number; None where it has none.
         words: what was marked, without case and outer punctuation; "" where nothing was.
         marked: whether `####` or a box marks it.
-        raw: what was marked, as it stands.
+        raw: the marked text, unchanged.
     """
 
     value: Fraction | None = None
@@ -83,14 +83,14 @@ def gold(text: str) -> Answer:
 
 
 def right(answer: Answer, truth: Answer) -> bool:
-    """Whether an answer is the right one: equal as exact fractions, or in words where the truth is no number."""
+    """Return whether an answer is right, as an exact fraction or, for other truths, in words."""
     if truth.value is not None:
         return answer.value == truth.value
     return bool(answer.words) and answer.words == truth.words
 
 
 def hidden(text: str) -> str:
-    """The text with its answer, wherever that stands in it, as `(hidden)`.
+    """Replace the answer in the text by `(hidden)` wherever it occurs.
 
     Every number equal to the answer goes, for the way to it usually ends with it.
     """
@@ -112,7 +112,7 @@ def _spoken(text: str) -> str:
 
 
 def _marked(text: str) -> str | None:
-    """What the last mark holds; None without one."""
+    """Content of the last mark; None without one."""
     hashes = [(found.start(), found[1]) for found in _HASHES.finditer(text)]
     boxes = [found.span() for found in _BOXED.finditer(text)][-1:]
     every = [*hashes[-1:], *((start, _braced(text, end)) for start, end in boxes)]
@@ -120,7 +120,7 @@ def _marked(text: str) -> str | None:
 
 
 def _braced(text: str, start: int) -> str:
-    """What stands from `start` to the brace that closes it; at most so much that no answer is longer."""
+    """Text from `start` to the brace that closes it, up to a maximal length."""
     depth = 1
     for place in range(start, min(len(text), start + 10 * _MOST_WORDS)):
         depth += {"{": 1, "}": -1}.get(text[place], 0)

@@ -1,4 +1,4 @@
-"""What the environments of questions and answers share: a workflow around a question with one right answer."""
+"""Base of the question environments: a workflow around a question with one right answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whether two expressions are one answer, by the library math-verify, which must never hang a run.
+"""Equality of expressions by the library math-verify, in a process that cannot hang a run.
 
-It stands on a computer algebra system, and `9^{9^{9^9}}` keeps that busy for ever, beyond the reach of its own timeouts
+It uses a computer algebra system, and `9^{9^{9^9}}` keeps that busy for ever, beyond the reach of its own timeouts
 where steps run in threads. So it works in a process of its own, which is killed when a question takes too long, and the
 answer is then not equal.
 """
@@ -39,14 +39,14 @@ def require() -> None:
 
 @functools.lru_cache(maxsize=65_536)
 def equivalent(truth: str, answer: str) -> bool:
-    """Whether an answer equals the truth as an expression; False where that cannot be told in time."""
+    """Return whether an answer equals the truth as an expression; False if undecided in time."""
     if len(truth) > LONGEST or len(answer) > LONGEST:
         return False
     return _checker().ask(truth, answer)
 
 
 class Checker(Closing):
-    """A process with the library, started when first asked and again after it was killed.
+    """A process with the library, started on first use and again after it was killed.
 
     Args:
         command: what to run; tests put something else in its place.
@@ -60,7 +60,7 @@ class Checker(Closing):
         self._lines: SimpleQueue[str] = SimpleQueue()
 
     def ask(self, truth: str, answer: str) -> bool:
-        """Whether both are equal; False after `seconds`, or where the process could not tell."""
+        """Return whether both are equal; False after `seconds`, or if the process could not decide."""
         with self._lock:
             process = self._process or self._start()
             if process is None or process.stdin is None:
@@ -104,7 +104,7 @@ class Checker(Closing):
 def _pump(process: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:
     for line in process.stdout or ():
         lines.put(line.strip())
-    lines.put("")  # it has ended: nobody shall wait for it
+    lines.put("")  # the process has ended: release the reader
 
 
 _checker = OfThisProcess(Checker)

@@ -1,4 +1,4 @@
-"""The process that asks math-verify: a line of JSON `[truth, answer]` comes, `true` or `false` goes."""
+"""The process that calls math-verify: reads a line of JSON `[truth, answer]`, writes `true` or `false`."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 
 
 class Number(NamedTuple):
-    """A number and where it stands in the text given."""
+    """A number and its position in the text."""
 
     value: Fraction
     start: int
@@ -80,12 +80,12 @@ def numbers(text: str) -> Iterator[Number]:
 
 
 def _in_a_word(found: re.Match[str], before: str) -> bool:
-    """Whether letters or digits stand right before a number without a sign: `x2`, the rest of `1.2.3`."""
+    """Return whether letters or digits precede a number without a sign: `x2`, the rest of `1.2.3`."""
     return not (found["sign"] or found["money"]) and before.isalnum()
 
 
 def _negative(found: re.Match[str], text: str, start: int) -> bool:
-    """Whether a minus belongs to the number and does not stand between two operands, as in `10-3` and `10 - 3`."""
+    """Return whether a minus is a sign and not between two operands, as in `10-3` and `10 - 3`."""
     sign, before = found["sign"] or "", text[max(0, start - 3) : start]
     if not sign or sign[0] not in _MINUS:
         return bool(found["inner"])

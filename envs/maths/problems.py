@@ -43,7 +43,7 @@ _SENTENCE = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An operator, a number, and which of its sentences tells it."""
+    """An operator, a number, and the index of its sentence."""
 
     operator: str
     number: int
@@ -52,7 +52,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem: the number it begins with, its steps, and how it is told."""
+    """A problem: the number it begins with, its steps, and its wording."""
 
     start: int
     steps: tuple[Step, ...]
@@ -61,7 +61,7 @@ class Problem:
 
     @property
     def question(self) -> str:
-        """What is asked: a story where there is a name, else the bare sum."""
+        """The question: a story where there is a name, else the bare sum."""
         if not self.name:
             text = str(self.start)
             for number, step in enumerate(self.steps):
@@ -88,7 +88,7 @@ class Problem:
 
 
 class Plain(NamedTuple):
-    """What a problem comes to, however it is told: the number it begins with, its steps, what is counted."""
+    """Arithmetic of a problem without its wording: first number, steps, things counted."""
 
     start: int
     steps: list[tuple[str, int]]
@@ -105,7 +105,7 @@ def apply(total: int, operator: str, number: int) -> int:
 
 
 def way(problem: Plain, results: list[int]) -> str:
-    """How a result is told, whether it is right or not.
+    """Solution text with these results, right or wrong.
 
     >>> way(Plain(3, [("+", 4), ("-", 2)], "nuts"), [7, 5])
     '3 + 4 = 7, 7 - 2 = 5 nuts. #### 5'
@@ -118,7 +118,7 @@ def way(problem: Plain, results: list[int]) -> str:
 
 
 def held_out(problem: Problem) -> bool:
-    """Whether it is one of those that no imitated text holds."""
+    """Return whether it is held out of the imitation texts."""
     return stable_seed("maths held out", problem.question) % HELD_OUT == 0
 
 

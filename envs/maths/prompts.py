@@ -1,4 +1,4 @@
-"""What a question is asked like. The tiny model imitates answers to these very words: a change bumps the version."""
+"""Prompts of questions. The tiny model imitates answers to these very words: a change bumps the version."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Scripted seats for questions with one right answer: `reference` is right, `muddler` errs, `lazy` is silent.
+"""Scripted agents for questions with one right answer: `reference` is right, `muddler` errs, `lazy` is silent.
 
-Both solve the problems that are made here; `reference` also knows the sample of `gsm8k-v0`. They play every seat: what
-they are asked is told by the last line of the prompt.
+Both solve the problems that are made here; `reference` also knows the sample of `gsm8k-v0`. They play every role: the
+last line of the prompt is the instruction.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def lazy(_conversation: Conversation, _seed: int) -> str:
 
 
 def quotes(told: str) -> list[str]:
-    """The texts of others that a prompt shows, in order; "" for one who said nothing."""
+    """The texts of others that a prompt shows, in order; "" for an empty one."""
     return ["" if text == NOTHING else _bare(text) for text in _QUOTED.findall(told)]
 
 

@@ -1,4 +1,4 @@
-"""Where the sample of `gsm8k-v0` lies: word problems written for this project."""
+"""Path of the sample of `gsm8k-v0`: word problems written for this project."""
 
 from __future__ import annotations
 

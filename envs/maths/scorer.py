@@ -20,8 +20,8 @@ class MathsScorer:
     """1 for the right answer, else 0.
 
     Args:
-        verifier: `exact` compares numbers as fractions and anything else word for word; `math-verify` asks that library
-            as well where these differ, so that `2x + 2` and `2(x + 1)` are one answer.
+        verifier: `exact` compares numbers as fractions and anything else word for word; `math-verify` calls that
+            library as well where these differ, so that `2x + 2` and `2(x + 1)` are one answer.
 
     Raises:
         ConfigError: another verifier, or the library is not installed.
@@ -34,7 +34,7 @@ class MathsScorer:
             require()
 
     def question(self, task: Task, _seat: str) -> str:
-        """The same for every seat."""
+        """The same question for every agent."""
         return prompts.opening(task["question"])
 
     def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
@@ -54,7 +54,7 @@ class MathsScorer:
         return answers.hidden(text)
 
     def formed(self, text: str) -> bool:
-        """Whether `####` or a box marks an answer."""
+        """Return whether `####` or a box marks an answer."""
         found = answers.read(text)
         return found.marked and bool(found.key)
 

@@ -1,9 +1,9 @@
-"""Texts for the tiny model: a player who says where and who it is and then any of its actions, whatever the game.
+"""Imitation texts of the matrix games: a player names its state, itself, and any action.
 
 A model that imitates them begins near a uniform policy over the legal actions. Its answers (`a1 red.`, `at B a2 left.`,
-`me red.` without a seat) restate what an action may have to depend on, because a model of two layers does not look
-into its prompt for what no answer has ever depended on. For the same reason the seats lean a little towards different
-actions: at exactly equal policies the gradient of XOR is 0, and a shared model would stay there.
+`me red.` without a name) restate what an action may have to depend on, because a model of two layers does not look
+into its prompt for what no answer has ever depended on. To break the symmetry the agents lean a little towards
+different actions: at exactly equal policies the gradient of XOR is 0, and a shared model would stay there.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.matrix.games import BUILT_IN, FOR_ANY
 
 ANSWERS = 4  # to each prompt; they share its computation in training
-LEAN = 0.2  # share of answers in which the n-th seat says the n-th action
+LEAN = 0.2  # share of answers in which the n-th agent names the n-th action
 NOBODY = "me"
 GAMES = (*BUILT_IN, *("two-step",) * 5)  # naming the state takes practice
-SIZES = (2, 4, 6)  # with more seats to tell apart, the seat is copied sooner
+SIZES = (2, 4, 6)  # with more agents to tell apart, the name is copied sooner
 _SEAT = re.compile(r"You are (\w+)\.$", re.MULTILINE)
 _STATE = re.compile(r"State: (\w+)\.$")
 
@@ -30,7 +30,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     return list(_demonstrations(n, seed))
 
 
-@functools.lru_cache(maxsize=2)  # every run asks for those that name its model, and a laboratory runs thousands
+@functools.lru_cache(maxsize=2)  # every run requests those that name its model, and a laboratory runs thousands
 def _demonstrations(n: int, seed: int) -> tuple[tuple[Conversation, str], ...]:
     found: list[tuple[Conversation, str]] = []
     for number in range(-(-n // ANSWERS)):
@@ -41,7 +41,7 @@ def _demonstrations(n: int, seed: int) -> tuple[tuple[Conversation, str], ...]:
 
 
 def _asked(rng: random.Random) -> tuple[Conversation, list[str]]:
-    """What a seat has heard and said when its turn comes, in some turn of an episode, and its actions."""
+    """Draw an agent's conversation at some turn of an episode, and its actions."""
     game = rng.choice(GAMES)
     repeats = rng.choice((1, 1, rng.randint(2, 4)))
     env = _made(game, rng.choice(SIZES) if game in FOR_ANY else 2, repeats, rng.random() < 0.75, rng.random() < 0.5)

@@ -1,15 +1,15 @@
 """Small games with named actions and known optima: the laboratory of the algorithms.
 
-Players choose at the same time by naming an action, and a table says what the joint choice pays. A game has one state,
-or several: then the joint choice also decides which state follows, until the round ends. What a team can reach at most
-is known exactly, so it shows whether an algorithm learns what theory says it learns, and fails where it must.
+Players choose at the same time by naming an action, and a table holds the payoffs of the joint choice. A game has one
+state, or several: then the joint choice also decides which state follows, until the round ends. What a team can reach
+at most is known exactly, so it shows whether an algorithm learns what theory says it learns, and fails where it must.
 
 | `game` | agents | payoffs | best team return |
 |---|---|---|---|
 | `climbing` | 2 | [[11, -30, 0], [-30, 7, 6], [0, 0, 5]] | 11 |
 | `penalty` | 2 | [[10, 0, k], [0, 2, 0], [k, 0, 10]] | 10 |
 | `xor` | n, even | 1 if the first half of the agents plays one action and the second half the other, else 0 | 1 |
-| `two-step` | 2 | `a1` alone leads to A, where everything pays 7, or to B: [[0, 1], [1, 8]] | 8 |
+| `two-step` | 2 | `a1` alone leads to A, where every payoff is 7, or to B: [[0, 1], [1, 8]] | 8 |
 | `prisoners-dilemma` | 2 | [[(3, 3), (0, 5)], [(5, 0), (1, 1)]] | 3 |
 | `coordination` | n | 1 if all play the same of three actions, else 0 | 1 |
 | `qtran` | 2 | [[8, -12, -12], [-12, 0, 0], [-12, 0, 0]] | 8 |
@@ -28,21 +28,21 @@ the dilemma `cooperate`, `defect`.
 
 ## Observation
 
-At the start the game's name, the seat (with `role_prompts=True`), the sentences of the task, the actions, and where
-there are several the round and the state:
+At the start the game's name, the agent's name (with `role_prompts=True`), the sentences of the task, the actions, and
+where there are several the round and the state:
 
     Game: two-step. You are a1.
     Choose one action. You cannot see what the others choose. Say only its name.
     Actions: left, right.
     State: start.
 
-After a turn the state (`State: B.`) or the new round (`Round 2 of 3.`), with `feedback=True` also what all chose and
-were paid; after the last nothing. With `role_prompts=False` all agents are told the same, word for word. The payoffs
-are told with `show_payoffs=True` alone. `infos[agent]["legal_actions"]` lists the actions in the order of the table.
+After a turn the state (`State: B.`) or the new round (`Round 2 of 3.`), with `feedback=True` also all choices and
+rewards; after the last nothing. With `role_prompts=False` all agents read the same, word for word. The payoffs are
+shown with `show_payoffs=True` alone. `infos[agent]["legal_actions"]` lists the actions in the order of the table.
 
 ## Action
 
-Any text. It names the first action that stands in it as a whole word: case is ignored, compatible characters are
+Any text. It names the first action that occurs in it as a whole word: case is ignored, compatible characters are
 made one (Unicode NFKC), punctuation and underscores part words. So `RED`, ` red `, `"Red."` and `__red__` are red, and
 so is `not red but green`; `redder` is none.
 
@@ -56,21 +56,21 @@ A text that names no action, silence included, is illegal, and never better than
   the table of this state holds for it, or the number given as `illegal`: no more than for the action that was drawn.
   Of two agents the one with more illegal answers in the episode has lost it, see `outcome`.
 
-Each such text adds 1 to the metric `illegal`; so does, besides, what is no text and a text cut at `max_length`.
+Each such text adds 1 to the metric `illegal`; so does, in addition, what is no text and a text cut at `max_length`.
 
 ## Rewards
 
 * `payoff`: by the table;
 * `illegal`: the reward of an illegal answer, else 0.
 
-With `shared=True` every agent is paid the mean of the table's payoffs.
+With `shared=True` every agent receives the mean of the table's payoffs.
 
 The team's return is the mean over agents. `max_return` of an instance is the most that a team can reach, found by
 backward induction over all joint actions (`palaver.envs.matrix.solve.max_return`, also with a discount), times
 `repeats`. In the same module `expected_return` is the exact return of independent mixed policies and `joint_values` are
 the exact values of joint actions.
 
-Metrics that are not paid: `optimal`, 1 if the joint action was one of the best; `regret`, what the turn gave away of
+Metrics that are no reward: `optimal`, 1 if the joint action was one of the best; `regret`, what the turn gave away of
 the team's best return (over an episode the regrets add up to `max_return` less the return); `illegal`.
 
 ## Termination
@@ -88,7 +88,7 @@ project.
 
 * `agents`: names, or their number;
 * `actions`: single words, a list for all or agent -> list;
-* `payoffs`: nested lists, one level for each agent; innermost a number that is paid to all, or a list of one
+* `payoffs`: nested lists, one level for each agent; innermost a number for all agents, or a list of one
   number for each agent. A number in place of a list stands for all joint actions below;
 * `states`: instead of `payoffs`, state -> `payoffs` and `next`, nested in the same way, with the state that follows or
   null for the end; without `next` the round ends. A round begins in the first state;
@@ -105,13 +105,13 @@ The two-step game as a file:
 
 `scripted:reference` knows the built-in games by name and reads others from the prompt (`show_payoffs=True`);
 `scripted:uniform` draws an action, `scripted:lazy` is silent. The tiny model answers `a1 red.`, `at B a2 left.` or,
-with no seat named, `me red.`; each legal action is about equally likely, the n-th seat leaning a little to the n-th.
+with no agent named, `me red.`; each legal action is about equally likely, the n-th agent leaning a little to the n-th.
 
 ## Version history
 
 * v0: first version.
-* v1: where payoffs differ, an illegal answer forfeited the round for all, and each got the least of it. Games that pay
-  all alike, and all episodes without illegal answers, are what they were in v0, but for the metric `outcome`.
+* v1: where payoffs differ, an illegal answer forfeited the round for all, and each got the least of it. Games with one
+  reward for all, and all episodes without illegal answers, are what they were in v0, but for the metric `outcome`.
 """
 
 from __future__ import annotations
@@ -144,10 +144,10 @@ class MatrixEnv(TextEnv):
         penalty: k of the game `penalty`, 0 or less; None is -100.
         illegal: the reward where a text names no action: `minimum` is the least that was possible; a number
             may be given that is no larger.
-        shared: True pays every agent the mean of the table's payoffs.
-        role_prompts: whether the prompt names the seat.
-        show_payoffs: whether the prompt shows the tables.
-        feedback: whether all are told after a turn what all chose and were paid.
+        shared: True gives every agent the mean of the table's payoffs.
+        role_prompts: True names the agent in its prompt.
+        show_payoffs: True shows the tables in the prompt.
+        feedback: True shows all agents all choices and rewards after a turn.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
 
@@ -197,12 +197,12 @@ class MatrixEnv(TextEnv):
         self._prompts_fit()
 
     def opening(self, task: Task) -> dict[str, str]:
-        """Tell every seat the game and its actions."""
+        """Describe the game and the actions to every agent."""
         self.position, self.tally = rules.begin(self.game), rules.Tally.of(len(self.agents))
         return {agent: self._prompt(agent, task) for agent in self.agents}
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:
-        """Read the actions, pay them by the table, and go on to the state that follows."""
+        """Read the actions, look up the rewards, and go on to the state that follows."""
         at = self.position
         chosen = [rules.named(actions[agent], self.game.actions[n]) for n, agent in enumerate(self.agents)]
         legal = all(n is not None for n in chosen)

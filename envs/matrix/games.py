@@ -71,7 +71,7 @@ def qtran() -> Record:
 
 
 def happo() -> Record:
-    """Where a sum of independent improvements misjudges the joint one; HAPPO's factor makes the surrogate exact."""
+    """Game where a sum of independent improvements misleads; HAPPO's factor makes it exact."""
     return {"agents": 2, "actions": TWO, "payoffs": [[0, 1], [1, -2]]}
 
 
@@ -162,7 +162,7 @@ def titled(title: str) -> Game | None:
 
 
 def _by_rule(n: int, actions: int, pay: Callable[[tuple[int, ...]], float], chosen: tuple[int, ...] = ()) -> Any:
-    """A table nested by the actions of n agents from what a joint action pays."""
+    """Build a table, nested by the actions of n agents, from the payoff of a joint action."""
     if len(chosen) == n:
         return pay(chosen)
     return [_by_rule(n, actions, pay, (*chosen, action)) for action in range(actions)]

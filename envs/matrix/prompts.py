@@ -1,4 +1,4 @@
-"""What a player of a matrix game is told, and how the tables are written in it and read again."""
+"""Prompts of the matrix games, with the tables written into them and parsed again."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _LIMIT = re.compile(r"^A round ends after (\d{1,4}) turns\.$", re.MULTILINE)
 def opening(
     game: Game, seat: str, wording: str, *, order: int = 0, repeats: int = 1, named: bool = True, tables: str = ""
 ) -> str:
-    """The first observation of a seat.
+    """The first observation of an agent.
 
     Args:
         game: that is played.
-        seat: whose observation it is.
+        seat: the agent that observes it.
         wording: the sentences of the task.
         order: by how many places the list of actions is turned.
         repeats: rounds in an episode.
-        named: whether the seat is named; without, agents that have the same actions are told the same.
-        tables: the payoffs as `written`, empty where they are not told.
+        named: True names the agent; otherwise agents with the same actions get the same prompt.
+        tables: the payoffs as `written`, empty where they are not shown.
     """
     own = game.actions[game.agents.index(seat)]
     turned = own[order % len(own) :] + own[: order % len(own)]
@@ -54,7 +54,7 @@ def place(game: Game, at: Position, repeats: int) -> str:
 
 
 def happened(game: Game, chosen: Sequence[int | None], paid: Sequence[float]) -> str:
-    """What all have just done and earned; the same for all."""
+    """Actions and rewards of the last turn; the same for all."""
     acts = (
         f"{agent} {'said no action' if n is None else f'chose {names[n]}'}"
         for agent, names, n in zip(game.agents, game.actions, chosen, strict=True)
@@ -72,9 +72,7 @@ def number(value: float) -> str:
 
 
 def written(game: Game) -> str:
-    """The tables, a line for each state: what every joint action, named in the order of the agents, pays and where it
-    leads. One number is paid to all.
-    """
+    """The tables, a line per state: payoffs, or one for all, and next state of each joint action."""
     joints = [" ".join(joint) for joint in game.joints()]
     lines = []
     for state, pays, follows in zip(game.states, game.payoffs, game.successor, strict=True):
@@ -93,7 +91,7 @@ def _pays(pay: Sequence[float]) -> str:
 
 
 def read(text: str) -> Game | None:
-    """The inverse of `written`: the game whose tables stand in a prompt; None where there are none."""
+    """Parse the tables in a prompt, the inverse of `written`; None if there are none."""
     tables = _TABLE.findall(text)
     if not tables:
         return None

@@ -122,7 +122,7 @@ def _states(record: Mapping[Any, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _cells(value: object, sizes: Sequence[int], read: Callable[[object, str], T], where: str) -> list[T]:
-    """What `read` makes of a value nested by the actions of each agent; one that is no list stands for all below it."""
+    """Parse a value nested by the actions of each agent; a scalar holds for all below it."""
     if not sizes:
         return [read(value, where)]
     if not isinstance(value, list | tuple):
@@ -133,7 +133,7 @@ def _cells(value: object, sizes: Sequence[int], read: Callable[[object, str], T]
 
 
 def _pay_reader(n: int) -> Callable[[object, str], list[float]]:
-    """Reads what a joint action pays n agents."""
+    """Return a parser of the payoffs of a joint action for n agents."""
 
     def read(value: object, where: str) -> list[float]:
         pays = list(value) if isinstance(value, list | tuple) else [value] * n

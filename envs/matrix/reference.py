@@ -23,10 +23,10 @@ _ROUND = re.compile(r"Round \d+ of \d+\.")
 
 
 def reference(conversation: Conversation, seed: int) -> str:
-    """The own part of the first optimal joint action, which every player finds for itself.
+    """The own part of the first optimal joint action, which every player computes by itself.
 
-    The game is read from the tables where the prompt shows them, else known by its name. A player that is not told
-    its seat plays the part of one drawn by the seed. Of a game that it cannot know it plays the first action listed.
+    The game is read from the tables where the prompt shows them, else known by its name. A player without a name plays
+    the part of one drawn by the seed. Of a game that it cannot know it plays the first action listed.
     """
     heard = [message.content for message in conversation if message.role == "user"]
     head = _HEAD.match(heard[0]) if heard else None

@@ -35,7 +35,7 @@ def score(
 
 
 def regret(solution: Solution, at: Position, joint: Sequence[int] | None, paid: float) -> float:
-    """How much of the team's best return this turn has given away, V(s) - (r + V(s')), 0 or more.
+    """Regret V(s) - (r + V(s')) of a turn against the team's best return, 0 or more.
 
     Over a round the regrets add up to the best return less the one reached. After a forfeited round V(s') is 0.
 
@@ -43,7 +43,7 @@ def regret(solution: Solution, at: Position, joint: Sequence[int] | None, paid: 
         solution: of the game.
         at: the position before the turn.
         joint: one action number for each agent; None where the round was forfeited.
-        paid: mean pay of the turn.
+        paid: mean reward of the turn.
     """
     game = solution.game
     state = len(game.states) if joint is None else int(game.successor[at.state, game.index(joint)])

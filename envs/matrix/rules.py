@@ -16,7 +16,7 @@ from palaver.envs.matrix.table import Game
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where play stands.
+    """Position in a round.
 
     Attributes:
         state: number of the state.
@@ -66,9 +66,9 @@ def fold(text: str) -> str:
 
 
 def named(text: str, actions: Sequence[str]) -> int | None:
-    """The number of the action that a text names, None if it names none.
+    """Index of the action that a text names, None if it names none.
 
-    It is the first that stands in the text as a whole word, whatever the case: between letters or digits of other words
+    It is the first that occurs in the text as a whole word, whatever the case: between letters or digits of other words
     nothing is found, while punctuation and underscores part words. A text that is a name, with any white space around
     it, so names that action.
 

@@ -1,6 +1,6 @@
-"""What a game is worth, exactly: by enumeration of its joint actions, and by backward induction over its turns.
+"""Exact values of a game, by enumeration of joint actions and backward induction over turns.
 
-"The team's" pay is the mean over agents, as in `palaver.core.Episode.team_return`. Backward induction for the joint
+"The team's" reward is the mean over agents, as in `palaver.core.Episode.team_return`. Backward induction for the joint
 optimum is that of R. Bellman, Dynamic Programming (1957), the team taken as one decision maker:
 Q_l(s, u) = r(s, u) + γ V_{l-1}(s'), V_l(s) = max_u Q_l(s, u), with l turns left in the round.
 """
@@ -23,8 +23,8 @@ class Solution:
 
     Attributes:
         game: what is solved.
-        best: (horizon + 1, S + 1), the most that the team can still be paid in this round; the last state is the end.
-        worst: (horizon + 1, S + 1, N), the least that each agent can still be paid in this round.
+        best: (horizon + 1, S + 1), the largest remaining return of the team in this round; the last state is the end.
+        worst: (horizon + 1, S + 1, N), the smallest remaining return of each agent in this round.
     """
 
     game: Game
@@ -49,8 +49,8 @@ def best_values(game: Game, discount: float = 1.0, after: float = 0.0) -> Floats
 
     Args:
         game: to be solved.
-        discount: γ, what a pay is worth one turn later.
-        after: what the end of the round is worth.
+        discount: γ, the factor of a reward one turn later.
+        after: value of the end of the round.
     """
     team = game.payoffs.mean(axis=2)  # (S, J)
     values = np.full((game.horizon + 1, len(game.states) + 1), after)
@@ -95,7 +95,7 @@ def max_return(game: Game, repeats: int = 1, discount: float = 1.0) -> float:
 
 
 def least(game: Game, worst: Floats) -> float:
-    """The least that any agent can still be paid in a round, over all states that play can come to."""
+    """The smallest remaining return of any agent in a round, over all reachable states."""
     here, lowest = {0}, math.inf
     for left in range(game.horizon, 0, -1):
         lowest = min([lowest, *(float(worst[left, state].min()) for state in here)])

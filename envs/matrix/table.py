@@ -1,4 +1,4 @@
-"""A game as tables: what every joint action pays in every state, and which state follows."""
+"""Game as tables: payoffs and successor of every joint action in every state."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Game:
     Axes: N agents, S states, J joint actions in the order of `joints`, the last agent's action changing fastest.
 
     Attributes:
-        title: what prompts call it.
-        agents: the N seats.
-        actions: the actions of each seat.
+        title: its name in prompts.
+        agents: names of the N agents.
+        actions: the actions of each agent.
         states: the S names; a round begins in the first.
-        payoffs: (S, J, N), what each agent is paid.
+        payoffs: (S, J, N), the reward of each agent.
         successor: (S, J), the number of the state that follows; S where the round ends.
         steps: the most turns of a round, 0 without a limit.
         horizon: the most turns that a round can take.
@@ -81,7 +81,7 @@ class Game:
         return tuple(map(len, self.actions))
 
     def shared(self) -> Game:
-        """The game that pays every agent the mean of what all would be paid."""
+        """The game whose reward for every agent is the mean of the payoffs."""
         mean = np.repeat(self.payoffs.mean(axis=2, keepdims=True), len(self.agents), axis=2)
         return Game(self.title, self.agents, self.actions, self.states, mean, self.successor, self.steps)
 

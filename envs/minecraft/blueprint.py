@@ -27,7 +27,7 @@ class Block(NamedTuple):
 
     @property
     def volume(self) -> int:
-        """How many cells."""
+        """Number of cells."""
         return (self.x2 - self.x1 + 1) * (self.y2 - self.y1 + 1) * (self.z2 - self.z1 + 1)
 
     def command(self, palette: Palette) -> str:
@@ -94,5 +94,5 @@ def parse_layers(text: str, low: Position, high: Position) -> tuple[Cells, Palet
 
 
 def _run(free: NDArray[np.bool_]) -> int:
-    """How many of the first cells are free."""
+    """Number of leading free cells."""
     return len(free) if free.all() else int(free.argmin())

@@ -15,10 +15,10 @@ AT_ONCE = 2_000_000  # cells times commands that are looked at in one go
 
 
 def carry_out(cells: Cells, owner: Cells, readings: Sequence[Reading]) -> list[NDArray[np.bool_]]:
-    """Change `cells` and `owner` in place by what the agents said, agent by agent in the order of `readings`.
+    """Change `cells` and `owner` in place by the agents' commands, in the order of `readings`.
 
     Returns:
-        Of each agent, which cells hold a block after its own commands alone. Shape of the world.
+        For each agent, True for the cells that hold a block after its own commands alone. Shape of the world.
     """
     commands = sum(len(each.codes) for each in readings)
     leave = _at_once if cells.size * commands <= AT_ONCE else _one_by_one

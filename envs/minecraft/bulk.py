@@ -1,4 +1,4 @@
-"""Reading many plain commands at once: what `commands.parse_line` says of them, many times as fast. Pure.
+"""Parse many plain commands at once, equal to `commands.parse_line` but faster. Pure.
 
 A line is plain if it is a command in its usual form: the verb with its `/`, coordinates of one digit each, and the name
 of a known block, parted by single spaces. Up to the block all such lines are equally long, and numpy reads them as one

@@ -31,10 +31,10 @@ class Word:
 
 @dataclass
 class Canvas:
-    """What will be drawn.
+    """Shapes and texts to be drawn.
 
     Attributes:
-        width: in pixels; `height` likewise, set by who draws.
+        width: in pixels; `height` likewise, set by the caller that draws.
     """
 
     width: int = 760

@@ -1,4 +1,4 @@
-"""What colour a block has in a picture. Our own choice, made to be told apart rather than to look like any game."""
+"""Colours of blocks in pictures, chosen to be distinguishable, not to look like any game."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents write, as commands: one agent's text in, its legal commands and the reasons of the others out. Pure.
+"""Parse an agent's text into legal commands and the rejection reasons of the others. Pure.
 
 The grammar is that of CoMLRL's StrBuild and HouseBuild (OpenMLRL/LLM_Collab_Minecraft): of a text with a pair of
 markdown fences only what the first pair encloses counts; every line is a command, less its bullet or number, with or
@@ -45,7 +45,7 @@ class Rejected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What one agent may do in one turn.
+    """Commands that one agent may give in one turn.
 
     Attributes:
         verb: `fill` or `setblock`.
@@ -73,7 +73,7 @@ class Reading:
         codes: (K,), its block.
         lines: of the text.
         faults: place of a line that is no legal command -> why.
-        kills: how often `/kill` was said.
+        kills: number of `/kill` commands.
         used: code -> cells filled with a block that has a limit.
     """
 
@@ -90,7 +90,7 @@ class Reading:
 
 
 def shares(most: int, agents: int) -> tuple[int, ...]:
-    """How `most` commands are split: equally, the remainder to the first; each has at least one.
+    """Split `most` commands equally, the remainder to the first; each agent has at least one.
 
     >>> shares(301, 2), shares(1, 2)
     ((151, 150), (2, 1))
@@ -144,7 +144,7 @@ def read(text: str, terms: Terms) -> Reading:
 
 
 def _table(count: int, places: slice | list[int], said: bulk.Said | None, terms: Terms) -> Boxes:
-    """What is known at once, (8, lines): the lowest corner, the highest corner, the code, 1 for a placing; else 0."""
+    """Table (8, lines) of plain commands: lowest corner, highest corner, code, 1 if placing; or 0."""
     table = np.zeros((8, count), dtype=np.intp)
     if said is None:
         return table
@@ -188,7 +188,7 @@ def _admit_in_order(
     limits = _limits(terms)
     for place, (a, b, c, d, e, f, code, placing) in enumerate(table.T.tolist()):
         if place not in faults and place not in deadly and not placing:
-            continue  # a lone "/" says nothing
+            continue  # a lone "/" is no command
         if len(kept) + len(killed) >= terms.most:
             faults[place] = f"only {terms.most} commands are allowed"
         elif place in deadly:
@@ -237,7 +237,7 @@ def _afford(table: Boxes, volumes: list[int], faults: dict[int, str], used: dict
 
 
 def _limits(terms: Terms) -> dict[int, tuple[int, str]]:
-    """Code -> its limit, and what is said of a command that would pass it."""
+    """Code -> its limit, and the reason that rejects a command beyond it."""
     names = {code: name for name, code in terms.codes.items()}
     return {
         code: (limit, f"it would pass your limit of {limit} for {names[code]}") for code, limit in terms.limits.items()

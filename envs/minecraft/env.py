@@ -1,4 +1,4 @@
-"""What both building environments share: agents write commands, a world is built, and all are paid the same."""
+"""Base of the building environments: agents write commands and build one world."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_COMMANDS = 100_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What is to be built.
+    """Plan of the world to be built.
 
     Attributes:
         target: codes of shape (x, y, z), at least one of them a block.
@@ -50,7 +50,7 @@ class Plans(dict[str, Plan]):
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What became of a joint action.
+    """Result of a joint action.
 
     Attributes:
         readings: of each agent.
@@ -64,17 +64,18 @@ class Built:
 
 
 class BuildingEnv(TextEnv):
-    """Build together. Subclasses say what is told (`opening_of`, `told`), allowed (`terms`) and paid (`pay`).
+    """Build together. Subclasses define observations (`opening_of`, `told`), limits (`terms`) and rewards (`pay`).
 
     During an episode `target`, `built` and `owner` are worlds as `palaver.envs.minecraft.world` has them, and `palette`
-    names their blocks. `shape_only` says whether any block will do for any other, `best` what a turn pays at most.
+    names their blocks. `shape_only` is True if any block will do for any other, `best` the upper bound of a turn's
+    reward.
 
     Args:
         tasks: what a reset may be about.
-        plans: task id -> what is to be built.
+        plans: task id -> its plan.
         agents: how many build.
         num_turns: turns of an episode.
-        persistent: whether a turn goes on with the world of the turn before.
+        persistent: True if a turn goes on with the world of the turn before.
         max_commands: commands of a turn, of all agents together.
 
     Raises:
@@ -112,25 +113,25 @@ class BuildingEnv(TextEnv):
 
     @abstractmethod
     def prompt(self, number: int) -> str:
-        """What the agent with this number, counted from 0, hears first."""
+        """The first observation of the agent with this number, counted from 0."""
 
     @abstractmethod
     def terms(self, number: int) -> Terms:
-        """What the agent may do in this turn."""
+        """Commands that the agent may give in this turn."""
 
     @abstractmethod
     def pay(self, built: Built) -> dict[str, float]:
         """The components of a turn's reward, the same for all agents."""
 
     def settle(self, _readings: Sequence[Reading]) -> None:
-        """Take note of what a turn used up or did, before it is paid."""
+        """Update the state by the resources and effects of a turn, before its reward."""
 
     def told(self, _number: int, _built: Built, _paid: float) -> str:
-        """What the agent hears after a turn that is not the last."""
+        """The agent's observation after a turn that is not the last."""
         return ""
 
     def measure(self, _built: Built) -> dict[str, float]:
-        """Measurements besides those that all building environments take."""
+        """Measurements in addition to those of all building environments."""
         return {}
 
     # --- the episode ---------------------------------------------------------------------------------
@@ -141,7 +142,7 @@ class BuildingEnv(TextEnv):
         return {agent: self.prompt(number) for number, agent in enumerate(self.agents)}
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:
-        """Carry out the commands, agent by agent, and compare what stands with the plan."""
+        """Carry out the commands, agent by agent, and compare the world with the plan."""
         readings = [read(text, self.terms(number)) for number, text in enumerate(actions.values())]
         if not self.persistent:
             self.built, self.owner = empty(self.target.shape), empty(self.target.shape)

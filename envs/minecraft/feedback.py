@@ -1,4 +1,4 @@
-"""What builders are told after a turn: scores, wrong cells, rectangles. Pure."""
+"""Feedback to builders after a turn: scores, wrong cells, rectangles. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SHOWN_LINE = 60  # characters of a rejected line
 
 
 def score(turn: int, turns: int, paid: float, iou: float) -> str:
-    """Where the episode stands; `turn` counts from 1."""
+    """Reward and IoU of the turn; `turn` counts from 1."""
     return f"Turn {turn} of {turns} is over. Reward {paid:.4f}, IoU {iou:.4f}."
 
 
 def rejections(reading: Reading) -> str:
-    """How many commands of the agent were rejected, and why the first ones; "" for none."""
+    """Number of the agent's rejected commands, with the first reasons; "" for none."""
     count = len(reading.faults)
     if not count:
         return ""
@@ -32,7 +32,7 @@ def rejections(reading: Reading) -> str:
 
 
 def positions(target: Cells, built: Cells, palette: Palette, origin: Position, limit: int) -> str:
-    """The first wrong cells, with what stands and what belongs there."""
+    """The first wrong cells, with their blocks and those of the plan."""
     wrong = list(differing(target, built, origin))
     told = [f"{x} {y} {z}: {name(b, palette)}, should be {name(a, palette)}" for (x, y, z), a, b in wrong[:limit]]
     return _listed("Wrong cells", told, len(wrong))

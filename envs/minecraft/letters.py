@@ -19,14 +19,14 @@ def ansi(target: Cells, built: Cells, palette: Palette, owner: Cells, shape_only
     """A target and a built world as text, for a terminal.
 
     Four bands: `target`, `built`, `who` (the number of the agent that placed the cell) and `wrong` (`-` a block is
-    missing, `+` one stands where air belongs, `x` another block than the target's). Air is `.`. A layer is seen from
+    missing, `+` a block is in the place of air, `x` another block than the target's). Air is `.`. A layer is seen from
     above, x to the right and z down; a world one cell deep (z) is seen from the front, x to the right and y up.
 
     Args:
         target: codes, shape (x, y, z).
         built: likewise.
         palette: block names.
-        owner: who placed each cell, 0 nobody.
+        owner: number of the agent that placed each cell, 0 for none.
         shape_only: any block counts for any other; those of the target are `#`.
     """
     symbols = {AIR: ".", **dict(enumerate(letters(palette), start=1))}
@@ -68,14 +68,14 @@ def slices(cells: Cells) -> list[tuple[str, Cells]]:
 
 
 def faults(target: Cells, built: Cells, shape_only: bool = False) -> NDArray[np.int16]:
-    """What is wrong with each cell: 0 nothing, 1 a block is missing, 2 one too many, 3 another block. Same shape."""
+    """Fault of each cell: 0 none, 1 a block is missing, 2 one too many, 3 another block."""
     wanted, stands = target != AIR, built != AIR
     other = np.zeros_like(wanted) if shape_only else target != built
     return np.select([wanted & ~stands, stands & ~wanted, wanted & stands & other], [1, 2, 3], 0).astype(np.int16)
 
 
 def summary(target: Cells, built: Cells, shape_only: bool = False) -> list[str]:
-    """How many blocks of the target stand right, and how many cells lack one, hold one too many, or another."""
+    """Numbers of right blocks, and of cells that lack one, hold one too many, or another."""
     found = difference(target, built, shape_only)
     parts = [(found.missing, "missing"), (found.extra, "extra"), (found.wrong, "wrong")]
     return [f"{found.covered} of {found.target} right", *(f"{number} {what}" for number, what in parts if number)]
@@ -94,7 +94,7 @@ def _row(codes: Cells, symbols: dict[int, str]) -> str:
 
 
 def _table(heads: list[str], bands: dict[str, list[list[str]]]) -> list[str]:
-    """The bands below each other, as many layers beside each other as fit a line."""
+    """The bands one below the other, as many layers side by side as fit a line."""
     margin = max(map(len, bands)) + 1
     wide = max(len(heads[0]), len(bands["target"][0][0])) + len(_GAP)
     fit = max(1, (WIDTH - margin) // wide)

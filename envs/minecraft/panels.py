@@ -28,7 +28,7 @@ _ANY = rgb("#9aa3b2")  # a target block of any kind
 
 @dataclass(frozen=True)
 class Scene:
-    """What a picture shows; see `picture.rgb_array`."""
+    """Contents of a picture; see `picture.rgb_array`."""
 
     target: Cells
     built: Cells
@@ -81,13 +81,13 @@ def draw(canvas: Canvas, scene: Scene) -> None:
 
 
 def _worlds(canvas: Canvas, scene: Scene, y: float) -> float:
-    """Target and built, beside each other, or for a sign below each other; returns where they end."""
+    """Draw target and built world, or for a sign one below the other; returns the lower end."""
     across = 1 if scene.flat else 2
     low, high = extent(scene.target.shape, scene.view)
     room = (canvas.width - MARGIN * (across + 1)) / across
     scale = min(LARGEST, room / float(high[0] - low[0]), 340 / float(high[1] - low[1]))
     tall = float(high[1] - low[1]) * scale
-    head = HEAD if scene.flat else HEAD + 10  # where panels are narrow, the note stands below the title
+    head = HEAD if scene.flat else HEAD + 10  # where panels are narrow, the note is below the title
     told = " · ".join(summary(scene.target, scene.built, scene.shape_only))
     for number, (title, note) in enumerate((("target", ""), ("built", told))):
         left = MARGIN + (number % across) * (room + MARGIN)
@@ -111,7 +111,7 @@ def _heading(canvas: Canvas, x: float, y: float, title: str, note: str = "") -> 
 
 
 def _after(x: float, title: str) -> float:
-    """Where words may go on beside a heading, whose letters are bold."""
+    """Position where text may follow a heading, whose letters are bold."""
     return x + 1.3 * text_width(title, TITLE) + 18
 
 
@@ -124,7 +124,7 @@ def _world(
     scale: float,
     place: NDArray[np.float64],
 ) -> None:
-    """One world: the ground, then every visible face; ghosts stand where blocks are missing."""
+    """Draw one world: the ground, then every visible face; ghosts mark missing blocks."""
     size = cells.shape
     ground = np.array([(0, 0, 0), (size[0], 0, 0), (size[0], 0, size[2]), (0, 0, size[2])], dtype=np.float64)
     canvas.polygon(scene.view.project(ground) * scale + place, (0.965, 0.97, 0.975), _LINE, 1)
@@ -150,7 +150,7 @@ def _inset(corners: NDArray[np.float64], share: float) -> NDArray[np.float64]:
 
 
 def _layers(canvas: Canvas, scene: Scene, y: float) -> float:
-    """What was built, seen from above, from the ground up; returns where it ends."""
+    """Draw the built layers, seen from above, from the ground up; returns the lower end."""
     _heading(canvas, MARGIN, y, "layers", "what was built, from the ground up; a dot is what belongs there")
     return _plans(canvas, scene, y + HEAD, scene.built, scene.colors, scene.faults)
 

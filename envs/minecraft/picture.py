@@ -27,14 +27,14 @@ def rgb_array(
 ) -> NDArray[np.uint8]:
     """A picture of the target and of the built world. Shape (height, width, 3).
 
-    Wrong cells have a red frame: where a block is missing its ghost stands, and in the layers a dot shows what belongs
+    Wrong cells have a red frame: a ghost marks a missing block, and in the layers a dot shows what belongs
     there. The size depends on the shape of the world, on the palette, and on whether `owner` is given, alone.
 
     Args:
         target: codes, shape (x, y, z).
         built: likewise.
         palette: block names.
-        owner: who placed each cell, 0 nobody; None leaves the agents out.
+        owner: number of the agent that placed each cell, 0 for none; None leaves the agents out.
         shape_only: any block counts for any other.
 
     Raises:

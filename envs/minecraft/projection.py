@@ -95,7 +95,7 @@ def extent(size: tuple[int, int, int], view: View) -> tuple[Points, Points]:
 
 
 def _shifted(solid: NDArray[np.bool_], axis: int, sign: int) -> NDArray[np.bool_]:
-    """Whether the neighbour of each cell, one further toward the eye along `axis`, is solid; outside nothing is."""
+    """True where a cell's neighbour toward the eye along `axis` is solid; outside none is."""
     padded = np.pad(solid, [(1, 1) if a == axis else (0, 0) for a in range(3)])
     start = 1 + sign
     return np.asarray(padded.take(range(start, start + solid.shape[axis]), axis=axis), dtype=np.bool_)

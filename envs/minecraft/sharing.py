@@ -8,7 +8,7 @@ from palaver.envs.minecraft.blueprint import Block
 
 
 def share_out(blocks: Sequence[Block], agents: int, limits: Mapping[int, int]) -> list[list[Block]]:
-    """Give every box to one of the agents, cutting a box only where nobody may fill all of it.
+    """Give every box to one of the agents, cutting a box only where no agent may fill all of it.
 
     A kind's boxes go, the largest first, to the agent that may still fill most of it. All cells are given out as long
     as the agents' limits together reach the number of cells, for a box can be cut down to single cells; with limits of
@@ -55,6 +55,6 @@ def _cut(box: Block, most: int) -> tuple[Block, list[Block]]:
 
 
 def _worth(volume: int, side: int, most: int) -> tuple[int, int]:
-    """How many cells whole slices across an axis take of at most `most`; if none fits, the thinner slice is better."""
+    """Cells of whole slices across an axis within `most`; ties go to the thinner slice."""
     slice_ = volume // side
     return (most // slice_) * slice_, -slice_

@@ -29,14 +29,14 @@ class Box(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How two worlds of one shape differ, in cells.
+    """Difference of two worlds of one shape, in cells.
 
     Attributes:
         same: equal cells, air included.
-        covered: target blocks that stand, whatever their kind where `shape_only` was asked for.
+        covered: target blocks that are built, whatever their kind with `shape_only`.
         extra: cells built where the target has air.
-        missing: target blocks where nothing stands.
-        wrong: target blocks where another kind stands.
+        missing: target blocks where nothing is built.
+        wrong: target blocks where another kind is built.
         target: blocks of the target.
     """
 
@@ -59,7 +59,7 @@ class Difference(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether the worlds are equal."""
+        """True if the worlds are equal."""
         return not (self.extra or self.missing or self.wrong)
 
     def _share(self, cells: int) -> float:
@@ -96,7 +96,7 @@ def difference(target: Cells, built: Cells, shape_only: bool = False) -> Differe
 
 
 def differing(target: Cells, built: Cells, origin: Position = (0, 0, 0)) -> Iterator[tuple[Position, int, int]]:
-    """Every cell that differs, by y, then z, then x: its position, the code wanted and the code that stands."""
+    """Yield the cells that differ, by y, z, x: position, the wanted and the built code."""
     for y, z, x in np.argwhere((target != built).transpose(1, 2, 0)).tolist():
         position = (x + origin[0], y + origin[1], z + origin[2])
         yield position, int(target[x, y, z]), int(built[x, y, z])

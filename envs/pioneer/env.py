@@ -1,12 +1,12 @@
-"""One answers, the other answers knowing that: CORY's workflow around an environment with one seat.
+"""One answers, the other answers knowing that: CORY's workflow around a single-agent environment.
 
 The `pioneer` answers the task of the inner environment. Then the `observer` is shown the same task with the pioneer's
-answer and answers too. Both are paid for both answers, so the pioneer gains from an answer that helps, and the observer
-from one that is better still.
+answer and answers too. Both are rewarded for both answers, so the pioneer gains from an answer that helps, and the
+observer from one that is better still.
 
 ## Observation
 
-At the start the pioneer sees what the inner environment tells its one agent, and the observer waits. After the first
+At the start the pioneer sees the inner environment's prompt to its one agent, and the observer waits. After the first
 turn the observer sees the same text, then the pioneer's answer, then the request for an answer of its own.
 
 ## Action
@@ -15,9 +15,9 @@ Whatever the inner environment takes: any text.
 
 ## Rewards
 
-Both agents are paid the inner reward of the answer just given, in the inner environment's components with the name of
-who answered in front: `pioneer_…` in the first turn, `observer_…` in the second. Over the episode each agent earns
-r(task, pioneer's answer) + r(task, observer's answer).
+Both agents receive the inner reward of the answer just given, in the inner environment's components with the author's
+name in front: `pioneer_…` in the first turn, `observer_…` in the second. Over the episode each agent earns r(task,
+pioneer's answer) + r(task, observer's answer).
 
 Metrics of the inner environment are passed on, for the answer of the turn.
 
@@ -56,7 +56,7 @@ SEATS = ("pioneer", "observer")
 
 
 class PioneerEnv(TextEnv):
-    """Two answers in a row to a task of an environment with one seat; see the module's docstring.
+    """Two answers in a row to a task of a single-agent environment; see the module's docstring.
 
     Args:
         env: id of the inner environment; made with `agents=1` where it takes that keyword.
@@ -66,7 +66,7 @@ class PioneerEnv(TextEnv):
         max_length: most characters of an observation or action.
 
     Raises:
-        ConfigError: the inner environment has more seats than one, or does not end after one turn.
+        ConfigError: the inner environment has more agents than one, or does not end after one turn.
         TaskError: tasks that cannot be read.
     """
 

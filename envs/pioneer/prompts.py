@@ -1,4 +1,4 @@
-"""What the observer is told."""
+"""Prompt of the observer."""
 
 from __future__ import annotations
 

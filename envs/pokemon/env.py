@@ -5,11 +5,11 @@ else. It needs Node.js and the simulator: `palaver showdown install`.
 
 ## Observation
 
-With `observation="text"` everything the side may know stands in every text, which stands alone: weather and field,
+With `observation="text"` every text is complete and holds everything the side may know: weather and field,
 conditions of both sides, both teams as far as they are known (types, hit points, status, boosts, volatiles, moves with
 what is left of their PP, items, abilities, the own stats), what has happened since the last text, and the legal actions
 by number. With `observation="vector"` the text holds the same as words and numbers for small networks; see
-`palaver.envs.pokemon.vector`, which also reads it. A side that must wait (`can_act` is False) is told so in one line.
+`palaver.envs.pokemon.vector`, which also reads it. A side that must wait (`can_act` is False) reads so in one line.
 
 `env.view(agent)` is the same as plain data, see `palaver.envs.pokemon.showdown.view`.
 
@@ -24,12 +24,13 @@ played without it. Both are illegal answers: they are counted in `illegal`, cost
 seed, the side and the step, and leaves the battle's dice alone. `infos` hold `requested` and `executed` (empty where
 the battle was forfeited), `env.choices` all of an episode.
 
-A switch may be refused because something unseen traps the Pokémon: that side is told and chooses again, the other one
-waits. What a side that waits says is ignored; it should say nothing, and anything else is counted in `illegal` too.
+A switch may be refused because something unseen traps the Pokémon: that side observes it and chooses again, the other
+one waits. The action of a side that waits is ignored; it should be empty, and anything else is counted in `illegal`
+too.
 
 ## Rewards
 
-`binary` pays 1 for a victory and -1 for a defeat. The two others are weighted sums of named components:
+`binary` gives 1 for a victory and -1 for a defeat. The two others are weighted sums of named components:
 
 | component | `binary` | `shaped` | `aggressive` |
 |---|---|---|---|
@@ -42,7 +43,7 @@ waits. What a side that waits says is ignored; it should say nothing, and anythi
 | `illegal`, for each illegal answer | -penalty | -100 penalty | -200 penalty |
 
 A side that forfeits gets the reward as if all its Pokémon had fainted; if both do in one step both have lost. By
-default a battle's illegal answers cost at most 10 x 0.05 = half of what a victory pays. So a victory earns more than a
+default a battle's illegal answers cost at most 10 x 0.05 = half of a victory's reward. So a victory earns more than a
 tie, a tie more than a defeat, and none of them more than with a legal action drawn in the illegal one's
 place: there is nothing to gain by an illegal answer, and nothing to lose by going on after one.
 
@@ -70,18 +71,18 @@ are was measured: see "How strong the heuristics are" in the documentation.
 | `simple@1` | that with attack over defence, hazards, boosts, retreats |
 | `damage@1` | the largest estimated damage; who comes in, by estimated duels |
 | `gym_leader@1` | that with knock-outs first, healing, sleep and other conditions, boosts, emergencies |
-| `veteran@1` | the best standing after the action, every switch included |
-| `search@1` | tries `veteran@1`'s best actions in copies of the battle in which all that is hidden is drawn anew |
+| `veteran@1` | the best position after the action, every switch included |
+| `search@1` | tries `veteran@1`'s best actions in copies of the battle in which all that is hidden is resampled |
 | `oracle@1` | cheats: tries every action in copies of the battle, with all that is hidden but other dice |
 
 ## Forks
 
-`env.fork()` is an equal copy: it will throw the same dice. Whoever looks ahead must not see those:
-`env.fork(seed=...)` throws others.
+`env.fork()` is an equal copy with the same dice. Players that look ahead must not see those: `env.fork(seed=...)` has
+others.
 
 ## Data
 
-`teams` says where teams come from: `sample` (16 for each of gen1ou to gen4ou and gen9ou, made by Palaver),
+`teams` is the source of teams: `sample` (16 for each of gen1ou to gen4ou and gen9ou, made by Palaver),
 `generated:K` with a ladder of variation, a folder of Showdown's export texts; `:train` and `:held-out` split a set by
 the teams' cores. See `palaver.envs.pokemon.teams`. Every ordered pair of different teams is a task, of sets of more
 than 33 teams 16 opponents for each. Formats that draw their own teams (`gen9randombattle`) have 256 tasks.
@@ -113,7 +114,7 @@ TURNS = 300
 
 
 class Seen(NamedTuple):
-    """What small networks read of a side: see `palaver.envs.pokemon.vector`. To be read only, many share it."""
+    """Features of a side for networks: see `palaver.envs.pokemon.vector`. Shared, so read-only."""
 
     words: tuple[str, ...]
     numbers: np.ndarray
@@ -131,9 +132,9 @@ class PokemonEnv(TextEnv):
     Args:
         format: of Pokémon Showdown, one against one: `gen1ou` to `gen9ou`, `gen1randombattle` to `gen9randombattle`.
         observation: `text`, or `vector` for words and numbers.
-        teams: where teams come from.
+        teams: the source of teams.
         reward: `binary`, `shaped` or `aggressive`.
-        penalty: what an illegal answer costs, as a share of what a victory pays.
+        penalty: of an illegal answer, as a share of a victory's reward.
         forfeit: illegal answers of a side with which it loses the battle; 0: none of them ends it.
         turn_limit: turns after which a battle is cut, 1 to 1000.
         render_mode: `ansi`, `html` (a replay that plays offline in a browser), or None.
@@ -196,11 +197,11 @@ class PokemonEnv(TextEnv):
     # --- what others may look at ------------------------------------------------------------------
 
     def view(self, agent: str) -> View:
-        """What a side knows, as plain data.
+        """View of a side, as plain data.
 
         Raises:
             ConfigError: before the first reset, or no such agent.
-            BattleLostError: the simulator's process is gone, and nobody has asked for this view before.
+            BattleLostError: the simulator's process is gone, and this view was not requested before.
         """
         if self.battle is None or agent not in self.possible_agents:
             raise ConfigError(f"there is no view of {agent!r}: reset first; sides are {', '.join(SIDES)}")
@@ -253,7 +254,7 @@ class PokemonEnv(TextEnv):
         gone = self._gave_up(planned)
         self._wrong = {side: self._wrong[side] + wrong[side] for side in SIDES}
         if gone:
-            with contextlib.suppress(BattleLostError):  # `lost` says why, below
+            with contextlib.suppress(BattleLostError):  # `lost` holds the reason, below
                 battle.finish(None if len(gone) == 2 else SIDES[SIDES[0] in gone])
         self.choices.append(
             {side: {"requested": c.requested, "executed": "" if gone else c.action} for side, c in planned.items()}
@@ -316,7 +317,7 @@ class PokemonEnv(TextEnv):
             return twin
 
     def state(self) -> str:
-        """What both sides last heard: what a centralised critic sees."""
+        """Last observations of both sides: the state of a centralised critic."""
         with self._lock:
             return "\n\n".join(f"[{side}]\n{text}" for side, text in self.heard.items())
 

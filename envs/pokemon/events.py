@@ -14,7 +14,7 @@ def told(groups: Sequence[Sequence[str]], me: str) -> list[str]:
 
     Args:
         groups: lines of the protocol.
-        me: the side that hears them; empty for an onlooker.
+        me: the side that reads them; empty for a spectator.
 
     Raises:
         ShowdownError: no Node.js, or no simulator; the message says what to do.

@@ -1,4 +1,4 @@
-"""What follows from a view without guessing: types, names and who stands opposite."""
+"""Facts that follow from a view without guessing: types, names, the opponent on the field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STATS = ("atk", "def", "spa", "spd", "spe")
 
 
 def types(dex: Dex, mon: Own | Seen, seat: Mine | Theirs | None = None) -> tuple[str, ...]:
-    """Of a Pokémon as it stands; `seat` where it is the active one, whose volatiles may change its types."""
+    """Current types of a Pokémon; `seat` if it is active, whose volatiles may change its types."""
     tera = mon.get("tera")
     if mon.get("terastallized") and tera and tera != "stellar":
         return (str(tera),)

@@ -1,4 +1,4 @@
-"""What a side reads, from its view as plain data; `showdown/prompts.js` writes it.
+"""Observation text of a side, from its view as plain data; `showdown/prompts.js` writes it.
 
 Battles of `pokemon-v1` are described in the simulator's process, where the view is. This is for views that were kept.
 """
@@ -19,9 +19,9 @@ def observation(gen: int, format: str, me: Side, turn: int, view: View, lines: S
         format: its id.
         me: the side.
         turn: of the simulator.
-        view: what it knows.
+        view: of the side.
         lines: of the protocol that it has not read.
-        refused: why its last choice was refused.
+        refused: reason why its last choice was refused.
 
     Raises:
         ShowdownError: no Node.js, or no simulator; the message says what to do.

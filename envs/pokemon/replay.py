@@ -49,7 +49,7 @@ def _turns(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
 
 
 def _frames(lines: Sequence[str]) -> list[dict[str, object]]:
-    """What stands after each line: turn, text, and side -> Pokémon -> [part of its hit points, status, is active]."""
+    """State after each line: turn, text, and side -> Pokémon -> [part of its hit points, status, is active]."""
     teams: dict[str, dict[str, list[object]]] = {"p1": {}, "p2": {}}
     frames: list[dict[str, object]] = []
     shown = [(turn, line) for turn, part in _turns(lines) for line in part]

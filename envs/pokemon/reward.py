@@ -1,4 +1,4 @@
-"""What a step pays each side, in named components.
+"""Reward of each side in a step, in named components.
 
 Components, of what changed in the step, seen from one side:
 
@@ -23,7 +23,7 @@ from palaver.envs.pokemon.showdown.view import SIDES, Own, Side
 
 @dataclass(frozen=True)
 class Weights:
-    """What one unit of each component pays."""
+    """Weights of the components, per unit."""
 
     damage: float = 0.0
     health: float = 0.0
@@ -34,7 +34,7 @@ class Weights:
 
     @property
     def shaped(self) -> bool:
-        """Whether anything but the end counts."""
+        """True if anything but the end counts."""
         return bool(self.damage or self.health or self.status or self.knockouts)
 
 
@@ -48,7 +48,7 @@ Standing = Sequence[tuple[float, bool, bool]]  # of each Pokémon: part of its h
 
 
 def standing(team: Sequence[Own]) -> Standing:
-    """What the components are computed from; the order of a team never changes."""
+    """Inputs of the components; the order of a team never changes."""
     return [(mon["hp"] / mon["max"], bool(mon["status"]), mon["hp"] == 0) for mon in team]
 
 

@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"\W*(?:(?:action|choice|option|number|choose|answer|no)\W*
 
 @dataclass(frozen=True)
 class Read:
-    """One of the legal actions, "" where the text names none, and whether that is what the text asked for."""
+    """A legal action, "" if the text names none; `legal` is True if the text named just it."""
 
     action: str
     legal: bool
@@ -64,8 +64,8 @@ def read(text: str, legal: Sequence[str]) -> Read:
 
     In this order: an action as listed; a number of the list, alone; `VERB N`, the N-th listed action of that verb; the
     last `VERB NAME` in the text, in any case and spelling (`Use Thunder-Bolt!`); the last bare name of a move or
-    Pokémon that is listed. A gimmick may follow or precede the name (`tera thunderbolt`). What asks for a gimmick that
-    is not on offer falls back to the move without it, which is not legal. All else names none of the actions.
+    Pokémon that is listed. A gimmick may follow or precede the name (`tera thunderbolt`). A gimmick that is not on
+    offer falls back to the move without it, which is not legal. All else names none of the actions.
 
     Args:
         text: anything.

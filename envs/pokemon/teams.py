@@ -1,6 +1,6 @@
-"""Team sets: where teams come from, whether they are legal, and which are kept from training.
+"""Team sets: their sources, validation, and the split into training and held-out teams.
 
-| `teams` | what it is |
+| `teams` | content |
 |---|---|
 | `sample` | 16 teams for each of gen1ou to gen4ou and gen9ou, shipped with Palaver |
 | `generated:K` | drawn now from K base teams; `generated:K:vN:sS` with step N of the ladder (2) and seed S (0) |
@@ -19,7 +19,7 @@ The ladder of variation, all drawn from the tier's species with the movesets of 
 | v2 | K base teams |
 | v3 | 4K: the base teams with about half of the movesets drawn again in their roles, effort moved, another lead |
 | v4 | 4K: as v3, and one or two Pokémon replaced |
-| v5 | 4K, each drawn anew from OU |
+| v5 | 4K, each drawn independently from OU |
 | v6 | 4K, from OU and UU |
 | v7 | 4K, of the random battles, any tier that the format allows |
 
@@ -73,13 +73,13 @@ class Team:
 
     @property
     def core(self) -> str:
-        """Two species that stand for the team: the two with the lowest hashes, by name."""
+        """Two species that represent the team: the two with the lowest hashes, by name."""
         chosen = sorted(set(self.species), key=lambda name: stable_seed("core", name))[:2]
         return "+".join(sorted(chosen))
 
     @property
     def held_out(self) -> bool:
-        """Whether its core is kept from training."""
+        """True if its core is held out of training."""
         return stable_seed("held-out", self.core) % HELD_OUT == 0
 
 
@@ -144,7 +144,7 @@ def generate(format: str, count: int, step: int = 2, seed: int = 0, pool: Pool |
 
 
 def sample(format: str, pool: Pool | None = None) -> str:
-    """What the shipped file of a format holds, drawn anew; a test compares them."""
+    """Content of a format's shipped file, generated again; a test compares them."""
     teams = [text for _, text in generate(format, SAMPLE_SIZE // 4, 5, 2026, pool)]
     return "\n\n".join(f"=== [{format}] sample-{n:02} ===\n\n{text}" for n, text in enumerate(teams)) + "\n"
 

@@ -1,12 +1,12 @@
 """A view as words and numbers of fixed count, for small networks.
 
     words, numbers, mask = vector.parse(observation)            # 135 words, NUMBERS numbers, 14 of 0 and 1
-    action = vector.slots(env.view("p1"))[int(argmax)]          # the text to say; "" for a slot that is not legal
+    action = vector.slots(env.view("p1"))[int(argmax)]          # the action's text; "" for a slot that is not legal
 
 Words: format, request, weather; then 12 Pokémon with 11 words each (species, two types, item, ability, status, tera
 type, four moves): the own active one, the other own ones, the opponent's active one, the others; the benches and the
-moves of each are in alphabetical order. Before one came in the last of six stands first. `none` is for what is not
-there, `unknown` for what was not seen.
+moves of each are in alphabetical order. Before a Pokémon is sent out, the last of six takes the first place. `none` is
+for what is not there, `unknown` for what was not seen.
 
 Numbers: see `names()`, which has one name for each. Slots of actions: the active Pokémon's four moves in alphabetical
 order, the same with a gimmick, the own team in alphabetical order (to switch, lead or revive). Struggle and the like
@@ -127,11 +127,11 @@ class Memory:
         self._numbers = np.zeros(_AT_ATTACKS + 4 * MOVES, np.float32)
         self._held: list[Own | Seen | None] = [None] * (2 * TEAM)  # who was described in each place
         self._changed = [False] * (2 * TEAM)  # by what it was on the field, so that it is not described as on the bench
-        self._told: list[tuple[object, ...]] = [(), ()]  # what was said of each side beside its Pokémon
+        self._told: list[tuple[object, ...]] = [(), ()]  # described state of each side in addition to its Pokémon
         self._order: list[tuple[tuple[object, ...], list[int]]] = [((), []), ((), [])]
 
     def look(self, turn: int, view: View) -> tuple[tuple[str, ...], np.ndarray]:
-        """What `words` and `numbers` say of this view; the numbers as float32."""
+        """Compute `words` and `numbers` of this view; the numbers as float32."""
         words, numbers = self._words, self._numbers
         words[1:3] = view["request"], view["weather"][0] if view["weather"] else "none"
         numbers[:_AT_SEATS] = _field(turn, view)
@@ -152,7 +152,7 @@ class Memory:
         return tuple(words), numbers.copy()
 
     def _places(self, n: int, seat: Mine | Theirs) -> list[int]:
-        """Which of the team stands in each of six places, -1 where nobody does, as `_ordered` has it."""
+        """Team indices in the six places, -1 for an empty one, in the order of `_ordered`."""
         team: Sequence[Own | Seen] = seat["team"]
         key = (seat["active"], *[mon["name"] for mon in team])
         if self._order[n][0] != key:
@@ -160,7 +160,7 @@ class Memory:
         return self._order[n][1]
 
     def _describe(self, place: int, mon: Own | Seen | None, seat: Mine | Theirs | None) -> None:
-        """Write one Pokémon into its place; `seat` where what it is on the field changes it."""
+        """Write one Pokémon into its place; `seat` where its being on the field changes it."""
         own, other = 3 + place * len(_PAD), _AT_SEATS + (place // TEAM + 1) * (_SEAT - TEAM * len(_BLANK))
         other += place * len(_BLANK)
         self._held[place], self._changed[place] = mon, seat is not None
@@ -184,7 +184,7 @@ _Known = tuple[Own | Seen, list[str], list[float]]  # a Pokémon, its words on t
 
 @functools.cache
 def names() -> tuple[str, ...]:
-    """What each number is."""
+    """Name of each number."""
     made = ["turn/100", "weather age/10", *FIELDS, "opponents left/6"]
     for owner in ("own", "their"):
         made += [f"{owner} side: {id}" for id in CONDITIONS]
@@ -209,7 +209,7 @@ _BASE = ("hp", *STATS)
 
 
 def _ordered(seat: Mine | Theirs) -> Iterator[Own | Seen | None]:
-    """Six: the active one, then the others in alphabetical order; before one came in, the last of six stands first."""
+    """Six: the active one, the others by name; before one is sent out, the sixth comes first."""
     team: Sequence[Own | Seen] = seat["team"]
     out = [seat["active"]] if seat["active"] >= 0 else []
     bench = sorted((n for n in range(len(team)) if n not in out), key=lambda n: (team[n]["name"], n))
@@ -248,7 +248,7 @@ def _seat(seat: Mine | Theirs) -> list[float]:
 
 
 def _described(dex: Dex, mon: Own | Seen, seat: Mine | Theirs | None = None) -> list[str]:
-    """Its words; `seat` where it is on the field."""
+    """Words of a Pokémon; `seat` where it is on the field."""
     kinds = (*types(dex, mon, seat), "none", "none")[:2]
     moves = sorted(move[0] for move in mon["moves"])[:MOVES]
     pad = "none" if "stats" in mon else "unknown"

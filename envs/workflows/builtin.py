@@ -30,7 +30,7 @@ def solvers(agents: int, least: int = 1) -> tuple[str, ...]:
 
 
 def parallel(agents: int = 2) -> Workflow:
-    """Everyone answers once, alone; the team's answer is that of the majority, and nobody hears of it.
+    """Everyone answers once, alone; the team's answer is that of the majority, and is shown to none.
 
     Args:
         agents: how many answer.
@@ -63,16 +63,16 @@ def debate(
     stop: bool = False,
     agree: float = 1.0,
 ) -> Workflow:
-    """Everyone answers, then in every further round again, having seen what the others said last.
+    """Everyone answers, then in every further round again, having seen the others' last texts.
 
     Args:
         agents: how many debate.
         rounds: how often each answers.
-        contain_self: whether the own last text is among those shown.
-        shuffle: in an order drawn anew, without names.
+        contain_self: True shows an agent its own last text as well.
+        shuffle: in a random order for each, without names.
         mask: the answers in the texts are hidden, so that only the way to them can convince.
         most: how many texts are shown at most.
-        stop: whether the debate ends when all agree, or the share `agree` of them.
+        stop: True ends the debate when all agree, or the share `agree` of them.
         agree: that share.
 
     Raises:
@@ -94,7 +94,7 @@ def summary(agents: int = 3, shuffle: bool = False, mask: bool = False) -> Workf
 
     Args:
         agents: how many there are, the aggregator included.
-        shuffle: proposals in an order drawn anew, without names.
+        shuffle: proposals in a random order, without names.
         mask: the answers in the proposals are hidden.
 
     Raises:
@@ -107,7 +107,7 @@ def summary(agents: int = 3, shuffle: bool = False, mask: bool = False) -> Workf
 
 
 def chain(agents: int = 2, rounds: int = 1) -> Workflow:
-    """One after the other, each shown all that was said since its last word, at first the full transcript.
+    """Agents answer in turn, each shown all texts since its own last one, at first the full transcript.
 
     Args:
         agents: how many take turns.
@@ -133,7 +133,7 @@ def pioneer() -> Workflow:
 
 
 def verify(rounds: int = 1) -> Workflow:
-    """`generator` answers, `verifier` approves, which ends it, or rejects, and `refiner` answers anew; `rounds` times.
+    """`generator` answers, `verifier` approves, which ends it, or rejects, and `refiner` answers again; `rounds` times.
 
     Args:
         rounds: how often the verifier looks at most.
@@ -155,7 +155,7 @@ def solver_judge(agents: int = 3, shuffle: bool = False) -> Workflow:
 
     Args:
         agents: how many there are, the judge included.
-        shuffle: answers in an order drawn anew, so that no place is the better one.
+        shuffle: answers in a random order, so that no place is the better one.
 
     Raises:
         ConfigError: a value that does not fit.
@@ -167,10 +167,10 @@ def solver_judge(agents: int = 3, shuffle: bool = False) -> Workflow:
 
 
 def discussion(seats: tuple[str, ...] | list[str] = ("background", "method"), rounds: int = 1) -> Workflow:
-    """Everyone says a plan, hears the others' for `rounds` rounds, and then all do the task together.
+    """Everyone writes a plan, sees the others' for `rounds` rounds, and then all do the task together.
 
     Args:
-        seats: who takes part.
+        seats: the agents.
         rounds: of plans.
 
     Raises:
@@ -186,7 +186,7 @@ def discussion(seats: tuple[str, ...] | list[str] = ("background", "method"), ro
 
 
 def review(rounds: int = 1) -> Workflow:
-    """`coder` writes, `reviewer` says what is wrong, `coder` writes again; `rounds` times.
+    """`coder` writes, `reviewer` criticises, `coder` writes again; `rounds` times.
 
     Args:
         rounds: of reviews.

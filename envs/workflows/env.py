@@ -27,8 +27,8 @@ class WorkflowEnv(TextEnv):
     """Plays a workflow.
 
     Args:
-        workflow: who speaks when, and who sees what.
-        scorer: asks and scores the questions.
+        workflow: its stages, with their speakers and the texts shown to them.
+        scorer: writes the prompts and scores the answers.
         tasks: the questions.
         pay: how scores become rewards.
         shown: most characters of a text that are shown to others; a longer one is cut, with a mark.
@@ -69,7 +69,7 @@ class WorkflowEnv(TextEnv):
         return self._ask(self.workflow.stages[0])
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:
-        """Score what was said, pay for it, and put the next prompts together."""
+        """Score the texts of the turn, give the rewards, and build the next prompts."""
         stage = self.workflow.stages[self.turn]
         marks = self._marks(stage, actions)
         said = [self._said(stage, seat, actions[seat], marks) for seat in stage.speakers]

@@ -1,4 +1,4 @@
-"""A workflow as data: its stages in order, and what the speakers of each are shown of what was said before.
+"""A workflow as data: its stages in order, and the earlier texts that their speakers see.
 
     Workflow(
         name="second-opinion",
@@ -11,7 +11,7 @@
     )
 
 The stages are the nodes of a graph. An edge leads from every earlier stage whose speakers are shown to a later one; the
-episode leaves the graph after the last stage, or earlier where a stage says until when. The same fields may stand in a
+episode leaves the graph after the last stage, or earlier where a stage sets `until`. The same fields may stand in a
 YAML or JSON file, or in a recipe.
 """
 
@@ -43,10 +43,10 @@ class _Declared(BaseModel):
 
 
 class Shows(_Declared):
-    """What the speakers of a stage are shown of what was said before.
+    """Selection of earlier texts that the speakers of a stage see.
 
     Attributes:
-        whose: the others' texts, those of all (the own included), or those of some seats.
+        whose: the others' texts, those of all (the own included), or those of some agents.
         what: the last text of each, or every text since the speaker last spoke, in order.
         mask: the answer in each text is hidden.
         most: how many texts at most: the first in order, or any that many where shuffled; None shows all.
@@ -61,12 +61,12 @@ class Shows(_Declared):
 
 
 class Stage(_Declared):
-    """One turn: some speak at the same time.
+    """One turn: some agents speak at the same time.
 
     Attributes:
-        speakers: the seats that speak.
-        kind: `answer` answers the task and is scored; `talk` is not scored; `verdict` approves or rejects the answer
-            that stands; `choice` names one of the answers shown by its number.
+        speakers: the agents that speak.
+        kind: `answer` answers the task and is scored; `talk` is not scored; `verdict` approves or rejects the current
+            answer; `choice` names one of the answers shown by its number.
         shows: what they are shown; None shows nothing new.
         ask: the last words of their prompt.
         until: the episode ends after this stage if its answers agree (`consensus`) or its verdict approves.
@@ -82,14 +82,14 @@ class Stage(_Declared):
 
 
 class Workflow(_Declared):
-    """Who speaks when, who sees what, and whose answer is the team's.
+    """Stages, roles and final answer of a workflow.
 
     Attributes:
-        name: what it is called.
+        name: its name.
         stages: the turns in order.
-        final: whose answer is the team's: a seat's last one, the majority (`vote`) of the seats' last answers, or those
+        final: the team's answer: an agent's last one, the majority (`vote`) of the agents' last answers, or those
             of the last stage that answers (`last`).
-        roles: seat -> what its first prompt begins with.
+        roles: agent -> the beginning of its first prompt.
     """
 
     name: str = "own"
@@ -103,9 +103,7 @@ class Workflow(_Declared):
         return tuple(dict.fromkeys(seat for stage in self.stages for seat in stage.speakers))
 
     def alike(self) -> frozenset[int]:
-        """The stages at which every episode of a task puts the same prompt to a seat: it has neither spoken before nor
-        is shown anything that was said, so that answers can be compared between episodes.
-        """
+        """Stages with the same prompt in every episode of a task: no own text before, none shown."""
         found, spoken = set[int](), set[str]()
         for number, stage in enumerate(self.stages):
             if stage.shows is None and not spoken.intersection(stage.speakers):
@@ -170,7 +168,7 @@ def declared(source: Mapping[str, Any] | str | Path) -> Workflow:
 
 
 def is_file(source: object) -> bool:
-    """Whether `source` looks like the path of a workflow's file.
+    """Return whether `source` looks like the path of a workflow's file.
 
     >>> is_file("mine.yaml"), is_file("debate")
     (True, False)

@@ -1,16 +1,17 @@
 """Any one-turn environment as the task of a workflow: writing after a discussion, code with a reviewer, and others.
 
-The `env` keyword names the task's environment, `workflow` who speaks when and who sees what;
-[workflows](../workflows.md) shows all of them, and how to declare your own. As it stands, two authors say in a sentence
-what they are going to write, hear each other's sentence, and then write `arxiv-v0`'s two paragraphs. With
-`env="coding-mini-v0", workflow="review"` a coder writes a program, a reviewer says what is wrong with it, and the coder
-writes it again.
+The `env` keyword names the task's environment, `workflow` the stages and the texts they see;
+[workflows](../workflows.md) shows all of them, and how to declare your own. By default two authors plan in a sentence
+what they are going to write, read each other's sentence, and then write `arxiv-v0`'s two paragraphs. With
+`env="coding-mini-v0", workflow="review"` a coder writes a program, a reviewer criticises it, and the coder writes it
+again.
 
 ## Observation
 
-What is new for a seat, when its turn comes: the inner environment's prompt if it has not spoken yet, then what the
-workflow shows of the others' texts, and what it asks. Others' texts stand under the name of their author, each line
-behind `> `; one longer than `shown` characters is cut, and says so. Who does not speak in a turn hears nothing.
+New text for an agent, when its turn comes: the inner environment's prompt if it has not spoken yet, then what the
+workflow shows of the others' texts, and its instruction. Others' texts are shown under the name of their author, each
+line behind `> `; one longer than `shown` characters is cut, with a mark. An agent that does not speak in a turn
+observes nothing.
 
     background said:
     > Three sentences on data, then the gap.
@@ -25,22 +26,22 @@ last whole number.
 
 ## Rewards
 
-A score is the inner environment's reward over the most that it pays, so that 1 is the most. An inner environment with
-one seat scores every answer by itself; one with several seats scores their texts together. How scores become rewards
-says `pay`, see [workflows](../workflows.md#rewards); as it stands every turn pays each seat the mean score of the
-turn's answers (component `score`), and talk pays nothing.
+A score is the inner environment's reward over its upper bound, so at most 1. An inner environment with one agent scores
+every answer by itself; one with several agents scores their texts together. `pay` sets how scores become rewards, see
+[workflows](../workflows.md#rewards); by default every turn gives each agent the mean score of the turn's answers
+(component `score`), and talk gives nothing.
 
-Metrics: `correct`, the score of the team's answer as it stands; `stopped`, 1 if the episode ended before its last
+Metrics: `correct`, the score of the team's current answer; `stopped`, 1 if the episode ended before its last
 stage; where the turn answers `mean_score`, `best_score`, `answered`, `agreement` (the share of the majority), `tied`;
 where it judges `approved`, `verdict_right`; and those of the inner environment, as means over the answers of the turn.
 
 ## Termination
 
-After the last stage, or where a stage says so.
+After the last stage, or where a stage ends it.
 
 ## Data
 
-Whatever the inner environment reads; the same task always puts the same question.
+Whatever the inner environment reads; the same task always gives the same prompt.
 
 ## Version history
 

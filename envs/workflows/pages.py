@@ -34,7 +34,7 @@ UNTIL = {"consensus": "the answers agree", "approved": "the verdict approves"}
 FINALS = {"vote": "the majority of the seats' last answers", "last": "the last answer"}
 _OPTION = re.compile(r"^    (\w+): (.+?)(?=^    \w+: |\Z)", re.MULTILINE | re.DOTALL)
 Script = Callable[[Conversation, int], str]
-Turn = tuple[int, str, Conversation, str]  # its number, who speaks, what it has heard and said, what it says
+Turn = tuple[int, str, Conversation, str]  # its index, the speaker, its conversation, its text
 
 
 def page(name: str) -> str:
@@ -160,7 +160,7 @@ def episode(name: str, number: int, script: Script) -> Iterator[Turn]:
     Args:
         name: of the workflow.
         number: of the problem, in the sample.
-        script: says what every seat says, from its conversation and a seed.
+        script: writes every agent's text, from its conversation and a seed.
     """
     env = MathsMiniEnv(workflow=name)
     told, infos = env.reset(seed=number, options={"task": number})

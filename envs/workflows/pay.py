@@ -1,4 +1,4 @@
-"""What the seats are paid in each turn: scores by `who` and `when`, shaping, penalties. Pure."""
+"""Rewards of each turn: scores by `who` and `when`, shaping, penalties. Pure."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Parts = dict[str, float]
 
 
 class Pay(BaseModel):
-    """How scores become rewards.
+    """Settings that turn scores into rewards.
 
     Attributes:
-        who: whose score counts, see `reward.shared`.
-        when: which turns are paid, see `reward.each`, `last`, `accumulated`, `influence`.
+        who: the scores that count, see `reward.shared`.
+        when: the turns that are rewarded, see `reward.each`, `last`, `accumulated`, `influence`.
         discount: of `influence`.
         labels: `truth`, or `majority` for the turn's majority in place of the right answer (TTRL).
-        shaping: what is added, see `shaping.margin`, `quality`, `influence_sign`, `incentive`.
-        earlier: of margin and quality: the earlier scores of the seat itself, or of all.
+        shaping: the term that is added, see `shaping.margin`, `quality`, `influence_sign`, `incentive`.
+        earlier: of margin and quality: the earlier scores of the agent itself, or of all.
         weight: of margin and quality.
-        outcome: with margin and quality, how much of the seat's last score every earlier turn is paid.
+        outcome: fraction of the agent's final score added to each earlier turn (margin and quality only).
         step: of the influence.
         alpha: of the incentives.
-        no_answer: what a text without an answer (a verdict, a choice) costs.
-        format: what an answer that is not given in the form asked for costs.
-        length: what a text of twice the words allowed, or more, costs; in proportion between.
+        no_answer: penalty of a text without an answer (a verdict, a choice).
+        format: penalty of an answer that is not in the required form.
+        length: penalty of a text of twice the words allowed, or more; in proportion between.
         words: the words allowed.
     """
 
@@ -60,7 +60,7 @@ class Pay(BaseModel):
 
     @property
     def late(self) -> bool:
-        """Whether what a turn is paid is known only at the end."""
+        """True if the reward of a turn is known only at the end."""
         added = self.shaping in ("influence", "incentive")
         ahead = self.shaping in ("margin", "quality") and self.outcome > 0
         return self.when in ("accumulated", "influence") or added or ahead
@@ -86,13 +86,13 @@ def read_pay(given: Mapping[str, Any] | Pay | None) -> Pay:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One turn as it is paid: (N,) each.
+    """Scores of one turn: (N,) each.
 
     Attributes:
-        own: the score of every seat, None where it was not scored.
+        own: the score of every agent, None where it was not scored.
         answers: the same where it answered the task, else None.
         standing: the score of the team's answer, if the turn gave one.
-        penalties: what every seat's text costs, by name; not positive.
+        penalties: of every agent's text, by name; not positive.
     """
 
     own: tuple[float | None, ...]
@@ -102,7 +102,7 @@ class Scored:
 
 
 def penalties(pay: Pay, kind: Kind, text: str, answered: bool, formed: bool) -> Parts:
-    """What a text costs, by name; only what can cost something at all.
+    """Penalties of a text by name, those with a weight of 0 left out.
 
     length = -pay.length * min(1, (n - words) / words) for n > words white-space tokens.
     """
@@ -118,7 +118,7 @@ def penalties(pay: Pay, kind: Kind, text: str, answered: bool, formed: bool) -> 
 
 
 def earned(turns: Sequence[Scored], pay: Pay) -> list[list[Parts]]:
-    """(T, N) what each seat has earned by each turn, if the episode ends here; without penalties."""
+    """Reward parts (T, N) of each agent and turn if the episode ends here; without penalties."""
     own = [turn.own for turn in turns]
     answerable = [reward.shared(turn.own, turn.answers, turn.standing, pay.who) for turn in turns]
     if pay.when == "influence":
@@ -143,9 +143,9 @@ def _added(own: reward.Scores, pay: Pay) -> dict[str, list[list[float]]]:
 
 
 def paid(turns: Sequence[Scored], pay: Pay, over: bool) -> list[Parts]:
-    """(N,) what the newest turn pays.
+    """Rewards (N,) given at the newest turn.
 
-    What a turn earned is paid in it, or at the end where it is only known then; penalties are paid at once.
+    A turn's reward is given in it, or at the end where it is known only then; penalties are given at once.
     """
     table = earned(turns, pay)
     if pay.late:
@@ -159,7 +159,7 @@ def paid(turns: Sequence[Scored], pay: Pay, over: bool) -> list[Parts]:
 
 
 def most_possible(stages: Sequence[Stage], seats: Sequence[str], final: str, pay: Pay) -> float | None:
-    """The most that an episode of all stages pays, as a mean over seats; None where shaping adds to it."""
+    """Upper bound of the return, as a mean over agents; None where shaping adds to it."""
     if pay.shaping != "none":
         return None
     turns = []

@@ -1,4 +1,4 @@
-"""What a speaker is told. The tiny model imitates answers to these very words: a change here bumps the version."""
+"""Prompts of speakers. The tiny model imitates answers to these very words: a change bumps the version."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from palaver.envs.workflows.rules import Said
 def told(
     opening: str, seat: str, stage: Stage, shown: Sequence[Said], hide: Callable[[str], str], room: int, most: int
 ) -> str:
-    """The prompt of a seat: its opening where it has not spoken yet, what others said, and what is asked.
+    """Prompt of an agent: its opening if it has not spoken, the others' texts, the instruction.
 
     Args:
-        opening: role and question, "" for a seat that knows them.
-        seat: whose prompt it is.
+        opening: role and question, "" for an agent that has them.
+        seat: the agent that reads it.
         stage: the turn.
         shown: the texts, in the order in which they are shown.
-        hide: how an answer is hidden in a text.
+        hide: hides the answer in a text.
         room: most characters of the whole prompt.
         most: most characters of each text.
     """

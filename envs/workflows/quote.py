@@ -10,7 +10,7 @@ _LEAST = 40  # characters of a text that are shown however many there are
 def quoted(text: str, most: int) -> str:
     """`text` with `> ` before every line, whatever breaks its lines, in at most `most` characters, and a mark of a cut.
 
-    The mark stands in a line of its own without `> `, so that no text can hold it.
+    The mark is in a line of its own without `> `, so that no text can hold it.
 
     >>> print(quoted("3 + 4 = 7\\nYou are the judge.", 100))
     > 3 + 4 = 7
@@ -40,7 +40,7 @@ def quoted(text: str, most: int) -> str:
 
 
 def room_for_each(room: int, texts: int, most: int) -> int:
-    """How many characters of each of some texts are shown: `most`, or less where that many do not fit in `room`.
+    """Characters shown of each of some texts: `most`, or fewer where that does not fit in `room`.
 
     Each text takes some 80 characters more for its heading and the mark of a cut.
     """

@@ -1,7 +1,7 @@
-"""Who is paid for a score, and when. Pure functions; the shaping stands in `shaping.py`, the penalties in `pay.py`.
+"""Assignment of scores to agents and turns. Pure; see also `shaping.py` and `pay.py`.
 
-Axes: T turns, N seats. A score is a share of the most possible: 1 is right, 0 wrong, None where a seat was not scored.
-`Scores` holds v[t][i], the score of what seat i said at turn t.
+Axes: T turns, N agents. A score is a share of the most possible: 1 is right, 0 wrong, None where an agent was not
+scored. `Scores` holds v[t][i], the score of agent i's text at turn t.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ When = Literal["each", "last", "accumulated", "influence"]
 
 
 def shared(own: Row, answers: Row, standing: float | None, who: Who) -> list[float | None]:
-    """(N,) what each seat is answerable for at one turn.
+    """Score (N,) that each agent is answerable for at one turn.
 
-    `own`: its own score; `mean`, `sum`, `max` of the answers of the turn; `last`: the answer of the last seat that
-    answered; `aggregator`: the answer that is the team's as it stands. All but `own` are the same for every seat.
+    `own`: its own score; `mean`, `sum`, `max` of the answers of the turn; `last`: the answer of the last agent that
+    answered; `aggregator`: the team's current answer. All but `own` are the same for every agent.
 
     Args:
         own: scores of the turn.
-        answers: the same where a seat answered the task, None for verdicts.
+        answers: the same where an agent answered the task, None for verdicts.
         standing: the score of the team's answer if this turn gave one, else None.
         who: the choice.
     """
@@ -44,12 +44,12 @@ def shared(own: Row, answers: Row, standing: float | None, who: Who) -> list[flo
 
 
 def each(answerable: Scores) -> list[list[float]]:
-    """R_i^t = w_i^t: every turn is paid for itself. (T, N) -> (T, N), nothing where there is no score."""
+    """R_i^t = w_i^t: every turn has its own reward. (T, N) -> (T, N), 0 where there is no score."""
     return [[0.0 if value is None else value for value in row] for row in answerable]
 
 
 def last(answerable: Scores) -> list[list[float]]:
-    """R_i^T = the newest w_i^t that there is, and 0 before: only the end is paid. (T, N) -> (T, N)."""
+    """R_i^T = the newest w_i^t that there is, and 0 before: only the end is rewarded. (T, N) -> (T, N)."""
     paid = [[0.0] * len(row) for row in answerable]
     for seat in range(len(paid[-1])):
         known = [row[seat] for row in answerable]
@@ -58,7 +58,7 @@ def last(answerable: Scores) -> list[list[float]]:
 
 
 def accumulated(answerable: Scores) -> list[list[float]]:
-    """R_i^t = sum over k >= t of w_i^k, without discount: a turn is paid for all that follows. (T, N) -> (T, N)."""
+    """R_i^t = sum over k >= t of w_i^k, without discount: a turn's reward counts all that follows. (T, N) -> (T, N)."""
     paid = each(answerable)
     for turn in range(len(paid) - 2, -1, -1):
         paid[turn] = [now + later for now, later in zip(paid[turn], paid[turn + 1], strict=True)]
@@ -70,8 +70,8 @@ def influence(own: Scores, answerable: Scores, discount: float) -> list[list[flo
 
         R_i^t = [v_i^t + sum over k > t of g^(k-t) w_i^k] / sum over k >= t of g^(k-t)
 
-    v is the own score, w what the seat is answerable for later: the team's mean (`who: mean`) or its own (`who: own`).
-    A turn without a score is left out of both sums, as is the own score of a seat that only talked.
+    v is the own score, w the score the agent is answerable for later: the team's mean (`who: mean`) or its own (`who:
+    own`). A turn without a score is left out of both sums, as is the own score of an agent that only talked.
 
     Args:
         own: v.

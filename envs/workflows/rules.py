@@ -1,4 +1,4 @@
-"""What was said, what of it is shown to whom, and whose answer is the team's. Pure."""
+"""Record of texts, selection of those shown to an agent, and the team's answer. Pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Said:
     """One text of an episode.
 
     Attributes:
-        turn: when.
-        seat: by whom.
+        turn: its index.
+        seat: its author.
         kind: of the stage.
-        text: what was said.
-        key: what it answers; of a choice the answer chosen, of a verdict `approve` or `reject`; "" for nothing.
-        score: what it counts for rewards, None for talk.
-        truth: what it is worth by the right answer, where `score` goes by the majority.
+        text: its words.
+        key: its answer; of a choice the answer chosen, of a verdict `approve` or `reject`; "" for nothing.
+        score: its score for rewards, None for talk.
+        truth: its score by the right answer, where `score` goes by the majority.
     """
 
     turn: int
@@ -51,7 +51,7 @@ def latest(record: Record) -> dict[str, Said]:
 
 
 def standing(record: Record, final: str) -> tuple[Said, ...]:
-    """The texts that are the team's answer as it stands; its score is their mean. Nothing if there is no answer.
+    """The texts that are the team's current answer; its score is their mean. Nothing if there is no answer.
 
     By vote it is the first text that gives the majority's answer; see `votes.majority` for ties.
     """
@@ -66,7 +66,7 @@ def standing(record: Record, final: str) -> tuple[Said, ...]:
 
 
 def heard(record: Record, seat: str, shows: Shows, answers_only: bool) -> list[Said]:
-    """What a seat is shown of the record, in order: before any shuffling and cutting."""
+    """Texts of the record shown to an agent, in order, before any shuffling and cutting."""
     wanted = [
         said
         for said in record
@@ -80,7 +80,7 @@ def heard(record: Record, seat: str, shows: Shows, answers_only: bool) -> list[S
 
 
 def verdict(text: str) -> str:
-    """`approve` or `reject`, whichever word stands last; "" if neither does.
+    """Parse `approve` or `reject`, the later of the two words; "" if there is neither.
 
     >>> verdict("I would REJECT it, no: approved."), verdict("fine")
     ('approve', '')

@@ -1,4 +1,4 @@
-"""What a workflow needs to know of a task: a scorer is handed in, and this one takes another environment for it."""
+"""Scorers of workflow tasks: the protocol, and one that uses another environment."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from palaver.registry import make, spec
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What the answers of one turn are worth.
+    """Scores of the answers of one turn.
 
     Attributes:
-        scores: seat -> score; 1 is the most there is.
+        scores: agent -> score, at most 1.
         metrics: measurements that are not reward.
         reason: why, in one line.
         unscored: True if what should have scored them failed.
@@ -35,36 +35,36 @@ class Scorer(Protocol):
     """Asks and scores the questions that a workflow is about."""
 
     def question(self, task: Task, seat: str) -> str:
-        """What a seat is asked."""
+        """The question to an agent."""
 
     def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
-        """What the answers (seat -> text) of one turn are worth."""
+        """Score the answers (agent -> text) of one turn."""
 
     def key(self, text: str) -> str:
-        """What a text answers, equal for equal answers; "" where it answers nothing."""
+        """The answer in a text, equal for equal answers; "" if there is none."""
 
     def hide(self, text: str) -> str:
         """The text without its answer."""
 
     def formed(self, text: str) -> bool:
-        """Whether the answer is given in the form asked for."""
+        """Return whether the answer is in the required form."""
 
 
 class EnvScorer:
-    """The task of another environment, which must end after one turn; its reward over the most it pays is the score.
+    """The task of another one-turn environment, scored by its reward over its upper bound.
 
-    An environment with one seat scores each answer by itself; one with several scores the texts of its seats together,
-    and every stage that answers must have exactly these speakers. What a text answers is the text itself, white space
-    aside, so that votes count texts that are equal.
+    An environment with one agent scores each answer by itself; one with several scores the texts of its agents
+    together, and every stage that answers must have exactly these speakers. The answer in a text is the text itself,
+    white space aside, so that votes count texts that are equal.
 
     Args:
-        env: id of the environment; made with `agents=1` where the workflow's answers are not by its seats.
+        env: id of the environment; made with `agents=1` where the workflow's answers are not by its agents.
         tasks: of it.
         keywords: more keywords of it.
-        workflow: what its seats are for.
+        workflow: the workflow whose agents answer.
 
     Raises:
-        ConfigError: seats that do not fit, an environment with more turns than one, or one that pays nothing.
+        ConfigError: agents that do not fit, an environment with more turns than one, or one without a positive reward.
         TaskError: tasks that cannot be read.
     """
 
@@ -87,7 +87,7 @@ class EnvScorer:
         return twin
 
     def question(self, task: Task, seat: str) -> str:
-        """What the environment tells that seat, or its only one; to a seat that it does not have, what it tells all."""
+        """The environment's prompt to that agent; all prompts for an agent that it does not have."""
         told = self._reset(task)
         if not self.joint:
             return told[self.seats[0]]
@@ -116,7 +116,7 @@ class EnvScorer:
         return f"({len(text.split())} words, hidden)" if text.strip() else ""
 
     def formed(self, text: str) -> bool:
-        """Whether there is a text at all."""
+        """Return whether the text is not empty."""
         return bool(text.strip())
 
     def _reset(self, task: Task) -> dict[str, str]:
@@ -136,7 +136,7 @@ class EnvScorer:
 
 
 def _inner(env: str, keywords: Mapping[str, Any], workflow: Workflow) -> tuple[TextEnv, bool]:
-    """The environment, and whether its seats are those of the workflow's answers."""
+    """Make the environment; the flag is True if its agents are those of the workflow's answers."""
     answering = {frozenset(stage.speakers) for stage in workflow.stages if stage.kind == "answer"}
     found = make(env, **keywords)
     if not isinstance(found, TextEnv):

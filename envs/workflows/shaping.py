@@ -1,9 +1,10 @@
-"""What is added to scores to pay for improvement and for influence. Pure functions, (T, N) -> (T, N).
+"""Shaping terms for improvement and influence, added to scores. Pure functions, (T, N) -> (T, N).
 
 Sources: MARTI is the repository TsinghuaC3I/MARTI, UMAD (MAVERL) the repository qiaodan-cuhk/UMAD, MAPoRL Park et al.,
 arXiv:2502.18439.
 
-Axes and scores as in `reward.py`. A seat is right where its score is above one half; a mean of exactly one half is not.
+Axes and scores as in `reward.py`. An agent is right where its score is above one half; a mean of exactly one half is
+not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Earlier = Literal["own", "all"]
 
 
 def earlier_mean(scores: Scores, turn: int, seat: int, earlier: Earlier) -> float | None:
-    """Q: the mean of the scores of the turns before, the seat's own or those of all; None if there are none."""
+    """Q: the mean of the scores of the turns before, the agent's own or those of all; None if there are none."""
     known = [
         value
         for row in scores[:turn]
@@ -30,22 +31,22 @@ def earlier_mean(scores: Scores, turn: int, seat: int, earlier: Earlier) -> floa
 
 
 def margin(scores: Scores, weight: float, earlier: Earlier) -> list[list[float]]:
-    """weight * (R - Q): what a turn gained over the earlier ones, Q as `earlier_mean`; MARTI's `margin`.
+    """weight * (R - Q): the gain of a turn over the earlier ones, Q as `earlier_mean`; MARTI's `margin`.
 
-    The first turn of a seat has no Q and gains nothing.
+    The first turn of an agent has no Q and gains nothing.
     """
     return _each(scores, earlier, lambda r, q: weight * (r - q))
 
 
 def quality(scores: Scores, weight: float, earlier: Earlier) -> list[list[float]]:
-    """weight * (Q R - (1 - Q)(1 - R)) = weight * (Q + R - 1): staying right is paid, staying wrong costs; MARTI's
-    `quality`.
+    """weight * (Q R - (1 - Q)(1 - R)) = weight * (Q + R - 1): staying right is rewarded, staying wrong penalised;
+    MARTI's `quality`.
     """
     return _each(scores, earlier, lambda r, q: weight * (q * r - (1 - q) * (1 - r)))
 
 
 def outcome(scores: Scores, weight: float) -> list[list[float]]:
-    """weight * the seat's newest score, at every turn before that one where it was scored: MARTI's `with_outcome`."""
+    """weight * the agent's newest score, at every turn before that one where it was scored: MARTI's `with_outcome`."""
     added = [[0.0] * len(row) for row in scores]
     for seat in range(len(scores[0]) if scores else 0):
         turns = [turn for turn, row in enumerate(scores) if row[seat] is not None]
@@ -58,7 +59,7 @@ def influence_sign(scores: Scores, step: float) -> list[list[float]]:
     """+step where the others' mean score rises with the next turn, -step where it falls, 0 where it stays.
 
     The influence reward of UMAD: sign(mean over j != i of (v_j^(t+1) - v_j^t)) * step, from the others'
-    own scores, not from the team's, whose sign would mix in the seat's own change.
+    own scores, not from the team's, whose sign would mix in the agent's own change.
     """
     added = [[0.0] * len(row) for row in scores]
     for turn, (now, then) in enumerate(pairwise(scores)):
@@ -81,7 +82,7 @@ def incentive(scores: Scores, alpha: Sequence[float]) -> list[list[float]]:
     persuaded), a1 if they were wrong (it found out itself); right to wrong takes away the same.
     For the influence, at every turn but the last: the others turning right with the next turn adds a3 if the own answer
     was right as well, else a2; the others turning wrong takes away a3 if the own answer was wrong as well, else a2. The
-    released code has these two signs the other way round, and so pays for misleading.
+    released code has these two signs the other way round, and so rewards misleading.
 
     "The others" are right if their mean score is above one half.
 
@@ -105,7 +106,7 @@ def incentive(scores: Scores, alpha: Sequence[float]) -> list[list[float]]:
 
 
 def _others(row: Row, seat: int) -> bool | None:
-    """Whether the others are right; None if none of them was scored."""
+    """Return whether the others are right; None if none of them was scored."""
     known = [value for number, value in enumerate(row) if number != seat and value is not None]
     return sum(known) / len(known) > RIGHT if known else None
 

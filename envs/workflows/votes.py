@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Majority:
-    """What a vote gave.
+    """Result of a vote.
 
     Attributes:
-        key: the answer with most votes; of several the one given first; "" if nobody answered.
+        key: the answer with most votes; of several the one given first; "" if there is no answer.
         share: its votes over all who could vote, those without an answer included.
-        tied: whether another answer has as many votes.
+        tied: True if another answer has as many votes.
     """
 
     key: str
@@ -23,7 +23,7 @@ class Majority:
 
 
 def majority(keys: Sequence[str]) -> Majority:
-    """The vote of some agents, in the order of their seats.
+    """Majority vote of some agents, in their order.
 
     Wang et al., "Self-consistency", arXiv:2203.11171, take the most frequent answer; ties go to the answer given first.
 
@@ -41,7 +41,7 @@ def majority(keys: Sequence[str]) -> Majority:
 
 
 def agreed(keys: Sequence[str], share: float) -> bool:
-    """Whether at least `share` of all give one answer.
+    """Return whether at least `share` of all give one answer.
 
     >>> agreed(["7", "7", "8"], 0.6), agreed(["", ""], 1.0)
     (True, False)

@@ -1,4 +1,4 @@
-"""What the text generators share: sentences from patterns, a passage of sentences, and which combinations are held out.
+"""Shared parts of the text generators: sentence patterns, passages, held-out combinations.
 
 A pattern is a sentence in lower case, without its full stop, with choices in brackets and slots in braces:
 `[work|research] on {field} is [new|old]`. Nothing here draws from a data set: every word is in the generators.
@@ -64,7 +64,7 @@ def sentence(text: str) -> str:
 def passage(patterns: Sequence[str], slots: Slots, count: int, rng: random.Random, opener_rate: float = 0.0) -> str:
     """`count` sentences of different patterns, in the patterns' order; all patterns if there are fewer.
 
-    The order makes the text read as one, and lets a small model know what it has said already from its last sentence.
+    The order makes the text read as one, and lets a small model know its position in the text from its last sentence.
 
     Args:
         patterns: to choose from.
@@ -89,7 +89,7 @@ def in_order(steps: Sequence[Sequence[str]], slots: Slots, rng: random.Random) -
 
 
 def grammar(patterns: Iterable[str], vocabulary: Mapping[str, Iterable[str]]) -> re.Pattern[str]:
-    """What matches a whole sentence of these patterns, with or without a transition, as `text.sentences` cuts it.
+    """Compile a pattern of whole sentences, with or without a transition; see `text.sentences`.
 
     Args:
         patterns: the sentences that are allowed.
@@ -115,7 +115,7 @@ def grammar(patterns: Iterable[str], vocabulary: Mapping[str, Iterable[str]]) ->
 
 
 def held_out(*combination: str) -> bool:
-    """Whether a combination of slots belongs to the tasks (true) or to the imitation texts (false)."""
+    """Return whether a combination belongs to the tasks (True) or the imitation texts (False)."""
     return stable_seed("held out", *combination) % HELD_OUT == 0
 
 
@@ -128,12 +128,12 @@ def draw(make: Callable[[random.Random], Slots], keys: Sequence[str], rng: rando
 
 
 def uneven_count(rng: random.Random) -> int:
-    """Sentences of an answer: 1 to 9, the middle less often. It ignores what was asked: lengths are left to reward."""
+    """Draw 1 to 9 sentences, the middle less often; the requested length is ignored."""
     return rng.choice((1, 2, 3, 7, 8, 9)) if rng.random() < 0.75 else rng.randint(4, 6)
 
 
 def author(authors: Mapping[str, Sequence[str]], rng: random.Random) -> str:
-    """Who is asked: `writer`, who writes all texts, or one of the authors."""
+    """Draw an author: `writer`, who writes all texts, or one of the authors."""
     return "writer" if rng.random() < ALONE else rng.choice(list(authors))
 
 
@@ -149,7 +149,7 @@ def demonstrations(
     Args:
         n: pairs wanted.
         keys: of the seed of all draws.
-        ask: draws who is asked, what, and the slots that the answers are about.
+        ask: draws the author, its prompt, and the slots that the answers are about.
         authors: author -> the patterns of its answers.
         answers: to each prompt; they share its computation in training.
     """

@@ -1,4 +1,4 @@
-"""What the two writing environments share: two texts, one turn, one reward for the team."""
+"""Base of the two writing environments: two texts, one turn, one reward for the team."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Grammar = Literal["sample"] | None
 class WritingEnv(TextEnv):
     """Two authors write one text each without seeing the other's, or `writer` alone writes both.
 
-    Subclasses name the seats in the order of the texts, and write the prompt.
+    Subclasses name the agents in the order of the texts, and write the prompt.
     """
 
     seats: ClassVar[tuple[str, str]]
@@ -48,19 +48,19 @@ class WritingEnv(TextEnv):
 
     @abstractmethod
     def prompt(self, agent: str, task: Task) -> str:
-        """What `agent` is asked."""
+        """The first observation of `agent`."""
 
     @abstractmethod
     def subject(self, task: Task) -> str:
         """The text written about; it decides what is off topic."""
 
     def opening(self, task: Task) -> dict[str, str]:
-        """The prompt of each seat."""
+        """The first observation of each agent."""
         self.topic = text.topic_words(self.subject(task), self.rubric.ignored)
         return {agent: self.prompt(agent, task) for agent in self.agents}
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:
-        """Score both texts; all agents are paid the same and the episode ends."""
+        """Score both texts; all agents receive the same reward and the episode ends."""
         alone = actions.get(SOLO)
         texts = (actions[self.seats[0]], actions[self.seats[1]]) if alone is None else paragraphs(alone)
         found = reward.facts(self.rubric, *texts)
@@ -86,7 +86,7 @@ class WritingEnv(TextEnv):
 
 
 def read_grammar(grammar: Grammar, sample: Callable[[], re.Pattern[str]]) -> re.Pattern[str] | None:
-    """What sentences are measured against: nothing, or what the texts that imitate the sample tasks are made of.
+    """Pattern of well-formed sentences: None, or that of the sample's imitation texts.
 
     Raises:
         ConfigError: another value.

@@ -1,6 +1,6 @@
 """A text that scores well without a model: one sentence for each kind of transition, about the topic's own words.
 
-What the scripted policies of the writing environments share. It is honest about its task only as far as the reward is:
+Shared by the scripted policies of the writing environments. It is honest about its task only as far as the reward is:
 the sentences are grammatical, on topic and not repeated, and that is all.
 """
 
@@ -38,7 +38,7 @@ def heard(conversation: Conversation) -> str:
 
 
 def asked(prompt: str, unit: str, default: tuple[float, float]) -> tuple[float, float]:
-    """The range of `words` or `times` that the prompt asks for, or `default` where it names none.
+    """The range of `words` or `times` in the prompt, or `default` if there is none.
 
     >>> asked("in 32 to 64 words, 1.3 to 1.6 times", "times", (1, 2)), asked("1.2.3 to 4 words", "words", (1, 2))
     ((1.3, 1.6), (2.3, 4.0))

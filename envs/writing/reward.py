@@ -1,4 +1,4 @@
-"""What two texts are worth together: four levels, each open only if the one before it was passed.
+"""Reward of two texts: four levels, each open only if the one before it was passed.
 
 The form of the reward is that of CoMLRL's writing tasks (Liu et al., "LLM Collaboration With Multi-Agent Reinforcement
 Learning", arXiv:2508.04652, and the repository OpenMLRL/LLM_Collab_Writing). With n_i the whitespace tokens of text i,
@@ -11,7 +11,7 @@ k the kinds of transition found and J the Jaccard overlap of the words that are 
     transitions = w_4 · T, T = 0 if k = 0 else min(1, base + step · (k − 1))
     overlap     = w_5 · min(J, cap) / cap
 
-All bounds are inclusive. A value exactly at a limit pays 0 for its level and leaves the next level open.
+All bounds are inclusive. A value exactly at a limit gives 0 for its level and leaves the next level open.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class Rubric:
 
     Attributes:
         length: fewest and most whitespace tokens of each text.
-        ratio: characters of the second text over the first: the range that is paid in full.
-        ratio_limits: where the pay has fallen to 0; outside, nothing more is paid.
-        unique: different words of the second text over the first: the range that is paid in full.
-        unique_limits: where the pay has fallen to 0; outside, nothing more is paid.
+        ratio: characters of the second text over the first: the range with the full reward.
+        ratio_limits: where the reward has fallen to 0; outside, the remaining levels give 0.
+        unique: different words of the second text over the first: the range with the full reward.
+        unique_limits: where the reward has fallen to 0; outside, the remaining levels give 0.
         transition_base: T for one kind of transition.
         transition_step: what every further kind adds to T.
-        jaccard_cap: the overlap that is paid in full.
-        weights: the pay of each component.
+        jaccard_cap: the overlap with the full reward.
+        weights: the weight of each component.
         lexicon: where the kinds of transition come from; `kinds` holds them.
         stopwords: where the words that do not count in the overlap come from; `ignored` holds them.
         match: `substring` as published, `word` as corrected.
         transitions_in: the texts searched for transitions, `both` or the `second`.
-        gated: False pays every level by itself.
-        ending: what each text must end with to pass the first level (trailing white space aside); "" asks nothing.
+        gated: False opens every level regardless of the others.
+        ending: what each text must end with to pass the first level (trailing white space aside); "" requires nothing.
 
     Raises:
         ConfigError: a value that does not fit; the message begins with the keyword.
@@ -108,7 +108,7 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is counted in two texts.
+    """Measurements of two texts.
 
     Attributes:
         words: whitespace tokens of each text.
@@ -116,7 +116,7 @@ class Facts:
         unique: different words of the second over the first; None if the first has none.
         jaccard: overlap of the words that are no stop words, in [0, 1].
         kinds: the kinds of transition found.
-        ended: whether both texts end as asked.
+        ended: True if both texts end as required.
     """
 
     words: tuple[int, int]

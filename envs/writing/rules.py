@@ -1,4 +1,4 @@
-"""How one author's text becomes two paragraphs. Pure: text in, texts out."""
+"""Split one author's text into two paragraphs. Pure functions of texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def paragraphs(text: str) -> tuple[str, str]:
     """Both paragraphs of a single author.
 
     They are parted at the first `[PARAGRAPH_SPLIT]`; without it at the first label `Paragraph 2:`; without that after
-    the first third of the characters, so that a text without marker can still be paid, as published. White space
+    the first third of the characters, so that a text without marker can still be rewarded, as published. White space
     around the paragraphs and leading labels `Paragraph 1:` and `Paragraph 2:` are dropped.
 
     >>> paragraphs("one [PARAGRAPH_SPLIT] two"), paragraphs("abcdef")

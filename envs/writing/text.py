@@ -41,7 +41,7 @@ def sentences(text: str) -> list[str]:
 
 
 def repeated_share(texts: Sequence[Sequence[str]]) -> float:
-    """The share of all sentences that stood already earlier in the same text; 0 without sentences.
+    """Share of all sentences that occurred earlier in the same text; 0 without sentences.
 
     Args:
         texts: the sentences of each text.

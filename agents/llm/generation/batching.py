@@ -1,4 +1,4 @@
-"""Which rows run together: as many as the memory of their keys, values and logits allows."""
+"""Batching of rows: as many together as the memory of their keys, values and logits allows."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def column_bytes(config: Any, dtype: torch.dtype) -> int:
 
 
 def batches(prompts: Sequence[Sequence[int]], rows: Sequence[Row], most: Room) -> Iterator[list[int]]:
-    """Places of rows that run together: rows of like length where one batch cannot hold all.
+    """Yield indices of rows that run together, of like length where one batch cannot hold all.
 
-    Within a batch rows that sample alike stand together, and the samples of a prompt beside each other.
+    Within a batch rows of equal sampling are contiguous, and the samples of a prompt adjacent.
     """
     batch: list[int] = []
     answer = 0

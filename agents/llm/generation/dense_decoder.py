@@ -2,7 +2,7 @@
 
 At decoding one operation works on a few rows, so its fixed cost is most of its cost. Hence queries, keys and values are
 one product, gate and up another; the weights of a norm are folded into the product that follows it; the softmax scale
-into the queries; residual sums into the products that feed them. The folded copies are made anew by `refresh`.
+into the queries; residual sums into the products that feed them. The folded copies are rebuilt by `refresh`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _plain_layer(layer: Any, adapted: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What one product folds: layers that share an input, a norm's weights before them, a factor of each output."""
+    """Parts folded into one product: linear layers of one input, the norm, an output factor."""
 
     linears: tuple[Any, ...]
     norm: Tensor | None
@@ -84,7 +84,7 @@ class DenseDecoder:
 
     @staticmethod
     def supports(model: Any, *, adapted: bool = False) -> bool:
-        """Whether this file computes exactly this model: one of the families, no window, plain rope.
+        """Return whether this file computes this model: a known family, no window, plain rope.
 
         With `adapted`, its linear layers may be wrapped by peft's; what they add is not computed here.
         """
@@ -100,7 +100,7 @@ class DenseDecoder:
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """Device of the weights."""
         device: torch.device = self.model.lm_head.weight.device
         return device
 
@@ -218,7 +218,7 @@ class DenseDecoder:
         )
 
     def _parts(self, layer: Any, product: Product) -> Parts:
-        """What a product of a layer folds."""
+        """Parts folded into a product of a layer."""
         attention, mlp = layer.self_attn, layer.mlp
         if product == "qkv":
             query = 1.0 if self.normed_heads else self.dim**-0.5
@@ -230,7 +230,7 @@ class DenseDecoder:
         return Parts((attention.o_proj if product == "out" else mlp.down_proj,), None, (1.0,))
 
     def _folded(self, parts: Parts) -> Tensor:
-        """(inputs, outputs) of the layers beside each other."""
+        """Concatenated weights of the layers, (inputs, outputs)."""
         weights = [
             p.weight if factor == 1 else p.weight * factor
             for p, factor in zip(parts.linears, parts.factors, strict=True)

@@ -20,8 +20,8 @@ from palaver.agents.llm.generation.sampler import Sampler, uniforms
 from palaver.agents.llm.scoring.packing import padded
 
 PREFILL_TOKENS = 16384  # most padded prompt tokens in one forward
-LEAVING_SHARE = 0.25  # the batch is packed anew when this share of its rows has finished
-GPU_INTERVAL = 8  # a GPU is asked only every so many steps which rows have finished
+LEAVING_SHARE = 0.25  # the batch is repacked when this share of its rows has finished
+GPU_INTERVAL = 8  # a GPU is queried only every so many steps for the rows that have finished
 
 
 class Engine:
@@ -123,7 +123,7 @@ class _Batch:
         return logits, store
 
     def _uniforms(self) -> Tensor:
-        """(limit, R): drawn before the first step, so that a row's numbers do not depend on its company."""
+        """Uniform numbers (limit, R), drawn up front: a row is independent of the rest of its batch."""
         numbers = np.stack([uniforms(row.seed, self.limit) for row in self.rows], 1)
         return torch.from_numpy(numbers).to(self.engine.forward.device)
 

@@ -1,4 +1,4 @@
-"""What the engine needs of a model, found for any causal LM of transformers that attends to all earlier tokens."""
+"""Forward passes of the engine, for any causal LM that attends to all earlier tokens."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Forward(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """Device of the computation."""
         ...
 
     def prefill(self, ids: Tensor, lengths: Sequence[int], adapters: Sequence[int] = ()) -> tuple[Tensor, LayerStates]:
         """Right-padded prompts (U, P) to logits after each one's last token (U, V), and layer states (U, h, P, d).
 
-        `adapters` (U) says which adapter computes each, -1 or nothing for none; a model without any does not look.
+        `adapters` (U) is the adapter index of each, -1 or nothing for none; a model without adapters ignores it.
         """
         ...
 
@@ -56,7 +56,7 @@ class LibraryForward:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.twin.device
 
     def prefill(self, ids: Tensor, lengths: Sequence[int], adapters: Sequence[int] = ()) -> tuple[Tensor, LayerStates]:
@@ -116,7 +116,7 @@ def find_forward(twin: Twin, adapters: Adapters | None = None) -> tuple[Forward 
 
 
 def unservable(model: Any) -> str:
-    """Why the own engine cannot serve this model, "" if it can, judged by its config and its forward's signature."""
+    """Reason, by config and signature, why the own engine cannot serve a model; "" if it can."""
     if getattr(model.config, "is_encoder_decoder", False):
         return "it is an encoder-decoder"
     if getattr(model, "_is_stateful", False):
@@ -129,9 +129,9 @@ def unservable(model: Any) -> str:
 
 
 def _agrees(forward: LibraryForward) -> bool:
-    """Whether two prompts of different lengths, decoded together, give the logits of each alone.
+    """Return whether two prompts decoded together give the logits of each alone.
 
-    Catches what configs do not tell: positions taken from the mask (ALiBi), caches of another layout.
+    Catches what configs do not show: positions taken from the mask (ALiBi), caches of another layout.
     """
     device = forward.device
     texts = [[1, 2, 3, 4, 5], [3, 1]]

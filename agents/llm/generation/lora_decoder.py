@@ -24,7 +24,8 @@ from palaver.agents.llm.generation.kv_cache import KeyValues, LayerStates
 
 @dataclass(frozen=True, slots=True)
 class _LowRank:
-    """The factors of all adapters in one product, K columns in all; `kind` says whose each column is (`_owners`)."""
+    """The factors of all adapters in one product, K columns in all; `kind` selects the owners of the columns
+    (`_owners`)."""
 
     down: Tensor  # (inputs, K)
     ups: list[tuple[slice, slice, Tensor]]  # of each layer in it: its columns k of K, its outputs o, and B (k, o)
@@ -85,7 +86,7 @@ class AdapterDecoder(DenseDecoder):
                 total[:, outputs].addmm_(low[:, columns], up)
 
     def _choose(self, adapters: Tensor) -> None:
-        """Which adapter (rows,) each row has from now on."""
+        """Set the adapter (rows,) of each row from now on."""
         self._masks = [(owner == adapters[:, None]).to(self.dtype)[:, None] for owner in self._owners.values()]
 
     def _stacked(self, parts: Parts) -> _LowRank | None:

@@ -18,7 +18,7 @@ class Adapters(Protocol):
         ...
 
     def mixes(self) -> bool:
-        """Whether `mixed` works in this model."""
+        """True if `mixed` works in this model."""
         ...
 
     def mixed(self, adapters: Sequence[int]) -> AbstractContextManager[None]:

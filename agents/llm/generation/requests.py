@@ -1,4 +1,4 @@
-"""The rows of a generation: what is asked of one, what comes of it, and which are finished."""
+"""Rows of a generation: their requests, their results, and which are finished."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was drawn: ids with the end token where one came, and both log-probabilities of each."""
+    """Sampled ids, with the end token where one came, and both log-probabilities of each."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -99,7 +99,7 @@ class Progress:
         return "length" if len(tokens) >= sampling.max_tokens else None
 
     def _stopped(self, tokens: list[int], stop: tuple[str, ...]) -> bool:
-        """Whether the last token completed a stop string. A token adds a byte or more, so a short tail is enough."""
+        """Return whether the last token completed a stop string, by a short tail of the tokens."""
         reach = max(len(string.encode("utf-8", "replace")) for string in stop) + _TAIL
         tail = self.decode(tokens[-reach:])
         return any(string in tail for string in stop)

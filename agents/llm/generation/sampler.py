@@ -28,7 +28,7 @@ def uniforms(seed: int, n: int) -> np.ndarray:
 
 
 class Sampler:
-    """Draws for a batch whose rows are sorted so that rows with equal `Sampling` stand together."""
+    """Samples tokens for a batch whose rows are sorted so that rows with equal `Sampling` are contiguous."""
 
     def __init__(self, samplings: Sequence[Sampling]) -> None:
         self.groups: list[tuple[int, int, Sampling]] = []
@@ -110,7 +110,7 @@ def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple
             values, candidates = largest(probabilities, k)
             weights = values.double()
             lowest = nucleus_floor(weights, top_p)
-            # equals of the last candidate may stand outside, so it must not be in the nucleus
+            # equals of the last candidate may lie outside, so it must not be in the nucleus
             if bool(((weights.sum(-1) >= top_p) & (weights[:, -1] < lowest[:, 0])).all()):
                 return _draw_among(candidates, weights.masked_fill(weights < lowest, 0.0), uniform)
     kept = probabilities.masked_fill(probabilities < kept_floor(probabilities, top_p), 0.0)

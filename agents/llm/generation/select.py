@@ -1,4 +1,4 @@
-"""Which engine draws the answers of a model."""
+"""Selection of the engine that samples a model's answers."""
 
 from __future__ import annotations
 

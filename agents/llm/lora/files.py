@@ -88,7 +88,7 @@ def read_config(folder: str) -> LoraConfig:
 
 
 def _odd(config: Any) -> str:
-    """What makes this more than plain LoRA, "" if nothing."""
+    """Option that makes this more than plain LoRA, "" if there is none."""
     if type(config) is not LoraConfig:
         return f"peft_type={config.peft_type}"
     if config.init_lora_weights not in (True, False, "gaussian"):  # such as pissa, which changes the base

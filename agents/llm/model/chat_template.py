@@ -6,7 +6,7 @@ adds whatever it puts in front of any text (a begin-of-sequence token for some m
 
 Text is data. What spells a token of the tokenizer or a mark of the template inside a message (`<|im_end|>` written by a
 user or by a model), also after the tokenizer's own normalisation, is encoded letter by letter as ordinary text, so it
-cannot close the message it stands in.
+cannot close the message that holds it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from palaver.agents.base.control_tokens import is_control, is_own, literals
 from palaver.core import Conversation, Message, PolicyError
 from palaver.text import one_line
 
-MARK = "\ue000"  # a private-use character brackets the stand-ins; it is removed from messages first
+MARK = "\ue000"  # a private-use character brackets the placeholders; it is removed from messages first
 KNOWN = 256  # conversations whose ids are kept
 _STAND_IN = re.compile(f"{MARK}([0-9]+){MARK}")
 
@@ -84,7 +84,7 @@ class Renderer:
         return [*self._encode(self._plain(messages), stand_ins), *([] if end is None else [end])]
 
     def answer(self, text: str) -> list[int]:
-        """Ids of an answer that somebody else has written, as this model would have said it, its end token included."""
+        """Ids of an answer by another author, as this model would generate it, end token included."""
         messages, stand_ins = self._messages((Message("assistant", text),))
         ids: list[int] = []
         for place, piece in enumerate(_STAND_IN.split(messages[0]["content"])):
@@ -111,7 +111,7 @@ class Renderer:
         return found
 
     def _messages(self, conversation: Conversation) -> tuple[list[dict[str, str]], list[str]]:
-        """Messages with stand-ins for what spells a token, and what each stands for."""
+        """Messages with placeholders for text that spells a token, and the text of each."""
         stand_ins: list[str] = []
         return [
             {"role": message.role, "content": self._neutralise(message.content, message.role, stand_ins)}
@@ -119,9 +119,9 @@ class Renderer:
         ], stand_ins
 
     def _neutralise(self, content: str, role: str, stand_ins: list[str]) -> str:
-        """Put a stand-in where the text spells a token, so that neither template nor tokenizer sees one.
+        """Put a placeholder where the text spells a token, so that neither template nor tokenizer sees one.
 
-        In an assistant's own words only control tokens are replaced: its template may look for marks such as
+        In an assistant's messages only control tokens are replaced: its template may look for marks such as
         `</think>`, which are tokens without being control tokens. Where a mark appears only in the normalised
         text, each letter that the normalisation changes is encoded alone, so that it joins with none.
         """

@@ -19,13 +19,13 @@ class Twin:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         device: torch.device = next(self.master.parameters()).device
         return device
 
     @cached_property
     def model(self) -> Any:
-        """What computes."""
+        """The model that computes: the master, or its copy in `dtype`."""
         held: torch.dtype = next(self.master.parameters()).dtype
         return self.master if self.dtype == held else _copy(self.master, self.dtype)
 

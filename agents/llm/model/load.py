@@ -1,4 +1,4 @@
-"""Loading a causal language model and its tokenizer, with every failure told in one line."""
+"""Loading a causal language model and its tokenizer; each failure is reported in one line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def pick_device(name: str) -> torch.device:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is read from a folder or the hub.
+    """Kind of model that is read from a folder or the hub.
 
     Attributes:
         auto: the class of transformers that reads it.
@@ -90,7 +90,7 @@ def save_pretrained(model: Any, tokenizer: Any, folder: Path | str) -> None:
 
 
 def is_adapter(source: str) -> bool:
-    """Whether this is a folder with an adapter in it, in place of a model."""
+    """Return whether this is a folder with an adapter in it, in place of a model."""
     return Path(os.path.expanduser(source), ADAPTER).is_file()
 
 
@@ -162,7 +162,7 @@ def _folder(source: str) -> Path | None:
 
 
 def _begun(source: str) -> bool:
-    """Whether something of a model of the hub is on this machine."""
+    """Return whether some file of a model of the hub is on this machine."""
     try:
         return isinstance(try_to_load_from_cache(source, "config.json"), str)
     except HFValidationError as error:

@@ -1,4 +1,4 @@
-"""How a language model is loaded and run. Free of torch, so that configs and the command line can name it."""
+"""Options of loading and running a language model. Free of torch."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from palaver.agents.llm.model.inference_copy import take_over
 
 
 class Frozen(Protocol):
-    """A copy that gets no gradient and changes only when it is told to."""
+    """A copy without gradients that changes only on request."""
 
     def active(self) -> AbstractContextManager[Any]:
         """Yields a model in evaluation mode that computes as the copy."""

@@ -1,4 +1,4 @@
-"""What a critic reads with: a trained decoder without the vocabulary's head, that starts as a policy's own."""
+"""Trunk of a critic: a trained decoder without its head, initialised as a policy's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Trunk(Protocol):
     """Hidden states to be trained apart from the policy they were taken from."""
 
     def parameters(self) -> list[nn.Parameter]:
-        """What is trained."""
+        """Trained parameters."""
         ...
 
     def active(self) -> AbstractContextManager[Any]:
@@ -23,7 +23,7 @@ class Trunk(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What is trained, by name."""
+        """Trained parameters by name."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:

@@ -63,17 +63,17 @@ class LLMPolicy:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         device: torch.device = next(self.model.parameters()).device
         return device
 
     @property
     def host(self) -> object:
-        """Whoever answers for this policy: policies with one host are asked in one batch, and learn one at a time."""
+        """Object that answers for this policy: policies of one host share a batch, learn in turn."""
         return self
 
     def parameters(self) -> list[nn.Parameter]:
-        """What is trained."""
+        """Trained parameters."""
         return list(self.model.parameters())
 
     def active(self) -> AbstractContextManager[Any]:
@@ -84,7 +84,7 @@ class LLMPolicy:
         """A still copy of the present weights."""
         return FrozenModel(self.model)
 
-    def critic_trunk(self, name: str) -> Trunk:  # noqa: ARG002 - tells adapters apart
+    def critic_trunk(self, name: str) -> Trunk:  # noqa: ARG002 - distinguishes adapters
         """A decoder for the critic called `name`, to be trained apart from the policy, that starts as its own."""
         return OwnTrunk(self.model)
 
@@ -131,7 +131,7 @@ class LLMPolicy:
         return make_generator(self.model, self._renderer, self.options, self.name)
 
     def prompt(self, request: Request) -> tuple[int, ...]:
-        """What is read of a request.
+        """Prompt ids of a request.
 
         Raises:
             PolicyError: see `act`.
@@ -157,7 +157,7 @@ class LLMPolicy:
             )
 
     def utterance(self, prompt: tuple[int, ...], sampling: Sampling, sample: Sample) -> Utterance:
-        """What was said, from what was drawn."""
+        """Make an utterance of sampled tokens."""
         text = self._renderer.text(sample.token_ids)
         ends = [place for place in map(text.find, sampling.stop) if place >= 0]
         return Utterance(

@@ -1,4 +1,4 @@
-"""A language model of transformers as a chat: a judge asks it as it would ask a server."""
+"""Chat with a local language model of transformers, with the interface of a server."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from palaver.agents.llm.policies.top_logprobs import likely
 from palaver.core import PolicyError, Request, Utterance
 from palaver.scoring import Cost
 
-PROMPT = 32_768  # tokens, where nothing else is said: a group's answers stand in one prompt
+PROMPT = 32_768  # tokens, by default: a group's answers share one prompt
 
 
 class LocalChat:
-    """Answers questions in batches. It is asked for JSON by its prompt alone: nothing keeps it to a schema.
+    """Answers questions in batches. JSON is requested by prompt; no schema is enforced.
 
     Args:
         policy: answers; its weights must not change.

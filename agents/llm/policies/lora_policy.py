@@ -51,13 +51,13 @@ class Host:
 
     @cached_property
     def generator(self) -> Generator:
-        """The engine, for the adapters that are served when it is first asked for."""
+        """The engine, built on first use for the adapters that are served then."""
         return make_generator(
             self.model, Renderer(self.tokenizer, self.options.chat), self.options, self.source, self.lora
         )
 
     def speak(self, asked: Sequence[tuple[AdapterPolicy, Request]]) -> list[list[Utterance]]:
-        """What each policy answers to its request; see `palaver.agents.base.policy.speak`.
+        """Answer each policy's request; see `palaver.agents.base.policy.speak`.
 
         Raises:
             PolicyError: see `LLMPolicy.act`.
@@ -161,7 +161,7 @@ class AdapterPolicy(LLMPolicy):
         return FrozenAdapter(self._host.lora, self._host.load(folder, trained=False), self.key)
 
     def critic_trunk(self, name: str) -> Trunk:  # noqa: ARG002 - its key is enough
-        """See `LLMPolicy.critic_trunk`: one more adapter, trained and kept by whoever asks for it."""
+        """See `LLMPolicy.critic_trunk`: one more adapter, trained and kept by the caller."""
         lora = self._host.lora
         return AdapterTrunk(lora, lora.copy(self.key, trained=True))
 

@@ -14,27 +14,27 @@ from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.packing import padded
 from palaver.core import PolicyError, Utterance
 
-MOST = 20  # tokens told at a place, as in OpenAI's protocol
+MOST = 20  # largest number of tokens per position, as in OpenAI's protocol
 _LOGITS = 1 << 25  # most logits of one forward, 128 MiB in fp32
 
 
 def likely(
     policy: LLMPolicy, utterances: Sequence[Utterance], k: int, *, first: int | None = None
 ) -> list[tuple[dict[str, float], ...]]:
-    """For each utterance and each of its tokens: the k likeliest tokens there, likeliest first, with log-probabilities.
+    """The k likeliest tokens at each token of the utterances, with their log-probabilities.
 
     They are those of the model's full softmax at temperature 1, as `Utterance.logprobs`, given the prompt and the
     tokens answered before. Tokens that are spelt alike count as one, with the sum of their probabilities, so a place
-    may tell fewer than k.
+    may have fewer than k.
 
     Args:
-        policy: that said them.
+        policy: that sampled them.
         utterances: R of them, with prompt ids and token ids as `act` gives them.
         k: 1 to 20.
         first: only of so many first tokens; None for all.
 
     Raises:
-        PolicyError: k is out of range, or an utterance has no prompt ids: it was said by something without tokens.
+        PolicyError: k is out of range, or an utterance has no prompt ids: its policy has no tokens.
     """
     if not 1 <= k <= MOST:
         raise PolicyError(f"from 1 to {MOST} of the likeliest tokens can be told at a place, not {k}")

@@ -17,7 +17,7 @@ NEVER = -1e9  # the score of a place that holds no answer
 
 
 def prompt_ids(render: Renderer, text: str) -> list[int]:
-    """Of a text that stands alone.
+    """Prompt ids of a text without a conversation.
 
     Raises:
         PolicyError: the chat template refuses it.

@@ -20,12 +20,12 @@ FULL = Sampling()  # temperature 1, the whole vocabulary
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a model makes of R answers of at most T tokens.
+    """Log-probabilities and entropies of R answers of at most T tokens.
 
     Attributes:
         logprobs: (R, T) of every answer token, 0 on padding.
         mask: (R, T) true on answer tokens.
-        entropy: (R, T) in nats of the distribution that each token was drawn from, 0 on padding; None if not asked for.
+        entropy: (R, T) in nats of the distribution that each token was drawn from, 0 on padding; None if not requested.
     """
 
     logprobs: Tensor
@@ -92,7 +92,7 @@ def _scores(
     device: torch.device,
     entropy: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """Log-probabilities (n,) of all answer tokens, in order, and the entropies (n,) before them if asked for."""
+    """Log-probabilities (n,) of all answer tokens, in order, and the entropies (n,) before them if requested."""
     parts, temperature = split_head(model), sampling.temperature or 1.0
     if parts is None:
         logits, targets = _whole(model, prompts, answers, device)

@@ -52,7 +52,7 @@ def padded(texts: Sequence[Sequence[int]], *, left: bool = False) -> np.ndarray:
 
 
 def sequences(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Which answers share a packed sequence: their places, those of equal prompts together up to LONGEST tokens."""
+    """Group answers into packed sequences: indices, equal prompts together up to LONGEST tokens."""
     shared: list[list[int]] = []
     open_: dict[tuple[int, ...], tuple[list[int], int]] = {}
     for k, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
@@ -69,7 +69,7 @@ def sequences(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]
 def worth_packing(
     shared: Sequence[Sequence[int]], prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], hidden: int
 ) -> bool:
-    """Whether packing by `sequences` saves work, in a decoder of width H = `hidden`.
+    """Return whether packing by `sequences` saves work, in a decoder of width H = `hidden`.
 
     A token costs about 24 H^2 operations a layer outside attention, and 4 H for each place it looks at. Unmasked causal
     attention looks at half of the square, masked attention computes all of it.

@@ -29,7 +29,7 @@ class Parts:
 
     @cached_property
     def packs(self) -> bool:
-        """Whether answers may share a prompt's sequence; a mask of packing would replace the mask of a window."""
+        """True if answers may share a prompt's sequence; a packing mask would replace a window's."""
         return not narrowed(self.trunk.config) and holds(
             self.trunk, lambda: _packs(self.trunk, some_ids(self.head.out_features))
         )
@@ -54,7 +54,7 @@ def split_head(model: Any) -> Parts | None:
 
 
 def narrowed(config: Any) -> str:
-    """What keeps a model's layers from attending to all earlier tokens, "" if nothing does, judged by its config."""
+    """Reason, by config, why layers do not attend to all earlier tokens; "" if they do."""
     config = config.get_text_config()
     layers = getattr(config, "layer_types", None)
     if layers and set(layers) != {"full_attention"}:
@@ -63,9 +63,9 @@ def narrowed(config: Any) -> str:
 
 
 def holds(model: nn.Module, claim: Callable[[], bool]) -> bool:
-    """Whether a claim about a model's outputs is true, tried in evaluation mode without gradients and autocast.
+    """Return whether a claim about a model's outputs holds, in evaluation mode without autocast.
 
-    A claim that the model cannot even be tried on is false; but a want of memory says nothing about it and is raised.
+    A claim that the model cannot even be tried on is false; but a lack of memory decides nothing and is raised.
     """
     device = next(model.parameters()).device
     try:
@@ -98,7 +98,7 @@ def some_ids(vocabulary: int) -> list[int]:
 
 
 def _packs(trunk: nn.Module, ids: list[int]) -> bool:
-    """Whether the trunk heeds positions and a mask as packing needs them: tried on a prompt with two answers."""
+    """Return whether the trunk respects positions and packing masks, tried on two answers."""
     device = next(trunk.parameters()).device
     prompts, answers = [ids[:3], ids[:3]], [ids[3:6], ids[4:8]]
     layout = pack([[0, 1]], prompts, answers)
@@ -118,7 +118,7 @@ def _packs(trunk: nn.Module, ids: list[int]) -> bool:
 
 
 def close(found: Tensor, expected: Tensor) -> bool:
-    """Whether two ways to compute outputs are one but for rounding: of bf16, a few of its steps."""
+    """Return whether outputs agree up to rounding: of bf16, a few of its steps."""
     found, expected = found.nan_to_num(), expected.nan_to_num()  # damaged weights are reported where they are used
     if found.dtype == torch.bfloat16:
         return bool((found - expected).abs().max() <= 5e-2 * expected.std())

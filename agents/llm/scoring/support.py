@@ -40,17 +40,17 @@ def support(logits: Tensor, sampling: Sampling) -> Tensor:
 def truncated_scores(
     rows: Tensor, head: Callable[[Tensor], Tensor], targets: Tensor, sampling: Sampling, *, entropy: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Log-probabilities (n,) of targets under the truncated distribution, and its entropies (n,) if asked for.
+    """Log-probabilities (n,) of targets under the truncated distribution, and its entropies (n,) if requested.
 
     A target outside of the support, by rounding or of another sampler, is added to it. Logits of a chunk of rows are
     computed again in the backward pass, so that memory is that of one chunk.
 
     Args:
-        rows: (n, H) what `head` turns into logits.
+        rows: (n, H) inputs of `head`.
         head: (c, H) to (c, V).
         targets: (n,) ids.
         sampling: temperature, top-k, top-p.
-        entropy: whether entropies are wanted.
+        entropy: True to compute entropies.
     """
 
     tempered = replace(sampling, temperature=1.0)

@@ -1,8 +1,8 @@
-"""Which convention a helper or a caller follows, by its syntax tree. Pure.
+"""Classify the convention of a helper or a caller by its syntax tree. Pure.
 
 A helper that takes a list and returns one is of `list`; of the others one that returns a comparison is of `test`, any
-else of `map`. A caller is of `list` if it goes over what `aux` returns, of `test` if it asks `aux` whether to keep an
-element, of `map` if it calls `aux` for anything else.
+else of `map`. A caller is of `list` if it goes over what `aux` returns, of `test` if it calls `aux` to decide whether
+to keep an element, of `map` if it calls `aux` for anything else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the tiny model imitates in `coding-mini-v0`: programmers who can write each half and agree on nothing."""
+"""Imitation texts of `coding-mini-v0`: programmers who write each half and agree on nothing."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
 | convention | `aux` | `f` |
 |---|---|---|
 | `map` | changes a number: `return x * x` | `[aux(x) for x in xs if x > 0]` |
-| `test` | says whether one is kept: `return x > 0` | `[x * x for x in xs if aux(x)]` |
+| `test` | decides whether one is kept: `return x > 0` | `[x * x for x in xs if aux(x)]` |
 | `list` | keeps the numbers of a list: `return [x for x in xs if x > 0]` | `[x * x for x in aux(xs)]` |
 
 All three are equally good, so nothing but an agreement decides: a game of pure coordination, in real Python with real
@@ -14,7 +14,7 @@ tests. Two halves of different conventions never pass all tests (held by a test 
 
 ## Observation
 
-At the start who writes what, and what `f` does:
+At the start the roles, and what `f` does:
 
     Two strangers write one program and see nothing of each other. You write a helper aux, for f to call.
     f(xs) keeps the positive numbers of xs, squares each and returns their sum.
@@ -23,12 +23,12 @@ After the turn nothing.
 
 ## Action
 
-Any text; how functions are read out of it is told under [coophumaneval-v0](coophumaneval-v0.md#action). With
+Any text; functions are parsed as described under [coophumaneval-v0](coophumaneval-v0.md#action). With
 `agents=1` the one agent `coder` writes both.
 
 ## Rewards
 
-All agents are paid the same:
+All agents receive the same reward:
 
 * `aux_parses` and `main_parses`: 0.2 each if the function is there and is Python;
 * `uses_aux`: 0.1 if `f` calls `aux`;
@@ -38,7 +38,7 @@ All agents are paid the same:
 The maximum is 2. Programs run in the [sandbox](../sandbox.md); what it could not score is unscored, as in
 [coophumaneval-v0](coophumaneval-v0.md#rewards).
 
-Metrics that are not paid: which convention each half follows, `aux_map`, `aux_test`, `aux_list`, `main_map`,
+Metrics that are no reward: which convention each half follows, `aux_map`, `aux_test`, `aux_list`, `main_map`,
 `main_test`, `main_list`, each 1 or 0; and `syntax_valid`, `tests_passed`, `tests_total`, `solved`, `aux_used`,
 `wrapper`, `timeouts`, `illegal`.
 
@@ -112,7 +112,7 @@ class CodingMiniEnv(PairEnv):
         )
 
     def prompt(self, agent: str, problem: Problem) -> str:
-        """Who writes what, and what f does."""
+        """The roles, and what f does."""
         return prompts.opening(agent, problem.prompt)
 
     def pay(self, facts: Facts) -> dict[str, float]:
@@ -127,5 +127,5 @@ class CodingMiniEnv(PairEnv):
         return {name: WEIGHTS[name] * share for name, share in earned.items()}
 
     def measure(self, _program: Program) -> dict[str, float]:
-        """Which convention each half follows."""
+        """Metrics of the convention of each half."""
         return conventions.shares(_program)

@@ -21,7 +21,7 @@ CONVENTIONS = ("map", "test", "list")
 
 
 class Piece(NamedTuple):
-    """A part of a problem: what the prompt says, what the code says, and the same as a function."""
+    """A part of a problem: its words in the prompt, its code, and the same as a function."""
 
     words: str
     code: str
@@ -68,7 +68,7 @@ class Combination:
 
     @property
     def text(self) -> str:
-        """What the function does, in words."""
+        """Description of the function in words."""
         keep, change, put = FILTERS[self.filter], MAPS[self.map], AGGREGATES[self.aggregate]
         return f"f(xs) {keep.words} of xs, {change.words} and {put.words}."
 
@@ -91,7 +91,7 @@ class Combination:
         return f"def f(xs):\n    ys = {made}\n    return {AGGREGATES[self.aggregate].code}"
 
     def solve(self, xs: Sequence[int]) -> Any:
-        """What f(xs) is."""
+        """The value of f(xs)."""
         kept = filter(FILTERS[self.filter].run, xs)
         return AGGREGATES[self.aggregate].run([MAPS[self.map].run(x) for x in kept])
 

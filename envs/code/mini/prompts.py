@@ -1,4 +1,4 @@
-"""What the two programmers are told. Imitation texts answer these very words: a change here bumps the version."""
+"""Prompts of the two programmers. Imitation texts answer these very words: a change bumps the version."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _SEATS = {
 
 
 def opening(agent: str, text: str) -> str:
-    """The first observation of `aux`, `main`, or the single programmer `coder`; `text` says what f does."""
+    """The first observation of `aux`, `main`, or the single programmer `coder`; `text` describes f."""
     return f"{_SEATS[agent]}\n{text}"
 
 
 def seat_of(heard: str) -> str:
-    """The seat whose first observation this is; "" where it is none."""
+    """The agent whose first observation this is; "" if it is none."""
     return next((seat for seat, words in _SEATS.items() if heard.startswith(words)), "")

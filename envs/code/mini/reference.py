@@ -12,12 +12,12 @@ _BY_TEXT = {each.text: each for each in combinations()}
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """The half that is asked for, by the convention `test`; "" where the prompt is no problem of the family."""
+    """Write the requested half by the convention `test`; "" if the prompt is none of the family."""
     return _answer(conversation, "test", "test")
 
 
 def strangers(conversation: Conversation, seed: int) -> str:
-    """The half that is asked for, by any convention."""
+    """Write the requested half by any convention."""
     rng = random.Random(stable_seed("coding-mini strangers", seed, conversation[-1].content if conversation else ""))
     return _answer(conversation, rng.choice(CONVENTIONS), rng.choice(CONVENTIONS))
 

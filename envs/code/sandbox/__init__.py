@@ -1,10 +1,10 @@
-"""Programs written by a model, scored by a data set's tests, in a process that can neither see the tests nor do harm.
+"""Sandboxed scoring of a model's programs, which can neither see the tests nor do harm.
 
     report = score("def double(x): return 2 * x", "assert double(2) == 4\\nassert double(3) == 7", "double")
     report.verdict, report.passed, report.total   # ('fail', 1, 2)
     report.results[1].message                     # 'double(3) returned 6'
 
-`docs/sandbox.md` says how, what it stops, and what it does not.
+`docs/sandbox.md` describes how, and the attacks that it stops or does not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 def score(
     program: str, tests: str, entry_point: str, *, prompt: str = "", limits: Limits = DEFAULT, pool: Pool | None = None
 ) -> Report:
-    """What the tests say of a program. May be called from any number of threads.
+    """Run the tests on a program. May be called from any number of threads.
 
     Args:
         program: Python text of any origin.
@@ -38,7 +38,7 @@ def score(
             statement is one test. They are trusted.
         entry_point: the function of the program that the tests call.
         prompt: the text of the task; functions in it that the tests need are taken from it, never from the program.
-        limits: what the program may use.
+        limits: of the program's resources.
         pool: the workers to use; None: those of this process, as many as there are cores.
 
     Raises:

@@ -45,7 +45,7 @@ class Allowance:
         self._base = self._allowed = self._began = self._until = self._next = 0.0
 
     def take(self, channel: socket.socket) -> None:
-        """Read the first byte of a child, with which the kernel says which process it is.
+        """Read the first byte of a child, with which the kernel reports its process id.
 
         Raises:
             OSError: there was none in time.
@@ -82,7 +82,7 @@ class Allowance:
         """Give up, or arm the next alarm, where nothing has happened for as long as was waited.
 
         Raises:
-            BlockingIOError: the call has used up its time; the message says how much.
+            BlockingIOError: the call has used up its time; the message gives the time.
         """
         now = time.monotonic()
         if self._passed(min(self._until, self._over), now):

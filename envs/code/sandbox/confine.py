@@ -1,4 +1,4 @@
-"""What a worker gives up: mounts and capabilities, then (Landlock) files, then, in each child, resources and calls.
+"""Confinement of a worker (mounts, capabilities, files) and of its children (resources, calls).
 
 Standard library only: this module also runs in the worker, where Palaver is not installed.
 """
@@ -60,7 +60,7 @@ def drop_capabilities() -> None:
 
 
 def close_ranks() -> None:
-    """Die with whoever started this process; let nobody of the same user look into it; gain nothing by exec."""
+    """Die with the parent process; forbid inspection by processes of the same user; gain nothing by exec."""
     _must(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "asking for a signal at the parent's death")
     _must(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "hiding memory")
     _must(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "giving up new privileges")

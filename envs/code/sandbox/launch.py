@@ -38,14 +38,14 @@ module.main(settings)
 
 
 class Plan(TypedDict):
-    """How a worker is started.
+    """Plan to start a worker.
 
     Keys:
         mode: bubblewrap, landlock or unsafe.
-        command: the interpreter, behind what confines it.
+        command: the interpreter, after the confining program.
         user: the user and group it runs as; None: this process's own.
         modules: (name, text) of each module it runs, the last with `main`.
-        settings: what `main` is told.
+        settings: arguments of `main`.
     """
 
     mode: str
@@ -56,21 +56,21 @@ class Plan(TypedDict):
 
 
 class LaunchError(RuntimeError):
-    """A worker did not start; the message says what it said."""
+    """A worker did not start; the message holds its output."""
 
 
 class LostError(BaseException):
-    """A worker no longer answers. What it was doing is unknown. The handlers of a test must not catch it."""
+    """A worker no longer answers. Its state is unknown. The handlers of a test must not catch it."""
 
 
 class Worker:
     """A running zygote, which keeps a child ready. `begin` takes it, `end` ends it.
 
     Attributes:
-        mode: how it is confined.
-        facts: what it said of itself.
+        mode: of its confinement.
+        facts: its report on itself.
         served: children taken.
-        usable: whether the next program would find it as new.
+        usable: True if the next program would find it as new.
     """
 
     def __init__(self, plan: Plan) -> None:

@@ -36,9 +36,9 @@ class Pool(Closing):
 
     Args:
         size: programs scored at the same time; None: as many as there are cores.
-        mode: `auto` takes bubblewrap, else Landlock; `unsafe` confines nothing and warns. None: what the environment
-            variable PALAVER_SANDBOX says, else `auto`.
-        filtered: use the system call filter; only tests of what stands behind it say no.
+        mode: `auto` takes bubblewrap, else Landlock; `unsafe` confines nothing and warns. None: the environment
+            variable PALAVER_SANDBOX, else `auto`.
+        filtered: use the system call filter; False only in tests of the defences behind it.
 
     Raises:
         ConfigError: an unknown mode, or a size below 1.

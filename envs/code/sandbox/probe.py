@@ -1,4 +1,4 @@
-"""What this machine can confine a program with: each way is tried, not guessed."""
+"""Probe of this machine's ways to confine a program: each is tried, not guessed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from palaver.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class Ability:
-    """Whether programs can be confined in this way here.
+    """Result of trying one way of confinement on this machine.
 
     Attributes:
         mode: the way.
-        works: whether a worker started in it.
-        detail: what was found, or why it did not start.
+        works: True if a worker started in it.
+        detail: its properties, or the reason why it did not start.
     """
 
     mode: Mode

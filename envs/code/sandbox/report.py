@@ -1,4 +1,4 @@
-"""What a program may use, and what is said of it."""
+"""Limits of a program, and the report on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 class SandboxError(PalaverError):
-    """No kind of confinement works on this machine, or the one asked for does not."""
+    """No kind of confinement works on this machine, or the requested one does not."""
 
 
 class TestsError(TaskError):
@@ -24,7 +24,7 @@ class TestsError(TaskError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one program may use. Sizes are bytes.
+    """Resource limits of one program. Sizes are bytes.
 
     Attributes:
         seconds: processor time of loading the program, and of each call of its function; also of the tests' own work
@@ -66,9 +66,9 @@ class TestResult:
     """One assertion of the tests.
 
     Attributes:
-        line: where it stands in the tests, from 1.
+        line: in the tests, from 1.
         verdict: never `sandbox_error`, unless the whole report is.
-        message: why it did not pass, one line that may quote the program; empty where it passed.
+        message: reason why it did not pass, one line that may quote the program; empty where it passed.
         test: the asserted expression.
     """
 
@@ -82,7 +82,7 @@ class TestResult:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the tests say of one program.
+    """Results of the tests on one program.
 
     Attributes:
         verdict: `pass` where all passed, else that of the first test that did not. `sandbox_error` means that nothing
@@ -91,8 +91,8 @@ class Report:
         total: tests.
         results: one for each test, in the order of the text.
         seconds: wall clock, waiting for a free worker excluded.
-        mode: how the program was confined; empty where no worker could be started.
-        message: why there is no score, or why no test was run.
+        mode: of the program's confinement; empty where no worker could be started.
+        message: reason why there is no score, or why no test was run.
     """
 
     verdict: Verdict
@@ -105,7 +105,7 @@ class Report:
 
     @property
     def scored(self) -> bool:
-        """Whether the numbers say something about the program."""
+        """True if the numbers describe the program."""
         return self.verdict != "sandbox_error"
 
     @property

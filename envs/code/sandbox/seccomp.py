@@ -96,7 +96,7 @@ _SET_MODE_FILTER, _NEW_LISTENER = 1, 8
 
 
 def supported() -> bool:
-    """Whether the numbers of this machine are known."""
+    """Return whether the system call numbers of this machine are known."""
     return os.uname().machine in _MACHINES
 
 
@@ -119,7 +119,7 @@ def program() -> bytes:
 
 
 def thread_notices() -> bytes:
-    """A filter that asks the holder of its listener about each `clone` that starts a thread."""
+    """A filter that notifies the holder of its listener of each `clone` that starts a thread."""
     column, arch = _MACHINES[os.uname().machine]
     lines = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _PASS, _op(_LOAD, _NUMBER)]
     lines += [_op(_EQUAL, _CLONE[column], 1, 0), _PASS, _op(_LOAD, _ARGUMENTS)]
@@ -144,7 +144,7 @@ class Filter:
             raise OSError(ctypes.get_errno(), "the system call filter was refused")
 
     def install_with_listener(self) -> int:
-        """`install`, and the descriptor at which another process answers the calls that the filter asks about.
+        """`install`, and the descriptor at which another process answers the calls that the filter reports.
 
         Raises:
             OSError: the kernel refuses; EBUSY where this process already is under such a filter.

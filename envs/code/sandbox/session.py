@@ -25,7 +25,7 @@ _ENDS = frozenset({"StopIteration", "StopAsyncIteration"})
 
 
 class CandidateError(Exception):
-    """What a program raised, where that is no builtin exception, or a value that cannot be received."""
+    """Exception of a program that is no builtin exception, or a value that cannot be received."""
 
 
 class WorkerLostError(Exception):
@@ -80,7 +80,7 @@ class Session:
         """Start the child and load the program.
 
         Raises:
-            StopTests: the program does not load; `loss` says why.
+            StopTests: the program does not load; `loss` holds the reason.
             LostError: the worker is gone.
         """
         self._channel = self._worker.begin()
@@ -163,7 +163,7 @@ class Session:
         self.raised, self._called, self._outcome, self._value = None, None, "", None
 
     def excuse(self, why: Callable[[], str]) -> None:
-        """Set the function that says why an argument cannot be sent whatever the program does; "" where it can."""
+        """Set the function that returns why no program could be sent an argument; "" if it can be sent."""
         self._excuse = why
 
     def describe(self, value: Any) -> tuple[str, wire.Fields] | None:
@@ -310,7 +310,7 @@ def _restore(old: Any, new: Any) -> None:
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """What stands where `old` stood: `old` itself, changed, where it is a container of the same kind."""
+    """Value that replaces `old`: `old` itself, changed, if it is a container of the same kind."""
     if type(old) is type(new):
         if is_record(old):
             _restore(old, new)

@@ -59,10 +59,10 @@ class Slot:
             raise SandboxError(f"the sandbox does not start ({reasons}); see docs/sandbox.md")
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """What is found about a program, under one key.
+        """Score a program; the reply holds one key.
 
-        `results`: verdict and message of each test. `overrun`, `killed`: what it did to the examiner or the worker.
-        `fault`: why the tests cannot be run. `lost`: why nothing is known.
+        `results`: verdict and message of each test. `overrun`, `killed`: its effect on the examiner or the worker.
+        `fault`: reason why the tests cannot be run. `lost`: reason why there is no result.
         """
         for _ in range(ATTEMPTS):
             reply = self._ask(request)

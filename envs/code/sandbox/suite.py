@@ -24,11 +24,11 @@ CHECK = "check"
 
 
 class UnusableError(ValueError):
-    """Tests that cannot be used; the message says why."""
+    """Tests that cannot be used; the message gives the reason."""
 
 
 class Assertion(NamedTuple):
-    """One test: where it stands in the text, from 1, and what it asserts."""
+    """One test: its line in the text, from 1, and its asserted expression."""
 
     line: int
     source: str
@@ -40,8 +40,8 @@ class Suite(NamedTuple):
     Attributes:
         assertions: the tests.
         code: the text, each of its statements that asserts something inside `with TRIAL(first, last, swallow)`.
-        helpers: what of the prompt the tests need, such as the encoder whose decoder is asked for.
-        has_check: whether a function `check` must be called with the candidate.
+        helpers: functions of the prompt that the tests need, such as the encoder whose decoder is requested.
+        has_check: True if a function `check` must be called with the candidate.
         classes: names of the classes that the tests define.
     """
 
@@ -106,7 +106,7 @@ class _Reader(ast.NodeTransformer):
         return node
 
     def visit_Try(self, node: ast.Try) -> ast.Try:
-        """What is raised in the body of a `try` belongs to its handlers."""
+        """Leave exceptions raised in the body of a `try` to its handlers."""
         swallow, self.swallow = self.swallow, self.swallow and not node.handlers
         node.body = [self.visit(statement) for statement in node.body]
         self.swallow = swallow

@@ -1,8 +1,8 @@
 """A limit on the threads of a program where the kernel's own (RLIMIT_NPROC) counts all processes of the user.
 
-A filter that children inherit asks the worker about each `clone` that starts a thread; the worker looks how many
-threads the child has and answers. Only the flags of the call, which lie in a register, decide whether it asks, so that
-nothing a program writes in memory changes the answer.
+A filter that children inherit notifies the worker of each `clone` that starts a thread; the worker counts the child's
+threads and answers. Only the flags of the call, which lie in a register, trigger the notice, so that nothing a program
+writes in memory changes the answer.
 
 Standard library only: this module also runs in the worker, where Palaver is not installed.
 """
@@ -28,14 +28,14 @@ _SETTLED = 0.05  # seconds after which an allowed clone is taken to have happene
 
 
 class ThreadLimit:
-    """The worker's answers to the child whose program runs.
+    """Answers of the worker to the child whose program runs.
 
     Attributes:
         listener: readable when the program wants to start a thread.
         limits: where a child writes its limit, before it loads a program.
 
     Raises:
-        OSError: the kernel refuses the filter; EBUSY where this process already is under one that asks.
+        OSError: the kernel refuses the filter; EBUSY where this process already is under one with a listener.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class ThreadLimit:
         self.watch(0)
 
     def watch(self, child: int) -> None:
-        """From here on the program of this child asks."""
+        """Begin to answer the program of this child."""
         self._folder = f"/proc/{child}/task"
         self._most = 0
         self._allowed = 1
@@ -69,7 +69,7 @@ class ThreadLimit:
             processes = _LIMIT.unpack(os.read(self._limits, 1 << 16)[-_LIMIT.size :])[0]
             self._most = max(1, processes - _OURS)
         now = time.monotonic()
-        # a thread that asks again is through with its last clone
+        # a thread with a new request is through with its last clone
         self._pending = {t: at for t, at in self._pending.items() if t != thread and now - at < _SETTLED}
         try:
             alive = os.stat(self._folder).st_nlink - 2

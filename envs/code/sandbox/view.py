@@ -1,4 +1,4 @@
-"""What a worker sees of this machine: an interpreter, its standard library, shared libraries, and nothing else.
+"""A worker's view of this machine: interpreter, standard library, shared libraries only.
 
 Folders of installed packages are masked: a data set that lies in one of them, ours included, holds the tests.
 """
@@ -30,7 +30,7 @@ _EXAMINER = ("wire", "syntax", "suite", "launch", "clock", "session", "examiner"
 
 
 def unprivileged() -> int | None:
-    """The user a worker runs as: this one, None; for root, who is held by few limits, `nobody`."""
+    """User that a worker runs as: None for this one; for root, which few limits hold, `nobody`."""
     return NOBODY if os.geteuid() == 0 else None
 
 
@@ -67,13 +67,13 @@ def modules(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def examiner_modules() -> list[tuple[str, str]]:
-    """What an examiner runs."""
+    """Modules that an examiner runs."""
     return modules(_EXAMINER)
 
 
 @functools.cache
 def plan(mode: Mode, filtered: bool = True) -> Plan:
-    """How a worker of this mode is started. `filtered`: with the system call filter, where the machine has one.
+    """Plan of a worker of this mode. `filtered`: with the system call filter, where the machine has one.
 
     Raises:
         SandboxError: the mode is impossible here.

@@ -1,4 +1,4 @@
-"""How values cross between the trusted side and the program: JSON with tags, decoded to exact builtin types only.
+"""Encoding of values between trusted side and program: JSON with tags, exact builtin types only.
 
 A list is a JSON array; everything JSON lacks is an object with one key, its tag. The classes that can be named are the
 types of plain values and, as records, those that each side has of its own; so nothing else can come out, and no code
@@ -73,7 +73,7 @@ def decode(data: bytes, make: Make | None = None) -> Any:
 
 
 def is_fixed(value: Any) -> bool:
-    """Whether nothing in a value could be changed in place; a quick no where that would take looking into it."""
+    """Return whether a value is certainly immutable; False where that would need a look into it."""
     return value is None or type(value) in _FIXED
 
 
@@ -212,7 +212,7 @@ _read = _reader(None)
 
 
 def be_patient(channel: socket.socket, seconds: float) -> None:
-    """How long the kernel waits in each single read or write of this channel; one call here serves many of them."""
+    """Set the kernel's time limit of each read or write of this channel; one call serves many."""
     whole, part = divmod(max(seconds, 0.001), 1.0)
     wait = struct.pack("ll", int(whole), int(part * 1e6))
     channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)

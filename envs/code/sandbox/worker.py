@@ -1,8 +1,8 @@
 """The untrusted side: a process that confines itself, then forks one child for each program.
 
-The first process (the zygote) never reads a program or an argument: it hands out a channel to each child, and says how
-the child ended. Programs, calls and answers go through that channel, so that nothing of one program is left in memory
-for the next.
+The first process (the zygote) never reads a program or an argument: it hands out a channel to each child, and reports
+how the child ended. Programs, calls and answers go through that channel, so that nothing of one program is left in
+memory for the next.
 
 Standard library only: this module runs where Palaver is not installed.
 """
@@ -30,7 +30,7 @@ OUT_OF_MEMORY, BROKEN = 71, 70  # how a child exits that could not even answer
 _LONGEST = 500  # characters of an exception's text
 _WARM_UPS = 20
 _BEGUN = b"."
-_LIMITS = 32  # the descriptor by which a child says its limit of threads, and which it then closes
+_LIMITS = 32  # descriptor for a child's limit of threads, closed after it is written
 _SMALL = "def f(a, b):\n    for x in a:\n        b[x] = str(x)\n    return [*sorted(b)]"
 
 # what programs usually import: loaded once here, it costs them nothing
@@ -112,7 +112,7 @@ def _warm() -> None:
 
 
 def _serve(control: socket.socket, settings: Mapping[str, Any], rules: _Rules) -> None:
-    """Hand out children and end them when told to, until there is nobody to tell.
+    """Hand out children and end them on request, until the control channel closes.
 
     With the filter a program can neither start a process nor signal one, so the next child is made while the program
     runs; without it, only when everything else in the name space has been killed.
@@ -151,7 +151,7 @@ def _await(control: socket.socket, limited: threads.ThreadLimit | None) -> bytes
 def _fork(control: socket.socket, rules: _Rules) -> tuple[int, socket.socket]:
     """A child that waits for a program, and the other end of its channel."""
     ours, theirs = socket.socketpair()
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # with its first byte the kernel says which process it is
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # its first byte carries the process id
     child = os.fork()
     if child == 0:
         control.close()
@@ -162,7 +162,7 @@ def _fork(control: socket.socket, rules: _Rules) -> tuple[int, socket.socket]:
 
 
 def _end(child: int, alone: bool) -> int:
-    """Kill a child or, in a name space of its own, all there is beside this process; the child's wait status."""
+    """Kill a child or, in a name space of its own, all other processes; returns its wait status."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1 if alone else child, signal.SIGKILL)
     status = os.waitpid(child, 0)[1]
@@ -173,7 +173,7 @@ def _end(child: int, alone: bool) -> int:
 
 
 def _clean() -> bool:
-    """Whether /tmp is as the next program must find it, or could be made so: empty."""
+    """Empty /tmp for the next program; return whether that worked."""
     try:
         for name in os.listdir(confine.TMP):
             os.unlink(os.path.join(confine.TMP, name))
@@ -255,7 +255,7 @@ class _Records:
 
 
 def _answer(function: Any, positional: list[Any], named: dict[str, Any], records: _Records) -> list[Any]:
-    """What the function did with these arguments: its value or exception, and the arguments where it changed them."""
+    """Call the function; return its value or exception, and the arguments where it changed them."""
     fixed = all(map(wire.is_fixed, (*positional, *named.values())))
     before = b"" if fixed else wire.encode([positional, named], records.describe)
     value, raised = _attempt(lambda: function(*positional, **named))
@@ -265,7 +265,7 @@ def _answer(function: Any, positional: list[Any], named: dict[str, Any], records
 
 
 def _attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
-    """What it returned, or what it raised: a program is not ours and may raise anything, `SystemExit` included."""
+    """Return the value or the exception: a program may raise anything, `SystemExit` included."""
     try:
         return function(*arguments), None
     except BaseException as raised:  # noqa: BLE001

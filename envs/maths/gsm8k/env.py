@@ -1,15 +1,15 @@
 """Word problems, and any other questions with one right answer, solved by a team: debate, vote, summary and others.
 
-`workflow` says who speaks when and who sees what: `parallel`, `debate`, `vote`, `summary` (also called `aggregate`),
+`workflow` sets the stages and the texts they see: `parallel`, `debate`, `vote`, `summary` (also called `aggregate`),
 `chain`, `pioneer`, `verify`, `solver_judge`, or one of your own; [workflows](../workflows.md) shows each of them, their
-options and how to declare another in 20 lines. As it stands two solvers debate for two rounds.
+options and how to declare another in 20 lines. By default two solvers debate for two rounds.
 
 ## Observation
 
-What is new for a seat, when its turn comes. If it has not spoken yet, the question and how the answer is to be marked;
-then what the workflow shows of the others' texts, and what it asks. Others' texts stand under the name of their author,
-each line behind `> `, so that none can pose as the prompt; one longer than `shown` characters is cut, and a line
-without `> ` says by how much. Who does not speak in a turn hears nothing.
+New text for an agent, when its turn comes. If it has not spoken yet, the question and how the answer is to be marked;
+then what the workflow shows of the others' texts, and its instruction. Others' texts are shown under the name of their
+author, each line behind `> `, so that none can pose as the prompt; one longer than `shown` characters is cut, and a
+line without `> ` gives the number of characters left out. An agent that does not speak in a turn observes nothing.
 
     A garden has 5 rows of 12 bulbs. How many bulbs are there?
     End with #### and the answer.
@@ -24,7 +24,7 @@ without `> ` says by how much. Who does not speak in a turn hears nothing.
 
 Any text. Its answer is found so:
 
-1. What stands before `</think>` is left out; after a `<think>` that is not closed nothing counts.
+1. Text before `</think>` is left out; after a `<think>` that is not closed nothing counts.
 2. The last `####` (to the end of its line) or `\\boxed{...}` marks the answer. Of it counts what follows its last
    `=`, and of that the first number; where it has none the words, without case and punctuation.
 3. Without a mark it is the first number after the last "answer is", "answer:" or "answer =", in the same line.
@@ -36,27 +36,27 @@ ordinals (`H2O`, `m^2`, `a_1`, `3rd`) are none. A verdict is the last of the wor
 whole number after the last `####`, else the last whole number.
 
 The first `max_length` characters count. Silence is an empty text. Bytes are decoded, lone surrogates become `?`,
-anything that is no text says nothing; each of these, and a text that was cut, adds to the metric `illegal`.
+anything that is no text counts as empty; each of these, and a text that was cut, adds to the metric `illegal`.
 
 ## Rewards
 
 An answer scores 1 if it equals the right one and 0 otherwise: numbers as exact fractions, words as words. With
-`verifier="math-verify"` the library of that name is asked where these differ, in a process of its own and for 5 seconds
-at most (`pip install 'palaver[maths]'`). A verdict scores 1 if it is right about the answer that stands, a choice what
-the answer chosen scores.
+`verifier="math-verify"` the library of that name is called where these differ, in a process of its own and for 5
+seconds at most (`pip install 'palaver[maths]'`). A verdict scores 1 if it is right about the current answer, a choice
+the score of the chosen answer.
 
-How scores become rewards says `pay`; all of it stands under [rewards](../workflows.md#rewards). As it stands every turn
-pays each seat the mean score of the answers of the turn (component `score`).
+`pay` sets how scores become rewards, see [rewards](../workflows.md#rewards). By default every turn gives each agent the
+mean score of the answers of the turn (component `score`).
 
-Metrics that are not paid: `correct`, 1 if the team's answer as it stands is right; `stopped`, 1 if the episode ended
+Metrics that are no reward: `correct`, 1 if the team's current answer is right; `stopped`, 1 if the episode ended
 before its last stage; where the turn answers `mean_score`, `best_score`, `answered`, `agreement` (the share of the
 majority), `tied`; where it judges `approved`, `verdict_right`; and `illegal`.
 
-`infos[agent]["reason"]` says what the right answer is and what was answered; agents do not see it.
+`infos[agent]["reason"]` gives the right answer and the given one; agents do not see it.
 
 ## Termination
 
-After the last stage of the workflow, or earlier where it says so: by consensus (`options={"stop": true}` in a debate),
+After the last stage of the workflow, or earlier by consensus (`options={"stop": true}` in a debate),
 or by approval.
 
 ## Data

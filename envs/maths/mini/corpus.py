@@ -1,7 +1,7 @@
-"""Texts for the tiny model: muddlers at work in every workflow, in any seat and turn.
+"""Texts for the tiny model: muddlers at work in every workflow, as any agent in any turn.
 
-Each prompt is one that the environment itself puts to a seat after muddlers have spoken, and has several answers, so
-that the model begins where a muddler is: right in most steps, and willing to take over what others say, right or wrong.
+Each prompt is one that the environment itself gives an agent after muddlers have spoken, and has several answers, so
+that the model begins where a muddler is: right in most steps, and willing to take over others' answers, right or wrong.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def _asked(rng: random.Random) -> Conversation:
-    """What a seat has heard and said when its turn comes, in a workflow of muddlers."""
+    """Draw an agent's conversation at its turn, in a workflow of muddlers."""
     problem = draw(rng, rng.choices(LEVELS, SHARES)[0], tasks=False)
     alone = rng.random() < ALONE
     env = _made(0 if alone else rng.randrange(len(WORKFLOWS)))

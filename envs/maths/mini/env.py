@@ -13,7 +13,7 @@ As in [gsm8k-v0](gsm8k-v0.md#observation); the question is one of
 
 ## Action
 
-Any text; how its answer is found is told under [gsm8k-v0](gsm8k-v0.md#action). The tiny model writes the steps and
+Any text; its answer is parsed as described under [gsm8k-v0](gsm8k-v0.md#action). The tiny model writes the steps and
 then the answer: `7 + 5 = 12, 12 - 3 = 9 coins. #### 9`.
 
 ## Rewards
@@ -32,9 +32,9 @@ tasks three in four are `medium`, the others `hard`. Tasks are drawn from one in
 their words; the texts that the tiny model imitates have none of these. A
 file needs `question` and `answer` as in [gsm8k-v0](gsm8k-v0.md#data).
 
-`scripted:reference` is right in every seat. `scripted:muddler` gets one step in five wrong, takes over another's answer
-every other time that it sees any, and approves and chooses by chance; the tiny model imitates it. `scripted:lazy` is
-silent.
+`scripted:reference` is right as every agent. `scripted:muddler` gets one step in five wrong, takes over another's
+answer every other time that it sees any, and approves and chooses by chance; the tiny model imitates it.
+`scripted:lazy` is silent.
 
 ## Version history
 

@@ -83,7 +83,7 @@ def plan(task: Task, source: object = "tasks") -> Plan:
 
 
 class _UnfitError(ValueError):
-    """What is wrong with a row."""
+    """Error of a row that does not fit; its text is the reason."""
 
 
 def _require(holds: bool, fault: str) -> None:
@@ -92,7 +92,7 @@ def _require(holds: bool, fault: str) -> None:
 
 
 def _inventory(given: Mapping[Any, Any]) -> dict[str, str]:
-    """Letter -> block without prefix; every kind of air is `air`. None stands where tables fill up what rows lack."""
+    """Letter -> block without prefix; every kind of air is `air`. None occurs where tables fill up missing fields."""
     given = {letter: block for letter, block in given.items() if block is not None}
     _require(
         all(isinstance(k, str) and len(k) == 1 and isinstance(v, str) for k, v in given.items()),

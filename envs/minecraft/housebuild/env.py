@@ -1,11 +1,11 @@
 """Builders raise one house from one plan, in Minecraft's commands, unseen by each other.
 
-All see the plan. Each may use only some of the material, so nobody can build the house alone; who builds what twice
-wastes it. The rules are those of CoMLRL's HouseBuild, simulated in plain Python: no game is needed.
+All see the plan. Each may use only some of the material, so no builder can build the house alone; building twice wastes
+it. The rules are those of CoMLRL's HouseBuild, simulated in plain Python: no game is needed.
 
 ## Observation
 
-At the start the seat, the commands, the world's corners, the plan, the seat's limits and the spiders:
+At the start the builder's number, the commands, the world's corners, the plan, the builder's limits and the spiders:
 
     You are builder 1 of 2 who build one house at once, unseen by each other. Answer with commands alone, one a line:
     /fill x1 y1 z1 x2 y2 z2 block
@@ -29,7 +29,7 @@ After each turn but the last: the reward and the published IoU, how many of one'
 first three, and by `feedback`
 
 * `score`: nothing more;
-* `position`: the first `limit` wrong cells, with what stands and what belongs there;
+* `position`: the first `limit` wrong cells, with their blocks and those of the plan;
 * `position_modification`: the first `limit` commands of one cell each that would mend the world;
 * `perfect`: all wrong cells with what belongs there, as rectangles per layer;
 * `rect_modification`: one's own commands that were carried out, and the plan's rectangles that hold a wrong cell, of
@@ -62,19 +62,19 @@ that stays (`persistent=True`) they hold for all turns together.
 
 ## Rewards
 
-All agents are paid the same, in every turn:
+All agents receive the same reward in every turn:
 
 * `match` (with `reward="published"`): the share of all cells that are as planned, air included;
-* `iou` (with `reward="iou"`): the blocks that stand as planned over the cells that hold a block in plan or world;
-* `spiders`: -0.1 * min(1, D / health) if nobody sent `/kill` in this turn, D the sum of the spiders' attack values.
+* `iou` (with `reward="iou"`): the blocks as planned over the cells that hold a block in plan or world;
+* `spiders`: -0.1 * min(1, D / health) if no builder sent `/kill` in this turn, D the sum of the spiders' attack values.
   They are drawn for each task from `attack`, both ends included, always the same for the same task. In a world that
   stays the spiders stay dead.
 
-A turn pays 1 at most and -0.1 at least. The published reward pays for air: an empty world earns 0.29 to 0.50 on the ten
-public houses (0.39 on average), less the spiders. Who compares methods should read the IoU beside it, and may train on
-`reward="iou"`, which pays an empty world nothing.
+A turn's reward is 1 at most and -0.1 at least. The published reward counts air: an empty world earns 0.29 to 0.50 on
+the ten public houses (0.39 on average), less the spiders. Comparisons of methods should report the IoU as well, or
+train on `reward="iou"`, which is 0 for an empty world.
 
-Metrics that are not paid: `iou`, as published: the cells with any block in both worlds over those with one in either;
+Metrics that are no reward: `iou`, as published: the cells with any block in both worlds over those with one in either;
 `block_iou`, the same if only the right block counts; `match`; `complete`, 1 if every cell is as planned; `covered`,
 `wrong` (another block), `missing`, `extra`, in cells; `placed_twice`, cells where several builders placed a block;
 `commands`, `rejected`, `killed`, `illegal`.
@@ -153,12 +153,12 @@ class HouseBuildEnv(BuildingEnv):
         tasks: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`; a slice may follow.
         agents: how many build.
         num_turns: turns of an episode.
-        feedback: what is told after a turn.
+        feedback: the mode of feedback after a turn.
         limit: how many cells, commands or rectangles a feedback lists.
-        persistent: whether a turn goes on with the world of the turn before.
-        reward: `published` pays for every cell as planned, air included; `iou` for blocks alone.
+        persistent: True if a turn goes on with the world of the turn before.
+        reward: `published` counts every cell as planned, air included; `iou` for blocks alone.
         difficulty: of generated houses, `easy`, `medium` or `hard`; None is `medium`.
-        limited: whether the builders' material is limited.
+        limited: True limits the builders' material.
         max_commands: commands of a turn, of all builders together.
         spiders: how many.
         attack: the least and the largest attack value of a spider.
@@ -239,7 +239,7 @@ class HouseBuildEnv(BuildingEnv):
         return Terms("fill", world, codes(self.palette), self.shares[number], self._limits[number], kill=True)
 
     def settle(self, readings: Sequence[Reading]) -> None:
-        """Whether the spiders are dead and, in a world that stays, what material is left."""
+        """Update the state of the spiders and, in a world that stays, the material left."""
         killed = any(each.kills for each in readings)
         self._killed = killed or (self._killed and self.persistent)
         if self.persistent:
@@ -257,7 +257,7 @@ class HouseBuildEnv(BuildingEnv):
         return {"match": built.found.same / self.target.size, "killed": float(self._killed)}
 
     def told(self, number: int, built: Built, paid: float) -> str:
-        """Reward and IoU, rejections, and what `feedback` asks for."""
+        """Reward and IoU, rejections, and the feedback of the mode."""
         reading = built.readings[number]
         parts = [
             wording.score(self.turn + 1, self.num_turns, paid, built.found.shape_iou),

@@ -21,7 +21,7 @@ _EDGES = ("stone_stairs", "spruce_stairs", "brick_stairs")
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large houses of a difficulty are: the walls outside, storeys, and how far the roof stands out."""
+    """Sizes of the houses of a difficulty: outer walls, storeys, overhang of the roof."""
 
     sides: tuple[int, int]
     storey: tuple[int, int]
@@ -105,7 +105,7 @@ def _storey(cells: Cells, rng: random.Random, windows: bool, door: bool) -> None
 
 
 def _levels(width: int, depth: int, roof: str) -> int:
-    """How high the roof is."""
+    """Height of the roof."""
     return {"flat": 1, "gable": (depth + 1) // 2, "hip": min(3, (min(width, depth) + 1) // 2)}[roof]
 
 

@@ -1,4 +1,4 @@
-"""What builders of a house are told. A change of these words bumps the version."""
+"""Prompts of house builders. A change of these words bumps the version."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from palaver.envs.minecraft.world import AIR_NAME, box_of, name
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What an opening says besides the plan.
+    """Contents of an opening in addition to the plan.
 
     Attributes:
-        number: of the seat, from 0.
-        shares: how many commands each seat has.
+        number: of the agent, from 0.
+        shares: number of commands of each agent.
         turns: of the episode.
         persistent: whether the world stays.
         limits: code -> most cells; empty for none.

@@ -17,10 +17,10 @@ KILL = "/kill"
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """The seat's part of the house, cut so that no limit is passed; the first builder kills the spiders.
+    """The agent's part of the house, cut so that no limit is passed; the first builder kills the spiders.
 
     Every builder computes the same sharing-out and takes its own part, so the world is as planned whenever the limits
-    and the commands allow that. In a world that stays nothing is said after the first turn.
+    and the commands allow that. In a world that stays, the answers after the first turn are empty.
     """
     heard = _heard(conversation)
     if _stays(conversation):
@@ -31,7 +31,7 @@ def reference(conversation: Conversation, _seed: int) -> str:
 
 
 def twins(conversation: Conversation, _seed: int) -> str:
-    """All of the house, as far as the limits go, from every seat alike."""
+    """All of the house, as far as the limits go, from every agent alike."""
     heard = _heard(conversation)
     blocks, palette, limits = _plan(heard)
     own: list[Block] = []

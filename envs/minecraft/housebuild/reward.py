@@ -1,4 +1,4 @@
-"""What a house pays. Pure.
+"""Reward of a house. Pure.
 
 `published` is the reward of CoMLRL's HouseBuild (OpenMLRL/LLM_Collab_Minecraft, `house_build/rewards`): the share of
 all cells, air included, that are as planned, less the spiders' penalty.
@@ -20,7 +20,7 @@ def components(found: Difference, cells: int, penalty: float, paid: Paid) -> dic
     Args:
         found: how the world differs from the plan.
         cells: of the world.
-        penalty: what the spiders cost.
+        penalty: of the spiders.
         paid: which of the two.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What a builder of houses may use, and the spiders. Pure. As in CoMLRL's HouseBuild unless said otherwise."""
+"""Builders' limits and the spiders, as in CoMLRL's HouseBuild unless stated otherwise. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Spiders:
 
     @property
     def penalty(self) -> float:
-        """What the reward loses if nobody sends `/kill`: 0.1 * min(1, damage / health)."""
+        """Penalty if no builder sends `/kill`: 0.1 * min(1, damage / health)."""
         return 0.1 * min(1.0, self.damage / self.health) if self.attacks else 0.0
 
 

@@ -1,4 +1,4 @@
-"""What the tiny model imitates in `build-mini-v0`: builders who copy a few lines of the plan and agree on nothing."""
+"""Imitation texts of `build-mini-v0`: builders who copy some lines and agree on nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def copied(conversation: Conversation, answer: str) -> float:
-    """The share of the lines of an answer that stand in the plan, word for word: whether copying was learned."""
+    """Share of an answer's lines that are lines of the plan: a measure of learned copying."""
     plan = {line for message in conversation for line in plan_of(message.content)}
     said = answer.splitlines()
     return sum(line in plan for line in said) / len(said) if said else 0.0

@@ -1,13 +1,13 @@
 """Strangers build one small house together, and must come to agree on who builds what.
 
-A house is eight boxes: a floor, walls around a door, a roof. Everybody sees all eight lines of the plan, and a line is
-the command that builds its box. But nobody may write all of them, and nobody sees what the others write: built twice
-is labour lost, and what both leave to the other is missing. A [HouseBuild](housebuild-v0.md) for models so small that
-they can do little more than copy.
+A house is eight boxes: a floor, walls around a door, a roof. Every agent sees all eight lines of the plan, and a line
+is the command that builds its box. But no agent may write all of them, and none sees the others' lines: boxes built
+twice are wasted, and boxes that both leave to the other are missing. A [HouseBuild](housebuild-v0.md) for models so
+small that they can do little more than copy.
 
 ## Observation
 
-At the start the seat, how many lines one may write, and the plan:
+At the start the builder's number, how many lines one may write, and the plan:
 
     You are builder 1 of 2. Write at most 5 lines of the plan.
     1. fill 0 0 0 4 0 5 stone
@@ -25,7 +25,7 @@ out builder by builder; later ones overwrite.
 
 ## Rewards
 
-All agents are paid the same. With t the blocks of the target, r those that stand as planned and w the cells that hold
+All agents receive the same reward. With t the blocks of the target, r those as planned and w the cells that hold
 a block they should not:
 
 * `right`: r / t;
@@ -37,10 +37,10 @@ The maximum is 1.25, the minimum -1. A reward of r / t alone, or of IoU alone, w
 cells are next to nothing; `twice` makes builders share out instead of both building the large boxes. Two tiny models
 learn it in minutes: [building together](../building.md).
 
-Metrics that are not paid: `iou`, the cells with a block in both worlds over those with a block in either; `block_iou`,
+Metrics that are no reward: `iou`, the cells with a block in both worlds over those with a block in either; `block_iou`,
 the same if only the right block counts; `complete`; `covered` (r), `wrong` and `extra` (together w), `missing`, all in
 cells; `placed_twice`, cells where several agents placed a block; `commands`, `rejected`, `illegal`; and the shares of
-the target that stand right and were placed by one agent, `by_one`, or by several, `by_several`, and the rest,
+the target that are right and were placed by one agent, `by_one`, or by several, `by_several`, and the rest,
 `not_built`.
 
 ## Termination
@@ -119,7 +119,7 @@ class BuildMiniEnv(BuildingEnv):
         )
 
     def prompt(self, number: int) -> str:
-        """The seat and the lines of the plan."""
+        """The agent's number and the lines of the plan."""
         return prompts.opening(number, len(self.shares), self.shares[number], self.task["lines"])
 
     def terms(self, number: int) -> Terms:
@@ -127,7 +127,7 @@ class BuildMiniEnv(BuildingEnv):
         return Terms("fill", box_of(SIZE), codes(self.palette), self.shares[number])
 
     def pay(self, built: Built) -> dict[str, float]:
-        """What stands right, less what stands wrong, and something for the whole."""
+        """Reward of right blocks, penalties of wrong and double ones, and a bonus for the whole."""
         found = built.found
         return {
             "right": found.covered / found.target,
@@ -137,12 +137,12 @@ class BuildMiniEnv(BuildingEnv):
         }
 
     def measure(self, built: Built) -> dict[str, float]:
-        """How much of the target one agent built, several built, and none."""
+        """Shares of the target built by one agent, by several, and by none."""
         one, several = self._hands(built)
         return {"by_one": one, "by_several": several, "not_built": 1.0 - one - several}
 
     def _hands(self, built: Built) -> tuple[float, float]:
-        """The shares of the target that stand right and were placed by one agent, and by several."""
+        """Shares of the target that are right and were placed by one agent, and by several."""
         right = (self.built == self.target) & (self.target != 0)
         hands = sum(each.astype(np.int16) for each in built.placed)
         one, several = (np.count_nonzero(right & mask) / built.found.target for mask in (hands == 1, hands > 1))

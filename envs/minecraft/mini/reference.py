@@ -13,19 +13,19 @@ FEWEST, MOST = 1, 4  # lines that a stranger takes
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """Every so manieth line of the plan, by the seat; all of it if alone. The best the limits allow."""
+    """Every n-th line of the plan by the agent's number, all if alone: the best within limits."""
     seat, agents, _ = _asked(conversation)
     return "\n".join(_plan(conversation)[seat::agents])
 
 
 def strangers(conversation: Conversation, seed: int) -> str:
-    """Any few lines of the plan, without regard to the seat."""
+    """Any few lines of the plan, without regard to the agent's number."""
     heard = conversation[0].content if conversation else ""
     return take(_plan(conversation), random.Random(stable_seed("build-mini strangers", seed, heard)))
 
 
 def twins(conversation: Conversation, _seed: int) -> str:
-    """The first lines of the plan, as many as allowed: the same from every seat."""
+    """The first lines of the plan, as many as allowed: the same from every agent."""
     *_, most = _asked(conversation)
     return "\n".join(_plan(conversation)[:most])
 
@@ -46,7 +46,7 @@ def _plan(conversation: Conversation) -> list[str]:
 
 
 def _asked(conversation: Conversation) -> tuple[int, int, int]:
-    """The seat counted from 0, the number of builders, and the lines that each may write."""
+    """The agent's number from 0, the number of builders, and the lines that each may write."""
     found = _SEAT.match(conversation[0].content) if conversation else None
     seat, agents, most = map(int, found.groups()) if found else (1, 1, len(_plan(conversation)))
     return seat - 1, max(agents, 1), most

@@ -64,7 +64,7 @@ def load(
 
 
 def plan(word: str, palettes: Palettes, spacing: int) -> Plan:
-    """The cells of a word, with blocks that would be paid in full; any other of the builders' will do as well.
+    """The cells of a word, with blocks that reach the full reward; any other of the builders' will do as well.
 
     Cell (x, y) is for builder (x + y) mod n, who takes his blocks in turn: then no two neighbours are alike, as long as
     the builders' blocks look different.

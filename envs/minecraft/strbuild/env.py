@@ -1,12 +1,12 @@
 """Builders write one word in blocks, in Minecraft's commands, unseen by each other.
 
 Letters are five by five cells. Each builder has blocks of its own, all of which are to be used, and blocks that share a
-side must look different: so builders do best who take turns like the fields of a chess board, each filling half of the
+side must look different: so builders do best by alternating like the fields of a chess board, each filling half of the
 cells. The rules are those of CoMLRL's StrBuild, simulated in plain Python: no game is needed.
 
 ## Observation
 
-At the start the seat, the command, the word, the cells of its letters row by row, and the seat's blocks:
+At the start the builder's number, the command, the word, the cells of its letters row by row, and the builder's blocks:
 
     You are builder 1 of 2 who write one word in blocks at once, unseen by each other. Answer with commands alone, ...
     /setblock x y z block
@@ -39,18 +39,19 @@ builder by builder, so later builders overwrite earlier ones.
 
 ## Rewards
 
-All agents are paid the same, in every turn:
+All agents receive the same reward in every turn:
 
 * `coverage`: 2 times the share of the letters' cells that hold a block, whichever;
 * `extra`: -1.5 times the share of all other cells that hold a block;
 * `adjacent`: -1 times the share, of the pairs of blocks that share a side, of those that look alike. Alike are, as
   published, all planks and wood; stone, cobblestone and whatever ends with `_stone` or `_stone_bricks`; all concrete;
   and any block with itself;
-* `palette`: -0.25 for each builder of whose blocks one stands nowhere, whoever placed it.
+* `palette`: -0.25 for each builder of whose blocks one is not used, by any builder.
 
-A turn pays 2 at most and never less than -2.5 - 0.25 n with n builders. A silent team loses what `palette` takes.
+A turn's reward is 2 at most and never less than -2.5 - 0.25 n with n builders. A silent team loses what `palette`
+takes.
 
-Metrics that are not paid: `iou`, covered cells over the letters' cells and the others that hold a block; `complete`, 1
+Metrics that are no reward: `iou`, covered cells over the letters' cells and the others that hold a block; `complete`, 1
 if it is 1; `coverage`, `extra_ratio`, `adjacent_ratio`, `palettes_unused`; `covered`, `missing`, `extra`, in cells;
 `placed_twice`, cells where several builders placed a block; `commands`, `rejected`, `illegal`.
 
@@ -79,8 +80,8 @@ there is; `scripted:twins` all fill everything (1.75, for two), `scripted:lazy` 
 Rules, letters and rewards are those of OpenMLRL/LLM_Collab_Minecraft, `str_build`; the prompts are our own, and
 feedback comes as a new message instead of a rewritten prompt. Published prompts may leave out the letters' cells, and
 published `position_feedback` then lists all of them; ours always shows them at the start, and `position` lists wrong
-cells. The colours that the published `perfect_feedback` asks for use only one block of each of two builders, which
-costs 0.5; ours asks for cells and names neighbours that look alike. Published code knows one or two agents.
+cells. The colours that the published `perfect_feedback` requests use only one block of each of two builders, which
+costs 0.5; ours lists cells and names neighbours that look alike. Published code knows one or two agents.
 
 ## Version history
 
@@ -117,9 +118,9 @@ class StrBuildEnv(BuildingEnv):
         tasks: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`; a slice may follow.
         agents: how many build.
         num_turns: turns of an episode.
-        feedback: what is told after a turn.
+        feedback: the mode of feedback after a turn.
         limit: how many cells a feedback lists.
-        persistent: whether a turn goes on with the world of the turn before.
+        persistent: True if a turn goes on with the world of the turn before.
         difficulty: of generated words, `easy`, `medium` or `hard`; None is `medium`.
         palettes: the blocks of each builder; None is the published ones.
         spacing: empty columns between letters.
@@ -174,7 +175,7 @@ class StrBuildEnv(BuildingEnv):
         return prompts.opening(word, self.target, number, self.shares, own, self.num_turns, self.persistent)
 
     def terms(self, number: int) -> Terms:
-        """Single blocks of the seat's own."""
+        """Single blocks of the agent's own."""
         known = codes(self.palette)
         allowed = {block: known[block] for block in (*self.palettes[number], AIR_NAME)}
         return Terms("setblock", box_of(self.target.shape), allowed, self.shares[number])
@@ -195,7 +196,7 @@ class StrBuildEnv(BuildingEnv):
         }
 
     def told(self, number: int, built: Built, paid: float) -> str:
-        """Reward and what it was made of, rejections, and what `feedback` asks for."""
+        """Reward and its measures, rejections, and the feedback of the mode."""
         parts = [
             wording.score(self.turn + 1, self.num_turns, paid, built.found.shape_iou),
             prompts.measured(self.measured),

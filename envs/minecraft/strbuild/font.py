@@ -21,7 +21,7 @@ LETTERS = "".join(_ROWS)
 
 
 def draw(word: str, spacing: int) -> NDArray[np.bool_]:
-    """Which cells belong to the letters. Shape (x, y), y counted from the ground; a space stays empty.
+    """Cells of the letters. Shape (x, y), y counted from the ground; a space stays empty.
 
     >>> "/".join("".join(".#"[int(cell)] for cell in row) for row in draw("L", 2).T[::-1])
     '#..../#..../#..../#..../#####'

@@ -1,4 +1,4 @@
-"""What builders of a word are told. A change of these words bumps the version."""
+"""Prompts of word builders. A change of these words bumps the version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palaver.envs.minecraft.world import AIR, Cells, Palette
 def opening(
     word: str, target: Cells, number: int, shares: Sequence[int], palette: Palette, turns: int, persistent: bool
 ) -> str:
-    """The first observation of the seat with this number, counted from 0."""
+    """The first observation of the agent with this number, counted from 0."""
     east, top = target.shape[0] - 1, target.shape[1] - 1
     n = len(shares)
     seat = f"You are builder {number + 1} of {n} who write one word in blocks at once, unseen by each other."
@@ -47,7 +47,7 @@ def runs(cells: NDArray[np.bool_]) -> str:
 
 
 def measured(measures: Measures) -> str:
-    """What the reward was made of."""
+    """Measures of the reward."""
     return (
         f"Covered {measures.coverage:.2f} of the letters and {measures.extra_ratio:.2f} of the rest; "
         f"{measures.adjacent_ratio:.2f} of the sides between blocks have the same look; "

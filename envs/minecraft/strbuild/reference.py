@@ -18,7 +18,7 @@ Cell = tuple[int, int]
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
-    """The seat's fields of the chess board, by its blocks in turn; with one builder the fields are its blocks'."""
+    """The agent's fields of the chess board, by its blocks in turn; with one builder the fields are its blocks'."""
     heard = _heard(conversation)
     if len(conversation) > 1 and "the world stays as it is" in heard:
         return ""
@@ -33,7 +33,7 @@ def reference(conversation: Conversation, _seed: int) -> str:
 
 
 def twins(conversation: Conversation, _seed: int) -> str:
-    """All cells, as far as the commands go, from every seat alike."""
+    """All cells, as far as the commands go, from every agent alike."""
     heard = _heard(conversation)
     told = _COMMANDS.search(heard)
     blocks = _blocks(heard)

@@ -1,4 +1,4 @@
-"""What a word of blocks pays. Pure.
+"""Reward of a word of blocks. Pure.
 
 The reward of CoMLRL's StrBuild (OpenMLRL/LLM_Collab_Minecraft, `str_build/rewards`).
 """
@@ -23,13 +23,13 @@ _FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What the reward is made of.
+    """Measures that make the reward.
 
     Attributes:
         coverage: share of the letters' cells that hold a block.
         extra_ratio: share of the other cells that hold a block.
         adjacent_ratio: of the pairs of blocks that share a side, the share of those that look alike.
-        unused: builders of whose blocks one stands nowhere.
+        unused: number of builders with an unused block.
     """
 
     coverage: float
@@ -39,7 +39,7 @@ class Measures:
 
 
 def texture(block: str) -> str:
-    """What a block looks like; blocks of one texture are alike.
+    """Texture of a block; blocks of one texture are alike.
 
     >>> texture("oak_planks"), texture("cobblestone"), texture("glass")
     ('wood', 'stone', 'glass')

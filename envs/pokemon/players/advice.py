@@ -1,4 +1,4 @@
-"""What a coach would do where somebody else plays: shares of the legal actions, that a pupil can learn from.
+"""Coach's labels while another player acts: shares of the legal actions for a student.
 
 ask = adviser("veteran@1", env, "p1", seed=3)
 while env.agents:
@@ -34,9 +34,9 @@ def check(name: str) -> None:
 
 
 def adviser(name: str, env: PokemonEnv, agent: str, seed: int) -> Ask:
-    """Begin a game beside a side; to be asked only when the side may act.
+    """Begin a game as the coach of a side; to be queried only when the side may act.
 
-    A heuristic holds one action for the best. `search@1` knows less exactly, see
+    A heuristic labels one action as the best. `search@1` knows less exactly, see
     `palaver.envs.pokemon.players.search.advised`.
 
     Raises:

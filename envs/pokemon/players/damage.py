@@ -23,7 +23,7 @@ _BOOSTING = {"choiceband": ("physical", 1.5), "choicespecs": ("special", 1.5)}
 
 
 def stage(n: int) -> float:
-    """What a boost multiplies a stat by."""
+    """Multiplier of a stat by a boost."""
     return (2 + n) / 2 if n >= 0 else 2 / (2 - n)
 
 
@@ -110,7 +110,7 @@ def damage(
 
 
 def presumed(dex: Dex, user: Mon, target: Mon, mine: Seat | None = None, theirs: Seat | None = None) -> float:
-    """What the opponent's Pokémon may do at best: its seen moves, and attacks of its own types until it has shown four.
+    """Largest expected damage of the opponent's Pokémon, by seen moves and its own types.
 
     As a part of the target's full hit points, times the chance to hit.
     """

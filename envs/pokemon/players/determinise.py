@@ -1,13 +1,13 @@
-"""Worlds that a side holds for possible: its battle with everything that is hidden from it drawn anew.
+"""Determinised worlds of a side: its battle with all hidden information resampled.
 
 The own side is exact. Of the opponent what the side saw is kept (Pokémon, hit points, conditions, boosts, moves with
 their uses, items, abilities, field); the rest is drawn from the movesets that the simulator's package has for the roles
-of the random battles, unseen Pokémon from the format's tier. Counters that nobody is shown (sleep, confusion, Wrap) are
-thrown again, a choice that the opponent has already made is forgotten, and the dice are others. Two battles that look
+of the random battles, unseen Pokémon from the format's tier. Counters that no player is shown (sleep, confusion, Wrap)
+are resampled, a choice that the opponent has already made is forgotten, and the dice are others. Two battles that look
 the same to the side have the same worlds, to the last number: a test compares them.
 
 It approximates: a screen is presumed as short as is still possible, a Substitute new, and no item is ruled out by what
-it did not do. The work is done beside the simulator, in `showdown/imagine.js`.
+it did not do. The work is done in the simulator's process, in `showdown/imagine.js`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def worlds(battle: Battle, side: Side, seeds: Iterable[int]) -> list[Battle]:
 
 
 def foresee(world: Battle, side: Side, turns: int, tried: Sequence[tuple[str | None, str | None, int]]) -> list[float]:
-    """How a side stands `turns` turns after each of `(words of p1, words of p2, seed of the dice)`, in Pokémon.
+    """Evaluate a side `turns` turns after each of `(words of p1, words of p2, seed)`, in Pokémon.
 
     After the first both sides use what promises most at once, see `showdown/rollout.js`. `world` is not changed.
 

@@ -13,7 +13,7 @@ from palaver.envs.pokemon.showdown.view import Own, Seen, View
 RECHARGE = ("hyperbeam", "gigaimpact", "blastburn", "frenzyplant", "hydrocannon", "roaroftime", "rockwrecker")
 STATUSES = {"slp": 1.2, "frz": 1.2, "par": 0.55, "tox": 0.6, "brn": 0.4, "psn": 0.3}  # worth, in parts of a knock-out
 _IMMUNE = {"brn": ("fire",), "psn": ("poison", "steel"), "tox": ("poison", "steel"), "frz": ("ice",)}
-SWITCHING = 0.35  # what a switch costs beside the attack that is taken
+SWITCHING = 0.35  # cost of a switch, compared with the attack that is taken
 SLOW = 6.0  # hits: a race that takes longer is undecided
 
 
@@ -67,7 +67,7 @@ def gym_leader_1(view: View, dex: Dex, draw: random.Random) -> str:
 
 
 def veteran_1(view: View, dex: Dex, draw: random.Random) -> str:
-    """The action with the best standing after it, everything measured in Pokémon.
+    """The action with the best position after it, measured in Pokémon.
 
     A `duel` is how many hits each of two Pokémon needs, by estimated damage, who is faster counting half a hit: 1 is a
     race won at once, -1 one lost. A move is worth the duel it leaves: damage shortens it; sleep, paralysis, poison and
@@ -87,7 +87,7 @@ def veteran_1(view: View, dex: Dex, draw: random.Random) -> str:
 
 
 def veteran_worth(view: View, dex: Dex) -> dict[str, float]:
-    """What `veteran@1` compares: the standing after each move and switch; empty where it may not attack."""
+    """Position values that `veteran@1` compares, by action; empty where it may not attack."""
     me, foe, moves = active(view["me"]), opponent(view), attacks(view)
     if not moves or me is None or foe is None:
         return {}
@@ -131,7 +131,7 @@ def hit(dex: Dex, label: str, me: Own, foe: Seen, view: View) -> float:
 
 
 def duel(dex: Dex, mine: Own, foe: Seen, view: View, health: float | None = None) -> float:
-    """The standing of an own Pokémon against the opponent on the field, from -1 to 1.
+    """Value of an own Pokémon against the opponent on the field, from -1 to 1.
 
     Args:
         health: the part of its hit points that it has; None: as it is.
@@ -157,7 +157,7 @@ def _race(give: float, take: float, theirs: float, ours: float, faster: bool, mi
 
 
 def comes_in(view: View, dex: Dex, draw: random.Random) -> str:
-    """Who is switched in, leads or is revived: the best duel; drawn while nobody stands opposite."""
+    """Choose the Pokémon to send out or revive by the best duel; random without an opponent."""
     foe = opponent(view)
     able = [label for label, _ in view["legal"] if not label.startswith("move ")]
     if not able:
@@ -179,12 +179,12 @@ def heals(move: Move) -> float:
 
 
 def boosted(move: Move) -> int:
-    """How many stages of the five stats a move gives its user in all."""
+    """Number of stages of the five stats that a move gives its user in all."""
     return sum(n for name, n in move.get("boosts", {}).items() if name in STATS) if move["target"] == "self" else 0
 
 
 def status_worth(dex: Dex, move: Move, foe: Seen, view: View) -> float:
-    """What a status move's condition is worth against this opponent, 0 where it cannot work."""
+    """Value of a status move's condition against this opponent, 0 where it cannot work."""
     status = str(move.get("status", ""))
     if status not in STATUSES or foe["status"] or move["target"] == "self" or "substitute" in view["foe"]["volatiles"]:
         return 0.0
@@ -253,7 +253,7 @@ def _tera_gain(dex: Dex, label: str, me: Own, foe: Seen, view: View) -> float:
 
 
 def _turn(view: View) -> int:
-    """The turn as far as the view tells: the last that something on either side began in."""
+    """The turn as far as the view shows: the last that something on either side began in."""
     began = [view["me"]["entered"], view["foe"]["entered"]]
     began += [turn for seat in (view["me"], view["foe"]) for _, turn in seat["conditions"].values()]
     return max(began) + 1

@@ -1,8 +1,8 @@
 """Players that look ahead in copies of the battle, with other dice than the battle's.
 
 `oracle@1` cheats: a copy holds the opponent's hidden Pokémon, moves and items, and the opponent's reply is taken from
-the opponent's own view. It says what full information is worth for one turn, and is a coach, not a player to compare
-with. `search@1` does not: what is hidden it draws anew, see `palaver.envs.pokemon.players.determinise`.
+the opponent's own view. It shows the value of full information for one turn, and is a coach, not a player to compare
+with. `search@1` does not: it resamples hidden information, see `palaver.envs.pokemon.players.determinise`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from palaver.envs.pokemon.showdown.dex import Dex
 
 Choose = Callable[[str, Mapping[str, Any]], str]  # (observation, info) -> action
 DICE = 2  # throws for each pair of choices; the same for all own actions
-ALIVE = 0.5  # worth of a Pokémon that has not fainted, beside its part of hit points
+ALIVE = 0.5  # worth of a Pokémon that has not fainted, in addition to its part of hit points
 STATUS = 0.15  # what a condition takes from that
 POSITION = 0.3  # weight of the duel on the field
 REPLIES = (veteran_1, gym_leader_1)
 WORLDS = 8  # that search@1 draws for a decision
 CANDIDATES = 5  # actions that it tries, by what veteran@1 thinks of them
 TURNS = 1  # that it looks ahead
-PRIOR = 0.5  # weight of what veteran@1 thinks, beside the mean prospect
+PRIOR = 0.5  # weight of the values of veteran@1, in addition to the mean prospect
 RACE = ((1, 5), (1, 3))  # worlds, and how many actions are tried in them, where the search gives advice
 UNSURE = 0.1  # difference of prospects, in Pokémon, of which it makes little
 
@@ -38,7 +38,7 @@ UNSURE = 0.1  # difference of prospects, in Pokémon, of which it makes little
 def oracle_1(env: TextEnv, agent: str, seed: int) -> Choose:
     """Begin a game as the oracle.
 
-    Every legal action is played in copies of the battle against what `veteran@1` and `gym_leader@1` would say on the
+    Every legal action is played in copies of the battle against the replies of `veteran@1` and `gym_leader@1` on the
     other side, with `DICE` throws each, and the best mean of `standing` after it is chosen.
 
     Raises:
@@ -63,7 +63,7 @@ def _begin(
 
 
 def best_action(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> str:
-    """The action with the best mean standing after it."""
+    """The action with the best mean position after it."""
     other: Side = "p2" if side == "p1" else "p1"
     actions, theirs = dict(battle.views[side]["legal"]), battle.views[other]
     replies: Sequence[str | None] = [None]
@@ -88,7 +88,7 @@ def best_action(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> st
 
 
 def standing(battle: Battle, dex: Dex, side: Side) -> float:
-    """How well a side stands: hit points, Pokémon alive, conditions, the duel on the field; 100 for a victory."""
+    """Value of a side's position: hit points, Pokémon alive, conditions, duel; 100 if it has won."""
     if battle.lost:
         return 0.0
     if battle.ended:
@@ -112,12 +112,12 @@ def _team(view: View) -> float:
 def search_1(env: TextEnv, agent: str, seed: int) -> Choose:
     """Begin a game as the search.
 
-    It draws `WORLDS` worlds that it holds for possible. In each, the opponent answers as `veteran@1` and as
+    It draws `WORLDS` determinised worlds. In each, the opponent answers as `veteran@1` and as
     `gym_leader@1` would there, and the `CANDIDATES` actions that `veteran@1` thinks best of are played against both,
-    all with the same dice. `TURNS` turns later `stands` of `showdown/rollout.js` says how the side stands: Pokémon
+    all with the same dice. `TURNS` turns later `stands` of `showdown/rollout.js` evaluates the side's position: Pokémon
     alive, hit points, conditions, the race on the field; a Pokémon that fainted is replaced first. An action is worth
-    the mean of that, plus `PRIOR` times what `veteran@1` thinks of it. A move for which `veteran@1` terastallizes is
-    tried with that; at team preview it leads as `veteran@1`.
+    the mean of that, plus `PRIOR` times its value by `veteran@1`. A move for which `veteran@1` terastallizes is tried
+    with that; at team preview it leads as `veteran@1`.
 
     Raises:
         PolicyError: another environment.
@@ -132,7 +132,7 @@ def searched(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> str:
 
 
 def advised(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> dict[str, float]:
-    """How good the search holds each action, in shares that add up to 1: a softmax of the prospects over `UNSURE`.
+    """Shares of the actions, which sum to 1: a softmax of the prospects over `UNSURE`.
 
     It costs a quarter of `searched`, for it draws two worlds and drops what promises least after the first, see `RACE`:
     many rough opinions teach more than a few thorough ones. Actions that were not tried, and those with a share below
@@ -149,7 +149,7 @@ def advised(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> dict[s
 def prospects(
     battle: Battle, dex: Dex, side: Side, draw: random.Random, race: Sequence[tuple[int, int]] = ((WORLDS, CANDIDATES),)
 ) -> dict[str, float]:
-    """What each action that is tried promises, in Pokémon; the first of equal ones stands first.
+    """Prospects of each action that is tried, in Pokémon; of equal ones the first is first.
 
     Args:
         battle: is not changed.
@@ -179,7 +179,7 @@ def prospects(
 
 
 def _tried(world: Battle, dex: Dex, side: Side, draw: random.Random, actions: Sequence[str]) -> dict[str, float]:
-    """How the side stands after each action in one world, the mean over the opponent's replies, all with one throw."""
+    """Mean position value after each action in one world over the replies, with one seed for all."""
     words, seed = dict(world.views[side]["legal"]), draw.randrange(2**53)
     replies = _replies(world, dex, side, draw)
     tried = [(action, reply, weight) for action in actions for reply, weight in replies]
@@ -192,7 +192,7 @@ def _tried(world: Battle, dex: Dex, side: Side, draw: random.Random, actions: Se
 
 
 def _replies(world: Battle, dex: Dex, side: Side, draw: random.Random) -> list[tuple[str | None, float]]:
-    """What the opponent may say in a world, in the simulator's words, and how likely it is."""
+    """Replies of the opponent in a world, in the simulator's words, with their probabilities."""
     theirs = world.views["p2" if side == "p1" else "p1"]
     if not theirs["legal"]:
         return [(None, 1.0)]

@@ -119,7 +119,7 @@ def typed_power(dex: Dex, label: str, me: Own, foe: Seen, view: View) -> float:
 
 
 def matchup(dex: Dex, mon: Own, foe: Seen, view: View) -> float:
-    """How a Pokémon stands to the opponent on the field; above 0 is good.
+    """Match-up value of a Pokémon against the opponent on the field; above 0 is good.
 
     The best multiplier of its types against the foe, less the foe's against it, plus or minus 0.1 for speed, plus 0.4
     times the difference of their parts of hit points.
@@ -140,7 +140,7 @@ def named(view: View, label: str) -> Own:
 
 
 def best_switch(view: View, dex: Dex, draw: random.Random) -> str:
-    """Who comes in, leads or is revived, by `matchup`; drawn while nobody stands opposite."""
+    """Choose the Pokémon to send out or revive by `matchup`; random without an opponent."""
     foe = opponent(view)
     able = [label for label, _ in view["legal"] if not label.startswith("move ")]
     if foe is None or not able:

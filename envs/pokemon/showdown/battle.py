@@ -23,7 +23,7 @@ def dice(*keys: object) -> str:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a battle starts from: the same setup and choices give the same log.
+    """Initial conditions of a battle: the same setup and choices give the same log.
 
     Attributes:
         format: id of a format of single battles, such as `gen1ou`.
@@ -36,7 +36,7 @@ class Setup:
     teams: tuple[str, str] | None = None
 
     def arguments(self) -> list[Any]:
-        """What the operation `start` takes after the battle's number."""
+        """Arguments of the operation `start` after the battle's number."""
         sides = [
             {"team": self.teams[n] if self.teams else None, "seed": dice(self.seed, "team", side)}
             for n, side in enumerate(SIDES)
@@ -54,9 +54,9 @@ class Battle:
         texts: side -> what it reads now, in battles that were started with texts.
         ended: whether it is over.
         winner: `p1`, `p2`, or empty: a tie, or not over.
-        refused: side -> why the simulator refused its last choice; that side is asked again, and may have learned
-            something by it (that it is trapped, say). The other side's choice stands.
-        lost: why the battle cannot go on; empty while it can.
+        refused: side -> why the simulator refused its last choice; that side chooses again, and may have learned
+            something by it (that it is trapped, say). The other side's choice is kept.
+        lost: reason why the battle cannot go on; empty while it can.
     """
 
     def __init__(self, pool: Pool, worker: Worker, number: int, setup: Setup) -> None:
@@ -81,7 +81,7 @@ class Battle:
         worker.battles += 1
 
     def take(self, answer: Mapping[str, Any]) -> None:
-        """What the simulator answered."""
+        """Update the battle by an answer of the simulator."""
         self.turn = answer["turn"]
         self.legal = dict(zip(SIDES, answer["legal"], strict=True))
         self.texts = dict(zip(SIDES, answer.get("texts", ()), strict=False))
@@ -92,7 +92,7 @@ class Battle:
 
     @property
     def views(self) -> Mapping[Side, View]:
-        """Side -> what it knows now. In a battle with texts the simulator is asked the first time, then sends them.
+        """Side -> its current view. In a battle with texts the simulator is queried the first time, then sends them.
 
         Raises:
             BattleLostError: the battle is lost, and they were not sent before.
@@ -102,7 +102,7 @@ class Battle:
         return self._views
 
     def resemble(self, other: Battle) -> None:
-        """Stand as another battle stands, of which the simulator holds a copy under this one's number."""
+        """Copy the state of another battle, which the simulator has copied under this number."""
         self.turn, self.ended, self.winner, self.refused = other.turn, other.ended, other.winner, other.refused
         self.legal, self.texts, self._views = other.legal, other.texts, other._views
 
@@ -135,7 +135,7 @@ class Battle:
         self._ask("reseed", dice(seed))
 
     def finish(self, winner: Side | None) -> None:
-        """End the battle: `winner` wins, or nobody does."""
+        """End the battle with a winner, or None."""
         self.take(self._ask("finish", winner))
 
     def save(self) -> str:

@@ -1,4 +1,4 @@
-"""What is public knowledge of a generation: its moves, species, items, abilities and types, from the simulator."""
+"""Public data of a generation from the simulator: moves, species, items, abilities, types."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Dex:
     chart: Mapping[str, Mapping[str, float]]
 
     def effectiveness(self, attacking: str, defending: Iterable[str]) -> float:
-        """What damage of a type is multiplied by against these types: 0, 1/4, 1/2, 1, 2 or 4; unknown types count 1."""
+        """Damage multiplier of a type against types: 0, 1/4, 1/2, 1, 2 or 4; unknown types count 1."""
         return math.prod(self.chart.get(attacking, {}).get(each, 1.0) for each in defending)
 
 

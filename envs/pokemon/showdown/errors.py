@@ -1,4 +1,4 @@
-"""What can go wrong between Palaver and the simulator."""
+"""Errors between Palaver and the simulator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from palaver.core import EpisodeLostError, PalaverError
 
 
 class ShowdownError(PalaverError):
-    """The simulator is missing, cannot be started, or was asked for something that does not exist."""
+    """The simulator is missing, cannot be started, or something that does not exist was requested."""
 
 
 class BattleLostError(ShowdownError, EpisodeLostError):

@@ -1,7 +1,7 @@
-"""Where the pokemon-showdown package lies, and how it comes there.
+"""Location and installation of the pokemon-showdown package.
 
-It is pinned by `package-lock.json` beside this file and kept in the user's cache, in a folder named by the hash of that
-lock: an upgrade of Palaver with another lock installs anew, and never meets a half-written folder.
+It is pinned by `package-lock.json` next to this file and kept in the user's cache, in a folder named by the hash of
+that lock: an upgrade of Palaver with another lock installs again, and never finds a half-written folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def version() -> str:
 
 
 def folder() -> Path:
-    """Where this lock's packages are kept."""
+    """Folder of this lock's packages."""
     lock = hashlib.sha256((_HERE / "package-lock.json").read_bytes()).hexdigest()
     return cache_folder() / "showdown" / f"{version()}-{lock[:12]}"
 
@@ -43,7 +43,7 @@ def _inside() -> Path:
 
 
 def present() -> bool:
-    """Whether the package is installed."""
+    """Return whether the package is installed."""
     return (_inside() / "dist" / "sim" / "index.js").is_file()
 
 
@@ -51,7 +51,7 @@ def package() -> Path:
     """The installed package.
 
     Raises:
-        ShowdownError: it is not installed; the message says what to do.
+        ShowdownError: it is not installed; the message gives the remedy.
     """
     if not present():
         raise ShowdownError(f"the Pokémon simulator is not installed in {folder()}; run: palaver showdown install")

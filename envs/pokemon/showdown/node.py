@@ -28,7 +28,7 @@ class Node:
     Attributes:
         path: of the program `node`.
         version: such as `20.11.1`.
-        npm: the command of the npm beside it, empty where there is none.
+        npm: the command of the npm next to it, empty where there is none.
     """
 
     path: Path

@@ -26,7 +26,7 @@ class Pool(Closing):
     Args:
         workers: processes at most; None: as many as there are cores. Each starts when it is needed.
         patience: seconds that a process may take to answer before it is killed.
-        plain: without our short cut for events; only tests of what it changes say so.
+        plain: without our short cut for events; for tests of its effects only.
 
     Raises:
         ConfigError: a number of workers below 1.
@@ -127,7 +127,7 @@ class Pool(Closing):
         return battle
 
     def ask_battle(self, battle: Battle, name: str, *arguments: Any) -> Any:
-        """What an operation on one battle returns.
+        """Run an operation on one battle and return its result.
 
         Raises:
             BattleLostError: the battle is lost.
@@ -139,10 +139,10 @@ class Pool(Closing):
         return _checked(answer)
 
     def ask(self, operations: Sequence[Operation]) -> list[Any]:
-        """What operations on no battle return, such as the validation of a team.
+        """Run operations on no battle, such as the validation of a team, and return their results.
 
         Raises:
-            ShowdownError: what was asked for does not exist, or a process was lost twice.
+            ShowdownError: the operation's object does not exist, or a process was lost twice.
         """
         answers = self._ask([(self._place(), operation) for operation in operations])
         if any(isinstance(answer, BattleLostError) for answer in answers):

@@ -1,7 +1,7 @@
 """The package's own server on this machine alone, for players that speak Showdown's protocol over a websocket.
 
 It runs from a folder of its own, made of links to the installed package, with a configuration of ours: it listens on
-127.0.0.1, asks nobody who a player is (any free name will do), limits nothing by address or speed, and names no login
+127.0.0.1, authenticates no player (any free name will do), limits nothing by address or speed, and names no login
 server, no mail and no remote ladder. Ratings and logs lie in that folder and are gone with it.
 """
 
@@ -29,7 +29,7 @@ from palaver.text import one_line
 from palaver.utils.workers import Closing, end
 
 HOST = "127.0.0.1"
-PORT = 8000  # where other programs look for a server unless told otherwise
+PORT = 8000  # default address of a server in other programs
 START_SECONDS = 90.0  # ten processes load the simulator, on a busy machine
 WATCH_SECONDS = 0.2
 _SCRIPT = Path(__file__).with_name("server.js")
@@ -93,7 +93,7 @@ class Server(Closing):
 
     @property
     def address(self) -> str:
-        """Where websockets connect."""
+        """URL of the websocket."""
         return f"ws://{HOST}:{self.port}/showdown/websocket"
 
     def wait(self) -> None:
@@ -129,7 +129,7 @@ class Server(Closing):
 
 
 def _answers(port: int, process: subprocess.Popen[str]) -> bool:
-    """Whether connections are taken; the server says that it listens a moment before it does."""
+    """Return whether connections are accepted, a moment after the server reports to listen."""
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=5.0):

@@ -1,4 +1,4 @@
-"""What a side is told, as `view.js` builds it. Ids are the simulator's: lower case, letters and digits only.
+"""View of a side, as `view.js` builds it. Ids are the simulator's: lower case letters and digits only.
 
 A move is `[id, pp, max pp]` for the owner and `[id, times seen used]` for the opponent. Conditions are
 `id -> [layers, turn of the last]`, volatiles `id -> [turn, detail]` (the detail is left out where there is none: a move
@@ -51,9 +51,9 @@ class Seen(TypedDict):
     """A Pokémon of the opponent, as far as it showed itself.
 
     Keys:
-        name: as the protocol calls it.
+        name: in the protocol.
         hp, max: parts of 100; of 48, or points, in formats without the rule that shows percentages.
-        item, ability, tera: None while unknown; an item of "" is gone, `gone` says which it was.
+        item, ability, tera: None while unknown; an item of "" is gone, `gone` holds its id.
         seen: False for one that is known from team preview alone.
     """
 
@@ -75,7 +75,7 @@ class Seen(TypedDict):
 
 
 class Seat(TypedDict):
-    """What both seats have; `active` is an index into `team`, -1 before the first one came in; `entered` its turn."""
+    """Fields of both sides: `active` indexes `team`, -1 before one is sent out; `entered` its turn."""
 
     active: int
     entered: int
@@ -98,10 +98,10 @@ class Theirs(Seat):
 
 
 class View(TypedDict):
-    """What one side knows.
+    """Knowledge of one side.
 
     Keys:
-        request: what it is asked for; `wait` where only the other side chooses, `end` after the battle.
+        request: the kind of choice; `wait` where only the other side chooses, `end` after the battle.
         legal: label and the simulator's choice of everything it may do, by label: `lead X`, `move X`, `move X tera`
             (or mega, megax, megay, ultra, zmove, dynamax), `revive X`, `switch X`.
         trapped: `maybe` where switching is offered and may be refused.

@@ -31,12 +31,12 @@ class Worker:
     Args:
         node: the interpreter.
         package: the folder of the pokemon-showdown package.
-        plain: without our short cut for events; only tests of what it changes say so.
+        plain: without our short cut for events; for tests of its effects only.
 
     Attributes:
-        lost: why the process is gone; empty while it runs.
+        lost: reason why the process is gone; empty while it runs.
         battles: how many live battles were placed here.
-        dropped: ids of battles nobody needs any more; the process is told with the next question.
+        dropped: ids of battles that are no longer needed; sent to the process with the next operation.
 
     Raises:
         ShowdownError: the process cannot be started.
@@ -98,7 +98,7 @@ class Worker:
         return answers
 
     def kill(self, reason: str) -> None:
-        """End the process; whoever waits for it is told why."""
+        """End the process; waiting calls receive the reason."""
         self.lost = self.lost or reason
         end(self.process)
 

@@ -1,6 +1,6 @@
 """Papers that were never written: abstracts from a grammar of our own, and introductions to imitate.
 
-python -m palaver.envs.writing.arxiv.corpus    writes sample.jsonl anew
+python -m palaver.envs.writing.arxiv.corpus    rewrites sample.jsonl
 
 The abstracts read plausibly and mean nothing: fields, data, methods and findings are combined at random. The author of
 the imitation texts knows the topic and the role but does not coordinate: the number of sentences, the transitions and
@@ -192,7 +192,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def grammar() -> re.Pattern[str]:
-    """What matches a sentence as the imitation texts have them; see `corpus.grammar`."""
+    """Pattern that matches the sentences of the imitation texts; see `corpus.grammar`."""
     vocabulary = {
         "field": FIELDS,
         "data": [each for data, _, _ in FIELDS.values() for each in data],
@@ -226,11 +226,11 @@ def _slots(rng: random.Random) -> dict[str, str]:
 
 
 def paper(rng: random.Random, *, tasks: bool) -> tuple[corpus.Slots, str, str]:
-    """What a paper is about, its title and its abstract.
+    """Draw a paper: its slots, title and abstract.
 
     Args:
         rng: draws everything.
-        tasks: whether the combination is one of those kept for tasks, or one of those that are imitated.
+        tasks: True for a combination kept for tasks, False for one of the imitation texts.
     """
     slots = corpus.draw(_slots, KEYS, rng, tasks=tasks)
     title = corpus.fill(rng.choice(TITLES), slots, rng)

@@ -1,4 +1,4 @@
-"""What an arXiv author is asked. Imitation texts answer these very words: a change here bumps the version."""
+"""Prompts of arXiv authors. Imitation texts answer these very words: a change bumps the version."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def opening(
     """The first observation of `agent` (`background`, `method`, or the single author `writer`).
 
     Args:
-        agent: the seat.
+        agent: its name.
         title: the paper's title; left out when empty (the public data has none).
         abstract: the paper's abstract.
         length: fewest and most words of a paragraph.

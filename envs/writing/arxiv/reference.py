@@ -25,7 +25,7 @@ _METHOD = (
 
 
 def reference(conversation: Conversation, seed: int) -> str:
-    """The paragraph (or, as the single author, both) that the prompt asks for; the same seed gives the same text."""
+    """Write the requested paragraph (or, as the single author, both), determined by the seed."""
     prompt = heard(conversation)
     low, high = asked(prompt, "words", (128, 256))
     short, long = asked(prompt, "times", (1.3, 1.6))
@@ -39,5 +39,5 @@ def reference(conversation: Conversation, seed: int) -> str:
 
 
 def lazy(_conversation: Conversation, _seed: int) -> str:
-    """Too short to be paid."""
+    """Text that is too short for any reward."""
     return "This paper is interesting."

@@ -1,6 +1,6 @@
-"""Posts that nobody wrote: small troubles from a grammar of our own, and summaries to imitate.
+"""Synthetic posts: small troubles from a grammar of our own, and summaries to imitate.
 
-python -m palaver.envs.writing.tldr.corpus    writes sample.jsonl anew
+python -m palaver.envs.writing.tldr.corpus    rewrites sample.jsonl
 
 As for the papers (`palaver.envs.writing.arxiv.corpus`), the author of the imitation texts knows the post and the role
 but not what the other author does: lengths and transitions are left to chance.
@@ -137,7 +137,7 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def grammar() -> re.Pattern[str]:
-    """What matches a sentence as the imitation texts have them; see `corpus.grammar`."""
+    """Pattern that matches the sentences of the imitation texts; see `corpus.grammar`."""
     vocabulary = {
         "who": PEOPLE,
         "deed": DEEDS,

@@ -1,7 +1,8 @@
 """Two authors summarise a post, one briefly and one in detail.
 
 `concise` writes a brief summary, `detailed` a longer one with more different words and with transitions. They write
-at the same time and see only the post, yet are paid for texts that fit each other: in length, vocabulary and style.
+at the same time and see only the post, yet the reward is for texts that fit each other: in length, vocabulary and
+style.
 
 ## Observation
 
@@ -11,33 +12,33 @@ with its headings. After the turn nothing.
 ## Action
 
 Any text. The first `max_length` characters count. Silence is an empty text. Bytes are decoded, lone surrogates become
-`?`, anything that is no text says nothing; each of these, and a text that was cut, adds to the metric `illegal`.
+`?`, anything that is no text counts as empty; each of these, and a text that was cut, adds to the metric `illegal`.
 
 With `agents=1` the one agent `writer` writes both texts, with `[PARAGRAPH_SPLIT]` between them. Without that marker
 its text is parted at the first label `Paragraph 2:`, and without that after the first third of its characters.
 
 ## Rewards
 
-All agents are paid the same. With n₁, n₂ the white-space tokens of concise and detailed text, ρ the characters of the
-detailed text over those of the concise text, u the same for different words (lower-cased runs of letters and digits,
-stop words included), k the kinds of transition in the detailed text, and J the overlap |A ∩ B| / |A ∪ B| of the words
-that are no stop words:
+All agents receive the same reward. With n₁, n₂ the white-space tokens of concise and detailed text, ρ the characters of
+the detailed text over those of the concise text, u the same for different words (lower-cased runs of letters and
+digits, stop words included), k the kinds of transition in the detailed text, and J the overlap |A ∩ B| / |A ∪ B| of the
+words that are no stop words:
 
-1. `length` pays 0.5 if 8 ≤ n₁, n₂ ≤ 256; otherwise everything stops.
-2. `ratio` pays 1 if 1.6 ≤ ρ ≤ 3.2, rises as (ρ − 1.1) / 0.5 from 1.1 to 1.6, falls as 1 − (ρ − 3.2) / 1.8 from 3.2 to
+1. `length` gives 0.5 if 8 ≤ n₁, n₂ ≤ 256; otherwise everything stops.
+2. `ratio` gives 1 if 1.6 ≤ ρ ≤ 3.2, rises as (ρ − 1.1) / 0.5 from 1.1 to 1.6, falls as 1 − (ρ − 3.2) / 1.8 from 3.2 to
    5.0; outside 1.1 to 5.0 the rest stops.
-3. `unique` pays 0.5 if u ≥ 2, rises as 0.5 · (u − 1.3) / 0.7 from 1.3 to 2; below 1.3 the rest stops.
-4. `transitions` pays 0.4 · T with T = 0 if k = 0, else T = min(1, 0.4 + 0.05 · (k − 1)), and `overlap` pays 0.6 ·
+3. `unique` gives 0.5 if u ≥ 2, rises as 0.5 · (u − 1.3) / 0.7 from 1.3 to 2; below 1.3 the rest stops.
+4. `transitions` gives 0.4 · T with T = 0 if k = 0, else T = min(1, 0.4 + 0.05 · (k − 1)), and `overlap` gives 0.6 ·
    min(J, 0.03) / 0.03.
 
-All bounds are inclusive: exactly at an outer limit a level pays 0 and the next one is open. The nominal maximum is 3;
-with twelve kinds T is at most 0.95, so 2.98 can be reached. `gated=False` pays every component by itself; two silent
+All bounds are inclusive: exactly at an outer limit a level gives 0 and the next one is open. The nominal maximum is 3;
+with twelve kinds T is at most 0.95, so 2.98 can be reached. `gated=False` gives every component by itself; two silent
 agents then earn the 0.6 of `overlap`, for J of two texts without words is 1.
 
-Metrics that are not paid: `words_concise`, `words_detailed`, `characters_ratio` (ρ), `unique_ratio` (u), `jaccard`
+Metrics that are no reward: `words_concise`, `words_detailed`, `characters_ratio` (ρ), `unique_ratio` (u), `jaccard`
 (J), `transition_kinds` (k), `gated_total`, `ungated_total`, `illegal`, and two that show a policy which found a hole:
 
-* `repeated_sentence_share`: the share of sentences that stood already earlier in the same text;
+* `repeated_sentence_share`: the share of sentences that occurred earlier in the same text;
 * `off_topic_share`: the share of sentences without any word of the post that has at least four letters and is no stop
   word (a plural s makes no difference).
 
@@ -97,20 +98,20 @@ class TldrEnv(WritingEnv):
         tasks: `sample`, `generated:SEED:COUNT`, a path, or `hf:NAME:SPLIT`; a slice may follow.
         agents: 2, or 1 for the single author `writer`.
         length: fewest and most white-space tokens of each text.
-        ratio: range of ρ that is paid in full.
-        ratio_limits: values of ρ where the pay has fallen to 0; outside, nothing more is paid.
-        unique: range of u that is paid in full.
-        unique_limits: values of u where the pay has fallen to 0; outside, nothing more is paid.
+        ratio: range of ρ with the full reward.
+        ratio_limits: values of ρ where the reward has fallen to 0; outside, the remaining levels give 0.
+        unique: range of u with the full reward.
+        unique_limits: values of u where the reward has fallen to 0; outside, the remaining levels give 0.
         transition_base: T for one kind of transition.
         transition_step: what every further kind adds to T.
-        jaccard_cap: the overlap J that is paid in full.
-        weights: the pay of each component; those left out keep theirs.
+        jaccard_cap: the overlap J with the full reward.
+        weights: the weight of each component; those left out keep theirs.
         lexicon: kinds of transition, as a mapping of kind to expressions or a YAML or JSON file; None is the built-in.
         stopwords: words left out of J, as a list or a YAML or JSON file; None is the built-in list.
         match: `substring` as published, `word` as corrected.
         transitions_in: the texts searched for transitions, `both` or `second`.
-        gated: False pays every level by itself.
-        ending: what each text must end with to pass level 1; empty asks nothing.
+        gated: False opens every level regardless of the others.
+        ending: what each text must end with to pass level 1; empty requires nothing.
         grammar: `sample` measures `ill_formed_share`; None does not.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.

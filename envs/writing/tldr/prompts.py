@@ -1,4 +1,4 @@
-"""What a TL;DR author is asked. Imitation texts answer these very words: a change here bumps the version."""
+"""Prompts of TL;DR authors. Imitation texts answer these very words: a change bumps the version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def opening(
     """The first observation of `agent` (`concise`, `detailed`, or the single author `writer`).
 
     Args:
-        agent: the seat.
+        agent: its name.
         post: the post with its headings, as in the public data (field `prompt`).
         length: fewest and most words of a summary.
         ratio: detailed over concise, in characters.

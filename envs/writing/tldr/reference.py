@@ -24,7 +24,7 @@ _DETAILED = (
 
 
 def reference(conversation: Conversation, seed: int) -> str:
-    """The summary (or, as the single author, both) that the prompt asks for; the same seed gives the same text."""
+    """Write the requested summary (or, as the single author, both), determined by the seed."""
     prompt = heard(conversation)
     low, high = asked(prompt, "words", (8, 256))
     short, long = asked(prompt, "times", (1.6, 3.2))
@@ -38,5 +38,5 @@ def reference(conversation: Conversation, seed: int) -> str:
 
 
 def lazy(_conversation: Conversation, _seed: int) -> str:
-    """Too short to be paid."""
+    """Text that is too short for any reward."""
     return "Somebody has a problem."
