@@ -1,6 +1,7 @@
 """The computed table of `docs/maths.md`, from the results kept in `docs/runs/maths`.
 
-`python -m palaver.benchmarks.experiments.reasoning.page` rewrites it; `--check` exits with 1 if it is outdated. The prose around it is written by hand.
+`python -m palaver.benchmarks.experiments.reasoning.page` rewrites it; `--check` exits with code 1 if it is outdated.
+The prose around it is written by hand.
 """
 
 from __future__ import annotations
