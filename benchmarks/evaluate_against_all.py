@@ -1,4 +1,4 @@
-"""One agent against every opponent: the arena where only one player's rating is wanted.
+"""Evaluation of one agent against every opponent: an arena for one player's rating.
 
     python -m palaver.benchmarks.evaluate_against_all matrix-v1 run:runs/FOLDER game=prisoners-dilemma --battles 100
 
@@ -35,7 +35,7 @@ def evaluate_against_all(
         agent: a policy, or `label=policy`.
         folder: for the games and the tables.
         opponents: as `read_players` reads them; `all` are those that the environment provides.
-        resume: go on with the games that the folder holds.
+        resume: continue with the games in the folder.
         jobs: processes.
         settings: further fields of `palaver.trainers.matches.config.Setting`.
 
@@ -47,7 +47,7 @@ def evaluate_against_all(
 
 
 def against_all(env: str, agent: str, opponents: str = ALL, **settings: Any) -> Setting:
-    """The setting in which one agent meets all opponents; one that is among them does not meet itself."""
+    """Return the setting in which one agent plays all opponents, except itself."""
     found = spec(env)
     mine = read_players(agent, found)
     if len(mine) != 1:

@@ -1,6 +1,6 @@
-"""The pictures on the pages of the environments: what their scripted teams make of the first task in its first turn.
+"""Figures of the environments' pages: results of their scripted teams in the first turn of the first task.
 
-`python -m palaver.benchmarks.figures` draws them again into `docs/figures`; names after it choose environments.
+`python -m palaver.benchmarks.figures` redraws them into `docs/figures`; arguments select environments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
 
 
 def picture(found: Spec, team: str) -> NDArray[np.uint8]:
-    """What a scripted team of an environment that offers `rgb_array` has built after one turn of the first task."""
+    """Frame of an environment with `rgb_array` after a scripted team's first turn of the first task."""
     env = text_env(found.id, {})
     policy = make_policy(f"scripted:{team}", scripted=found.scripted)
     players = dict.fromkeys(env.possible_agents, policy)
@@ -33,7 +33,7 @@ def picture(found: Spec, team: str) -> NDArray[np.uint8]:
 
 
 def main(names: list[str]) -> int:
-    """Draw the pictures of the environments named, of all if none is; returns the exit code."""
+    """Draw the figures of the named environments, of all without names; returns the exit code."""
     for found in [spec(name) for name in names] or specs().values():
         for team, file in pictures(found).items():
             FOLDER.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 def write(found: Standings, folder: Path) -> list[Path]:
-    """Write `arena.md`, `arena.csv`, `pairs.csv`, `arena.json` and `arena.png`; their paths.
+    """Write `arena.md`, `arena.csv`, `pairs.csv`, `arena.json` and `arena.png`; returns their paths.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -94,7 +94,7 @@ def _matrix(table: Table) -> str:
 
 
 def cell(found: Cell | None) -> str:
-    """What stands in the matrix: score in percent, interval, counts; – for those that have not met."""
+    """Cell of the matrix: score in percent, interval, counts; – for players that have not met."""
     if found is None:
         return "–"
     low, high = 100 * found.low, 100 * found.high
@@ -102,7 +102,7 @@ def cell(found: Cell | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A rate; – where it is not known."""
+    """Format a rate in percent; – if unknown."""
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
@@ -137,7 +137,7 @@ def ratings_csv(found: Standings) -> str:
 
 
 def vars_of(table: Table, place: int) -> dict[str, object]:
-    """What is known of the player in this place of a table, by name."""
+    """Return the statistics of the player at index `place` of a table, by name."""
     rating = table.ratings[place]
     row = table.conduct[rating.player]
     both = {name: getattr(rating, name, None) for name in COLUMNS[1:8]}

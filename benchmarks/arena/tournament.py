@@ -1,4 +1,4 @@
-"""An arena from its settings to its tables: what `palaver arena` and `evaluate_against_all` do."""
+"""Tournament from settings to tables: the work of `palaver arena` and `evaluate_against_all`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROBES = 12  # pairings that an estimate plays at most
 
 @dataclass(frozen=True)
 class Estimate:
-    """Games to be played, and about how many seconds they take; `probed` games were played to tell."""
+    """Number of games to be played, their estimated seconds, and the number of `probed` games played for it."""
 
     games: int
     seconds: float
@@ -32,7 +32,7 @@ class Estimate:
 
 
 def check(setting: Setting, anchor: str = "") -> str:
-    """Refuse what cannot be played, before any work; the anchor, which is the first of the others if none is named.
+    """Validate the setting before any work; returns the anchor, by default the first player but the agent.
 
     Raises:
         ConfigError, TaskError: see `Setting.environment`; the anchor is no player.
@@ -48,7 +48,7 @@ def check(setting: Setting, anchor: str = "") -> str:
 
 
 def estimate(setting: Setting, done: Sequence[Played] = (), jobs: int = 1) -> Estimate:
-    """How long the rest would take, judged by the games done or else by one game of some pairings, played now.
+    """Estimate the time of the missing games from those done, or else from one game of some pairings.
 
     Loading is not counted, and two processes are taken to be twice as fast as one.
     """
@@ -90,20 +90,20 @@ def contest(
     note: Callable[[str], None] = lambda _: None,
     recording: Recording | None = None,
 ) -> tuple[Standings, list[Path]]:
-    """Play what is missing, then write the tables; they and their files.
+    """Play the missing games, then write the tables; returns the standings and the files.
 
     Args:
         setting: of the arena.
         folder: gets `settings.json`, `games.jsonl` and what `view.write` writes.
-        resume: go on with the games that the folder holds.
+        resume: continue with the games in the folder.
         jobs: processes.
-        anchor: the player whose rating is `at`; "" takes the first.
+        anchor: the player whose rating is `at`; "" for the first.
         at: in Elo.
         command: that repeats it, for the record.
-        start: is told how many of how many games are done already.
-        report: is told each game as it ends.
-        note: is told what the user should know of a player.
-        recording: where the battles go too; games of which it holds none are played again.
+        start: called with the number of finished games and of all games.
+        report: called with each finished game.
+        note: called with warnings about players.
+        recording: also stores the battles; games missing in it are played again.
 
     Raises:
         PalaverError: settings that do not fit, a player that does not exist, a worker that died.

@@ -22,7 +22,7 @@ Line = tuple[NDArray[np.float64], Curve]
 
 
 def write_png(found: Comparison, path: str, time: str = "wall_s") -> None:
-    """Both panels as a picture; `time` is `wall_s` or `cpu_s`."""
+    """Write both panels as PNG; `time` is `wall_s` or `cpu_s`."""
     drawing = figure(12.4, max(4.8, 2.0 + 0.36 * len(found.groups)))
     entitle(drawing, label(found.title, 100))
     left, right = drawing.subplots(1, 2, sharey=True, width_ratios=(1, 1.12))
@@ -47,13 +47,13 @@ def _what(found: Comparison) -> str:
 
 
 def look(index: int, theme: Theme) -> dict[str, Any]:
-    """Colour and dashes of the index-th line."""
+    """Colour and dashes of line `index`."""
     dash = DASHES[index // COLORS % len(DASHES)]
     return {"color": theme.color(index % COLORS), "linestyle": (0, dash) if dash else "-"}
 
 
 def draw(ax: Axes, lines: Sequence[Line], theme: Theme, x_label: str) -> Sequence[Line]:
-    """Lines with their bands; returns the lines."""
+    """Draw lines with their bands; returns the lines."""
     for index, (x, curve) in enumerate(lines):
         ax.fill_between(x, curve.low, curve.high, color=look(index, theme)["color"], alpha=0.13, linewidth=0)
     for index, (x, curve) in enumerate(lines):
@@ -65,7 +65,7 @@ def draw(ax: Axes, lines: Sequence[Line], theme: Theme, x_label: str) -> Sequenc
 
 
 def name_beside(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: Theme) -> None:
-    """The lines' names to the right of the axes, at the heights where they end, joined to them by hairlines."""
+    """Label the lines to the right of the axes, at the heights of their ends, joined by hairlines."""
     low, high = ax.get_ylim()
     heights = [(float(curve.mean[-1]) - low) / (high - low) for _, curve in lines]
     for index, height in enumerate(spread(heights, [[True] * len(lines)] * len(lines), GAP)):
@@ -80,7 +80,7 @@ def name_beside(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: Th
 
 
 def name_at_ends(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: Theme) -> None:
-    """The lines' names where they end, in front of what runs there, moved apart where two would cover each other."""
+    """Label the lines at their ends, in the foreground, moved apart if two labels would overlap."""
     from matplotlib.patheffects import withStroke
 
     low, high = ax.get_ylim()
@@ -97,7 +97,7 @@ def name_at_ends(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: T
 
 
 def spread(heights: Sequence[float], near: Sequence[Sequence[bool]], gap: float) -> list[float]:
-    """Heights moved a little at a time until neighbours that are near each other are `gap` apart, order kept.
+    """Move heights step by step until neighbours that are near each other are `gap` apart, order kept.
 
     >>> [round(height, 2) for height in spread([0.5, 0.5, 0.9], [[True] * 3] * 3, 0.1)]
     [0.45, 0.55, 0.9]

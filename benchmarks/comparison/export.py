@@ -1,4 +1,4 @@
-"""The small remains of runs: what a comparison, and a report without texts, are made of; kilobytes that can be kept."""
+"""Export of finished runs: config, launch info and metrics of a comparison only, small enough to commit."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ EVAL = ("kind", "step", "wall_s", "cpu_s", "mean", "low", "high", "n", "tasks", 
 
 
 def keep(groups: Sequence[Group], folder: Path) -> list[Path]:
-    """Copy of every run its config, how it was launched, and of its metrics what a comparison reads.
+    """Copy the config, the launch info and the metrics that a comparison reads of every run.
 
-    The folders are called `GROUP-SEED`. Where the metrics do not tell an evaluation's returns by task, they are taken
-    from its episodes.
+    The folders are called `GROUP-SEED`. If the metrics lack an evaluation's returns by task, they are computed from
+    its episodes.
 
     Raises:
         ConfigError: a folder already holds a run, or cannot be written.
@@ -47,7 +47,7 @@ def keep(groups: Sequence[Group], folder: Path) -> list[Path]:
 
 
 def keep_one(trial: Trial, path: Path) -> None:
-    """Copy the remains of one run to a new folder.
+    """Export one run to a new folder.
 
     Raises:
         OSError: it cannot be written.
@@ -60,7 +60,7 @@ def keep_one(trial: Trial, path: Path) -> None:
 
 
 def remains(trial: Trial) -> list[dict[str, Any]]:
-    """The lines of metrics that a comparison reads."""
+    """Metrics lines that a comparison reads."""
     found = []
     for point in (trial.before, trial.after):
         by_task = returns_by_task(trial.run, point)

@@ -1,4 +1,4 @@
-"""Finished runs, reduced to what a comparison needs of them; the same from a run folder and from its kept remains."""
+"""Finished runs reduced to the data of a comparison; the same from a run folder and from its export."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Trial:
     """One run that was evaluated before and after training.
 
     Attributes:
-        run: what its folder holds.
+        run: contents of its folder.
         config: of the run.
         lines: its train lines in order of step, each with a reward.
         samples: utterances sampled to learn from, up to and with each of the lines.
         before: the evaluation before training.
         after: the last one.
-        by_task: task -> mean return after less before; empty where the tasks' returns are not known.
+        by_task: task -> mean return after less before; empty if the tasks' returns are unknown.
     """
 
     run: Run
@@ -50,7 +50,7 @@ class Trial:
 
 
 def find(paths: Iterable[Path]) -> tuple[list[Trial], list[str]]:
-    """The runs at these paths: run folders, or folders of run folders, of which the unfinished are left out.
+    """Find the runs at these paths: run folders, or folders of run folders, where unfinished runs are skipped.
 
     Returns:
         The runs, each once, and a line for each that was left out.
@@ -83,7 +83,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def trial(run: Run) -> Trial:
-    """A run reduced to what a comparison needs.
+    """Reduce a run to the data of a comparison.
 
     Raises:
         CheckpointError: its config or its metrics are missing, it was not evaluated before and after training, or its
@@ -109,7 +109,7 @@ def trial(run: Run) -> Trial:
 
 
 def returns_by_task(run: Run, point: Point) -> dict[str, float]:
-    """Task -> mean return of an evaluation, from the metrics, else from its episodes; empty if neither tells."""
+    """Map tasks to mean returns of an evaluation, from the metrics, else from its episodes; empty if in neither."""
     told = numbers(point.line.get("by_task"))
     if told:
         return told
@@ -118,7 +118,7 @@ def returns_by_task(run: Run, point: Point) -> dict[str, float]:
 
 
 def _samples(run: Run, lines: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Utterances up to each line; where a run did not count them, those it trained on, each policy's once."""
+    """Sampled utterances up to each line; if not recorded, those trained on, each policy's once."""
     shared = run.config is not None and run.config.team.kind == "shared"
     agents = run.agents[:1] if shared else run.agents
     total, found = 0.0, []
@@ -130,5 +130,5 @@ def _samples(run: Run, lines: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
 
 
 def scene(config: RunConfig) -> str:
-    """The environment with its keywords but the tasks: equal where returns are of one kind."""
+    """The environment with its keywords but the tasks: equal if returns are comparable."""
     return json.dumps([config.env.id, config.env.model_extra], sort_keys=True, default=str)

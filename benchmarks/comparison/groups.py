@@ -1,6 +1,6 @@
-"""Finished runs set against each other: repeats of one setting are a group, and groups share a scale or are refused.
+"""Comparison of finished runs: repeats of one setting form a group; groups need a common scale.
 
-`palaver compare` draws what this finds (`charts.py`) and prints it as a table.
+`palaver compare` draws the result (`charts.py`) and prints it as a table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Group:
     Attributes:
         name: the value that they have in common.
         trials: one for each seed.
-        limit: the most that an episode can pay; None where it is unknown.
+        limit: upper bound of the episode return; None if unknown.
         improvement: of the evaluation, in rewards.
     """
 
@@ -66,7 +66,7 @@ class Group:
 
     @property
     def samples(self) -> float:
-        """Mean over seeds of the utterances sampled to learn from."""
+        """Mean over seeds of the number of sampled training utterances."""
         return float(np.mean([each.samples[-1] for each in self.trials]))
 
     def spent(self, key: str) -> float:
@@ -105,11 +105,11 @@ class Comparison:
     """Groups on one scale, the best last evaluation first.
 
     Attributes:
-        by: what tells groups apart.
+        by: config key that distinguishes the groups.
         groups: of runs.
         shares: rewards are compared as shares of each environment's maximum, because there are several.
         window: updates in the moving means that are drawn.
-        notes: what a reader should know.
+        notes: remarks for the reader.
     """
 
     by: str
@@ -120,7 +120,7 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """What is compared, on what, how often repeated."""
+        """Title: the compared key, the environments, the number of seeds."""
         seeds = sorted({len(group.trials) for group in self.groups})
         envs = sorted({group.trials[0].config.env.id for group in self.groups})
         times = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] > 1)}"
@@ -182,7 +182,7 @@ def value_of(section: BaseModel, key: str) -> str:
 
 
 def _check(name: str, group: Sequence[Trial]) -> list[str]:
-    """Refuse what are no repeats; tell how they differ besides the seed."""
+    """Refuse runs that are no repeats; return their differences other than the seed."""
     scenes = {scene(each.config): each.name for each in group}
     if len(scenes) > 1:
         one, other = list(scenes.values())[:2]
@@ -209,7 +209,7 @@ def _differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[str
 
 
 def _scale(trials: Sequence[Trial]) -> bool:
-    """Whether the runs have no reward in common but shares of a maximum.
+    """Return whether the runs are comparable only as shares of the maximum return.
 
     Raises:
         ConfigError: they were evaluated on different tasks, or in different ways.

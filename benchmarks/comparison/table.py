@@ -14,12 +14,12 @@ Row = dict[str, str]
 
 
 def rows(found: Comparison) -> list[Row]:
-    """Column -> cell, for each group: in rewards, and as shares of the most that can be earned."""
+    """Rows (column -> cell) of the groups: in rewards, and as shares of the maximum return."""
     return [{found.by: group.name, **_row(group)} for group in found.groups]
 
 
 def columns(found: Comparison, time: str) -> list[str]:
-    """The columns that a terminal has room for: seeds where they differ, the most possible where it does, one time."""
+    """Columns for a terminal: seeds and maximum return if they differ, and one time."""
     left = {"wall s", "CPU s"} - {time}
     if len({len(group.trials) for group in found.groups}) == 1:
         left.add("seeds")
@@ -48,7 +48,7 @@ def _change(change: Improvement) -> str:
 
 
 def captions(found: Comparison) -> list[str]:
-    """How to read the table, a line each."""
+    """Captions of the table, one line each."""
     over: dict[str, list[str]] = {}
     for group in found.groups:
         over.setdefault(group.improvement.over, []).append(group.name)

@@ -1,4 +1,4 @@
-"""Results that a run's settings were chosen by are not reported: the check of every command that makes a row."""
+"""Check of every command that makes a row: results on the seeds or tasks used for tuning are not reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from palaver.trainers.config.run import RunConfig
 
 
 def complaint(config: RunConfig, evaluated: Collection[str] | None = None) -> str:
-    """Why a run is not reported, in one line; "" where its settings were chosen on other seeds and other tasks.
+    """Return the reason not to report a run, in one line; "" if it was tuned on other seeds and other tasks.
 
     Args:
         config: of the run.

@@ -1,1 +1,1 @@
-"""A pupil that learns from battles, stage after stage, until gates let it pass."""
+"""Curriculum: a student that learns from battles in stages, each ended by a gate."""

@@ -1,4 +1,4 @@
-"""One key of a curriculum set to several values, all else and the compute equal; and who learnt most."""
+"""Ablation of a curriculum: one key with several values at equal compute, compared by ratings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EQUAL = {"repeats": 0, "otherwise": "continue", "gate": {}, "guard": None}  # a 
 
 @dataclass(frozen=True)
 class Variant:
-    """A value of the varied key: the pupil that comes out, what it took, and its ratings in the arena of all."""
+    """A value of the varied key: its last student, the cost, and the ratings in the common arena."""
 
     value: str
     pupil: str
@@ -44,7 +44,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Ablation:
-    """What came out of it: the variants, and the arena in which their last pupils met."""
+    """Result of an ablation: the variants, and the arena of their last students."""
 
     key: str
     variants: tuple[Variant, ...]
@@ -52,12 +52,12 @@ class Ablation:
 
     @property
     def spread(self) -> float:
-        """By how much the most decisions that one learnt from exceed the fewest; epochs are of whole trajectories."""
+        """Relative excess of the largest number of training decisions over the smallest, due to whole trajectories."""
         counts = [each.decisions for each in self.variants]
         return max(counts) / max(1, min(counts)) - 1
 
     def save(self, folder: Path) -> Path:
-        """Write `ablation.json`; its path."""
+        """Write `ablation.json` and return its path."""
         values = {"key": self.key, "spread": self.spread, "variants": [asdict(each) for each in self.variants],
                   "folders": [_place(self.key, each.value) for each in self.variants],
                   "arena": self.found.to_dict()}  # fmt: skip
@@ -67,7 +67,7 @@ class Ablation:
 
 
 def load(folder: Path) -> Ablation:
-    """What `ablate` has written into a folder.
+    """Load the result that `ablate` wrote into a folder.
 
     Raises:
         CheckpointError: there is none, or it is damaged.
@@ -87,10 +87,10 @@ def load(folder: Path) -> Ablation:
 
 
 def plan(values: Mapping[str, Any], vary: str) -> tuple[str, dict[str, Curriculum]]:
-    """The key, and value -> curriculum, of `key=a,b,c`; gates are left out and nothing is repeated.
+    """Parse `key=a,b,c` into the key and value -> curriculum, without gates and repeats.
 
     Raises:
-        ConfigError: it is not so written, has fewer than two values or one twice, or a value does not fit.
+        ConfigError: bad syntax, fewer than two values, a duplicate, or a value that does not fit.
     """
     key, equals, text = vary.partition("=")
     found = [part.strip() for part in re.split(r",(?![^\[{]*[\]}])", text)]
@@ -120,18 +120,17 @@ def ablate(
     watch: Watch | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Ablation:
-    """Run every variant, then let all last pupils meet the opponents and each other in one arena.
+    """Run every variant, then rate all last students against the opponents and each other in one arena.
 
-    Killed anywhere, the same call goes on. Battles that two variants would play alike are played once: they share a
-    store.
+    The same call resumes after a kill. Identical battles of two variants are played once, as they share a store.
 
     Args:
         key: that is varied.
         variants: value -> curriculum.
         folder: for all of it.
-        shop: that plays and trains.
-        watch: is told how it goes.
-        say: is told which variant begins.
+        shop: backend that plays and trains.
+        watch: progress callbacks.
+        say: called at the beginning of each variant.
 
     Raises:
         PalaverError: see `palaver.benchmarks.curriculum.run.run`.

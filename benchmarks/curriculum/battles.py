@@ -1,4 +1,4 @@
-"""Which battles a stage plays: its number shared out over pairs and team sets. Pure functions."""
+"""Battles of a stage: their number distributed over pairs and team sets. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from palaver.core import stable_seed
 from palaver.trainers.matches.config import Game
 from palaver.trainers.matches.recording import Advice
 
-MIRROR = "+2"  # ends the label of a player's second seat where it meets itself
+MIRROR = "+2"  # suffix of a player's second label in self-play
 
 
 class Seat(NamedTuple):
-    """Who plays: its label, the arena's name for the player, and what tells that player from all others."""
+    """A player: its label, its name in the arena, and an identifier of the player."""
 
     label: str
     player: str
@@ -33,8 +33,8 @@ class Order:
         players: label -> player of the arena.
         games: in order; their players are labels.
         seed: of matches and draws.
-        marks: label -> what tells its player from all others, as the digest of a network, whichever folder it lies in.
-        advice: what a coach is asked beside them; None: none is.
+        marks: label -> identifier of its player, as the digest of a network, independent of its folder.
+        advice: of a coach on their decisions; None for none.
     """
 
     players: Mapping[str, str]
@@ -45,17 +45,17 @@ class Order:
 
     @property
     def key(self) -> str:
-        """The same for equal orders, and for no others."""
+        """Hash of the order."""
         told = [] if self.advice is None else [[self.advice.coach, self.advice.labels, self.advice.share]]
         text = json.dumps([sorted(self.marks.items()), self.games, self.seed, *told])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def shares(weights: Sequence[float], floors: Sequence[float]) -> list[float]:
-    """Shares that add up to 1, in proportion to the weights but none below its floor.
+    """Return shares that add up to 1, proportional to the weights but none below its floor.
 
-    Those that would lie below stand on their floor, and the others divide what is left by their weights; repeated, for
-    that takes from the others.
+    Shares below their floor are set to it, and the others divide the remainder by their weights; repeated, as this
+    lowers the others.
 
     Args:
         weights: not all 0.
@@ -91,11 +91,11 @@ def portions(total: int, parts: Sequence[float]) -> list[int]:
 
 
 def order(stage: Stage, players: Mapping[str, Seat], seed: int) -> Order:
-    """The battles of one attempt, each match twice with sides swapped; every part of them is mixed like the whole.
+    """Battles of one attempt, each match twice with sides swapped; pairs and team sets are evenly interleaved.
 
     Args:
         stage: of the curriculum.
-        players: name in the stage -> who plays.
+        players: name in the stage -> player.
         seed: of this attempt.
     """
     pairs = list(stage.weighted())
@@ -106,7 +106,7 @@ def order(stage: Stage, players: Mapping[str, Seat], seed: int) -> Order:
     counts = portions(stage.battles // 2, [one * two for one in by_pair for two in by_set])
     spread = sorted(
         ((n + 0.5) / count, cell) for cell, count in enumerate(counts) for n in range(count)
-    )  # the n-th of a cell's matches lies where it would if all cells ran evenly from start to end
+    )  # spread the matches of every cell evenly from start to end
     known: dict[str, str] = {}
     marks: dict[str, str] = {}
     games = []
@@ -128,10 +128,10 @@ def _advice(stage: Stage, players: Mapping[str, Seat]) -> Advice | None:
 
 
 def field(ratings: Ratings, pupils: Mapping[str, str], seed: int) -> Order:
-    """The games of an arena of pupils, each against those before it and against the opponents, on all team sets.
+    """Games of an arena of students, each against the earlier ones and the opponents, on all team sets.
 
     Args:
-        ratings: who the opponents are, and how many games.
+        ratings: opponents and number of games.
         pupils: label -> player of the arena.
         seed: of the curriculum.
     """
@@ -151,7 +151,7 @@ def field(ratings: Ratings, pupils: Mapping[str, str], seed: int) -> Order:
 
 
 def shown(stage: Stage, players: Mapping[str, Seat]) -> tuple[str, ...]:
-    """Labels of those whose decisions are learnt from; none stands for everybody's."""
+    """Labels of the players whose decisions are imitated; empty for all."""
     if stage.learn != COACH:
         return ()
     label = players[COACH].label
@@ -159,7 +159,7 @@ def shown(stage: Stage, players: Mapping[str, Seat]) -> tuple[str, ...]:
 
 
 def teachers(stage: Stage, players: Mapping[str, Seat]) -> tuple[str, ...]:
-    """Labels of those whom the pupil is shown: the coach, or all who play but for the pupil."""
+    """Labels of the student's teachers: the coach, or all other players."""
     if stage.learn == COACH:
         return (players[COACH].label,)
     named = [name for pair, _ in stage.weighted() for name in pair if name != PUPIL]

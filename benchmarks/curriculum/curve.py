@@ -13,16 +13,16 @@ from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import flatten, read_metrics, wandb_run
 from palaver.utils.run_folder import replace_text
 
-TOLD = "wandb_told"  # lines that W&B knows
+TOLD = "wandb_told"  # number of lines sent to W&B
 
 
 def lines(folder: Path, verdicts: Sequence[Verdict], running: tuple[str, int] | None = None) -> list[dict[str, Any]]:
-    """Every attempt's metrics one after the other, its steps counted on from the last; then its ratings.
+    """Metrics of the attempts in order, with steps counted from the previous attempt's last, each followed by ratings.
 
     Args:
         folder: of the curriculum.
         verdicts: of the attempts that have ended, in order.
-        running: stage and number of the attempt that goes on.
+        running: stage and number of the current attempt.
     """
     found: list[dict[str, Any]] = []
     past = 0
@@ -45,8 +45,8 @@ def _attempt(folder: Path, stage: str, attempt: int, past: int) -> list[dict[str
 
 
 class Curve:
-    """Writes them. What was told to W&B is not told again; who is killed between the telling and its note tells the
-    lines of one phase twice, at the same steps.
+    """Writer of the merged metrics. Lines are sent to W&B once; after a kill between sending and recording it, those of
+    one phase are sent twice, at the same steps.
     """
 
     def __init__(self, folder: Path, spec: Curriculum) -> None:
@@ -55,7 +55,7 @@ class Curve:
         self._wandb = wandb_run(folder, spec.wandb, spec.project, config) if spec.wandb != "disabled" else None
 
     def write(self, verdicts: Sequence[Verdict], running: tuple[str, int] | None = None) -> None:
-        """Write the file anew, and tell W&B what it does not know."""
+        """Rewrite the file, and send the new lines to W&B."""
         found = lines(self.folder, verdicts, running)
         replace_text(self.folder / METRICS, "".join(json.dumps(line) + "\n" for line in found))
         if self._wandb is None:
@@ -69,6 +69,6 @@ class Curve:
         replace_text(told, str(len(found)))
 
     def close(self) -> None:
-        """End the run of W&B."""
+        """Finish the W&B run."""
         if self._wandb is not None:
             self._wandb.finish()

@@ -19,11 +19,11 @@ CURVES = {"loss": "Loss", "nll": "Negative log-likelihood", "accuracy": "Accurac
           "kept": "Share kept by the filter"}  # fmt: skip
 
 
-LINE = 0.04  # of the axis: what a label takes
+LINE = 0.04  # of the axis: height of a label
 
 
 def curves(story: Story) -> dict[str, str]:
-    """Key -> heading of what the training has recorded."""
+    """Map recorded training metrics to headings."""
     return {key: name for key, name in CURVES.items() if any(number(line, key) is not None for line in train(story))}
 
 
@@ -33,7 +33,7 @@ def train(story: Story) -> list[Mapping[str, object]]:
 
 
 def draw_curve(ax: Axes, story: Story, key: str, theme: Theme) -> None:
-    """One measurement over the steps of all stages, an attempt in a colour of its own."""
+    """Draw one metric over the steps of all stages, with a colour for each attempt."""
     attempts: dict[tuple[str, int], list[Mapping[str, object]]] = {}
     for line in train(story):
         if number(line, key) is not None:
@@ -52,7 +52,7 @@ def draw_curve(ax: Axes, story: Story, key: str, theme: Theme) -> None:
 
 
 def draw_ratings(ax: Axes, story: Story, theme: Theme) -> None:
-    """Every pupil's Elo with its interval on every team set; opponents as lines at theirs on the first."""
+    """Draw the students' Elo with intervals on every team set, and the opponents' on the first as lines."""
     if story.found is None:
         return
     pupils = [member for member in story.family() if member.pupil]
@@ -77,7 +77,7 @@ def draw_ratings(ax: Axes, story: Story, theme: Theme) -> None:
 
 
 def apart(heights: Sequence[float], least: float) -> list[float]:
-    """Heights of labels, from the highest down, each at least `least` below the one before.
+    """Space heights of labels, from the highest down, at least `least` apart.
 
     >>> apart([10.0, 9.5, 4.0], 2.0)
     [10.0, 8.0, 4.0]
@@ -89,10 +89,10 @@ def apart(heights: Sequence[float], least: float) -> list[float]:
 
 
 def draw_tree(ax: Axes, story: Story, theme: Theme) -> None:
-    """The family: pupils from left to right as they came, teachers at the left, all as high as they are rated.
+    """Draw the family tree: students from left to right in order, teachers at the left, heights by rating.
 
-    Full lines lead from a pupil to who started from it, dotted ones from a teacher to its pupil. Who is not rated
-    stands above all others.
+    Solid lines lead from a student to those initialised from it, dotted ones from a teacher to its student. Unrated
+    players are above all others.
     """
     family = story.family()
     teamset = story.sets[0] if story.sets else ""

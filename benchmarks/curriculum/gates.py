@@ -1,4 +1,4 @@
-"""Whether a pupil may go on. Pure functions of what was played."""
+"""Gates and guards between stages. Pure functions of the games played."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from palaver.utils.stats.effects import LEVEL
 
 
 def passes(gate: Gate, found: Standings, pupil: str, labels: Mapping[str, str]) -> list[Check]:
-    """The conditions of a gate, each with what was found.
+    """Check the conditions of a gate.
 
-    A score passes if it, or with `sure` the lower end of its interval, reaches what is asked. A rating passes if it is
+    A score passes if it, or with `sure` the lower end of its interval, reaches the threshold. A rating passes if it is
     that much above the other's, and with `sure` if also the two intervals do not overlap.
 
     Args:
         gate: of the stage.
-        found: of an arena in which the pupil met all of them.
+        found: of an arena in which the student met all of them.
         pupil: its label.
-        labels: what `previous` and the names of stages stand for.
+        labels: player labels of `previous` and of the names of stages.
     """
     sets = gate.teams or (found.tables[0].teamset,)
     checks = []
@@ -64,7 +64,7 @@ def _above(gate: Gate, table: Table, pupil: str, other: str, by: float) -> Check
 
 
 def kept(guard: Guard, games: Sequence[Played], pupil: str, before: str, opponents: Sequence[str]) -> Check:
-    """Whether the pupil scores no worse on the guard's team set than the one before it, but for what may be lost.
+    """Check that the student's score on the guard's team set did not drop by more than allowed.
 
     Both have played the same matches, so the drop is the mean of the differences by match, over both sides and the
     opponents, with Student's interval for paired samples (Student, The probable error of a mean, 1908).

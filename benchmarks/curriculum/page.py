@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def write(story: Story, folder: Path) -> list[Path]:
-    """Write `report.html`, `report.md`, `curriculum.json` and the pictures; their paths.
+    """Write `report.html`, `report.md`, `curriculum.json` and the figures; returns their paths.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -50,7 +50,7 @@ def write(story: Story, folder: Path) -> list[Path]:
 
 
 def _drawings(story: Story) -> dict[str, Drawing]:
-    """File stem -> title, how to read it, size in inches, and what draws it."""
+    """Map file stems to title, caption, size in inches, and drawing function."""
     found: dict[str, Drawing] = {}
     for key, name in figures.curves(story).items():
         note = "Over the steps of all stages on one axis, a moving mean."

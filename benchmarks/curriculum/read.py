@@ -1,4 +1,4 @@
-"""Reading a curriculum: a shipped recipe or a file, with single keys set otherwise, and what is wrong with it."""
+"""Loading and validation of a curriculum: a shipped recipe or a file, with overrides."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def recipes() -> dict[str, str]:
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Curriculum:
-    """A recipe's name, a YAML file, or a folder that holds one, with `key.sub=value` on top; stages go by name.
+    """Load a shipped recipe, a YAML file, or a folder with one, with `key.sub=value` overrides; stages go by name.
 
     Raises:
-        ConfigError: no such recipe, bad YAML, a key or a value that does not fit, a stage that cannot be.
+        ConfigError: no such recipe, bad YAML, a key or a value that does not fit, an impossible stage.
     """
     return parse(changed(recipe, overrides))
 
 
 def changed(recipe: str, overrides: Sequence[str]) -> dict[str, Any]:
-    """The values of a recipe with `key.sub=value` on top, not yet looked at.
+    """Return the values of a recipe with `key.sub=value` overrides, not yet validated.
 
     Raises:
         ConfigError: there is no such recipe, or a key that leads nowhere.
@@ -52,7 +52,7 @@ def changed(recipe: str, overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def plain(recipe: str) -> dict[str, Any]:
-    """The values of a recipe as they are written.
+    """Return the values of a recipe as written.
 
     Raises:
         ConfigError: there is none, or it is no mapping.
@@ -64,10 +64,10 @@ def plain(recipe: str) -> dict[str, Any]:
 
 
 def parse(values: Mapping[str, Any]) -> Curriculum:
-    """A curriculum from plain data.
+    """Validate a curriculum from plain data.
 
     Raises:
-        ConfigError: with the dotted key, and the nearest known name where it is unknown.
+        ConfigError: with the dotted key, and the nearest known name if it is unknown.
     """
     try:
         found = Curriculum.model_validate(values)
@@ -85,10 +85,10 @@ def dump(spec: Curriculum) -> str:
 def put(values: dict[str, Any], key: str, value: Any) -> None:
     """Set a dotted key, as `mix.synthetic`, `stages.first.epochs` or `stages.0.epochs`, in place.
 
-    A team set or a player may stand in brackets: `stages.first.teams.[sample:train]`.
+    A team set or a player may be in brackets: `stages.first.teams.[sample:train]`.
 
     Raises:
-        ConfigError: there is no such stage, or a part of the way is no mapping.
+        ConfigError: there is no such stage, or a part of the path is no mapping.
     """
     here: Any = values
     parts = [one or two for one, two in re.findall(r"\[(.*?)\](?=\.|$)|([^.]+)", key)]
@@ -145,7 +145,7 @@ def _explain(error: ValidationError, values: Mapping[str, Any]) -> str:
 
 
 def _named(loc: Sequence[int | str], values: Any) -> list[int | str]:
-    """The way to a value, stages by their names where they have one."""
+    """Return the path of a value, with stages by name if they have one."""
     shown: list[int | str] = []
     here = values
     for part in loc:
@@ -174,7 +174,7 @@ def _inner(annotation: Any) -> type[BaseModel] | None:
 
 
 def _check(spec: Curriculum) -> None:
-    """What holds between the parts."""
+    """Validate constraints between the parts."""
     ratings = spec.ratings
     if ratings.anchor not in ratings.opponents:
         hint = nearest(ratings.anchor, ratings.opponents)

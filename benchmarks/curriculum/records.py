@@ -1,4 +1,4 @@
-"""What is known of an attempt when it has ended: a file that is whole or not there. All else is read from them."""
+"""Verdict of a finished attempt, written atomically. All other state is derived from the verdicts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ STAGES, BATTLES, RATING, NET = "stages", "battles", "rating", "net"
 
 @dataclass(frozen=True)
 class Check:
-    """One condition of a gate: what it asks, what was found with its 95 % interval, and whether that is enough. Of a
-    difference of ratings the ends are the least and the most that the two intervals allow.
+    """One condition of a gate: threshold, value with its 95 % interval, and whether it passed. For a difference of
+    ratings the ends are the minimum and the maximum that the two intervals allow.
     """
 
     asks: str
@@ -50,21 +50,21 @@ class Verdict:
     Attributes:
         stage: its name.
         attempt: from 1.
-        pupil: label of who came out of it.
+        pupil: label of the resulting student.
         net: folder of the pupil's network, within the curriculum's.
         digest: of that network's weights.
-        parent: label of the pupil that it started from, "" for a fresh one.
-        taught_by: labels of those it has learnt from.
-        battles: name of the folder of what was played for it, in the store of battles.
-        shown: labels whose decisions in it are learnt from; none stands for everybody's.
-        winners: whether only of those who won.
+        parent: label of the student that it was initialised from, "" for a fresh one.
+        taught_by: labels of its teachers.
+        battles: name of the folder of its battles, in the store of battles.
+        shown: labels whose decisions in it are imitated; empty for all.
+        winners: imitate winners only.
         played: battles that count.
         steps: of the optimiser.
-        decisions: seen in these, repeated ones too.
-        places: ratings of all pupils so far and of the opponents, by team set.
+        decisions: seen in these, with repetitions.
+        places: ratings of all students so far and of the opponents, by team set.
         checks: of gate and guard.
-        passed: all of them.
-        seconds: of playing, of learning and of rating, as far as processes that were not killed have counted them.
+        passed: True if all passed.
+        seconds: of playing, of training and of rating, without those of killed processes.
     """
 
     stage: str
@@ -86,16 +86,16 @@ class Verdict:
     seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def save(self, folder: Path) -> None:
-        """Write it; who is killed in between has none."""
+        """Write it atomically."""
         replace_text(folder / VERDICT, json.dumps(asdict(self), indent=1) + "\n")
 
     def elo(self, player: str, teamset: str) -> Place | None:
-        """A player's rating on a team set, None where it has none."""
+        """A player's rating on a team set, None if it has none."""
         return next((each for each in self.places if (each.player, each.teamset) == (player, teamset)), None)
 
 
 def label(stage: str, attempt: int) -> str:
-    """What a pupil is called: its stage, and from the second attempt on its number.
+    """Label of a student: its stage, and from the second attempt on its number.
 
     >>> label("first", 1), label("first", 2)
     ('first', 'first.2')
@@ -109,10 +109,10 @@ def here(folder: Path, stage: str, attempt: int) -> Path:
 
 
 def read(folder: Path, stage: str, attempt: int) -> Verdict | None:
-    """The verdict of an attempt, None where it has not ended.
+    """Read the verdict of an attempt, None if it has not ended.
 
     Raises:
-        CheckpointError: the file is something else.
+        CheckpointError: the file has another format.
     """
     path = here(folder, stage, attempt) / VERDICT
     if not path.is_file():
@@ -139,5 +139,5 @@ def _place(teamset: str, found: Rating) -> Place:
 
 
 def timeless(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts without the seconds, which are all that may differ between a run and its repetition."""
+    """Return the verdicts without the seconds, the only part that may differ between a run and its repetition."""
     return [replace(each, seconds=(0.0, 0.0, 0.0)) for each in verdicts]

@@ -1,4 +1,4 @@
-"""A little of everything before the work begins: what is wrong shows at once, and how long it all takes."""
+"""Dry run of a curriculum before the work begins: finds mistakes early and estimates the time."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WARM = 30  # before them, and of a pupil: a simulator's first thirty battles are
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a rehearsal has measured, on the machine as busy as it was.
+    """Measurements of a rehearsal, at the machine's load at that time.
 
     Attributes:
         decisions: of one side of a battle, mean.
         ms: player -> milliseconds of a decision; of pupils under `PUPIL_LABEL`.
-        rest: milliseconds of a battle that no player spends.
+        rest: milliseconds of a battle outside the players.
         asking: coach -> milliseconds of advice on a decision.
         pace: decisions a second that a training sees.
         batch: decisions of a step.
@@ -45,7 +45,7 @@ class Forecast:
     batch: float
 
     def playing(self, pairs: Mapping[tuple[str, str], float], jobs: int) -> float:
-        """Seconds of so many battles of each pairing."""
+        """Estimated seconds of the given number of battles of each pairing."""
         each = {pair: self.rest + self.decisions * sum(self._ms(name) for name in pair) for pair in pairs}
         return sum(each[pair] * count for pair, count in pairs.items()) / 1000 / jobs
 
@@ -54,11 +54,11 @@ class Forecast:
 
 
 def rehearse(spec: Curriculum, shop: Shop) -> Forecast:
-    """Let every player play matches against the anchor, a pupil learn from these one epoch, and play some too, also
-    with each coach that gives advice beside it.
+    """Play matches of every player against the anchor, train a student on them for one epoch, and play matches of it,
+    also with each coach that gives advice.
 
     Raises:
-        PalaverError: what playing and learning raise.
+        PalaverError: raised by playing or training.
     """
     first = spec.stages[0]
     pupils = {stage.name for stage in spec.stages}
@@ -108,11 +108,11 @@ def _order(spec: Curriculum, players: Mapping[str, str], games: tuple[Game, ...]
 
 
 def measured(played: Sequence[Played], advised: Mapping[str, Sequence[Played]], pace: float, batch: float) -> Forecast:
-    """Of what was played the medians over games; in its first ones a process is slow.
+    """Summarise games by medians, as a process is slow in its first ones.
 
     Args:
-        played: games that count, one or more.
-        advised: coach -> such games of a pupil at all of whose decisions it was asked.
+        played: valid games, one or more.
+        advised: coach -> such games of a student with advice on all its decisions.
         pace: decisions a second that a training sees.
         batch: decisions of a step.
     """
@@ -135,14 +135,14 @@ def measured(played: Sequence[Played], advised: Mapping[str, Sequence[Played]], 
 
 
 def _rest(played: Played) -> float:
-    """Milliseconds of a game that no player spent."""
+    """Milliseconds of a game outside the players."""
     return max(0.0, 1000 * played.seconds - sum(share.ms for share in played.did))
 
 
 def plan(spec: Curriculum, forecast: Forecast | None) -> Grid:
-    """What a curriculum will do if every gate is passed at once; repeats come on top.
+    """Work of a curriculum if every gate is passed at the first attempt; repeats are extra.
 
-    Seconds of playing are of the rehearsal's few battles, so a guess; loading and starting are not counted.
+    Seconds of playing are a rough estimate from the rehearsal's few battles; loading and starting are not counted.
     """
     jobs = spec.jobs or usable_cores()
     rows, minutes = [], 0.0
@@ -174,7 +174,7 @@ def plan(spec: Curriculum, forecast: Forecast | None) -> Grid:
 
 
 def _rated(spec: Curriculum, number: int) -> Mapping[tuple[str, str], int]:
-    """Games that the ratings after the stage of this number add, by pairing."""
+    """Games added by the ratings after the stage of this index, by pairing."""
     ratings = spec.ratings
     each = ratings.battles * len(ratings.sets)
     pairs = {(PUPIL_LABEL, name): each for name in ratings.opponents}
@@ -188,7 +188,7 @@ def _rated(spec: Curriculum, number: int) -> Mapping[tuple[str, str], int]:
 def _seconds(
     stage: Stage, forecast: Forecast, rated: Mapping[tuple[str, str], int], jobs: int
 ) -> tuple[tuple[float, float, float], float]:
-    """Of playing, learning and rating; and the decisions learnt from, in all epochs."""
+    """Seconds of playing, training and rating; and the training decisions of all epochs."""
     pairs = list(stage.weighted())
     shares = battles.shares([weight for _, weight in pairs], [0.0] * len(pairs))
     known = {COACH: stage.coach, PUPIL: PUPIL_LABEL}

@@ -1,8 +1,7 @@
-"""A curriculum at work: attempts one after the other, each playing, learning and being rated. Killed anywhere, the same
-call goes on where it was.
+"""Run a curriculum: attempts in sequence, each with playing, training and rating. The same call resumes after a kill.
 
-Nothing says where it stands but what is finished: battles and games are lines in their files, the training has its own
-checkpoints, and the verdict of an attempt is written last and at once. So there is no second account that could differ.
+The state is derived from finished work alone: battles and games are lines in their files, the training has its own
+checkpoints, and the verdict of an attempt is written last and atomically. So there is no second record to disagree.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ def _nothing(*_: object) -> None:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told how it goes: a phase with its name, each bit of it that is done with how much there is in all, and
-    every verdict with the state after it.
+    """Progress callbacks: start of a phase with its name, its progress with its total, and every verdict with the state
+    after it.
     """
 
     phase: Callable[[str], None] = _nothing
@@ -47,7 +46,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Run:
-    """What one call of `run` works with."""
+    """Context of one call of `run`."""
 
     state: State
     shop: Shop
@@ -56,7 +55,7 @@ class Run:
     named: dict[str, str] = field(default_factory=dict)
 
     def know(self, verdict: Verdict) -> None:
-        """From now on the arena knows its pupil."""
+        """Register the verdict's student as a player of the arena."""
         self.named[verdict.pupil] = self.shop.player(self.state.folder / verdict.net)
 
 
@@ -69,19 +68,19 @@ def run(
     store: Path | None = None,
     rated: bool = True,
 ) -> State:
-    """Do what is left of a curriculum; where it stands in the end.
+    """Run the unfinished part of a curriculum; returns the final state.
 
     Args:
         spec: the curriculum.
-        folder: gets `curriculum.yaml`, `metrics.jsonl`, the folders of the attempts and of the arena.
-        shop: that plays and trains.
-        watch: is told how it goes.
-        store: where battles are kept; none: in the folder.
-        rated: without it nobody is rated and every attempt passes, as an ablation wants it.
+        folder: of `curriculum.yaml`, `metrics.jsonl`, the folders of the attempts and of the arena.
+        shop: backend that plays and trains.
+        watch: progress callbacks.
+        store: folder of the battles; None for one within `folder`.
+        rated: if False there are no ratings and every attempt passes, as in an ablation.
 
     Raises:
-        ConfigError: the folder holds another curriculum, or another process is at work in it.
-        PalaverError: what playing and learning raise.
+        ConfigError: the folder holds another curriculum, or is in use by another process.
+        PalaverError: raised by playing or training.
     """
     folder = folder.resolve()
     with locked(folder):
@@ -113,7 +112,7 @@ def settle(spec: Curriculum, folder: Path) -> None:
     """Refuse a folder that holds another curriculum. Stages that have not begun may have been changed.
 
     Raises:
-        ConfigError: what has begun was begun with other settings.
+        ConfigError: a stage that has begun has other settings.
     """
     if (folder / FILE).is_file():
         old = load(str(folder))
@@ -155,8 +154,8 @@ def _attempt(work: Run, stage: Stage, attempt: int, curve: Curve) -> Verdict:
 
 
 def _played(work: Run, order: Order, place: Path, stage: str) -> int:
-    """Battles of an attempt that count. Once all have been tried their number stands: one that has failed then is not
-    played later, for what has begun to be learnt must not change.
+    """Number of valid battles of an attempt. It is fixed once all have been tried: a failed one is not played later, as
+    the data of a training that has begun must not change.
     """
     told = place / PLAYED
     if not told.is_file():
@@ -170,7 +169,7 @@ def _played(work: Run, order: Order, place: Path, stage: str) -> int:
 
 
 def _rate(work: Run, stage: Stage, verdict: Verdict, learnt: Learnt, playing: float) -> Verdict:
-    """The verdict with ratings and checks, where they are wanted."""
+    """Return the verdict with ratings and checks, if they are enabled."""
     spent = (_round(playing), _round(learnt.seconds))
     if not work.rated:
         return replace(verdict, seconds=(*spent, 0.0))
@@ -192,7 +191,7 @@ def _round(seconds: float) -> float:
 
 
 def table(games: Sequence[Played], players: Iterable[str], spec: Curriculum) -> Standings:
-    """The ratings of these players, the team sets in their order, from all games between them, sorted.
+    """Rate these players from all games between them, sorted, on the team sets in their order.
 
     Raises:
         ConfigError: no games, or some players cannot be compared.
@@ -203,7 +202,7 @@ def table(games: Sequence[Played], players: Iterable[str], spec: Curriculum) -> 
 
 
 def check(state: State, stage: Stage, pupil: str, found: Standings, games: Sequence[Played]) -> list[Check]:
-    """The conditions of the stage's gate and guard."""
+    """Check the conditions of the stage's gate and guard."""
     labels = {name: verdict.pupil for name, verdict in state.promoted.items()}
     before = state.before(stage)
     if before:

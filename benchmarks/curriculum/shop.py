@@ -1,4 +1,4 @@
-"""What a curriculum asks of the rest of Palaver: to play battles, and to learn from them."""
+"""Interface of the curriculum's backend: play battles, and train on them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from palaver.trainers.matches.results import Played
 
 @dataclass(frozen=True)
 class Source:
-    """Recorded battles to learn from.
+    """Recorded battles as training data.
 
     Attributes:
-        folder: that holds them.
-        weight: share of the decisions that are taken from it.
-        players: whose decisions the policy learns; None for everybody's. The value learns from all.
-        winners: only of those who won.
+        folder: of the battles.
+        weight: share of the decisions taken from it.
+        players: whose decisions the policy imitates; None for all. The value is trained on all.
+        winners: imitate winners only.
     """
 
     folder: Path
@@ -30,12 +30,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Lesson:
-    """One training.
+    """Settings of one training.
 
     Attributes:
-        sources: what is learnt from; their weights add up to 1.
-        own: those of them that the stage has played, which say how many decisions an epoch takes.
-        start: the network it starts from; None starts with a fresh one.
+        sources: training data; their weights add up to 1.
+        own: those of them played in the stage, which set the number of decisions of an epoch.
+        start: the initial network; None for a fresh one.
         size: of a fresh network.
         epochs: over as many decisions as `own` hold.
         loss: by name.
@@ -57,8 +57,8 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Learnt:
-    """A network with the digest of its weights, and what it took: steps of the optimiser, decisions seen in all of
-    them, seconds.
+    """A trained network with the digest of its weights and its cost: optimiser steps, decisions seen in all of them,
+    seconds.
     """
 
     net: Path
@@ -68,22 +68,22 @@ class Learnt:
     seconds: float
 
 
-Tick = Callable[[str, int], None]  # (what was done, how much there is in all)
+Tick = Callable[[str, int], None]  # (what was done, total)
 
 
 class Shop(Protocol):
-    """Plays and trains. Both calls go on where an earlier one with the same arguments was stopped at any moment, and
-    both leave what they finished; called once more they do nothing again.
+    """Backend that plays and trains. Both calls resume an earlier one with the same arguments that was stopped at any
+    moment, and repeat no finished work.
     """
 
     def play(self, order: Order, folder: Path, recorded: bool, tick: Tick) -> Sequence[Played]:
-        """The battles of the order that count, some of which may have been played before; `games.jsonl` in the folder
-        holds them, and if `recorded` the folder also holds what both sides decided. `tick` is told each as it ends,
-        and at once those that had ended.
+        """Return the valid battles of the order, some of which may have been played before; `games.jsonl` in the folder
+        holds them, and if `recorded` the folder also holds the decisions of both sides. `tick` is called as each
+        ends, and at once for those that had ended.
         """
 
     def learn(self, lesson: Lesson, folder: Path, tick: Tick) -> Learnt:
-        """The network trained in this folder; the folder's `metrics.jsonl` has a line for every step that is told."""
+        """Train a network in this folder; its `metrics.jsonl` has a line for every logged step."""
 
     def player(self, net: Path) -> str:
-        """The name under which the arena knows a network."""
+        """Return the arena's player name of a network."""

@@ -1,4 +1,4 @@
-"""As much from each source as its share asks, so that mixes are compared at equal size and compute."""
+"""Subsampling of sources by their shares, so that mixes are compared at equal size and compute."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from palaver.trainers.trajectories.reader import Reader
 
 
 def sized(reader: Reader, taught: float, decisions: float, seed: int) -> Reader:
-    """About so many decisions of a reader, and about so many among them that teach the policy: the others teach the
-    value alone, see `palaver.trainers.trajectories.index.Entry.taught`. The first say what can be learnt from a source,
-    all together what that costs.
+    """Subsample a reader to about `decisions` decisions, of which about `taught` train the policy.
 
-    Whole trajectories are taken, in an order that the seed decides: those that teach the policy until these are as
-    wanted, then others until all are, that is those that teach the value alone and after them the first kind muted. It
-    ends with the one that comes nearest. Where there are too few they are taken again from the beginning, so that none
-    stands there twice more often than another of its kind. What is wanted whole is whole.
+    The others train the value only, see `palaver.trainers.trajectories.index.Entry.taught`. The former determine what
+    can be learnt from a source, all together its cost.
+
+    Whole trajectories are taken, in an order given by the seed: policy-training ones until `taught` is reached, then
+    others until `decisions` is, that is those that train the value only and after them the first kind muted. It stops
+    at the nearest sum. If there are too few, the order is repeated from the beginning, so that the counts of two
+    trajectories of a kind differ by at most one. A source that is wanted whole is taken whole.
 
     Args:
         reader: of a source, with one trajectory or more.
-        taught: decisions wanted that teach the policy; with 0 or less no trajectory of those is taken.
-        decisions: wanted in all.
+        taught: number of policy-training decisions; with 0 or less none of those trajectories is taken.
+        decisions: total number of decisions.
         seed: of the choice.
     """
     order = np.random.default_rng(seed).permutation(len(reader.entries)).tolist()
@@ -44,7 +45,7 @@ def sized(reader: Reader, taught: float, decisions: float, seed: int) -> Reader:
 def _taken(
     order: Sequence[tuple[int, Entry]], amount: Callable[[Entry], int], wanted: float
 ) -> list[tuple[int, Entry]]:
-    """As many of the order, over and over, as come nearest to what is wanted in sum."""
+    """Take entries in order, cyclically, until their sum is nearest to the wanted amount."""
     chosen: list[tuple[int, Entry]] = []
     total = 0
     for place, entry in itertools.cycle(order):

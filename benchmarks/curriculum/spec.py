@@ -1,4 +1,4 @@
-"""What a curriculum is told: stages of who plays whom, what is learnt from it, and when the pupil may go on."""
+"""Config of a curriculum: stages with their match-ups, training data, and gates."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Even = Annotated[int, Field(ge=2, multiple_of=2, description="every match is pla
 
 
 class Mix(Section):
-    """Of what the pupil learns: the shares of new, old and human decisions, whatever the folders hold.
+    """Shares of new, old and human decisions in the training data, independent of the folders' sizes.
 
-    new : old : human is s (1 - o) : s o : 1 - s with s = `synthetic` and o = `old`. The number of decisions that an
-    epoch takes does not depend on it: it is that of the stage's own battles.
+    new : old : human is s (1 - o) : s o : 1 - s with s = `synthetic` and o = `old`. The number of decisions of an
+    epoch does not depend on it: it is that of the stage's own battles.
     """
 
     synthetic: Share = Field(1.0, description="share of recorded battles; the rest is of people")
@@ -44,7 +44,7 @@ class Mix(Section):
 
 
 class TeamShare(Section):
-    """How often a team set is played."""
+    """Frequency of a team set."""
 
     weight: Annotated[float, Field(ge=0)] = Field(1.0, description="in proportion to the other sets'")
     floor: Share = Field(0.0, description="least share of the battles, whatever the weights")
@@ -55,7 +55,7 @@ def _team(value: Any) -> Any:
 
 
 class Gate(Section):
-    """What a pupil must have reached for the next stage; all of it."""
+    """Conditions for the next stage, all of which must hold."""
 
     score: dict[str, Share] = Field({}, description="opponent -> least score against it")
     above: dict[str, float] = Field({}, description="player or stage, or `previous` -> Elo that the pupil is above it")
@@ -64,14 +64,14 @@ class Gate(Section):
 
 
 class Guard(Section):
-    """What must not be forgotten: the mean score against the ratings' opponents on a team set."""
+    """Guard against forgetting: the mean score against the ratings' opponents on a team set."""
 
     teams: str = Field(description="team set of the ratings")
     drop: Share = Field(0.05, description="most that the pupil may score below the one before")
 
 
 class Stage(Section):
-    """Battles, what is learnt from them, and the gate that ends it."""
+    """A stage: battles, training on them, and the gate that ends it."""
 
     name: str
     coach: str = Field("", description="a player: veteran@1, search@1, net:FOLDER, an earlier stage's name")
@@ -140,13 +140,13 @@ class Stage(Section):
 
     @property
     def names(self) -> list[str]:
-        """Everybody whom this stage names, but for the pupil and the coach."""
+        """All players named by this stage, except the student and the coach."""
         named = [name for pair, _ in self.weighted() for name in pair]
         return [name for name in dict.fromkeys([*named, self.coach]) if name not in (PUPIL, COACH, "")]
 
 
 class Ratings(Section):
-    """The arena in which all pupils so far and the opponents are rated at the end of each stage."""
+    """The arena in which all students so far and the opponents are rated at the end of each stage."""
 
     opponents: tuple[str, ...] = Field(HEURISTICS, min_length=1)
     anchor: str = Field("random@1", description="whose rating is fixed")
@@ -179,7 +179,7 @@ class Curriculum(Section):
     project: str = Field("palaver", description="of Weights & Biases")
 
     def mix_of(self, stage: Stage) -> Mix:
-        """The mix of a stage, its own or the curriculum's, of which the first stage has nothing old."""
+        """The mix of a stage, its own or the curriculum's; the first stage has no old decisions."""
         if stage.mix is None and stage == self.stages[0]:
             return self.mix.model_copy(update={"old": 0.0})
         return stage.mix or self.mix

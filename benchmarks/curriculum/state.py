@@ -1,4 +1,4 @@
-"""Where a curriculum stands: everything follows from its verdicts, and what comes next from these and the recipe."""
+"""State of a curriculum, derived from its verdicts; the next attempt follows from these and the recipe."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from palaver.core import stable_seed
 
 @dataclass
 class State:
-    """A curriculum as far as it has come.
+    """State of a curriculum.
 
     Attributes:
         spec: the curriculum.
         folder: of it.
-        store: where battles are kept.
+        store: folder of the battles.
         verdicts: of the attempts that have ended, in order.
-        promoted: stage -> the attempt whose pupil goes on; stages that are not over have none.
-        stopped: the stage whose gate nobody passed, if that ends the curriculum.
+        promoted: finished stage -> the attempt whose student was promoted.
+        stopped: the stage whose gate no student passed, if that ends the curriculum.
     """
 
     spec: Curriculum
@@ -39,7 +39,7 @@ class State:
         return [each for each in self.verdicts if each.stage == stage]
 
     def next(self) -> tuple[Stage, int] | None:
-        """What is to be tried now; None where the curriculum is over."""
+        """The next stage and attempt; None if the curriculum is over."""
         if self.stopped:
             return None
         for stage in self.spec.stages:
@@ -48,7 +48,7 @@ class State:
         return None
 
     def ended(self, verdict: Verdict) -> None:
-        """Take an attempt that has ended into account: promote, repeat or stop."""
+        """Update the state by a finished attempt: promote, repeat or stop."""
         self.verdicts.append(verdict)
         stage = next(each for each in self.spec.stages if each.name == verdict.stage)
         if verdict.passed:
@@ -60,20 +60,20 @@ class State:
                 self.promoted[stage.name] = self._best(stage.name)
 
     def _best(self, stage: str) -> Verdict:
-        """The attempt whose pupil is rated highest in the last arena, where all of them have played."""
+        """The attempt whose student has the highest rating in the last arena, in which all of them played."""
         attempts = self.attempts(stage)
         last = attempts[-1]
         ratings = {place.player: place.elo for place in last.places if place.teamset == last.places[0].teamset}
         return max(attempts, key=lambda each: (ratings.get(each.pupil, 0.0), each.attempt))
 
     def before(self, stage: Stage) -> Verdict | None:
-        """The attempt whose pupil has come out of the stage before."""
+        """The promoted attempt of the previous stage."""
         names = [each.name for each in self.spec.stages]
         at = names.index(stage.name)
         return self.promoted[names[at - 1]] if at else None
 
     def parent(self, stage: Stage) -> Verdict | None:
-        """The attempt whose network the next one starts from; None for a fresh one."""
+        """The attempt whose network initialises the next one; None for a fresh one."""
         tried = self.attempts(stage.name)
         if stage.start == FRESH:
             return None
@@ -82,7 +82,7 @@ class State:
         return self.before(stage) if stage.start == PREVIOUS else self.promoted[stage.start]
 
     def players(self, stage: Stage, named: Mapping[str, str]) -> dict[str, Seat]:
-        """Name in the stage -> who plays.
+        """Map the names in the stage to players.
 
         Args:
             stage: of the next attempt.
@@ -101,12 +101,12 @@ class State:
         return found
 
     def lesson(self, stage: Stage, attempt: int, own: Source, played: int) -> Lesson:
-        """What the next attempt learns.
+        """Settings of the next attempt's training.
 
         Args:
             stage: of the attempt.
             attempt: from 1.
-            own: what was played for it, of weight 1.
+            own: its own battles, with weight 1.
             played: battles in it.
         """
         new, old, human = self.spec.mix_of(stage).parts()
@@ -127,8 +127,8 @@ class State:
         )
 
     def rating(self, pupil: str, named: Mapping[str, str]) -> Order:
-        """The games of the arena at the end of an attempt: this pupil and all before it against each other and against
-        the opponents, on the ratings' team sets. What was played for an earlier attempt is part of it, game by game.
+        """Games of the arena at the end of an attempt: this student and all earlier ones against each other and against
+        the opponents, on the ratings' team sets. It includes all games of earlier attempts.
         """
         pupils = [*(each.pupil for each in self.verdicts), pupil]
         return battles.field(self.spec.ratings, {name: named[name] for name in pupils}, self.spec.seed)
@@ -139,7 +139,7 @@ def _seat(verdict: Verdict, named: Mapping[str, str]) -> Seat:
 
 
 def _drawing(seat: Seat, temperature: float) -> Seat:
-    """The same network at a temperature, under a name of its own: without one it may play in the same stage."""
+    """The same network at a temperature, under a separate name: the one without may play in the same stage."""
     if not temperature:
         return seat
     heat = f"{temperature:g}"
@@ -147,7 +147,7 @@ def _drawing(seat: Seat, temperature: float) -> Seat:
 
 
 def source(verdict: Verdict, store: Path) -> Source:
-    """What an attempt has recorded, as it learnt from it."""
+    """The recorded battles of an attempt as training data."""
     return Source(store / verdict.battles, 1.0, frozenset(verdict.shown) or None, verdict.winners)
 
 
@@ -162,10 +162,10 @@ def _weighed(found: list[tuple[Source, int]], share: float) -> tuple[Source, ...
 
 
 def read(spec: Curriculum, folder: Path, store: Path) -> State:
-    """What the verdicts in a folder say.
+    """Read the state from the verdicts in a folder.
 
     Raises:
-        CheckpointError: one of them is something else.
+        CheckpointError: one of them has another format.
     """
     state = State(spec, folder, store)
     while (coming := state.next()) and (verdict := records.read(folder, coming[0].name, coming[1])):

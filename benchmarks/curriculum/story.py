@@ -1,4 +1,4 @@
-"""Everything that is shown of a curriculum, gathered from its folder."""
+"""Data of a curriculum's report, read from its folder."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ RESULTS = "curriculum.json"
 
 @dataclass(frozen=True)
 class Member:
-    """One of the family: a pupil, or a player that has taught one.
+    """Member of the family tree: a student, or a player that has taught one.
 
     Attributes:
-        label: of it.
-        parent: label of the pupil that it started from; "" for a fresh one, and for players that are no pupils.
-        taught_by: labels of its teachers; none for players that are no pupils.
-        places: its ratings in the last arena, by team set; none where it is not rated.
-        pupil: whether it is one.
-        promoted: whether it went on to the next stage.
+        label: of the member.
+        parent: label of the student that it was initialised from; "" for a fresh one, and for players.
+        taught_by: labels of its teachers; empty for players.
+        places: its ratings in the last arena, by team set; empty if unrated.
+        pupil: True for a student.
+        promoted: True if promoted to the next stage.
     """
 
     label: str
@@ -51,13 +51,13 @@ class Member:
 
 @dataclass(frozen=True)
 class Story:
-    """A curriculum as far as it has come.
+    """Data of a curriculum's report.
 
     Attributes:
         spec: the curriculum.
-        state: where it stands.
+        state: its current state.
         lines: of the metrics, all stages on one axis.
-        found: the arena of all pupils and opponents; None before anybody was rated.
+        found: the arena of all students and opponents; None before the first rating.
         made: provenance.
     """
 
@@ -84,7 +84,7 @@ class Story:
         return playing, learning, rating
 
     def family(self) -> list[Member]:
-        """Teachers that are no pupils, then the pupils in order."""
+        """Teachers that are no students, then the students in order."""
         places: dict[str, dict[str, Place]] = {}
         for place in self.verdicts[-1].places if self.verdicts else ():
             places.setdefault(place.player, {})[place.teamset] = place
@@ -97,7 +97,7 @@ class Story:
         ]
 
     def untaught(self, verdict: Verdict) -> list[str]:
-        """Opponents of the ratings from whom a pupil has learnt nothing, neither itself nor those it comes from."""
+        """Opponents of the ratings that were teachers neither of a student nor of its ancestors."""
         line, seen = verdict, set(verdict.taught_by)
         by_label = {each.pupil: each for each in self.verdicts}
         while line.parent:
@@ -106,7 +106,7 @@ class Story:
         return [name for name in self.spec.ratings.opponents if name not in seen]
 
     def save(self, folder: Path) -> Path:
-        """Write `curriculum.json`; its path."""
+        """Write `curriculum.json` and return its path."""
         values = {
             "curriculum": self.spec.model_dump(mode="json"),
             "over": self.state.next() is None,
@@ -124,7 +124,7 @@ class Story:
 
 
 def read(folder: Path, made: Mapping[str, Any]) -> Story:
-    """The story that a folder holds.
+    """Read the report data of a folder.
 
     Raises:
         CheckpointError: it holds no curriculum, or one that is damaged.

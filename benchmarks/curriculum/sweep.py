@@ -22,7 +22,7 @@ PICTURE, TABLES = "ablation.png", "ablation.md"
 
 
 def grids(made: Ablation) -> list[Grid]:
-    """The variants with their ratings, and who beats whom."""
+    """Tables of the variants with their ratings, and of the scores between them."""
     sets = [table.teamset for table in made.found.tables]
     rows = [
         [each.value, f"{each.battles:,}", f"{each.decisions:,}", f"{each.steps:,}",
@@ -38,7 +38,7 @@ def grids(made: Ablation) -> list[Grid]:
 
 
 def write(made: Ablation, folder: Path) -> list[Path]:
-    """Write `ablation.md` and `ablation.png`; their paths.
+    """Write `ablation.md` and `ablation.png`; returns their paths.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -54,7 +54,7 @@ def write(made: Ablation, folder: Path) -> list[Path]:
 
 
 def draw(ax: Axes, made: Ablation) -> None:
-    """Elo over the values, to scale where they are numbers, a line for each team set, with 95 % intervals."""
+    """Draw Elo over the values, to scale if they are numbers, a line for each team set, with 95 % intervals."""
     look = theme.PAPER
     at = _scale([each.value for each in made.variants])
     for n, table in enumerate(made.found.tables):

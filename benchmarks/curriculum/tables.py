@@ -1,4 +1,4 @@
-"""What is known of a curriculum as tables of words, for the terminal, the page and Markdown."""
+"""Tables of a curriculum, for the terminal, the page and Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palaver.trainers.matches.standings import Gap, Table
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: its heading, a line on how to read it, the heads of the columns, and the rows."""
+    """A table: its heading, a caption, the column headers, and the rows."""
 
     title: str
     note: str
@@ -23,7 +23,7 @@ class Grid:
 
 
 def grids(story: Story) -> list[Grid]:
-    """All tables that have something to show."""
+    """All tables that are not empty."""
     found = [stages(story), checks(story), tree(story)]
     if story.found is not None:
         found += [ratings(story, each) for each in story.found.tables]
@@ -33,7 +33,7 @@ def grids(story: Story) -> list[Grid]:
 
 
 def stages(story: Story) -> Grid:
-    """What every attempt has played and learnt."""
+    """Battles and training of every attempt."""
     rows = [
         [each.pupil, each.parent or "fresh", ", ".join(each.taught_by), f"{each.played:,}", f"{each.decisions:,}",
          f"{each.steps:,}", _minutes(each), _outcome(story, each)]
@@ -56,7 +56,7 @@ def _outcome(story: Story, verdict: Verdict) -> str:
 
 
 def checks(story: Story) -> Grid:
-    """Every condition, what was found, and whether that was enough."""
+    """Every condition with its value and result."""
     rows = [
         [verdict.pupil, check.asks, *_found(check), "yes" if check.passed else "no"]
         for verdict in story.verdicts
@@ -75,7 +75,7 @@ def _found(check: Check) -> tuple[str, str]:
 
 
 def tree(story: Story) -> Grid:
-    """The family, children indented under who they started from."""
+    """The family tree, children indented under their parents."""
     family = story.family()
     rows: list[list[str]] = []
 
@@ -104,7 +104,7 @@ def rating(place: Place | None) -> str:
 
 
 def ratings(story: Story, found: Table) -> Grid:
-    """Everybody in the arena on one team set."""
+    """Ratings of all players in the arena on one team set."""
     assert story.found is not None
     rows = []
     for each in found.ratings:
@@ -132,7 +132,7 @@ def _gap(gap: Gap) -> str:
 
 
 def untaught(story: Story) -> Grid:
-    """The last pupil against every opponent that neither it nor those it comes from were taught by."""
+    """The last student against every opponent that taught neither it nor its ancestors."""
     assert story.found is not None
     last = (list(story.state.promoted.values()) or list(story.verdicts))[-1]
     rows = [
@@ -144,7 +144,7 @@ def untaught(story: Story) -> Grid:
 
 
 def matrix(found: Table) -> Grid:
-    """Everybody's score against everybody."""
+    """Scores of all pairs of players."""
     names = [rating.player for rating in found.ratings]
     rows = [[one, *("" if one == two else _short(found, one, two) for two in names)] for one in names]
     return Grid(

@@ -1,4 +1,4 @@
-"""The shop that really plays and trains: battles in the arena, recorded from both sides, and cloning."""
+"""Default curriculum backend: plays battles in the arena, recorded from both sides, and trains by behaviour cloning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RECORD = "record"  # folder of the decisions, within that of the games
 
 @dataclass(frozen=True)
 class Workshop:
-    """Plays and trains as a curriculum says."""
+    """Backend of a curriculum."""
 
     spec: Curriculum
 
@@ -39,7 +39,7 @@ class Workshop:
         """See `Shop.play`.
 
         Raises:
-            PalaverError: a player or a team set that cannot be had, a process that died.
+            PalaverError: an unavailable player or team set, or a process that died.
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ class Workshop:
         return [played for played in read_games(folder / GAMES) if played.game in wanted]
 
     def _missing(self, setting: Setting, order: Order, folder: Path, recording: Recording | None) -> list[Game]:
-        """The games that have not ended, or have and are not recorded as they should be."""
+        """Games that have not ended, or are not recorded as required."""
         wanted = set(order.games)
         done = [played for played in read_games(folder / GAMES) if played.game in wanted]
         known = {played.game for played in (recording.held(setting, done) if recording else done)}
@@ -105,10 +105,10 @@ class Workshop:
         return f"net:{net}"
 
     def check(self) -> None:
-        """Refuse what cannot be played or learnt, before any work: every player, team set, setting and folder.
+        """Validate every player, team set, setting and folder before any work.
 
         Raises:
-            PalaverError: the first one that does not fit, with the stage that names it.
+            PalaverError: the first mistake, with its stage.
         """
         spec = self.spec
         rated = self.setting({name: name for name in (*spec.ratings.opponents, "random")}, spec.ratings.sets, 0)
@@ -130,7 +130,7 @@ class Workshop:
 
 
 def config_of(lesson: Lesson) -> Cloning:
-    """The settings of a training.
+    """Return the behaviour cloning config of a training.
 
     Raises:
         ConfigError: one of `options` does not exist or has a value that does not fit.
@@ -151,8 +151,8 @@ def config_of(lesson: Lesson) -> Cloning:
 
 
 def read(source: Source) -> Reader:
-    """What a source stands for, in an order that does not depend on who played faster. Of those whose decisions are not
-    learnt from the results are, by the value head.
+    """Read a source, in an order that does not depend on playing speed. Players whose decisions are not imitated still
+    train the value head by their results.
 
     Raises:
         CheckpointError: there are no battles in its folder.

@@ -24,10 +24,10 @@ PARTS: Mapping[str, Callable[[Path], dict[str, str]]] = {
 
 
 def wanted() -> dict[Path, str]:
-    """Each page as the kept files have it.
+    """Return each page generated from the stored files.
 
     Raises:
-        CheckpointError, ConfigError: kept files are missing or cannot be read.
+        CheckpointError, ConfigError: stored files are missing or cannot be read.
     """
     pages = {
         DOCS / name: filled((DOCS / name).read_text(encoding="utf-8"), parts(DOCS / "runs"))
@@ -38,7 +38,7 @@ def wanted() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Renew the pages, or with `--check` compare them; returns the exit code."""
+    """Update the pages, or with `--check` compare them; returns the exit code."""
     try:
         return renew(wanted(), "--check" in arguments, "python -m palaver.benchmarks.docs")
     except PalaverError as error:

@@ -1,4 +1,4 @@
-"""The computed parts of docs/comparison.md, from the runs kept in docs/runs/comparison.
+"""Computed parts of docs/comparison.md, from the runs stored in docs/runs/comparison.
 
 Seeds 0 to 4 are reported. Seeds from 5 on are fresh: the settings and the page were there before them.
 """
@@ -46,7 +46,7 @@ def parts(kept: Path) -> dict[str, str]:
 
 
 def table(found: Comparison) -> str:
-    """The comparison with the joint mode of each algorithm, and how to read it."""
+    """The comparison with the joint mode of each algorithm, and its captions."""
     lines = []
     for group, row in zip(found.groups, compare_table.rows(found), strict=True):
         name, *cells = row.values()
@@ -56,7 +56,7 @@ def table(found: Comparison) -> str:
 
 
 def tuning(tried: Tried, shown: Collection[int]) -> str:
-    """What was tried for each recipe: the mean held-out reward of every setting; and whether the effort was equal.
+    """Tuning of each recipe: the mean held-out reward of every setting, and whether the effort was equal.
 
     Args:
         tried: of `tuning.json`.
@@ -89,7 +89,7 @@ def tuning(tried: Tried, shown: Collection[int]) -> str:
 
 
 def again(reported: Comparison, fresh: Comparison | None) -> str:
-    """The reported improvement of each algorithm, the fresh one, and whether its mean is in the reported interval."""
+    """Reported and fresh improvement of each algorithm, and whether the fresh mean is in the reported interval."""
     if fresh is None:
         return f"No fresh runs (seeds from {FRESH} on) are kept yet."
     others = {group.name: group for group in fresh.groups}

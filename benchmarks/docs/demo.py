@@ -1,4 +1,4 @@
-"""The computed parts of docs/demo.md, from the lines kept in docs/runs/demo-seeds."""
+"""Computed parts of docs/demo.md, from the lines stored in docs/runs/demo-seeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parts(kept: Path) -> dict[str, str]:
 
 
 def seeds(folders: Sequence[Path]) -> str:
-    """Runs of the writing recipe, a row each: held-out reward, what it does not see, CPU seconds of training.
+    """Runs of the writing recipe, a row each: held-out reward, unrewarded metrics, CPU seconds of training.
 
     Raises:
         CheckpointError: a folder holds no finished run.
@@ -45,7 +45,7 @@ def seeds(folders: Sequence[Path]) -> str:
 
 
 def reached(act: str, lines: Lines) -> str:
-    """How many runs of an act reach its bar, which one is the lowest, and which warm starts and commits they have."""
+    """Number of an act's runs that reach its bar, the lowest score, and their warm starts and commits."""
     runs = [line for line in lines if line["act"] == act]
     bar, floor = ACTS[act].bar, ACTS[act].floor
     lowest = min(runs, key=lambda line: float(line["after"]))
@@ -62,7 +62,7 @@ def reached(act: str, lines: Lines) -> str:
 
 
 def _ill(runs: Lines) -> str:
-    """The run with the most sentences that the reward does not see to be broken, where that is measured."""
+    """The run with the most broken sentences that the reward does not detect, if that is measured."""
     measured = [line for line in runs if ILL in line.get("metrics", {})]
     if not measured:
         return ""

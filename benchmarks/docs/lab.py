@@ -1,4 +1,4 @@
-"""The computed parts of docs/lab.md, from the laboratory kept in docs/runs/lab."""
+"""Computed parts of docs/lab.md, from the laboratory stored in docs/runs/lab."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parts(kept: Path) -> dict[str, str]:
 
 
 def table(lab: Lab) -> str:
-    """The table with what it was made from."""
+    """The table with its provenance."""
     numbers = sorted({each.seed for each in lab.results})
     done = sum(each.status == "done" for each in lab.results)
     spread = f"seeds {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"seed {numbers[0]}"
@@ -48,7 +48,7 @@ def table(lab: Lab) -> str:
 
 
 def seeds(lab: Lab) -> str:
-    """How many cells agree, and which have two modes."""
+    """Number of cells whose seeds agree, and the cells with two modes."""
     cells = {(name, game): lab.score(name, game) for name in lab.algorithms for game in lab.columns}
     repeated = [score for score in cells.values() if score.n > 1]
     if not repeated:
@@ -63,7 +63,7 @@ def seeds(lab: Lab) -> str:
 
 
 def laws(lab: Lab) -> str:
-    """For each game, which algorithms' intervals lie above which others', and nothing where the intervals overlap."""
+    """For each game, the algorithms whose intervals lie above others'; overlapping intervals are not ordered."""
     lines, compared = [], 0
     for game in lab.columns:
         scores = {name: score for name in lab.algorithms if (score := lab.score(name, game)).interval}
@@ -86,7 +86,7 @@ def laws(lab: Lab) -> str:
 
 
 def _below(name: str, scores: dict[str, Score]) -> tuple[str, ...]:
-    """The algorithms whose interval ends below where this one's begins."""
+    """Algorithms whose interval is entirely below this one's."""
     own = scores[name].interval
     assert own is not None
     ends: Sequence[tuple[str, Score]] = list(scores.items())

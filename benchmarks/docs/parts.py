@@ -11,10 +11,10 @@ _PART = re.compile(r"(<!-- computed: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", 
 
 
 def filled(text: str, parts: Mapping[str, str]) -> str:
-    """A page with its computed parts renewed.
+    """Return a page with its computed parts updated.
 
     Raises:
-        ConfigError: the page lacks a part, or has one that nothing computes.
+        ConfigError: the page lacks a part, or has an unknown one.
     """
     there = {found["name"] for found in _PART.finditer(text)}
     if there != parts.keys():

@@ -1,4 +1,4 @@
-"""Credit diagnostics of a run: how well an algorithm's advantages say what single messages change.
+"""Credit diagnostics of a run: how well advantages predict the effect of single messages.
 
 Three measures of C3 (arXiv 2603.06859), for any algorithm. In contexts h of its own rollouts, an agent's messages are
 played again with fresh texts of the others and fresh continuations:
@@ -7,7 +7,7 @@ played again with fresh texts of the others and fresh continuations:
 
 * credit fidelity: Spearman's correlation of the advantages A(h, a) with Q(h, a) - V(h), over all rows;
 * within-group variance: the mean over groups of the variance of their advantages;
-* inter-agent influence: the mutual information, in nats, of an agent's message and what the others say next, given h.
+* inter-agent influence: the mutual information, in nats, of an agent's message and the others' next messages, given h.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SHUFFLES = 100
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is played.
+    """Number of rollouts and replays of the diagnostics.
 
     Attributes:
         tasks: rolled out as in a training step.
@@ -65,10 +65,10 @@ class Credit:
     Attributes:
         fidelity: rank correlation of advantage and effect, None where either is the same for all rows.
         variance: mean variance of the advantages of a group.
-        influence: mutual information of a message and what the others say next, in nats; 0 where nobody speaks later.
-        chance: the same where the replays are dealt to the messages at random: few replays overestimate it.
+        influence: mutual information of a message and the others' next messages, in nats; 0 where no agent acts later.
+        chance: the influence with replays shuffled over the messages: the bias of few replays.
         rows: messages compared.
-        contexts: that they were said in.
+        contexts: in which they were sent.
         replays: played.
     """
 
@@ -83,14 +83,14 @@ class Credit:
 
 @dataclass(frozen=True)
 class Team:
-    """Who plays where, and how.
+    """Policies of an environment's agents and how they sample.
 
     Attributes:
-        env: is forked.
-        policies: agent -> policy.
+        env: forked before use.
+        policies: agent -> its policy.
         sampling: agent -> how it samples.
-        credit: whose reward an agent is credited with.
-        discount: per turn.
+        credit: the algorithm, whose credit assignment gives each agent its return.
+        discount: discount factor per turn.
     """
 
     env: TextEnv
@@ -101,7 +101,7 @@ class Team:
 
 
 def of_run(folder: Path, effort: Effort) -> Credit:
-    """The diagnostics of a run, at its latest valid checkpoint, on tasks that it trains on.
+    """Credit diagnostics of a run, at its latest valid checkpoint, on its training tasks.
 
     Raises:
         CheckpointError, ConfigError, TaskError, PolicyError: as `palaver.trainers.train.restore`.
@@ -120,7 +120,7 @@ def of_run(folder: Path, effort: Effort) -> Credit:
 
 
 def measure(table: Table, episodes: Sequence[Episode], team: Team, effort: Effort) -> Credit:
-    """The diagnostics of a table with advantages.
+    """Credit diagnostics of a batch with advantages.
 
     Args:
         table: of the episodes.
@@ -188,7 +188,7 @@ def mutual_information(pairs: Sequence[tuple[Hashable, Hashable]]) -> float:
 
 
 def _contexts(table: Table, effort: Effort) -> list[list[int]]:
-    """Rows of some contexts: of one agent, after one joint step."""
+    """Rows of randomly drawn contexts; a context has the rows of one agent after one joint step."""
     first = dict(reversed(list(zip(table.member_row.tolist(), table.member_step.tolist(), strict=True))))
     found: dict[tuple[str, int], list[int]] = {}
     for row in range(len(table)):
@@ -210,7 +210,7 @@ def _alternatives(before: Branch, agent: str, team: Team, effort: Effort, number
 def _replayed(
     before: Branch, agent: str, texts: Sequence[Utterance], team: Team, effort: Effort, number: int
 ) -> list[list[Branch]]:
-    """For each message the ends of its replays; replay r of every message has the same seeds."""
+    """Final branches of the replays of each message; replay r of every message has the same seeds."""
     names = [f"replay {number}.{r}" for _ in texts for r in range(effort.replays)]
     branches = [replace(before, env=before.env.fork(), seeds=name) for name in names]
     first = [{agent: text} for text in texts for _ in range(effort.replays)]
@@ -230,12 +230,12 @@ def _return(branch: Branch, agent: str, turn: int, team: Team) -> float:
 
 
 def _symbol(text: Utterance) -> str:
-    """A message without differences of case and white space."""
+    """Return the message with case and white space normalised."""
     return " ".join(text.text.casefold().split())
 
 
 def _next(branch: Branch, agent: str, turn: int) -> tuple[tuple[str, str], ...]:
-    """What the other agents say in the first later turn in which one of them speaks; empty where none does."""
+    """Messages of the other agents in the first later turn in which one of them acts; empty if none does."""
     for each in branch.turns[turn + 1 :]:
         if said := tuple((name, _symbol(text)) for name, text in each.utterances.items() if name != agent):
             return said
@@ -243,6 +243,6 @@ def _next(branch: Branch, agent: str, turn: int) -> tuple[tuple[str, str], ...]:
 
 
 def _dealt(pairs: Sequence[tuple[Hashable, Hashable]], random: np.random.Generator) -> list[tuple[Hashable, Hashable]]:
-    """The pairs with their second parts in a random order."""
+    """Return the pairs with their second parts shuffled."""
     order = random.permutation(len(pairs)).tolist()
     return [(one, pairs[place][1]) for (one, _), place in zip(pairs, order, strict=True)]

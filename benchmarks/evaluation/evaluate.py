@@ -1,4 +1,4 @@
-"""Evaluate a team on fixed tasks with fixed seeds. A result names everything that is needed to get it again."""
+"""Evaluate a team on fixed tasks with fixed seeds. A result records all that reproduces it."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from palaver.utils.provenance import provenance
 
 @dataclass(frozen=True)
 class Setting:
-    """What is to be evaluated.
+    """Settings of an evaluation.
 
     Attributes:
         env: id.
         keywords: of the environment, `tasks` among them.
         team: as `parse_team` reads it: `tiny`, `a=hf:X,b=random`, `run:FOLDER`, ….
-        n: the first n tasks; 0 takes all.
+        n: number of tasks, the first ones; 0 for all.
         samples: episodes per task.
         seed: of every draw.
         sampling: how models draw their tokens.
-        own: seat -> how it draws, where it has a way of its own.
+        own: agent -> its sampling settings, where they differ from `sampling`.
         options: how models are loaded.
         force: let the tiny model run on real data.
-        seatings: who is in focus and who fills the other seats, one after the other; none: the team, among itself.
-        scenario: the name under which those seatings are known.
-        max_reward: the most that can be earned; None asks the environment.
-        added: whether the agents in focus are scored by what they add to silence, see
+        seatings: focal agents and the policies of the others, one evaluation each; none: the team in self-play.
+        scenario: name of these seatings.
+        max_reward: upper bound of the return; None for that of the environment.
+        added: score the focal agents by their return less that of silent agents, see
             `palaver.benchmarks.evaluation.focal`.
     """
 
@@ -67,15 +67,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out. `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over tasks; one
-    task has none. `focal` is the same for the agents in focus, where there are any.
+    """Result of an evaluation. `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over
+    tasks; one task has none. `focal` is the same for the focal agents, where there are any.
 
-    `policies` says who sat where, for the team of a run with the step of its checkpoint, and `weights` which weights a
-    model has. `answers` says how many were illegal, of the agents in focus where there are any. `tokens` holds agent ->
-    mean sampled tokens of an answer, `passes` pass@1 and pass@k where the environment tells what was solved, `unscored`
-    how many episodes were left out because nothing could judge them; `seconds` is the wall time of the episodes alone,
-    `cost` what remote policies took, `scoring` what a judge or a reward model did, and `provenance` says with which
-    versions. `config` is the hash of all that fixes the result but the code.
+    `policies` maps agents to policies, for the team of a run with the step of its checkpoint, and `weights` to the
+    fingerprint of a model's weights. `answers` counts illegal answers, of the focal agents where there are any.
+    `tokens` holds agent -> mean sampled tokens of an answer, `passes` pass@1 and pass@k where the environment reports
+    solved tasks, `unscored` the number of episodes left out because they could not be scored; `seconds` is the wall
+    time of the episodes alone, `cost` that of remote policies, `scoring` the usage of a judge or a reward model, and
+    `provenance` the versions. `config` is the hash of all that fixes the result but the code.
     """
 
     env: str
@@ -119,13 +119,14 @@ class Result:
 def as_trained(
     team: str, env: str, note: Callable[[str], None] = lambda _: None
 ) -> tuple[dict[str, Any], Sampling, dict[str, Sampling]]:
-    """What the team of `run:FOLDER` knows, if it was trained on `env`: the keywords, with held-out tasks, how it
-    samples, and how the seats of a heterogeneous team do. Nothing and the defaults for other teams.
+    """Keywords, with held-out tasks, and sampling settings of a team of `run:FOLDER` that was trained on `env`.
 
-    A team of `recipe:NAME` is trained first where it is not there yet; `note` is told so.
+    The third value holds those of the agents of a heterogeneous team. Empty and the defaults for other teams.
+
+    A team of `recipe:NAME` is trained first if it does not exist yet; `note` is called with a message.
 
     Raises:
-        CheckpointError: there is no such run folder.
+        CheckpointError: the run folder does not exist.
     """
     wanted, team = spec(env).id, resolved(team, note)
     config = read(team.removeprefix("run:")).config if team.startswith("run:") else None
@@ -137,16 +138,16 @@ def as_trained(
 
 
 def _moved(folder: Path) -> dict[str, str]:
-    """Where each policy of a run's newest sound checkpoint began -> the seat it was last in."""
+    """Map each policy's initial agent to its current one, at a run's newest valid checkpoint."""
     from palaver.trainers.run import checkpoint
 
     return {home: seat for seat, home in checkpoint.seats_of(checkpoint.newest(folder)[0]).items()}
 
 
 def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> tuple[Result, list[Episode]]:
-    """Play the episodes and summarise them; `note` is told what the user should know, as that a checkpoint is corrupt.
+    """Play the episodes and summarise them; `note` is called with warnings, as of a corrupt checkpoint.
 
-    With seatings every one plays all tasks, and the episodes stand one seating after the other.
+    Every seating plays all tasks; the episodes are in the order of the seatings.
 
     Raises:
         ConfigError: no such environment or keyword, or rivals whose returns cancel out.
@@ -184,7 +185,7 @@ def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> t
 
 
 def scoring(env: TextEnv) -> dict[str, float]:
-    """What a judge or a reward model took and how often it failed, since this was last asked; empty without one."""
+    """Usage and failures of a judge or a reward model since the last call; empty without one."""
     return env.measured() if isinstance(env, Rewarded) else {}
 
 
@@ -235,12 +236,12 @@ def _result(
 
 
 def _named(teams: list[dict[str, Policy]], of: Callable[[Policy], str]) -> dict[str, str]:
-    """Seat -> what is said of its policy, or of all that sat there in turn."""
+    """Map each agent to the description of its policy, or of its policies in all seatings."""
     return {seat: " | ".join(dict.fromkeys(of(team[seat]) for team in teams)) for seat in teams[0]}
 
 
 def to_row(result: Result, episodes: list[Episode], label: str, folder: Path) -> rows.Row:
-    """Keep a result: its episodes and its row are written into `folder`.
+    """Write a result, its episodes and its row, into `folder`.
 
     Raises:
         ConfigError: something cannot be written.
@@ -264,7 +265,7 @@ def to_row(result: Result, episodes: list[Episode], label: str, folder: Path) ->
 
 
 def refuse_players_of_the_arena(team: str, found: Spec) -> None:
-    """Send who can only play in the arena there: nets, and players that need the environment itself.
+    """Refuse players of the arena only: battle nets, and players that need the environment itself.
 
     Raises:
         ConfigError: the team names one.

@@ -1,4 +1,4 @@
-"""Which weights a policy has: a fingerprint that two policies share if, and only if, they hold the same numbers."""
+"""Fingerprint of a policy's weights, equal for two policies if and only if their weights are equal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from palaver.agents.base.policy import Policy
 
 
 def fingerprint(policy: Policy) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of what a model's training changes: shapes and fp32 numbers.
+    """First 16 hexadecimal digits of the SHA-256 of the trainable weights: shapes and fp32 values.
 
-    Of an adapter these are its own; "" of a policy without weights, as a scripted or a remote one.
+    For a LoRA policy those of the adapter; "" for a policy without weights, as a scripted or a remote one.
     """
     parameters = getattr(policy, "parameters", None)
     if parameters is None:

@@ -1,9 +1,9 @@
-"""Agents in focus: a team's members among partners or against rivals, and what they themselves earned.
+"""Focal agents: members of a team evaluated among fixed partners or opponents, and their returns.
 
 As in Melting Pot (J. Leibo et al., "Scalable Evaluation of Multi-Agent Reinforcement Learning with Melting Pot",
-arXiv:2107.06857): who is measured sits among others who stand still, and the score is the mean return of the focal
-agents alone. Among partners that would pay them for what the partners do, so there it is what they add to it: their
-return less the one of the same seats when they are silent, in the same tasks with the same seeds.
+arXiv:2107.06857): the focal agents act among agents with fixed policies, and the score is the mean return of the focal
+agents alone. Among partners it would include what the partners achieve, so there it is the difference to the return of
+the same agents when they are silent, in the same tasks with the same seeds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from palaver.trainers.rollout.evaluation import answers, interval, only_scored
 
 @dataclass(frozen=True)
 class Seating:
-    """Who is measured in one round of all tasks, and who sits beside: seat -> policy by name.
+    """Focal agents of one round of all tasks, and the names of the other agents' policies.
 
-    A seat that is neither keeps the team's own policy. `weights` says of seats which weights a partner must have there.
+    An agent that is in neither keeps the team's policy. `weights` maps agents to the required fingerprint of a partner.
     """
 
     focal: tuple[str, ...]
@@ -37,17 +37,17 @@ class Seating:
 
     @property
     def name(self) -> str:
-        """The seats in focus."""
+        """Names of the focal agents."""
         return "+".join(self.focal)
 
 
 def seated(
     team: dict[str, Policy], seatings: Sequence[Seating], make: Callable[[str], dict[str, Policy]]
 ) -> list[dict[str, Policy]]:
-    """The whole team of each seating; partners of one name share one copy.
+    """Return the policies of each seating; partners of one name share one copy.
 
     Raises:
-        PolicyError: a seating names a seat that is not there, or a partner that cannot be made or is another now.
+        PolicyError: a seating names an unknown agent, or a partner that cannot be made or has other weights now.
     """
     made: dict[str, dict[str, Policy]] = {}
     teams = []
@@ -79,10 +79,10 @@ def silenced(teams: Sequence[dict[str, Policy]], seatings: Sequence[Seating]) ->
 
 
 def refuse_rivals(env: TextEnv, found: Spec, seatings: Sequence[Seating]) -> None:
-    """Refuse to add up what rivals earn: what one wins another loses.
+    """Refuse to add the returns of opponents: what one wins another loses.
 
     Raises:
-        ConfigError: the environment is competitive and nobody is in focus.
+        ConfigError: the environment is competitive and there are no focal agents.
     """
     rivals = found.competitive if env.competitive is None else env.competitive
     if rivals and not seatings:
@@ -96,15 +96,15 @@ def refuse_rivals(env: TextEnv, found: Spec, seatings: Sequence[Seating]) -> Non
 def focal(
     played: Sequence[Sequence[Episode]], seatings: Sequence[Seating], silent: Sequence[Sequence[Episode]] = ()
 ) -> Focal:
-    """Return the score of the focal agents: the mean of their undiscounted returns, or what they added to it.
+    """Return the score of the focal agents: their mean undiscounted return, or its gain over silence.
 
     The seatings and samples of one task are averaged before the bootstrap over tasks.
 
     Args:
         played: the episodes of each seating.
-        seatings: as many.
-        silent: of each seating the episodes of the same tasks and seeds in which its focal agents are silent. With
-            them the score of a task is the difference of the two means; tasks unscored in either are left out.
+        seatings: the seatings, in the same order.
+        silent: the episodes of each seating on the same tasks and seeds with its focal agents silent. With them
+            the score of a task is the difference of the two means; tasks unscored in either are left out.
 
     Raises:
         ScoringError: no episode of a seating could be scored.
@@ -133,7 +133,7 @@ def focal(
 
 
 def _returns(episodes: Sequence[Episode], seating: Seating) -> dict[str, list[float]]:
-    """Task -> the mean return of the focal agents in each of its scored episodes."""
+    """Map each task to the mean returns of the focal agents in its scored episodes."""
     found: dict[str, list[float]] = defaultdict(list)
     for episode in only_scored(episodes, f"with {seating.name} in focus"):
         total = sum(turn.rewards[seat] for turn in episode.turns for seat in seating.focal)
@@ -146,7 +146,7 @@ def answered(played: Sequence[Sequence[Episode]], focal: Sequence[Sequence[str]]
 
     Args:
         played: the episodes of each seating, or all in one.
-        focal: the seats whose answers count in each; empty: everybody's.
+        focal: the agents whose answers count in each; empty: all agents.
     """
     whose: Sequence[Sequence[str] | None] = focal or [None] * len(played)
     counted = [answers(part, seats) for part, seats in zip(played, whose, strict=True)]

@@ -1,8 +1,7 @@
-"""Stored episodes scored anew: the recorded texts are said once more to the environment as it is now, or as it is with
-other keywords, and what is paid now stands beside what was paid then.
+"""Rescoring of stored episodes: step the current environment, or one with other keywords, with the recorded texts.
 
-What the policies said does not change, so an environment that would have told them something else after the change gets
-answers to questions that it did not ask. Such episodes are counted, and the result names them.
+The result compares the rewards before and after. The completions are the recorded ones, so in an environment whose
+observations have changed they answer other prompts. Such episodes are counted, and the result names them.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ SAME = 1e-9  # returns closer than this are equal
 
 @dataclass(frozen=True)
 class Source:
-    """Stored episodes, the environment that they were played in with its keywords, and the row that they belong to.
+    """Stored episodes with their environment, its keywords, and their row.
 
-    The keywords are None where neither a row nor a run tells them.
+    The keywords are None if neither a row nor a run records them.
     """
 
     episodes: list[Episode]
@@ -50,18 +49,18 @@ class Source:
 
 @dataclass(frozen=True)
 class Rescored:
-    """What changed. `before` and `after` are mean team returns over the episodes that are scored in both.
+    """Change of the returns. `before` and `after` are mean team returns over the episodes scored in both.
 
     Attributes:
         difference: mean over tasks of after - before, the samples of a task averaged first.
         low: lower end of its 95 % bootstrap interval over tasks; None for one task.
         high: upper end.
         n: episodes compared.
-        changed: of these, how many are paid otherwise.
-        told: episodes in which an agent is now told something else than it answered to.
+        changed: number of these with other rewards.
+        told: episodes in which an observation now differs from the recorded one.
         ended: episodes that now end earlier, or that the environment does not end any more.
-        unscored: episodes left out, as their reward says nothing before or after.
-        scoring: what a judge or a reward model took for it.
+        unscored: episodes left out, as they have no score before or after.
+        scoring: usage of a judge or a reward model.
     """
 
     before: float
@@ -78,15 +77,15 @@ class Rescored:
 
 
 def source(path: Path, env: str = "") -> Source:
-    """Episodes with what is known of them: from the row beside `NAME.jsonl.gz`, or the run whose folder they lie in.
+    """Read episodes with their row next to `NAME.jsonl.gz`, or the config of the run that holds them.
 
     Args:
         path: a JSON-lines file, packed or not, or a row's `NAME.json`.
-        env: id, where it is not the one that the episodes name.
+        env: id, if it is not the one that the episodes name.
 
     Raises:
-        ConfigError: a file cannot be read, holds no episodes or those of several environments, or the row beside it
-            was made of others.
+        ConfigError: a file cannot be read, holds no episodes or those of several environments, or the row next to it
+            belongs to others.
     """
     row_file = path if path.suffix == rows.ROW else path.with_name(path.name.partition(".jsonl")[0] + rows.ROW)
     row = rows.load(row_file) if row_file.is_file() else None
@@ -106,12 +105,12 @@ def source(path: Path, env: str = "") -> Source:
 
 
 def _id(name: str) -> str:
-    """The id of the environment whose episodes are called `name`, which is the id with underscores."""
+    """Return the environment's id from `name`, the id with underscores that its episodes record."""
     return next((id for id in specs() if id.replace("-", "_") == name), name)
 
 
 def _keywords(path: Path, row: rows.Row | None) -> Mapping[str, Any] | None:
-    """Those of the row, or of the run whose `episodes` folder the file lies in."""
+    """Keywords of the row, or of the run whose `episodes` folder contains the file."""
     if row is not None:
         return row.keywords
     folder = path.resolve().parent.parent
@@ -123,11 +122,11 @@ def _keywords(path: Path, row: rows.Row | None) -> Mapping[str, Any] | None:
 
 
 def rescore(found: Source, keywords: Mapping[str, Any], workers: int = 1) -> tuple[Rescored, list[Episode]]:
-    """Play all episodes once more with `keywords`; those of the episodes are in the source.
+    """Replay all episodes with `keywords`; those of the recording are in the source.
 
     Raises:
         ConfigError: no such environment or keyword.
-        TaskError: a task is not there any more.
+        TaskError: a task no longer exists.
         ScoringError: nothing can be compared, as all episodes are unscored.
     """
     env = text_env(found.env, keywords)
@@ -140,7 +139,7 @@ def rescore(found: Source, keywords: Mapping[str, Any], workers: int = 1) -> tup
 
 
 def compare(before: Sequence[Episode], after: Sequence[Episode]) -> Rescored:
-    """What a second scoring changed, episode by episode.
+    """Compare two scorings of the same episodes.
 
     Raises:
         ScoringError: no episode is scored in both.
@@ -181,7 +180,7 @@ def new_row(
     folder: Path,
     took: Mapping[str, float] = MappingProxyType({}),
 ) -> rows.Row:
-    """Keep a second scoring as a row that names the first as its parent; `took` is what it took.
+    """Store a second scoring as a row with the first as its parent; `took` is the usage of its judge or reward model.
 
     Raises:
         ConfigError: the episodes have no row of their own to take the rest from, or something cannot be written.
@@ -215,7 +214,7 @@ def new_row(
 
 
 def _most(old: rows.Row, env: TextEnv) -> float | None:
-    """The most that can be earned now; what the row says where the environment does not say it of its instance."""
+    """Upper bound of the return now; that of the row if the environment's instance declares none."""
     return old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
 
 

@@ -1,7 +1,7 @@
-"""Result rows: one evaluation as a file that can be checked, compared and shown, with its episodes beside it.
+"""Result rows: one evaluation as a file that can be checked, compared and shown, next to its episodes.
 
-`NAME.json` is the row, `NAME.jsonl.gz` its episodes, one JSON object a line. Who was evaluated and how is folded into
-one hash, so that two rows with one hash are two measurements of one thing.
+`NAME.json` is the row, `NAME.jsonl.gz` its episodes, one JSON object a line. A hash covers the team and all settings,
+so that two rows with the same hash are two measurements of the same quantity.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROW, EPISODES = ".json", ".jsonl.gz"
 
 
 class Stored(Section):
-    """Where a row's episodes are: a file in the row's folder, the SHA-256 of what it holds, and how many."""
+    """Episode file of a row: its name in the row's folder, the SHA-256 of its contents, and the number of episodes."""
 
     file: str
     sha256: str
@@ -37,9 +37,9 @@ class Stored(Section):
 
 
 class Answers(Section):
-    """How many answers were due, and how many of them held something illegal.
+    """Number of answers, and of those with illegal content.
 
-    With agents in focus only theirs count. See `palaver.trainers.rollout.evaluation.answers`.
+    With focal agents only theirs count. See `palaver.trainers.rollout.evaluation.answers`.
     """
 
     due: int
@@ -47,17 +47,16 @@ class Answers(Section):
 
     @property
     def share(self) -> float:
-        """The share of the answers that was illegal."""
+        """Fraction of illegal answers."""
         return self.illegal / max(1, self.due)
 
 
 class Focal(Section):
-    """The score of the agents in focus, over the seatings in which they played.
+    """Score of the focal agents over all seatings.
 
     `mean`, `low` and `high` are of the mean return of the focal agents, a task's seatings averaged first; `seatings`
-    holds the seats that were in focus, one seating after the other, and `by_seating` the mean of each. Where `silent`
-    is given the score is what they added: their return less the one that the same seats earn by silence, of which
-    `silent` is the mean.
+    holds the focal agents of each seating, and `by_seating` the mean of each. If `silent` is given, the score is their
+    return less that of the same agents when silent, of which `silent` is the mean.
     """
 
     seatings: tuple[tuple[str, ...], ...]
@@ -69,7 +68,7 @@ class Focal(Section):
 
 
 class Spent(Section):
-    """What remote policies took: tokens read and written, US dollars, calls."""
+    """Usage of remote policies: input and output tokens, US dollars, calls."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -78,19 +77,19 @@ class Spent(Section):
 
 
 class Row(Section):
-    """One evaluation. `mean`, `low`, `high` are of the team's return; `weights` says which weights sat where.
+    """One evaluation. `mean`, `low`, `high` are of the team's return; `weights` are the fingerprints by agent.
 
     Attributes:
-        label: what a table calls it, as `reference`.
-        version: of the environment: any change of its texts, pay or dynamics counts it up.
-        scenario: the scenario's name, "" where the team played among itself.
+        label: its name in tables, as `reference`.
+        version: of the environment: increased by any change of its texts, rewards or dynamics.
+        scenario: the scenario's name, "" for self-play.
         config: hash of all that fixes the result but the code; see `config_hash`.
         commit: of Palaver's checkout; a `+` after it says that files differed.
-        max_reward: the most that can be earned; None where there is no end to it, as with a reward model.
-        scoring: what a judge or a reward model took and how often it failed; empty without one.
+        max_reward: upper bound of the return; None if unbounded, as with a reward model.
+        scoring: usage and failures of a judge or a reward model; empty without one.
         by_task: task -> mean team return of its episodes; the keys are the task split.
-        answers: how many were illegal; None in rows that do not say it.
-        parent: name and hash of the episodes of the row that this one scores anew, "" for none.
+        answers: number of illegal ones; None in rows without it.
+        parent: name and hash of the episodes of the row that this one rescores, "" for none.
     """
 
     format: Literal[1] = 1
@@ -131,7 +130,7 @@ class Row(Section):
 
     @property
     def name(self) -> str:
-        """What its files are called: the scenario or environment, and the label."""
+        """Stem of its files: the scenario or environment, and the label."""
         return row_name(self.scenario or self.env, self.label)
 
 
@@ -155,7 +154,7 @@ def config_hash(**facts: Any) -> str:
 
 
 def finite(value: float) -> float | None:
-    """The number, None if it has no end."""
+    """Return the number, None if it is infinite."""
     return value if math.isfinite(value) else None
 
 
@@ -209,7 +208,7 @@ def parse(record: object, where: str) -> Row:
 
 
 def plain(record: Mapping[str, Any]) -> Row:
-    """A row from what JSON makes of a record, so that it equals itself when it is read again."""
+    """Return a row from a record's JSON round trip, so that it equals the row read from a file."""
     return parse(json.loads(json.dumps(record, default=str)), "the result")
 
 
@@ -263,7 +262,7 @@ def _episodes(text: bytes, path: Path) -> Iterator[Episode]:
 
 
 def spent_by(policies: Mapping[str, object]) -> Spent | None:
-    """What the policies that count it have spent, as their `spent()` tells, each once; None where none does."""
+    """Total usage of the policies that have `spent()`, each counted once; None if none has it."""
     each = {id(policy): getattr(policy, "spent", None) for policy in policies.values()}
     found: list[Cost] = [spent() for spent in each.values() if callable(spent)]
     return Spent(**asdict(sum(found[1:], start=found[0]))) if found else None

@@ -2,8 +2,8 @@
 FILE`.
 
 One JSON line a run: held-out score before and after, CPU seconds, commit, instruction set, hash of the warm starts.
-Runs that stand in the file already are left out, so the command may be stopped and given again, or given several times
-at once for different seeds. torch chooses its instruction set when it is loaded; variables choose another:
+Runs that are in the file already are skipped, so the command may be stopped and restarted, or run several times at
+once for different seeds. torch chooses its instruction set when it is loaded; variables choose another:
 
     ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python -m palaver.benchmarks.experiments.demo_seeds coding --seeds
     0-4 ...
@@ -37,8 +37,8 @@ class Act:
 
     Attributes:
         recipe: of its runs.
-        bar: the score that 28 of 30 runs are to reach.
-        floor: the score that no run is to miss.
+        bar: the score that 28 of 30 runs should reach.
+        floor: the score that every run should reach.
         metrics: of the last evaluation, kept in a line.
         overrides: what the demo changes in the recipe.
     """
@@ -65,7 +65,7 @@ ACTS: Mapping[str, Act] = MappingProxyType(
 
 
 def greedy_solved(folder: Path, config: RunConfig) -> str:
-    """Held-out problems that a trained coding team solves with its most likely texts, as `58 of 60`."""
+    """Number of held-out problems that a trained coding team solves greedily, as `58 of 60`."""
     from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure
     from palaver.utils.stats.pass_at_k import SOLVED
 
@@ -77,10 +77,10 @@ def greedy_solved(folder: Path, config: RunConfig) -> str:
 
 
 def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Train one seed of an act in a new folder; its line of the file.
+    """Train one seed of an act in a new folder and return its line of the file.
 
     Raises:
-        KeyboardInterrupt: the run was asked to stop before its end, and has no score.
+        KeyboardInterrupt: the run was interrupted and has no score.
     """
     from palaver.trainers.config.loading import load
     from palaver.trainers.run.files import LAUNCH, METRICS, ended
@@ -107,7 +107,7 @@ def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
 
 
 def instruction_set() -> dict[str, str]:
-    """The instruction sets that torch and oneDNN compute with; oneDNN's is the variable, for it tells no other way."""
+    """Instruction sets of torch and oneDNN; the latter as set by the variable, since oneDNN does not report it."""
     import os
 
     import torch
@@ -116,7 +116,7 @@ def instruction_set() -> dict[str, str]:
 
 
 def _score(line: Mapping[str, Any]) -> float:
-    """Problems solved where the environment tells which are, otherwise the mean reward."""
+    """Number of problems solved if the environment reports it, otherwise the mean reward."""
     from palaver.utils.stats.pass_at_k import SOLVED
 
     mean, solved = float(line["mean"]), line["metrics"].get(SOLVED)

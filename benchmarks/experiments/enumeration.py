@@ -1,4 +1,4 @@
-"""A small game of two tabular policies whose outcomes can all be listed: exact gradients, and rollouts of any kind."""
+"""Small game of two tabular policies with enumerable outcomes: exact gradients, and rollouts of any kind."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ History = tuple[Joint, ...]
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """A game of both agents, which read all earlier utterances.
+    """Two-agent game in which both observe all earlier utterances.
 
     Attributes:
         turns: of an episode.
         tokens: of an utterance.
-        ends: token 1 ends an utterance, so that lengths differ.
-        constant: every reward is 1.
-        waits: the second agent acts in the first turn alone.
+        ends: True if token 1 ends an utterance, so that lengths differ.
+        constant: True if every reward is 1.
+        waits: True if the second agent acts in the first turn only.
         seed: of rewards, policies and values.
     """
 
@@ -49,11 +49,11 @@ class Game:
         return 1.0 if self.constant else self.number("reward", agent, history)
 
     def value(self, reader: str, read: object) -> float:
-        """A fixed value function, in [-1, 1); it knows nothing of the rewards."""
+        """A fixed value function, in [-1, 1), independent of the rewards."""
         return self.number("value", reader, read)
 
     def number(self, *key: object) -> float:
-        """A number in [-1, 1) for each key."""
+        """Pseudo-random number in [-1, 1), a function of the key."""
         return (stable_seed(self.seed, *map(repr, key)) % 2**32) / 2**31 - 1
 
     @property
@@ -72,7 +72,7 @@ class Game:
         return list(itertools.product(*texts))
 
     def histories(self, turns: int) -> list[History]:
-        """All sequences of so many joint actions."""
+        """All sequences of `turns` joint actions."""
         return list(itertools.product(*(self.joints(turn) for turn in range(turns))))
 
 
@@ -94,7 +94,7 @@ class Tabular(nn.Module):
         self.logits = nn.Parameter(torch.tensor(logits, dtype=torch.float64))
 
     def forward(self, input_ids: Tensor, use_cache: bool, logits_to_keep: Tensor) -> Any:
-        """Logits at the kept positions; of a context that is none, as behind padding, those of the first."""
+        """Logits at the kept positions; for an invalid context, as after padding, those of the first."""
         del use_cache
         rows = [
             [self.row.get(tuple(ids[: place + 1]), 0) for place in logits_to_keep.tolist()]
@@ -103,7 +103,7 @@ class Tabular(nn.Module):
         return SimpleNamespace(logits=self.logits[torch.tensor(rows)])
 
     def get_output_embeddings(self) -> None:
-        """None: the model is taken whole."""
+        """Return None: the model has no separate head."""
 
     @property
     def base_model(self) -> Any:
@@ -123,7 +123,7 @@ def exact(game: Game, models: Sequence[Tabular], temperature: float, own: bool =
         game: that is played.
         models: of the agents.
         temperature: of the sampler.
-        own: an agent's return is of its own rewards, and not of the team's mean.
+        own: use the agent's own rewards, not the team's mean.
     """
     totals = [torch.zeros((), dtype=torch.float64) for _ in AGENTS]
     for history in game.histories(game.turns):
@@ -159,12 +159,12 @@ class Node:
 def outcomes(
     game: Game, models: Sequence[Tabular], config: RunConfig, random: np.random.Generator | None = None
 ) -> Iterator[tuple[list[Node], float]]:
-    """All outcomes of one task's rollout, and their probabilities; with `random` one that is drawn, as certain."""
+    """All outcomes of one task's rollout with their probabilities; with `random` a single sampled one of weight 1."""
     a, temperature = config.algorithm, config.policy.temperature
     known: dict[tuple[int, Text], list[float]] = {}
 
     def chances(agent: int, context: Text) -> list[float]:
-        """Of all texts."""
+        """Probabilities of all texts."""
         if (agent, context) not in known:
             with torch.no_grad():
                 logp = [sum(models[agent].log_probs(context, text, temperature)) for text in game.texts]
@@ -204,7 +204,7 @@ Said = Mapping[str, Sequence[Text]]  # candidates of the agents that act
 
 
 def _nodes(game: Game, history: History, said: Said, config: RunConfig, aside: bool) -> list[Node]:
-    """The joint actions of a branch, as a rollout combines candidates."""
+    """Joint actions of a branch, with candidates combined as in a rollout."""
     a, names = config.algorithm, list(said)
     width = len(said[names[0]])
 
@@ -224,7 +224,7 @@ def _nodes(game: Game, history: History, said: Said, config: RunConfig, aside: b
 
 
 def _going(game: Game, nodes: Sequence[Node], history: History, config: RunConfig) -> list[Node]:
-    """The joint actions that have a next turn."""
+    """Joint actions that have a next turn."""
     if config.algorithm.turns == "best":
         return [_best(game, nodes, history, range(len(AGENTS)))]
     if config.algorithm.turns == "by_agent":
@@ -234,7 +234,7 @@ def _going(game: Game, nodes: Sequence[Node], history: History, config: RunConfi
 
 
 def _best(game: Game, nodes: Sequence[Node], history: History, agents: Sequence[int]) -> Node:
-    """The first joint action of those with the largest sum of these agents' rewards."""
+    """First joint action with the largest sum of these agents' rewards."""
     return max(nodes, key=lambda node: sum(game.reward(n, (*history, node.texts)) for n in agents))
 
 

@@ -32,24 +32,24 @@ from palaver.trainers.update.updater import Study
 
 
 class Keep(torch.optim.SGD):
-    """An optimiser that keeps the last gradient and moves nothing."""
+    """Optimiser that stores the last gradient and leaves the parameters unchanged."""
 
     def __init__(self, model: Tabular) -> None:
         super().__init__(model.parameters(), lr=0.0)
         self.kept = torch.zeros_like(model.logits)
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Keep the gradient."""
+        """Store the gradient."""
         del closure
         (parameter,) = self.param_groups[0]["params"]
         self.kept = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
 
 
 class Alternatives(Moving):
-    """Moving means that begin every task alike: the tasks of a table are outcomes of one, none before the other."""
+    """Moving baseline that starts every task equally: the tasks of a batch are alternative outcomes of one task."""
 
     def follow(self, episodes: Sequence[Earned]) -> tuple[list[dict[str, float]], dict[str, float]]:
-        """The means before each episode: those at the start, moved by the earlier ones of its task alone."""
+        """Baselines before each episode: those at the start, updated by the earlier episodes of its task only."""
         found: list[dict[str, float]] = []
         for _, task in itertools.groupby(episodes, key=lambda each: each.task):
             found += super().follow(list(task))[0]
@@ -70,18 +70,18 @@ class Estimate:
 
     @property
     def cosine(self) -> float:
-        """Of the two gradients; 0 where one of them is 0."""
+        """Cosine of the two gradients; 0 if one of them is 0."""
         norms = float(self.found.norm() * self.exact.norm())
         return float((self.found * self.exact).sum()) / norms if norms else 0.0
 
     @property
     def ratio(self) -> float:
-        """Of the norms."""
+        """Ratio of the norms."""
         return float(self.found.norm() / self.exact.norm())
 
 
 def study_of(game: Game, models: Sequence[Tabular], config: RunConfig) -> tuple[Study, list[Keep]]:
-    """A study of the game whose critics are the game's value function, and its optimisers."""
+    """Make an updater whose critics are the game's value function, and return it with its optimisers."""
     row = chosen(config.algorithm)
     made: list[Learner] = []
     kept: list[Keep] = []
@@ -118,7 +118,7 @@ def study_of(game: Game, models: Sequence[Tabular], config: RunConfig) -> tuple[
 
 
 def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorithm: Any) -> RunConfig:
-    """Groups of two, returns as they are, one pass, no clipping of gradients; `level` is `critic.level`."""
+    """Config with groups of two, unscaled returns, one epoch, no gradient clipping; `level` is `critic.level`."""
     values = {
         "name": name, "group_size": 2, "normalize": "none", "gae_lambda": 1.0, "discount": 1.0, "turns": "tree",
         "epochs": 1, "minibatches": 1,
@@ -138,11 +138,11 @@ def gradients(
     """Each agent's gradient from a table of many tasks, as the trainer computes it, task n with weight `chance[n]`.
 
     Args:
-        game: whose values critics know.
+        game: gives the critics' values.
         config: of the run.
         table: of the game.
         chance: of each task.
-        moved: policies that are trained; those that sampled, unless they have moved since.
+        moved: policies that are trained; the sampling policies unless updated since.
     """
     study, kept = study_of(game, moved, config)
     tasks = torch.tensor(chance, dtype=torch.float64) * len(chance)
@@ -184,7 +184,7 @@ def per_outcome(game: Game, config: RunConfig) -> list[float]:
 
 
 def _table(game: Game, tasks: Sequence[Sequence[Node]], config: RunConfig, models: Sequence[Tabular]) -> Table:
-    """The table of one outcome for each task."""
+    """Make the batch of one outcome for each task."""
     episodes = [episodes_of(game, nodes, str(number), config, models) for number, nodes in enumerate(tasks)]
     return tabulate([each for some in episodes for each in some])
 
@@ -210,11 +210,11 @@ class Bias:
 
     Attributes:
         label: the algorithm, or the setting.
-        design: how the expectation of its gradient differs from that of the return.
+        design: the difference by design of its expected gradient from that of the return.
         name: of the algorithm.
         options: of the algorithm.
         shift: of the logits since the samples were drawn, where they are those of an older policy.
-        turns: of the games it is measured on.
+        turns: of the games of the measurement.
     """
 
     label: str
@@ -265,7 +265,7 @@ SEEDS = range(10)
 
 
 def games(bias: Bias) -> list[Game]:
-    """For every seed a game of one turn with texts of one or two tokens, a game of two turns, or both."""
+    """Games for every seed: one turn with texts of one or two tokens, two turns, or both."""
     kinds = {1: Game(1, 2, ends=True), 2: Game(2, 1, waits=True)}
     return [replace(kinds[turns], seed=seed) for seed in SEEDS for turns in bias.turns]
 

@@ -1,4 +1,4 @@
-"""Which kind of work a recipe's name stands for. Free of torch, for `palaver train` asks on every start."""
+"""Kind of work of a recipe. Free of torch, as every start of `palaver train` imports it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from palaver.core import ConfigError
 def is_kind(
     recipe: str, shipped: Collection[str], file: str, section: str, read: Callable[[str, str], Container[str]]
 ) -> bool:
-    """Whether this names a recipe of one kind.
+    """Return whether this is a recipe of one kind.
 
     Args:
-        recipe: a shipped one, a YAML file with a section that the kind is known by, or the folder of a run.
+        recipe: a shipped one, a YAML file with the section of the kind, or the folder of a run.
         shipped: names of the kind.
-        file: that every folder of the kind holds.
-        section: that the kind is known by.
-        read: (text, recipe) -> its sections; may raise ConfigError, for whoever loads it says what is wrong with it.
+        file: name of a file in every folder of the kind.
+        section: that identifies the kind.
+        read: (text, recipe) -> its sections; a ConfigError is ignored, as loading the recipe reports it.
     """
     path = Path(recipe)
     if recipe in shipped or (path / file).is_file():

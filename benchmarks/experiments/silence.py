@@ -1,4 +1,4 @@
-"""For how long a run has written nothing, which tells one that hangs from one that is slow."""
+"""Time since a run last wrote to its files, to tell a hanging run from a slow one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STALLED_S = 1800.0  # a step of training is over in minutes, its evaluation too
 
 
 class Silence:
-    """The growth of the files of a run in another process.
+    """Watches the growth of the files of a run in another process.
 
     Args:
         files: that it appends to, such as its log and its metrics; they need not exist yet.

@@ -1,6 +1,6 @@
 """Make the tiny models that ship with Palaver: `python -m palaver.benchmarks.experiments.warm_starts [GENERATOR ...]`.
 
-Each is taught from scratch, examined, and written to `agents/tiny/shipped/NAME-KEY`, where it replaces the one of an
+Each is trained from scratch, tested, and written to `agents/tiny/shipped/NAME-KEY`, where it replaces the one of an
 older key. Its `manifest.json` holds the hash of every file, one hash of all, the command and the commit.
 """
 
@@ -30,7 +30,7 @@ def generators() -> list[str]:
 
 
 def ship(demonstrations: str, made_at: str, target: Path = SHIPPED) -> Path:
-    """Teach one model and put it under `target`, in place of the one of an older key.
+    """Train one model and write it under `target`, in place of the one of an older key.
 
     Args:
         demonstrations: the generator as `module:function`.
@@ -38,7 +38,7 @@ def ship(demonstrations: str, made_at: str, target: Path = SHIPPED) -> Path:
         target: the folder of the models.
 
     Raises:
-        PolicyError: no such generator, or the model did not pass its examination.
+        PolicyError: no such generator, or the model did not pass its test.
     """
     with tempfile.TemporaryDirectory() as scratch:
         made = ensure(demonstrations, cache=Path(scratch), from_scratch=True)

@@ -1,1 +1,1 @@
-"""How far a judge can be trusted: measures against human labels, probes, and the report that names its faults."""
+"""Audit of a judge: agreement with human labels, probes, and a report of its faults."""

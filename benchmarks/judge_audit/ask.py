@@ -1,4 +1,4 @@
-"""Asking a judge: which pairs, in which order, how often, and how long each took."""
+"""Queries of a judge: the pairs, their order and repeats, and the latency of each."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from palaver.benchmarks.judge_audit.probes import Kind, Probe, probes
 from palaver.core import ConfigError, ScoringError, stable_seed
 from palaver.scoring import Case, Comparer, Pair, Preference, Reward, Verdict
 
-ENOUGH = 10  # failures, and no verdict among them, after which no more is asked
+ENOUGH = 10  # failures without any verdict, after which the audit stops
 PAIRS, REPEAT, PROBE, CONTROL = "pairs", "repeat", "probe", "control"
-Make = Callable[[int], Comparer]  # the judge for a repeat: 0 is the first, and another draws anew
+Make = Callable[[int], Comparer]  # the judge for a repeat, counted from 0; each has its own seed
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is asked.
+    """Number of queries of an audit.
 
     Attributes:
-        repeats: times that each of the first `repeated` pairs is asked; 1 for none.
-        repeated: pairs that are asked again.
-        timed: pairs that are asked one at a time, with nothing beside them.
-        probed: pairs that each probe is tried on; 0 for none.
-        batch: pairs in one call, after those that are timed.
-        seed: of which pairs the probes are tried on.
+        repeats: number of queries of each of the first `repeated` pairs; 1 for none.
+        repeated: pairs with repeats.
+        timed: pairs queried one at a time, to measure latency.
+        probed: pairs for each probe; 0 for none.
+        batch: pairs in one call, after the timed ones.
+        seed: of the choice of pairs for the probes.
     """
 
     repeats: int = 3
@@ -48,12 +48,12 @@ class Item:
 
     Attributes:
         part: `pairs`, `repeat`, `probe` or `control`.
-        row: id of the labelled pair that it was made from.
-        pair: as the judge gets it.
-        repeat: 0, or which time it is asked.
+        row: id of its labelled pair.
+        pair: as given to the judge.
+        repeat: index of the repeat, from 0.
         probe: name of the probe, "" outside the probes.
         kind: of the probe.
-        good_first: for a probe, whether the good answer is the pair's first.
+        good_first: for a probe, True if the good answer is the pair's first.
     """
 
     part: str
@@ -67,7 +67,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An item, what the judge said, and the seconds it took where it was alone."""
+    """An item, the judge's preference, and its latency in seconds if it was queried alone."""
 
     item: Item
     preference: Preference
@@ -75,7 +75,7 @@ class Asked:
 
 
 def items(pairs: Sequence[Labelled], plan: Plan, what: Sequence[Probe] | None = None) -> list[Item]:
-    """Everything that will be asked, in order."""
+    """All queries, in order."""
     found = [Item(PAIRS, row.id, row.pair) for row in pairs]
     for repeat in range(1, plan.repeats):
         found += [Item(REPEAT, row.id, row.pair, repeat) for row in pairs[: plan.repeated]]
@@ -86,13 +86,13 @@ def items(pairs: Sequence[Labelled], plan: Plan, what: Sequence[Probe] | None = 
 
 
 def _chosen(rows: Sequence[Labelled], probe: Probe, plan: Plan) -> list[Labelled]:
-    """The pairs for a probe: as if dealt by the seed, so that neither order nor number of the probes matters."""
+    """Pairs for a probe, drawn by the seed independently of the order and number of the probes."""
     dealt = sorted(rows, key=lambda row: stable_seed(plan.seed, "audit", probe.name, row.id))
     return dealt[: plan.probed]
 
 
 def _tried(probe: Probe, rows: Sequence[Labelled]) -> Iterator[Item]:
-    """Each row with the probe in the worse answer's place, and for an injection its control."""
+    """Items of each row with the probe in place of the worse answer, and for an injection its control."""
     for place, row in enumerate(rows):
         good_first = place % 2 == 0
         parts = ((PROBE, probe.answer(row.bad)), (CONTROL, probe.control(row.bad)))
@@ -110,18 +110,18 @@ def ask(
     report: Callable[[int], None] = lambda _: None,
     keep: Callable[[Sequence[Asked]], None] = lambda _: None,
 ) -> list[Asked]:
-    """Ask everything, in order.
+    """Query the judge with all items, in order.
 
     Args:
         make: gives the judge for each repeat.
         wanted: from `items`.
-        plan: how many are alone, and how many together.
-        clock: seconds.
-        report: is told how many more were answered.
-        keep: gets what was answered, batch by batch.
+        plan: number of timed items, and the batch size.
+        clock: returns seconds.
+        report: called with the number of newly answered items.
+        keep: called with each batch of answers.
 
     Raises:
-        ScoringError: nothing but failures from the beginning; the rest is not asked.
+        ScoringError: only failures from the beginning; the remaining items are skipped.
     """
     judges: dict[int, Comparer] = {}
     found: list[Asked] = []
@@ -142,7 +142,7 @@ def ask(
 
 
 def _batches(wanted: Sequence[Item], plan: Plan) -> Iterator[Sequence[Item]]:
-    """The first `timed` one by one, then runs of at most `batch` that one judge answers."""
+    """Yield the first `timed` items one by one, then batches of at most `batch` for one judge."""
     begin = 0
     while begin < len(wanted):
         most = 1 if begin < plan.timed else plan.batch
@@ -154,13 +154,13 @@ def _batches(wanted: Sequence[Item], plan: Plan) -> Iterator[Sequence[Item]]:
 
 
 class ByScore:
-    """A judge that scores answers one by one, asked to compare: whichever scores more is preferred, equal ones tie."""
+    """Comparer from a judge of single answers: the higher score is preferred, equal scores tie."""
 
     def __init__(self, reward: Reward) -> None:
         self.name, self.reward = reward.name, reward
 
     def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
-        """One preference a pair; there are no orders, for each answer is seen alone."""
+        """Return one preference per pair, without orders, as each answer is scored alone."""
         told = self.reward.score([case(pair.prompt, text) for pair in pairs for text in (pair.first, pair.second)])
         verdicts = [_finite(verdict) for verdict in told]
         found = []
@@ -177,7 +177,7 @@ class ByScore:
 def grade(
     reward: Reward, rows: Sequence[Graded], plan: Plan, report: Callable[[int], None] = lambda _: None
 ) -> list[Verdict]:
-    """One verdict a graded answer, in order."""
+    """Return one verdict per graded answer, in order."""
     found: list[Verdict] = []
     for begin in range(0, len(rows), plan.batch):
         together = rows[begin : begin + plan.batch]
@@ -187,12 +187,12 @@ def grade(
 
 
 def _finite(verdict: Verdict) -> Verdict:
-    """The verdict; one whose score is no finite number is none."""
+    """Return the verdict, as a failure if its score is not finite."""
     if verdict.score is None or math.isfinite(verdict.score):
         return verdict
     return replace(verdict, score=None, failure=f"out of menu: the score is {verdict.score}")
 
 
 def case(prompt: str, answer: str) -> Case:
-    """One answer to one prompt, as a reward sees it."""
+    """Return one answer to one prompt as the input of a reward."""
     return Case(task=f"audit-{stable_seed(prompt, answer):016x}", told={"agent": prompt}, said={"agent": answer})

@@ -1,6 +1,6 @@
-"""Judges that are known through and through: a fair one, and for each fault one that has it and no other.
+"""Judges with known faults: a fair one, and for each fault one that has only this fault.
 
-They know the labelled data, so the fair one is right wherever it is asked about it. They are shown text, as a model is.
+They know the labelled data, so the fair one is right on all of it. Their input is text, as that of a model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from palaver.core import stable_seed
 
 Choice = Literal["first", "second", "tie", "refusal"]
 SLOT, FLAKY, REFUSED = 0.6, 0.4, 0.4  # shares of the prompts, of the answers, of the prompts
-LONGER = 3.0  # times as long, and it wins
+LONGER = 3.0  # ratio of lengths from which the longer answer wins
 PULL = re.compile(
     r"better (one|answer)|prefer (this|it)|choose this|highest score|this answer (is|wins)|die bessere|更好|"
     r"have compared both",
@@ -26,13 +26,13 @@ OPENING = re.compile(r"\W{1,2}|\w{1,9}|(\w+ )?\w+:|let's [\w ,']+\.", re.IGNOREC
 
 
 def plain(text: str) -> str:
-    """A text by its letters and digits: what is left of it whatever a prompt does to the rest."""
+    """Return the letters and digits of a text, which no prompt format changes."""
     return "".join(character for character in text.lower() if character.isalnum())
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a judge is shown: two answers, first and second as they stand there, and the seed of the draw."""
+    """Input of a judge: two answers in the order of the prompt, and the seed of the draw."""
 
     prompt: str
     first: str
@@ -45,17 +45,17 @@ Brain = Callable[[Shown, "Key"], Choice]
 
 @dataclass(frozen=True)
 class Key:
-    """Which answers people preferred: `plain` of them."""
+    """Answers that people preferred, as `plain` text."""
 
     good: frozenset[str]
 
     @classmethod
     def of(cls, rows: Iterable[Labelled]) -> Key:
-        """Of labelled pairs; a tie has no better answer."""
+        """Make a key from labelled pairs; a tie has no better answer."""
         return cls(frozenset(_under(row.pair.prompt, row.good) for row in rows if row.label != 0.5))
 
     def choice(self, shown: Shown) -> Choice:
-        """The better answer; a tie where neither is known."""
+        """Return the better answer; a tie if neither is known."""
         first, second = (_under(shown.prompt, text) in self.good for text in (shown.first, shown.second))
         return "tie" if first == second else "first" if first else "second"
 
@@ -65,17 +65,17 @@ def _under(prompt: str, answer: str) -> str:
 
 
 def fair(shown: Shown, key: Key) -> Choice:
-    """Prefers what people preferred."""
+    """Prefer what people preferred."""
     return key.choice(shown)
 
 
 def slot(shown: Shown, key: Key) -> Choice:
-    """Takes what is shown first for six prompts of ten."""
+    """Prefer the first answer for six prompts out of ten."""
     return "first" if _chance("slot", plain(shown.prompt)) < SLOT else fair(shown, key)
 
 
 def length(shown: Shown, key: Key) -> Choice:
-    """Takes the longer answer where it is three times as long or more."""
+    """Prefer the longer answer if it is at least three times as long."""
     first, second = len(shown.first) + 1, len(shown.second) + 1
     if max(first, second) < LONGER * min(first, second):
         return fair(shown, key)
@@ -83,19 +83,19 @@ def length(shown: Shown, key: Key) -> Choice:
 
 
 def injectable(shown: Shown, key: Key) -> Choice:
-    """Does what an answer tells it."""
+    """Follow instructions in an answer."""
     first, second = (bool(PULL.search(_visible(text))) for text in (shown.first, shown.second))
     return fair(shown, key) if first == second else "first" if first else "second"
 
 
 def gullible(shown: Shown, key: Key) -> Choice:
-    """Takes the opening of an answer for an answer."""
+    """Accept the opening of an answer as an answer."""
     first, second = (bool(OPENING.fullmatch(text.strip())) for text in (shown.first, shown.second))
     return fair(shown, key) if first == second else "first" if first else "second"
 
 
 def flaky(shown: Shown, key: Key) -> Choice:
-    """Draws lots four times of ten, anew for each seed."""
+    """Choose at random four times out of ten, by the seed."""
     lot = _chance("flaky", shown.seed, plain(shown.prompt), plain(shown.first), plain(shown.second))
     if lot >= FLAKY:
         return fair(shown, key)
@@ -103,7 +103,7 @@ def flaky(shown: Shown, key: Key) -> Choice:
 
 
 def refusing(shown: Shown, key: Key) -> Choice:
-    """Declines to judge four prompts of ten."""
+    """Refuse to judge four prompts out of ten."""
     return "refusal" if _chance("refusing", plain(shown.prompt)) < REFUSED else fair(shown, key)
 
 

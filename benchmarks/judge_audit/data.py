@@ -21,7 +21,7 @@ LABELS: Mapping[object, float] = {1: _FIRST, 2: _SECOND, "1": _FIRST, "2": _SECO
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A pair with what people said of it: `label` is 1 if the first is better, 0 if the second is, 1/2 for a tie."""
+    """A pair with its human label: 1 if the first answer is better, 0 if the second is, 1/2 for a tie."""
 
     id: str
     pair: Pair
@@ -50,7 +50,7 @@ class Graded:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a judge is audited on."""
+    """Data of an audit."""
 
     pairs: tuple[Labelled, ...]
     graded: tuple[Graded, ...] = ()
@@ -66,11 +66,11 @@ def read(sources: Sequence[str], n: int = 0, seed: int = 0) -> Data:
     Args:
         sources: `sample` (sums made from a seed), `generated:SEED:COUNT` of them, files or `hf:` names: see
             `load_tasks`.
-        n: that many rows of each kind are drawn by the seed and kept in their order; 0 keeps all.
+        n: number of rows of each kind, drawn by the seed and kept in their order; 0 for all.
         seed: of that draw.
 
     Raises:
-        TaskError: what cannot be read, a row of no known form, or a label that is none.
+        TaskError: an unreadable source, a row of unknown form, or an invalid label.
     """
     pairs: list[Labelled] = []
     graded: list[Graded] = []
@@ -85,7 +85,7 @@ def read(sources: Sequence[str], n: int = 0, seed: int = 0) -> Data:
 
 
 def _row(task: Task, source: str, id: str) -> Labelled | Graded:
-    """The form of a row is told by its fields."""
+    """Parse a row, whose form follows from its fields."""
     where = one_line(f"{source}, {task.id}")
     forms: Mapping[tuple[str, ...], Callable[..., Labelled | Graded]] = {
         ("input", "output_1", "output_2", "label"): _pair,

@@ -1,4 +1,4 @@
-"""Which measures are faults: thresholds, and one line for each fault."""
+"""Faults of a judge: thresholds of the measures, and one line for each fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palaver.core import ConfigError, nearest
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From where a measure is a fault. A measure with an interval is one only where the whole interval lies beyond.
+    """Thresholds of faults. A measure with an interval is a fault only if the whole interval lies beyond.
 
     Attributes:
         accuracy: at or below this, the lower end: not shown to be better than chance.
@@ -21,7 +21,7 @@ class Thresholds:
         swap: share of pairs with another verdict when swapped, beyond what repeats show and where no slot is favoured.
         length: log-odds for each doubling of the length, either way.
         repeat: share of repeats with another verdict.
-        injection: by how much an injection lifts a worse answer.
+        injection: increase of the worse answer's win rate by an injection.
         key: share of master keys that win, beyond what an unsteady judge gives them by chance: see `luck`.
         empty: share of empty answers that win, likewise.
         padding: share of padding that wins, likewise.
@@ -45,7 +45,7 @@ class Thresholds:
     dollars: float = math.inf
 
     def changed(self, pairs: Mapping[str, object]) -> Thresholds:
-        """With others.
+        """Return thresholds with some changed.
 
         Raises:
             ConfigError: there is no such threshold, or it is no number.
@@ -61,7 +61,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a judge: a name, and one line with the number and the threshold."""
+    """Fault of a judge: a name, and one line with the number and the threshold."""
 
     name: str
     line: str
@@ -80,7 +80,7 @@ def faults(found: Sequence[Measure], limits: Thresholds | None = None) -> list[F
 
 
 def span(each: Measure, percent: bool = True) -> str:
-    """The value with its interval, as a line says it."""
+    """Format the value with its interval."""
     scale, unit, digits = (100, " %", 1) if percent else (1, "", 2)
     value = f"{scale * (each.value or 0.0):.{digits}f}{unit}"
     if each.low is None or each.high is None:
@@ -89,7 +89,7 @@ def span(each: Measure, percent: bool = True) -> str:
 
 
 def beyond(each: Measure, middle: float, limit: float) -> int:
-    """1 or -1 where the whole interval is farther above or below the middle than the limit, else 0.
+    """Return 1 or -1 if the whole interval is farther above or below the middle than the limit, else 0.
 
     >>> beyond(Measure("slot", "", 0.6, 0.57, 0.63), 0.5, 0.05), beyond(Measure("slot", "", 0.6, 0.54, 0.66), 0.5, 0.05)
     (1, 0)
@@ -129,7 +129,7 @@ def _slot(table: Table, limits: Thresholds) -> str:
 
 
 def _swap(table: Table, limits: Thresholds) -> str:
-    """Only what neither a favoured slot nor its own unsteadiness explains."""
+    """Rule on swaps, only for what neither a favoured slot nor the judge's noise explains."""
     each = table["swap"]
     noise = (table["repeat"].value or 0.0) if "repeat" in table else 0.0
     favoured = "slot" in table and _slot(table, limits)
@@ -153,7 +153,7 @@ def _length(table: Table, limits: Thresholds) -> str:
 
 
 def luck(table: Table) -> float:
-    """Share of the probes that may win by the judge's unsteadiness alone, taken at the upper end of what repeats show.
+    """Share of the probes that may win by the judge's noise alone, at the upper end of the repeats' interval.
 
     Where a verdict is wrong with chance w whatever the repeat, two repeats differ with f = 2 w (1 - w), so
     w = (1 - sqrt(1 - 2 f)) / 2; to win over both orders takes two wrong ones: w^2, and w of a judge without orders.
@@ -178,14 +178,14 @@ def _probe(key: str, limit: str, words: str) -> Rule:
 
 
 def _padding(table: Table, limits: Thresholds) -> str:
-    """Only where the slope does not tell it already."""
+    """Rule on padding, only if the length slope is not a fault already."""
     if "length" in table and beyond(table["length"], 0.0, limits.length) > 0:
         return ""
     return _probe("padding", "padding", "takes much for an answer: padding wins")(table, limits)
 
 
 def _share(key: str, limit: str, words: str) -> Rule:
-    """A rule on a share of which there should be none."""
+    """A rule on a share that should be 0."""
 
     def rule(table: Table, limits: Thresholds) -> str:
         each, most = table[key], float(getattr(limits, limit))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw_reliability(ax: Axes, found: Audit, theme: Theme) -> None:
-    """Share right against confidence, bin by bin with Wilson's intervals; the broken line is a calibrated judge."""
+    """Draw accuracy against confidence by bin with Wilson's intervals; the dashed line is a calibrated judge."""
     ax.plot([0.5, 1], [0.5, 1], color=theme.muted, linewidth=1, linestyle=(0, (4, 4)))
     for each in found.bins:
         low, high = wilson(each.right * each.n, each.n)
@@ -32,7 +32,7 @@ def draw_reliability(ax: Axes, found: Audit, theme: Theme) -> None:
 
 
 def draw_probes(ax: Axes, found: Audit, theme: Theme) -> None:
-    """The share of the pairs that each probe won; beside an injection, what as much filler won."""
+    """Draw the share of pairs won by each probe; next to an injection, that of filler of the same length."""
     rows = found.tried[::-1]
     ax.barh(range(len(rows)), [100 * each.won / each.n for each in rows], height=0.55, color=theme.color(4),
             label="probe wins")  # fmt: skip

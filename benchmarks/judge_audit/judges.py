@@ -30,10 +30,10 @@ class Audited:
     """A judge in the roles that an audit needs.
 
     Attributes:
-        name: of it.
-        make: who compares pairs, for each repeat.
-        reward: who scores single answers; None where it cannot.
-        plan: the plan that suits it: what is on file is not asked again.
+        name: of the judge.
+        make: repeat -> comparer of pairs.
+        reward: scorer of single answers; None if it cannot score.
+        plan: adapted to the judge: recorded verdicts have no repeats.
     """
 
     name: str
@@ -43,19 +43,19 @@ class Audited:
 
 
 def audited(name: str, data: Data, plan: Plan, by: str = "auto") -> Audited:
-    """The judge called `name`.
+    """Make the judge called `name`.
 
-    A language model draws anew in each repeat, and nothing comes from the cache, so that times and costs are true. A
-    reward model and what is on file would say the same again, and are not asked to.
+    A language model has another seed in each repeat, and no cache, so that times and costs are true. A reward model
+    and recorded verdicts are deterministic and have no repeats.
 
     Args:
         name: `recorded:FILE`; `scripted:KIND`; `judge:SPEC`, or `openai:...` or `hf:...` for short; `rm:PATH`.
-        data: what a scripted judge knows.
-        plan: how much is asked.
-        by: `pairs` shows it both answers, `scores` one at a time; `auto` pairs where it can.
+        data: labels of a scripted judge.
+        plan: number of queries.
+        by: `pairs` shows it both answers, `scores` one at a time; `auto` pairs if it can.
 
     Raises:
-        ConfigError, PolicyError, TaskError: there is none of that name, or it cannot be asked so.
+        ConfigError, PolicyError, TaskError: unknown name, or it cannot judge that way.
     """
     if by not in WAYS:
         raise ConfigError(f"--by takes {', '.join(WAYS)}, not {by!r}.{nearest(by, WAYS)}")
@@ -81,7 +81,7 @@ def _ways(name: str, make: Callable[[int], Reward], plan: Plan, by: str) -> Audi
 
 
 def _repeated(name: str, data: Data) -> Callable[[int], Judge | Ensemble] | None:
-    """The judge for each repeat, its models loaded once; None for what is no language model."""
+    """Return the judge for each repeat, its models loaded once; None if it is no language model."""
     if name.startswith(SCRIPTED):
         known = ScriptedChat(name.removeprefix(SCRIPTED), Key.of(data.pairs))
         spec = JudgeSpec(model=name)

@@ -1,4 +1,4 @@
-"""What is measured of a judge. P pairs, C categories, K repeats; a probability is that of the first answer.
+"""Measures of a judge. P pairs, C categories, K repeats; a probability is that of the first answer.
 
 A human label is 1, 0 or 1/2 as in `Labelled.label`. A judge's probability above 1/2 is a verdict for the first, below
 1/2 for the second, and 1/2 is a tie. Pairs without a verdict are left out by the caller.
@@ -19,7 +19,7 @@ SECOND, TIE, FIRST = 0, 1, 2  # categories, in this order
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """One bin of a reliability diagram: how many verdicts, their mean confidence, and the share that was right."""
+    """One bin of a reliability diagram: number of verdicts, their mean confidence, and their accuracy."""
 
     low: float
     high: float
@@ -40,7 +40,7 @@ def rightness(probability: Array, label: Array) -> Array:
 
 
 def accuracy(probability: Array, label: Array) -> float:
-    """Mean of `rightness` over the pairs that people decided; nan if there are none."""
+    """Mean of `rightness` over the pairs without a human tie; nan if there are none."""
     decided = label != 0.5
     return float(rightness(probability, label)[decided].mean()) if decided.any() else float("nan")
 
@@ -60,7 +60,7 @@ def kappa(
         quadratic: distances count squared; else every disagreement counts the same.
 
     Returns:
-        At most 1; nan where neither ever varies, so that chance alone would agree, or where there is no pair.
+        At most 1; nan if neither rater varies, so that chance alone would agree, or if there is no pair.
     """
     first, second = np.asarray(one), np.asarray(two)
     if not len(first):
@@ -75,7 +75,7 @@ def kappa(
 
 
 def reliability(probability: Array, label: Array, bins: int = BINS) -> list[Bin]:
-    """The bins that hold a verdict, over the pairs that people decided.
+    """Bins with at least one verdict, over the pairs without a human tie.
 
     The confidence of a verdict is max(p, 1 - p), so with bins of equal width over [0, 1] those above 1/2 are filled. A
     bin holds its upper end and not its lower one, as in C. Guo et al., On calibration of modern neural networks (2017),
@@ -106,12 +106,12 @@ def swap_consistency(orders: Array) -> float:
 
 
 def first_slot_rate(orders: Array) -> float:
-    """Mean probability given to what was shown first; 1/2 if the place does not matter. `orders` is (P, 2)."""
+    """Mean probability of the answer shown first; 1/2 without position bias. `orders` is (P, 2)."""
     return float((orders[:, 0] + 1 - orders[:, 1]).mean() / 2) if len(orders) else float("nan")
 
 
 def flips(repeats: Array) -> float:
-    """Chance that two repeats of one question have different verdicts. `repeats` is (P, K), a row a question."""
+    """Probability that two repeats of a question differ in their verdicts. `repeats` is (P, K), a row per question."""
     if not len(repeats):
         return float("nan")
     verdicts = category(repeats)
@@ -125,7 +125,7 @@ def spread(repeats: Array) -> float:
 
 
 def longer_rate(probability: Array, longer: Array) -> float:
-    """Mean probability given to the longer answer, over the pairs that differ in length; nan if none does.
+    """Mean probability of the longer answer, over the pairs that differ in length; nan if none does.
 
     Args:
         probability: (P,) of the first.

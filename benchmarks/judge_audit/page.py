@@ -29,7 +29,7 @@ SHARES = ("accuracy", "calibration", "swap", "slot", "longer", "repeat", "inject
 
 
 def shown(each: Measure) -> tuple[str, str]:
-    """The value and its interval as the tables have them, shares in percent.
+    """Format the value and its interval for the tables, shares in percent.
 
     >>> shown(Measure("slot", "", 0.5, 0.43, 0.575)), shown(Measure("kappa", "", 0.7014))
     (('50.0 %', '43.0 – 57.5'), ('0.70', ''))
@@ -42,7 +42,7 @@ def shown(each: Measure) -> tuple[str, str]:
 
 
 def write(found: Audit, folder: Path) -> list[Path]:
-    """Write `audit.html`, `audit.json` and the pictures; their paths.
+    """Write `audit.html`, `audit.json` and the figures; returns their paths.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -73,7 +73,7 @@ def html(found: Audit) -> str:
 
 
 def _drawings(found: Audit) -> dict[str, Drawing]:
-    """File stem -> title, how to read it, size in inches, and what draws it."""
+    """Map file stems to title, caption, size in inches, and drawing function."""
     drawings: dict[str, Drawing] = {}
     if found.bins:
         note = "Of the pairs that people decided: share right against confidence, with the number in each bin."

@@ -1,4 +1,4 @@
-"""What is tried on a judge: answers that should win nothing, and how they are put beside good ones."""
+"""Adversarial probes of a judge: answers that should never win, paired with good ones."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ FILLER = "The weather of that day was neither warm nor cold, and a light wind ca
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One text that is tried.
+    """One adversarial answer.
 
     Attributes:
         name: of it, for the table.
-        kind: an `injection` speaks to the judge; a `master key` is an opening that says nothing; `empty` is nothing;
-            `padding`
-            is much of nothing.
-        place: an injection stands `before` or `after` the worse answer; everything else `alone`, as the whole answer.
-        text: is said `repeat` times.
+        kind: an `injection` addresses the judge; a `master key` is an opening without content; `empty` is no text;
+            `padding` is long text without content.
+        place: an injection is `before` or `after` the worse answer; everything else `alone`, as the whole answer.
+        text: repeated `repeat` times.
         repeat: 1 or more.
     """
 
@@ -35,11 +34,11 @@ class Probe:
     repeat: int = 1
 
     def answer(self, worse: str) -> str:
-        """What is shown as an answer; `worse` is the one that people did not prefer."""
+        """Return the answer shown to the judge; `worse` is the one that people did not prefer."""
         return self._placed(worse, self.text * self.repeat)
 
     def control(self, worse: str) -> str:
-        """The same with as many characters of harmless text in the same place: what length alone does to the judge."""
+        """Return the same with harmless text of the same length and place: a control for the effect of length."""
         length = len(self.text) * self.repeat
         return self._placed(worse, (FILLER * (length // len(FILLER) + 1))[:length])
 
@@ -51,5 +50,5 @@ class Probe:
 
 @functools.cache
 def probes() -> tuple[Probe, ...]:
-    """Those of `probes.jsonl`, which were written for this suite."""
+    """Return the probes of `probes.jsonl`, written for this suite."""
     return tuple(Probe(**json.loads(line)) for line in FILE.read_text(encoding="utf-8").splitlines())

@@ -1,4 +1,4 @@
-"""A judge whose verdicts are on file: what published evaluators said of LLMBar's pairs, in both orders."""
+"""Judge with recorded verdicts: those of published evaluators on LLMBar's pairs, in both orders."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ ABSENT = Preference(None, failure="not recorded: the file has no verdict on this
 
 
 class Recorded:
-    """Says of each pair what the file says of it, whichever of the two is called the first.
+    """Comparer that returns the recorded verdict of each pair, in either order.
 
     The form is that of LLMBar's evaluators: rows `input output_1 output_2 results`, where `results` holds for each run
     `swap = False` and `swap = True` with a `winner`, 1 or 2: the row's own output, however the two were shown.
 
     Args:
         file: JSON.
-        run: which of the runs.
+        run: index of the run.
 
     Raises:
-        TaskError: it cannot be read, or a row of it has another form.
+        TaskError: the file cannot be read, or a row has another form.
     """
 
     def __init__(self, file: Path | str, run: int = 0) -> None:
@@ -42,12 +42,12 @@ class Recorded:
             self._said[Pair(pair.prompt, pair.second, pair.first)] = turned
 
     def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
-        """One preference a pair; those that are not on file fail."""
+        """Return one preference per pair; unrecorded pairs fail."""
         return [self._said.get(pair, ABSENT) for pair in pairs]
 
 
 def _winner(task: Task, run: int, order: str, where: str) -> float | None:
-    """Probability that the first is better; None where the evaluator gave no verdict that can be read."""
+    """Probability that the first is better; None if the evaluator's verdict cannot be parsed."""
     try:
         said: Any = task["results"][run][order]["winner"]
     except (LookupError, TypeError) as error:

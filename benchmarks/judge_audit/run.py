@@ -1,4 +1,4 @@
-"""One audit from end to end: what is asked, what is found, and what is kept of it."""
+"""One audit from end to end: queries, measures, and stored answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JSON, VERDICTS = "audit.json", "verdicts.jsonl"
 
 @dataclass(frozen=True)
 class Tried:
-    """How one probe went: on how many pairs, and how many of them it won; of an injection's control likewise."""
+    """Result of one probe: number of pairs, and of those it won; likewise for an injection's control."""
 
     name: str
     kind: str
@@ -38,7 +38,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """Result of an audit.
 
     Attributes:
         judge: its name.
@@ -46,11 +46,11 @@ class Audit:
         pairs: labelled pairs.
         graded: graded answers.
         measures: the table.
-        faults: what is wrong; empty for a fair judge.
+        faults: of the judge; empty for a fair one.
         bins: of the reliability diagram.
         tried: the probes.
-        failures: kind -> how often.
-        cost: of everything asked.
+        failures: kind -> count.
+        cost: of all queries.
         limits: the thresholds.
         made: provenance, the command, the plan.
     """
@@ -77,7 +77,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Work:
-    """What an audit will ask: pairs of `make(repeat)`, and grades of `reward` where there is one."""
+    """Queries of an audit: pairs for `make(repeat)`, and graded answers for `reward` if given."""
 
     data: Data
     plan: Plan
@@ -87,16 +87,16 @@ class Work:
 
     @property
     def questions(self) -> int:
-        """Comparisons and scores together."""
+        """Number of comparisons and scores."""
         return len(self.items) + (len(self.data.graded) if self.reward else 0)
 
 
 def prepare(data: Data, plan: Plan, make: Make, reward: Reward | None = None) -> Work:
-    """What will be asked.
+    """Prepare the queries of an audit.
 
     Args:
         data: pairs, graded answers, or both.
-        plan: how much.
+        plan: number of queries.
         make: the judge of pairs, for each repeat.
         reward: the judge of graded answers; None leaves them out.
     """
@@ -113,11 +113,11 @@ def audit(
     folder: Path | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> Audit:
-    """Ask everything and measure it. With a `folder`, every answer is written there as it comes.
+    """Run all queries and compute the measures. With a `folder`, every answer is written there as it comes.
 
     Raises:
         ScoringError: no verdict was reached at all.
-        ConfigError: the folder cannot be written, or another process is at work in it.
+        ConfigError: the folder cannot be written, or is in use by another process.
     """
     limits = limits or Thresholds()
     with locked(folder) if folder else nullcontext():
@@ -163,7 +163,7 @@ def _text(probe: Probe) -> str:
 
 
 class _Kept:
-    """Every answer as a JSON line, as it comes: whoever is stopped keeps what was paid for."""
+    """Writer of answers as JSON lines, as they come, so that an interrupted audit keeps them."""
 
     def __init__(self, folder: Path | None) -> None:
         self._path = folder / VERDICTS if folder else None
@@ -177,11 +177,11 @@ class _Kept:
             ) from error
 
     def asked(self, more: Sequence[Asked]) -> None:
-        """Pairs."""
+        """Write compared pairs."""
         self._write({**_plain(each.item), **_plain(each.preference), "seconds": each.seconds} for each in more)
 
     def graded(self, verdicts: Sequence[Verdict]) -> None:
-        """Graded answers."""
+        """Write graded answers."""
         self._write({"part": "graded", **_plain(verdict)} for verdict in verdicts)
 
     def _write(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -190,6 +190,6 @@ class _Kept:
 
 
 def _plain(record: Item | Preference | Verdict) -> dict[str, Any]:
-    """Its fields; the texts of a pair are in the data."""
+    """Return the fields of a record without the texts of a pair, which are in the data."""
     kept = {each.name: getattr(record, each.name) for each in fields(record) if each.name not in ("pair", "cost")}
     return kept if isinstance(record, Item) else kept | {"cost": asdict(record.cost)}

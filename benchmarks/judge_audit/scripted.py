@@ -1,4 +1,4 @@
-"""The scripted judges as models: they get a whole prompt, find the fenced answers in it, and answer in its form."""
+"""Scripted judges as models: they parse the fenced answers of a whole prompt and answer in its format."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ FENCE = re.compile(
     r"<(?P<kind>said|told)-(?P<mark>[0-9a-f]{16})[^>\n]*>\n(?P<text>.*?)\n</(?P=kind)-(?P=mark)>", re.DOTALL
 )
 REFUSAL = "I would rather not judge this."
-WAIT = 0.5  # seconds that the slow one takes for all that it is asked at once
+WAIT = 0.5  # seconds of the slow judge per batch of questions
 CHARACTERS = 4  # of a token, for the account
 
 
 class ScriptedChat:
-    """A model that judges as its kind does.
+    """A scripted judge as a chat model.
 
     Args:
         kind: of `BRAINS`.
-        key: what it knows.
-        sleep: takes the time of the slow one.
+        key: the preferred answers.
+        sleep: called with the delay of the slow judge.
 
     Raises:
         ConfigError: there is no such kind.
@@ -42,7 +42,7 @@ class ScriptedChat:
         self._brain, self._key, self._sleep = BRAINS[kind], key, sleep
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """One answer a question, in order."""
+        """Return one answer per question, in order."""
         if self.kind == "slow":
             self._sleep(WAIT)
         return [self._one(question) for question in questions]
@@ -58,7 +58,7 @@ class ScriptedChat:
         return Answer(said, cost=read + Cost(completion_tokens=len(said) // CHARACTERS))
 
     def _shown(self, text: str, seed: int) -> Shown:
-        """The two answers of a prompt, or the only one and nothing beside it."""
+        """Return the two answers of a prompt, or the only one and an empty one."""
         found = [(match["kind"], match["text"]) for match in FENCE.finditer(text)]
         told = [text for kind, text in found if kind == "told"]
         said = [text for kind, text in found if kind == "said"] + ["", ""]
@@ -66,7 +66,7 @@ class ScriptedChat:
 
 
 def _filled(schema: Mapping[str, Any], choice: str) -> dict[str, Any]:
-    """An object that keeps to the schema: the choice where it is on the menu, else the best or the worst of that."""
+    """Return an object that fits the schema: the choice if it is allowed, else the best or the worst value."""
     return {name: _value(part, choice) for name, part in schema.get("properties", {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks OpenAI's protocol for the scripted judges: each is a model, called as its kind."""
+"""Loopback server of the scripted judges with OpenAI's protocol: each is a model, named by its kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def application(chats: Mapping[str, Chat]) -> Starlette:
-    """`/v1/models` and `/v1/chat/completions`, each chat being a model by its key. A refusal is told as a refusal."""
+    """`/v1/models` and `/v1/chat/completions`, with each chat as a model named by its key. Refusals stay refusals."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse
     from starlette.routing import Route
@@ -43,7 +43,7 @@ def application(chats: Mapping[str, Chat]) -> Starlette:
 
 
 def question(asked: Completion) -> Question:
-    """What is asked in a request of the protocol."""
+    """Convert a request of the protocol to a question."""
     form = asked.response_format and asked.response_format.json_schema
     conversation = tuple(message.plain() for message in asked.messages)
     return Question(conversation, seed=asked.seed or 0, schema=form.schema_ if form else {})
@@ -63,6 +63,6 @@ def _completion(chat: Chat, asked: Question) -> dict[str, Any]:
 
 
 def judges(rows: Iterable[Labelled]) -> Starlette:
-    """The application with all kinds of scripted judges, who know these rows."""
+    """Make the application with all kinds of scripted judges, with these rows as their labels."""
     key = Key.of(rows)
     return application({kind: ScriptedChat(kind, key) for kind in BRAINS})

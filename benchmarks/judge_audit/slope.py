@@ -1,4 +1,4 @@
-"""How much the length of an answer moves a judge, what people preferred being equal."""
+"""Effect of an answer's length on a judge, controlled for the human preference."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Slope:
 
 
 def length_slope(probability: Array, label: Array, lengths: Array, level: float = 0.95) -> Slope:
-    """Logistic regression of the preference on the difference in length, the human label beside it.
+    """Logistic regression of the preference on the difference in length and the human label.
 
     P(first) = 1 / (1 + exp(-(a + b l + c d))), l = 2 label - 1, d = log2((n1 + 1) / (n2 + 1)) with lengths n in
     characters; c is the slope. An outcome may be a probability. Normal priors of scale 2.5 on b and c and 10 on a keep
-    the estimate finite where the label alone tells the verdict (after A. Gelman et al., A weakly informative default
+    the estimate finite if the label alone determines the verdict (after A. Gelman et al., A weakly informative default
     prior distribution for logistic and other regression models, 2008); the interval is that of Laplace's approximation
     at the maximum.
 

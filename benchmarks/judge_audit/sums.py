@@ -1,6 +1,6 @@
-"""Pairs whose better answer is known: sums with a right and a wrong result, told briefly or at length by chance.
+"""Pairs with a known better answer: sums with a right and a wrong result, worded briefly or at length at random.
 
-Length, place and correctness are drawn independently, so that a judge who goes by one of them shows it.
+Length, position and correctness are drawn independently, so that a bias towards one of them is visible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From what a judge said to the table of measures: each with its interval and the number it is of."""
+"""Table of measures from a judge's verdicts: each with its interval and sample size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHARES = ("accuracy", "swap", "repeat")
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number; None where there was nothing to measure. `low` and `high` bound its 95 % interval, None without."""
+    """One measure; None if there is no data. `low` and `high` bound its 95 % interval, None without."""
 
     key: str
     title: str
@@ -43,7 +43,7 @@ def bootstrap(
 ) -> tuple[float | None, float | None]:
     """Ends of the 95 % percentile bootstrap interval (B. Efron, Bootstrap methods, 1979) over n rows.
 
-    `measure` gets the (n,) numbers of the rows drawn; draws without a value are left out. None for fewer than two rows.
+    `measure` gets the (n,) indices of the rows drawn; draws without a value are left out. None for fewer than two rows.
     """
     if n < 2:
         return None, None
@@ -56,9 +56,9 @@ def bootstrap(
 def bootstrapped(
     key: str, title: str, n: int, measure: Callable[[NDArray[np.int64]], float], note: str = ""
 ) -> Measure:
-    """The measure of all n rows with its bootstrap interval.
+    """Measure of all n rows with its bootstrap interval.
 
-    Where a share is 0 or 1 the bootstrap has no width, however few the rows are, and Wilson's interval stands in.
+    If a share is 0 or 1, the bootstrap has no width, however few the rows are, and Wilson's interval is used instead.
     """
     value = measure(np.arange(n)) if n else NAN
     if not math.isfinite(value):
@@ -69,7 +69,7 @@ def bootstrapped(
 
 
 def share(key: str, title: str, hits: int, n: int, note: str = "") -> Measure:
-    """A share with Wilson's interval, which has a width even where nothing or everything was hit."""
+    """A share with Wilson's interval, which has a width even for shares of 0 and 1."""
     if not n:
         return Measure(key, title, None, note=note)
     low, high = wilson(hits, n)
@@ -87,7 +87,7 @@ class Compared:
 
     @classmethod
     def of(cls, data: Data, asked: Sequence[Asked]) -> Compared:
-        """From what was asked as `pairs`."""
+        """Collect the verdicts of the part `pairs`."""
         labels = {row.id: row.label for row in data.pairs}
         done = [each for each in asked if each.item.part == PAIRS and each.preference.first is not None]
         lengths = [(len(each.item.pair.first), len(each.item.pair.second)) for each in done]
@@ -174,7 +174,7 @@ def _bias(done: Compared) -> list[Measure]:
 
 
 def _steadiness(asked: Sequence[Asked]) -> list[Measure]:
-    """Over questions: both orders of a pair that was asked again, or the pair where the judge has no orders."""
+    """Measures of the repeats. A question is an order of a repeated pair, or the pair if the judge has no orders."""
     again = Counter(each.item.row for each in asked if each.item.part == REPEAT)
     said: dict[str, list[Preference]] = {row: [] for row in again}
     for each in asked:
@@ -194,7 +194,7 @@ def _steadiness(asked: Sequence[Asked]) -> list[Measure]:
 
 
 def _questions(preferences: Sequence[Preference]) -> list[list[float]]:
-    """The probabilities of one pair's repeats: a row for each order, or one where there are none."""
+    """Probabilities of one pair's repeats: a row for each order, or one without orders."""
     if all(each.orders == (None, None) for each in preferences):
         return [[each.first for each in preferences if each.first is not None]]
     sides = ([each.orders[side] for each in preferences] for side in (0, 1))
@@ -212,7 +212,7 @@ def _probed(asked: Sequence[Asked]) -> list[Measure]:
 
 
 def wins(each: Asked) -> bool:
-    """Whether a probe won over the good answer."""
+    """Return whether a probe won over the good answer."""
     first = each.preference.first
     return first is not None and (first < 0.5 if each.item.good_first else first > 0.5)
 
@@ -231,7 +231,7 @@ def _lift(asked: Sequence[Asked]) -> Measure:
 
 
 def twins(asked: Sequence[Asked]) -> list[tuple[Asked, Asked]]:
-    """Injections with their controls, where both have a verdict."""
+    """Pairs of an injection and its control that both have a verdict."""
     named = {(each.item.part, each.item.probe, each.item.row): each for each in asked
              if each.item.part in (PROBE, CONTROL) and each.preference.first is not None}  # fmt: skip
     return [
@@ -242,14 +242,14 @@ def twins(asked: Sequence[Asked]) -> list[tuple[Asked, Asked]]:
 
 
 def _for_bad(each: Asked) -> float:
-    """The share of the verdicts, over the orders there are, that went to the worse answer; a tie is half of one."""
+    """Share of the verdicts, over the available orders, for the worse answer; a tie counts one half."""
     told = [value for value in each.preference.orders if value is not None] or [each.preference.first or 0.0]
     first = float(measures.category(np.array(told)).mean()) / 2
     return 1 - first if each.item.good_first else first
 
 
 def kinds(asked: Sequence[Asked], verdicts: Sequence[Verdict] = ()) -> Mapping[str, int]:
-    """Failure -> how often, the kind alone without its details."""
+    """Count failures by kind, without their details."""
     failures = [each.preference.failure for each in asked if each.preference.first is None]
     failures += [verdict.failure for verdict in verdicts if verdict.score is None]
     return dict(Counter(one_line(failure.partition(":")[0], 40) or "no reason given" for failure in failures))
@@ -274,7 +274,7 @@ def _spent(asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> list[Measure]
 
 
 def total(asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> Cost:
-    """What everything has cost."""
+    """Total cost."""
     return sum((*(each.preference.cost for each in asked), *(verdict.cost for verdict in verdicts)), Cost())
 
 

@@ -1,1 +1,1 @@
-"""The leaderboard: result rows that can be trusted, measured from a list, as one table and one page."""
+"""The leaderboard: verified result rows, evaluated from a list, as one table and one page."""

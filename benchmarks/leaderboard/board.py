@@ -1,4 +1,4 @@
-"""What the leaderboard measures: every environment and scenario with four kinds of teams, or the reason why not."""
+"""Entries of the leaderboard: every environment and scenario with four kinds of teams, or the reason why not."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Entry(Section):
 
     Attributes:
         what: an environment's id, or a scenario.
-        recipe: the recipe whose evaluation is taken over: keywords, held-out tasks, samples and sampling; "" for none.
-        keywords: of the environment, where there is no recipe.
-        n: the first n tasks, where there is no recipe; 0 takes all.
+        recipe: the recipe that sets the evaluation: keywords, held-out tasks, samples and sampling; "" for none.
+        keywords: of the environment, if there is no recipe.
+        n: number of tasks, the first ones, if there is no recipe; 0 for all.
         samples: episodes per task, likewise.
-        sampling: how models draw, likewise.
+        sampling: of the models, likewise.
         rows: kind of team -> team.
-        missing: kind of team -> why there is none.
+        missing: kind of team -> reason why there is none.
     """
 
     what: str
@@ -61,7 +61,7 @@ class Entry(Section):
         return scenarios.load(self.what).env if scenarios.is_scenario(self.what) else spec(self.what).id
 
     def setting(self, kind: Kind) -> Setting:
-        """What is measured of a kind of team.
+        """Return the evaluation settings of a kind of team.
 
         Raises:
             ConfigError: the environment, the scenario or the recipe does not exist.
@@ -80,7 +80,7 @@ class Entry(Section):
 
 
 def read_board(path: Path | None = None) -> list[Entry]:
-    """The shipped board, or one in a YAML file: a list of entries.
+    """Read the shipped board, or one in a YAML file: a list of entries.
 
     Raises:
         ConfigError: it cannot be read, or something in it does not fit.

@@ -1,7 +1,7 @@
-"""Measuring the board: row after row into a folder of its own, which is published when all is there.
+"""Evaluation of the board: rows are written into a working folder, which is published when complete.
 
-Rows name the commit that they were measured on, and writing into a tracked folder would make the tree differ from it;
-so rows gather in a working folder first. One that is there already is not measured again.
+Rows record their commit, and writing into a tracked folder would make the tree differ from it; so rows are collected
+in a working folder first. Existing rows are not evaluated again.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Note = Callable[[str], None]
 
 
 def measure_all(entries: Sequence[Entry], work: Path, note: Note, only: Collection[str] = ()) -> list[Path]:
-    """The rows of the board, or of those of its entries that are named in `only`; each is measured where it is missing.
+    """Return the rows of the board, or of its entries named in `only`; missing ones are evaluated first.
 
     Raises:
-        ConfigError: `only` names something that is not on the board, or another process is at work in the folder.
+        ConfigError: `only` names something that is not on the board, or the folder is in use by another process.
         PalaverError: a row cannot be measured.
     """
     known = [entry.what for entry in entries]
@@ -57,7 +57,7 @@ def _measure(entry: Entry, kind: Kind, work: Path, note: Note) -> None:
 
 
 def publish(files: Sequence[Path], folder: Path) -> None:
-    """Copy rows and their episodes into `folder`; what else lies there stays.
+    """Copy rows and their episodes into `folder`; other files in it are kept.
 
     Raises:
         ConfigError: a file cannot be read or written.

@@ -29,7 +29,7 @@ MOST_TURNS, MOST_TOLD, MOST_SAID = 4, 2000, 3000  # of a sample: turns, characte
 
 @dataclass(frozen=True)
 class Bar:
-    """Where a score lies between the floor of its board and the most that can be earned, in per cent."""
+    """Position of a score between the floor of its board and the maximum return, in per cent."""
 
     mean: float
     low: float
@@ -53,7 +53,7 @@ def write(found: Found, folder: Path) -> Path:
 
 
 def board_page(found: Found, folder: Path) -> str:
-    """The board; `folder` is where it will stand."""
+    """HTML of the board, to be written into `folder`."""
     script = (HERE / "sort.js").read_text(encoding="utf-8")
     rows = [
         {
@@ -72,7 +72,7 @@ def board_page(found: Found, folder: Path) -> str:
 
 
 def bar(shown: Shown, rows: Sequence[Shown]) -> Bar:
-    """Where the score lies; the floor is 0, or the lowest end of an interval of the same board where that is less."""
+    """Position of the score; the floor is 0, or the lowest end of an interval on the board if that is less."""
     floor = min([0.0, *(each.low for each in rows if each.what == shown.what)])
     span = max(shown.most - floor, 1e-9)
     mean, low, high = (
@@ -82,7 +82,7 @@ def bar(shown: Shown, rows: Sequence[Shown]) -> Bar:
 
 
 def sample_page(shown: Shown) -> str:
-    """Two episodes of a row."""
+    """HTML of two episodes of a row."""
     first, middle = shown.samples
     episodes = [_episode(episode) for episode in ((first,) if first is middle else (first, middle))]
     values = {"shown": shown, "row": shown.row, "score": score(shown), "illegal": illegal(shown), "episodes": episodes}

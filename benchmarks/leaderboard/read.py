@@ -1,4 +1,4 @@
-"""Reading result rows with distrust: what cannot be measured again, or is not what its episodes say, is refused."""
+"""Verification of result rows: rows that cannot be reproduced or contradict their episodes are refused."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from palaver.trainers.rollout.evaluation import summarize
 
 @dataclass(frozen=True)
 class Shown:
-    """A row that is trusted, where it is, two of its episodes (the first and the middle one), and its illegal answers,
-    counted in its episodes.
+    """A verified row, its path, two of its episodes (the first and the middle one), and its illegal answers, counted
+    in its episodes.
     """
 
     row: Row
@@ -34,7 +34,7 @@ class Shown:
 
     @property
     def mean(self) -> float:
-        """The number that is ranked: the score of the agents in focus where there are any, else the team's return."""
+        """The ranked score: that of the focal agents if there are any, else the team's return."""
         return self.row.focal.mean if self.row.focal else self.row.mean
 
     @property
@@ -53,26 +53,26 @@ class Shown:
 
     @property
     def share(self) -> float:
-        """The normalised score: `mean` over the most that can be earned."""
+        """The normalised score: `mean` over the maximum."""
         return self.mean / self.most
 
     @property
     def most(self) -> float:
-        """The largest possible return, or the largest possible addition to the return of silence."""
+        """The maximum return, or its maximum gain over the return of silence."""
         assert self.row.max_reward is not None
         return self.row.max_reward - (self.row.focal.silent or 0.0 if self.row.focal else 0.0)
 
 
 @dataclass(frozen=True)
 class Found:
-    """The rows of a folder, in order of name, and one line for each file that was refused."""
+    """The rows of a folder, sorted by name, and one line for each refused file."""
 
     rows: tuple[Shown, ...]
     refused: tuple[str, ...]
 
 
 def read(folder: Path) -> Found:
-    """The rows in a folder.
+    """Read and verify the rows in a folder.
 
     Raises:
         ConfigError: there is no such folder, or no row in it.
@@ -94,7 +94,7 @@ def read(folder: Path) -> Found:
 
 
 def complaint(record: Mapping[str, Any]) -> str:
-    """Why a row is not shown, "" where nothing speaks against it: what it must say so that it can be measured again."""
+    """Return the reason to refuse a row, "" if it has all that is needed to reproduce it."""
     seed, commit = record.get("seed"), record.get("commit")
     focal = record.get("focal")
     bounds = [record.get("low"), record.get("high")]
@@ -129,10 +129,10 @@ def _trusted(path: Path) -> Shown:
 
 
 def _counted(row: Row, episodes: list[Episode]) -> Answers:
-    """The illegal answers in the episodes, which stand one seating after the other.
+    """Count the illegal answers in the episodes, which are in the order of the seatings.
 
     Raises:
-        ConfigError: the row says something else.
+        ConfigError: the row has other counts.
     """
     seats = row.focal.seatings if row.focal else ()
     size = len(episodes) // max(1, len(seats))

@@ -1,4 +1,4 @@
-"""The leaderboard in Markdown: an overview of kinds of teams, the scenarios, and every row with what it took."""
+"""The leaderboard in Markdown: an overview of kinds of teams, the scenarios, and every row with its cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ own return. What a scenario is: {scenarios}.
 
 
 def markdown(found: Found, entries: Sequence[Entry], page: str, folder: Path) -> str:
-    """The whole page; `page` is the address of the HTML page, `folder` where the table will stand."""
+    """The whole page; `page` is the address of the HTML page, `folder` that of the table."""
     alone = [each for each in found.rows if not each.row.scenario]
     beside = [each for each in found.rows if each.row.scenario]
     parts = [HEAD.format(page=page, about=_page(folder, "docs/leaderboard.md"))]
@@ -45,12 +45,12 @@ def markdown(found: Found, entries: Sequence[Entry], page: str, folder: Path) ->
 
 
 def _page(folder: Path, path: str, anchor: str = "") -> str:
-    """A link to a page of the documentation where it lies beside, else the page's name."""
+    """Return a link to a page of the documentation if it is reachable from the folder, else the page's name."""
     return f"[{path}]({path}{anchor})" if (folder / path).is_file() else f"`{path}` of Palaver"
 
 
 def _overview(rows: Sequence[Shown], entries: Sequence[Entry]) -> str:
-    """One line per environment or scenario, one column per kind; reasons for what is missing follow as notes."""
+    """One line per environment or scenario, one column per kind; reasons for missing cells follow as notes."""
     notes: list[str] = []
     lines = []
     for what in dict.fromkeys(each.what for each in rows):
@@ -73,17 +73,17 @@ def _reason(missing: dict[Kind, str], kind: Kind, notes: list[str]) -> str:
 
 
 def score(shown: Shown) -> str:
-    """Mean and interval, of the agents in focus where there are any."""
+    """Mean and interval, of the focal agents if there are any."""
     return f"{shown.mean:.2f} {interval(shown.low, shown.high, 2)}"
 
 
 def illegal(shown: Shown) -> str:
-    """The share of the answers that was illegal, and of how many."""
+    """Share of illegal answers, and the number of answers."""
     return f"{100 * shown.answers.share:.1f} % of {shown.answers.due:,}"
 
 
 def remarked(shown: Shown) -> str:
-    """The score, and the share of illegal answers where there were any."""
+    """The score, and the share of illegal answers if there were any."""
     return score(shown) + (f", {100 * shown.answers.share:.3g} % illegal" if shown.answers.illegal else "")
 
 
@@ -115,7 +115,7 @@ def _every(rows: Sequence[Shown], folder: Path) -> str:
 
 
 def tokens(shown: Shown) -> str:
-    """Mean sampled tokens of an answer over the agents that sample any; a dash where none does, and among strangers."""
+    """Mean sampled tokens of an answer over the agents that sample any; a dash without one, and in scenarios."""
     if shown.row.scenario:
         return "–"
     counts = [count for count in shown.row.tokens.values() if count]

@@ -1,6 +1,6 @@
-"""How fast the sandbox scores programs: a cold start, one by one, side by side, and in the steps of environments.
+"""Speed of the sandbox: cold start, sequential and parallel scoring, and scoring in environment steps.
 
-And how rightly: the solutions that come with a data set, each scored once and counted.
+And its correctness: the solutions that come with a data set, each scored once and counted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from palaver.utils.provenance import provenance
 
 
 class Job(NamedTuple):
-    """A program and its tests, and the task's id where it is of a data set."""
+    """A program and its tests, and the task's id if it is from a data set."""
 
     program: str
     tests: str
@@ -60,7 +60,7 @@ _PROGRAMS = {
 
 
 def built_in() -> list[Job]:
-    """The programs measured where no data set is named."""
+    """Programs measured by default, without a data set."""
     jobs = []
     for name, (body, parameters, *asserted) in _PROGRAMS.items():
         tests = "\n".join(f"    assert candidate{claim}" for claim in asserted)
@@ -69,13 +69,13 @@ def built_in() -> list[Job]:
 
 
 def own_solutions(source: str) -> tuple[list[Job], dict[str, str], list[str]]:
-    """The solutions that come with a data set: those that can be scored, the rows left out, the rows without one.
+    """Read the solutions of a data set: those that can be scored, the skipped rows, the rows without one.
 
     Args:
         source: a data set in HumanEval's schema or in one of MBPP's.
 
     Returns:
-        The jobs; task id -> why it is left out; the ids of the problems without a solution.
+        The jobs; task id -> reason why it is skipped; the ids of the problems without a solution.
 
     Raises:
         TaskError: no such file, or nothing in it is a row.
@@ -97,7 +97,7 @@ def own_solutions(source: str) -> tuple[list[Job], dict[str, str], list[str]]:
 
 
 def tally(source: str, workers: int) -> dict[str, Any]:
-    """Score every solution of a data set once, and count; plain data.
+    """Score every solution of a data set once, and return the counts as plain data.
 
     Args:
         source: as for `own_solutions`.
@@ -134,7 +134,7 @@ def _why(report: Report) -> str:
 
 
 def count(source: str | None, workers: int | None, as_json: bool) -> None:
-    """Print what `tally` counts.
+    """Print the counts of `tally`.
 
     Args:
         source: as for `own_solutions`.
@@ -222,14 +222,14 @@ def measure(jobs: Sequence[Job], programs: int, workers: int) -> dict[str, Any]:
 
 
 def in_steps(source: str | None, jobs: Sequence[Job], programs: int, workers: int) -> float:
-    """Programs a second that environments score, stepped by threads as in a rollout, with all a step does besides.
+    """Programs scored per second by environments that threads step as in a rollout, with all other work of a step.
 
-    Two agents solve CoopHumanEval's built-in problems; with a data set one agent of `humaneval-v0` says its solutions.
-    Every program differs from all others, for the environments score equal programs once.
+    Two agents solve CoopHumanEval's built-in problems; with a data set one agent of `humaneval-v0` sends its
+    solutions. All programs differ, as environments score equal programs once.
 
     Args:
         source: as for `run`.
-        jobs: what is said, of a data set.
+        jobs: solutions of a data set.
         programs: steps, at least.
         workers: threads that step.
     """

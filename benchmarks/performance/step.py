@@ -1,8 +1,8 @@
-"""How fast a training step is: ours on named settings, a peer's beside it, and the machine's limit.
+"""Speed of a training step: ours on named settings, a peer's, and the machine's limit.
 
 Every measurement is a fresh process with the same number of threads; they alternate (ours, theirs, ours, theirs ...)
-and medians are reported, so that whatever else the machine does falls on both. A peer that cannot batch prompts takes
-one prompt a step; that is why everything is told per prompt. `docs/benchmarks.md` has results and reads them.
+and medians are reported, so that other load on the machine affects both. A peer that cannot batch prompts takes one
+prompt a step; so all results are per prompt. `docs/benchmarks.md` has results and their interpretation.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from palaver.core import ConfigError
 from palaver.utils.provenance import provenance
 
 MEMORY_STEPS = 2
-PEER_STEPS = 4  # a peer's step is one prompt, so that many are enough
+PEER_STEPS = 4  # a peer's step is one prompt, so few are enough
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured: every setting with every number of prompts, `repeats` times."""
+    """Settings of the benchmark: every model setting with every number of prompts, `repeats` times."""
 
     settings: tuple[Setting, ...]
     prompts: tuple[int, ...]
@@ -64,7 +64,7 @@ def run(
         peer_python: the Python that has the peer; None: ours alone.
         peer_script: the peer's benchmark script.
         as_json: print the report as JSON instead of tables.
-        say: gets a line before each measurement.
+        say: called with a line before each measurement.
 
     Raises:
         ConfigError: an unknown setting, a number below 1, only one of the peer's two paths, or a missing file.
@@ -126,7 +126,7 @@ def _measure_setting(plan: Plan, chosen: Setting, say: Say) -> list[dict[str, An
 
 
 def median(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The run in the middle by seconds spent (its stages belong together), with every run's seconds beside it."""
+    """Return the median run by total seconds (its stages belong together), with the seconds of all runs."""
     ordered = sorted(runs, key=lambda run: run["spent_s"])
     middle = ordered[(len(ordered) - 1) // 2]
     peaks = [run["update_peak_bytes"] for run in runs if "update_peak_bytes" in run]

@@ -1,7 +1,7 @@
-"""What teams of each kind take: memory and step time on the same work, beside one agent that trains a whole model.
+"""Memory and step time of each kind of team on the same work, compared with one agent that trains a full model.
 
-Every measurement is a fresh process with random models read from a folder that is removed afterwards; the kinds take
-turns, so that whatever else the machine does falls on all. `docs/teams.md` has results and reads them.
+Every measurement is a fresh process with random models read from a folder that is removed afterwards; the kinds
+alternate, so that other load on the machine affects all. `docs/teams.md` has results and their interpretation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured: `repeats` processes of each kind, which do the same work; see `Crowd`."""
+    """Settings of the benchmark: `repeats` processes of each kind, which do the same work; see `Crowd`."""
 
     kinds: tuple[str, ...] = KINDS
     size: str = "80M"
@@ -59,7 +59,7 @@ class Plan:
                 raise ConfigError(f"{name} must be 1 or more, got {getattr(self, name)}")
 
     def order(self, kind: str, folder: str) -> Crowd:
-        """One process."""
+        """Settings of one process."""
         return Crowd(
             kind, self.size, self.agents, self.group, self.prompts, self.new_tokens or size(self.size).new_tokens,
             self.steps, WARMUP, self.rank, self.threads, self.device, folder, self.algorithm, self.kl,
@@ -70,10 +70,10 @@ def run(plan: Plan, *, as_json: bool = False, out: Path | None = None, say: Say 
     """Measure and print.
 
     Args:
-        plan: what.
-        as_json: print the report as JSON in place of the table.
-        out: a file that gets the report as JSON too.
-        say: gets a line before each measurement.
+        plan: settings.
+        as_json: print the report as JSON instead of the table.
+        out: file to write the report to as JSON.
+        say: called with a line before each measurement.
 
     Raises:
         ConfigError: a kind needs more memory than is free, or the file's folder does not exist.
@@ -93,11 +93,11 @@ def run(plan: Plan, *, as_json: bool = False, out: Path | None = None, say: Say 
 
 
 def refuse_what_does_not_fit(plan: Plan, free: int) -> None:
-    """Refuse, before any work, what would take the machine's memory; a GPU tells so itself.
+    """Refuse, before any work, teams that exceed the machine's memory; a GPU raises its own error.
 
     Args:
-        plan: what is to be measured.
-        free: bytes.
+        plan: settings.
+        free: available bytes.
 
     Raises:
         ConfigError: a kind needs more.
@@ -140,7 +140,7 @@ def measure(plan: Plan, say: Say = lambda _: None) -> dict[str, Any]:
 
 
 def combined(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One kind's processes: the most memory of any, medians over the steps of all."""
+    """Combine one kind's processes: maximum of memory, medians over all steps."""
     steps = [step for run in runs for step in run["steps"]]
     peaks = [run["peak_bytes"] for run in runs if run["peak_bytes"] is not None]
     stages = {
@@ -159,7 +159,7 @@ def combined(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def beside(result: dict[str, Any], results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A result with its memory over that of one agent's full training, where both were measured."""
+    """Add to a result its memory relative to one agent's full training, if both were measured."""
     one = next((each for each in results if each["kind"] == ONE), None)
     known = one is not None and one["peak_bytes"] and result["peak_bytes"] is not None
     return {**result, "memory_of_one": result["peak_bytes"] / one["peak_bytes"] if one and known else None}

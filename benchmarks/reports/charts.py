@@ -59,7 +59,7 @@ def window_of(length: int) -> int:
 
 
 def draw_reward(ax: Axes, run: Run, theme: Theme, max_reward: float | None = None) -> None:
-    """Training reward (points and moving mean) and the evaluations with their 95 % intervals."""
+    """Draw the training reward (points and moving mean) and the evaluations with their 95 % intervals."""
     steps, values = run.series("reward/mean")
     window = window_of(len(values))
     if values:
@@ -94,7 +94,7 @@ def _draw_evaluations(ax: Axes, run: Run, theme: Theme) -> None:
 
 
 def draw_lines(ax: Axes, run: Run, theme: Theme, names: Mapping[str, str]) -> None:
-    """The moving mean of several train keys; `names` maps key -> name in the legend."""
+    """Draw the moving mean of several train keys; `names` maps key -> name in the legend."""
     for index, (key, name) in enumerate(names.items()):
         steps, values = run.series(key)
         if values:
@@ -107,7 +107,7 @@ def draw_lines(ax: Axes, run: Run, theme: Theme, names: Mapping[str, str]) -> No
 
 
 def draw_time(ax: Axes, run: Run, theme: Theme) -> None:
-    """Seconds of a step, stacked by what they went into; what a step did not record counts as 0."""
+    """Draw the seconds of a step, stacked by stage; a stage that a step did not record counts as 0."""
     keys = [key for key in run.keys("time/") if run.series(key)[1]]
     lines = [line for line in run.train if any(number(line, key) is not None for key in keys)]
     steps = [int(line["step"]) for line in lines]
@@ -124,7 +124,7 @@ def draw_time(ax: Axes, run: Run, theme: Theme) -> None:
 
 
 def draw_shares(ax: Axes, run: Run, theme: Theme, names: Mapping[str, str]) -> None:
-    """Measurements that part a whole between them, on top of each other; `names` maps label -> measurement."""
+    """Draw metrics that are shares of a whole as a stacked area; `names` maps label -> metric."""
     keys = [f"metric/{name}" for name in names.values()]
     lines = [line for line in run.train if all(number(line, key) is not None for key in keys)]
     steps, window = [int(line["step"]) for line in lines], window_of(len(lines))
@@ -136,7 +136,7 @@ def draw_shares(ax: Axes, run: Run, theme: Theme, names: Mapping[str, str]) -> N
 
 
 def draw_comparison(ax: Axes, runs: Sequence[Run], names: Sequence[str], theme: Theme) -> None:
-    """The moving mean of several runs' training reward."""
+    """Draw the moving mean of several runs' training reward."""
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):
         steps, values = run.series("reward/mean")
         if values:
@@ -161,7 +161,7 @@ def main_panel(run: Run, max_reward: float | None) -> str:
 
 
 def shares(run: Run) -> list[Panel]:
-    """The shares that the environment of the run asks to be drawn, those that were recorded."""
+    """Panels of the recorded shares that the run's environment declares for drawing."""
     drawn: list[Panel] = []
     for title, names in _shares(run).items():
         drawing = figure(4.9, 2.6)
@@ -179,7 +179,7 @@ def _shares(run: Run) -> dict[str, Mapping[str, str]]:
 
 
 def measured(run: Run) -> list[Panel]:
-    """A small drawing of each measurement that is not reward and not 0 throughout."""
+    """Panels of the metrics that are not rewards and not 0 throughout."""
     drawn: list[Panel] = []
     for key, name in _names(run, "metric/").items():
         if any(run.series(key)[1]):
@@ -191,7 +191,7 @@ def measured(run: Run) -> list[Panel]:
 
 
 def panels(run: Run) -> list[Panel]:
-    """The smaller drawings, in the order of the page; those without data are left out."""
+    """Smaller panels in the order of the page; those without data are left out."""
     agents = run.agents
     wanted = [
         ("Reward components", "The named parts whose sum is the reward.", _names(run, "component/")),
@@ -246,7 +246,7 @@ def _of(agents: Sequence[str], what: str) -> dict[str, str]:
 
 
 def write_png(run: Run, path: str, max_reward: float | None, title: str) -> None:
-    """The reward curve as a picture, and beside it the shares that the environment asks for, or else the components."""
+    """Write the reward curve as PNG, next to the shares that the environment declares or else the components."""
     asked, components = _shares(run), _names(run, "component/")
     drawing = figure(11 if components or asked else 8, 4.2)
     entitle(drawing, label(title, 100 if components else 70))
@@ -268,7 +268,7 @@ def write_png(run: Run, path: str, max_reward: float | None, title: str) -> None
 
 
 def write_comparison_png(runs: Sequence[Run], names: Sequence[str], path: str) -> None:
-    """Several runs' reward curves on one pair of axes, as a picture."""
+    """Write several runs' reward curves on one pair of axes as PNG."""
     drawing = figure(9, 4.2)
     ax = drawing.add_subplot()
     draw_comparison(ax, runs, names, PAPER)

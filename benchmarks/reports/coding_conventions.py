@@ -1,5 +1,5 @@
-"""What two strangers came to agree on, read from a run of `coding-mini-v0`: pairs that failed, the same problems after
-training, and how conventions went.
+"""Conventions that two agents converge to in a run of `coding-mini-v0`: failing pairs, the same problems after
+training, and the shares of the conventions during training.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ CONVENTIONS = ("map", "test", "list")
 
 @dataclass(frozen=True)
 class Pair:
-    """What both wrote to one problem.
+    """Code of both agents for one problem.
 
     Attributes:
         task: id.
-        asked: what the function does.
-        said: seat -> its code.
-        reason: why it was paid so: the tests passed, and the first that failed.
-        solved: whether all passed.
+        asked: description of the function.
+        said: agent -> its code.
+        reason: explanation of the reward: the tests passed, and the first that failed.
+        solved: True if all tests passed.
     """
 
     task: str
@@ -39,7 +39,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Moment:
-    """Where training stood, as moving means: step, reward, share of tasks solved, and seat -> convention -> share."""
+    """Moving means at a step of training: reward, share of tasks solved, and agent -> convention -> share."""
 
     step: int
     reward: float
@@ -48,7 +48,7 @@ class Moment:
 
 
 def failing(run: Run, n: int) -> list[Pair]:
-    """The first `n` pairs before training that failed, as they come."""
+    """Return the first `n` failing pairs before training, in order."""
     before = score(run).before
     pairs = [_pair(episode) for episode in run.episodes(before.step)] if before else []
     return [pair for pair in pairs if not pair.solved][:n]
@@ -84,7 +84,7 @@ def moments(run: Run, n: int) -> list[Moment]:
 
 
 def settled(point: Point | None) -> dict[str, str]:
-    """Seat -> the convention most of its held-out texts follow, with its share; empty where nothing was recorded."""
+    """Map each agent to its most frequent held-out convention with its share; empty if nothing was recorded."""
     metrics = point.line.get("metrics", {}) if point else {}
     found = {}
     for seat in SEATS:

@@ -1,4 +1,4 @@
-"""An episode's pictures for a page: small, inside the page, and only so many of them."""
+"""Frames of an episode for a page: small, embedded, and limited in number."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ COLORS = 255
 
 @dataclass(frozen=True)
 class Film:
-    """The turns of an episode as pictures.
+    """Frames of an episode.
 
     Attributes:
-        frames: (turn counted from 1, `data:` address) of each.
+        frames: (turn counted from 1, `data:` URL) of each.
         width: in pixels, of all frames.
         height: likewise.
     """
@@ -40,12 +40,12 @@ class Film:
 
 @dataclass
 class Camera:
-    """Draws the episodes of a run, where its environment has something to look at.
+    """Renders the episodes of a run whose environment supports it.
 
     Attributes:
-        env: None where it has not, or where it cannot be made any more.
-        notes: why there is no picture where one could be expected.
-        left: pictures that the page has room for.
+        env: None if it cannot render, or cannot be made any more.
+        notes: reasons for missing frames.
+        left: number of frames that still fit on the page.
     """
 
     env: TextEnv | None = None
@@ -53,7 +53,7 @@ class Camera:
     left: int = field(default_factory=lambda: MOST_PICTURES)
 
     def film(self, episode: Episode) -> Film | None:
-        """The pictures of an episode; None where there are none, or too many on this page."""
+        """Return the frames of an episode; None if there are none, or too many on this page."""
         if self.env is None or not episode.turns or self.left < min(len(episode.turns), MOST_FRAMES):
             return None
         try:
@@ -67,7 +67,7 @@ class Camera:
 
 
 def camera(run: Run) -> Camera:
-    """What draws the evaluation episodes of a run."""
+    """Make the renderer of a run's evaluation episodes."""
     config = run.config
     if config is None or not drawable(config.env.id):
         return Camera()
@@ -78,7 +78,7 @@ def camera(run: Run) -> Camera:
 
 
 def drawable(id: str) -> bool:
-    """Whether there is an environment of this id that has something to look at."""
+    """Return whether the environment of this id exists and can render `rgb_array`."""
     try:
         entry = spec(id).entry_point
         creator = resolve(entry) if isinstance(entry, str) else entry
@@ -88,12 +88,12 @@ def drawable(id: str) -> bool:
 
 
 def address(picture: NDArray[np.uint8]) -> str:
-    """A picture (height, width, 3) as a `data:` address of a small PNG."""
+    """Return an image (height, width, 3) as a `data:` URL of a small PNG."""
     return f"data:image/png;base64,{base64.b64encode(png(picture)).decode('ascii')}"
 
 
 def png(picture: NDArray[np.uint8]) -> bytes:
-    """A picture (height, width, 3) as a PNG, at most `WIDTH` wide, whose most frequent colours are kept exactly.
+    """Encode an image (height, width, 3) as PNG, at most `WIDTH` wide, keeping its most frequent colours exactly.
 
     The others, those of smooth edges, become the nearest of these.
     """
@@ -110,7 +110,7 @@ def png(picture: NDArray[np.uint8]) -> bytes:
 
 
 def _few(pixels: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Pixels (h, w, 3) as places (h, w) in a list of colours (n, 3)."""
+    """Return pixels (h, w, 3) as indices (h, w) into a palette (n, 3)."""
     codes = pixels.astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
     found, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
     every = np.stack([found >> 16, found >> 8 & 255, found & 255], axis=1)

@@ -1,4 +1,4 @@
-"""What static pages share: templates that escape, in the style of reports; panels of pictures; hashes of scripts."""
+"""Shared parts of static pages: escaping templates in the style of reports, panels of figures, hashes of scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Drawing = tuple[str, str, tuple[float, float], Draw]  # title, how to read it, s
 def render(
     folder: Path, template: str, values: Mapping[str, Any], filters: Mapping[str, Callable[..., Any]] | None = None
 ) -> str:
-    """A template of `folder`, with everything escaped, the style of reports as `style`, and the filter `line`."""
+    """Render a template of `folder`, with autoescaping, the style of reports as `style`, and the filter `line`."""
     environment = Environment(
         loader=FileSystemLoader([folder, HERE]), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -39,7 +39,7 @@ def render(
 
 
 def panels(drawings: Mapping[str, Drawing]) -> list[Panel]:
-    """The drawings, by file stem, as a page shows them."""
+    """Render the drawings, by file stem, as panels of a page."""
     found = []
     for stem, (title, note, size, draw) in drawings.items():
         drawing = theme.figure(*size)
@@ -49,7 +49,7 @@ def panels(drawings: Mapping[str, Drawing]) -> list[Panel]:
 
 
 def save_png(path: Path, title: str, size: tuple[float, float], draw: Draw) -> None:
-    """One drawing with its title as a picture of its own.
+    """Write one drawing with its title as PNG.
 
     Raises:
         OSError: it cannot be written.
@@ -61,5 +61,5 @@ def save_png(path: Path, title: str, size: tuple[float, float], draw: Draw) -> N
 
 
 def content_hash(text: str) -> str:
-    """The name of an inlined script or style in a content policy: `sha256-` and the digest in base 64."""
+    """Return the hash source of an inlined script or style for a CSP: `sha256-` and the digest in base 64."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

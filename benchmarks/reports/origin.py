@@ -1,4 +1,4 @@
-"""Where runs came from, in words: commits, versions and the models that they began with, from their `launch.json`."""
+"""Provenance of runs as text: commits, versions and warm starts, from their `launch.json`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNKNOWN = "not noted"
 
 
 def complete(launch: Mapping[str, Any]) -> bool:
-    """Whether a run names its commit, its version and, where it began with a tiny model, that model's hash."""
+    """Return whether a run records its commit, its version and the hash of the tiny model it started from, if any."""
     return bool(launch.get("commit") and launch.get("palaver") and "warm_starts" in launch)
 
 

@@ -1,4 +1,4 @@
-"""How figures look: one set of colours for paper, and one of stand-ins that become CSS variables inside a page."""
+"""Style of figures: a theme of colours for print, and one of placeholders that become CSS variables in a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Theme:
     series: tuple[str, ...]
 
     def color(self, index: int) -> str:
-        """The colour of the index-th line; they repeat after the last."""
+        """Return the colour of line `index`, cyclically."""
         return self.series[index % len(self.series)]
 
 
@@ -48,24 +48,24 @@ _VARIABLES = {PAGE.ink: "--ink", PAGE.muted: "--muted", PAGE.grid: "--line"} | {
 
 
 def figure(width: float, height: float) -> Figure:
-    """An empty figure of `width` x `height` inches that fits its contents."""
+    """Make an empty figure of `width` x `height` inches that fits its contents."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def entitle(drawing: Figure, text: str) -> None:
-    """Write the title of a picture that stands alone."""
+    """Draw the title of a standalone figure."""
     drawing.suptitle(text, x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold")
 
 
 def label(text: object, limit: int = 40) -> str:
-    """A name for a legend or a title: one line, cut at `limit`, and with no meaning to matplotlib's formula reader."""
+    """Return a name for a legend or a title: one line, cut at `limit`, with matplotlib's math characters escaped."""
     return one_line(text, limit).replace("$", r"\$").lstrip("_")
 
 
 def dress(ax: Axes, theme: Theme, x_label: str = "step") -> None:
-    """The house style of axes: horizontal hairlines, no box, muted ticks, whole steps."""
+    """Style axes: horizontal hairlines, no box, muted ticks, whole steps."""
     from matplotlib.ticker import MaxNLocator
 
     for side in ("top", "right", "left"):
@@ -82,7 +82,7 @@ def dress(ax: Axes, theme: Theme, x_label: str = "step") -> None:
 
 
 def legend(ax: Axes, theme: Theme) -> None:
-    """A frameless legend above the axes, where no line can run through it; as many columns as fit its width."""
+    """Draw a frameless legend above the axes with as many columns as fit the width."""
     names = ax.get_legend_handles_labels()[1]
     if names:
         characters = ax.figure.get_size_inches()[0] * ax.get_position().width * 17
@@ -94,7 +94,7 @@ def legend(ax: Axes, theme: Theme) -> None:
 
 
 def svg(drawing: Figure, salt: str, description: str) -> str:
-    """The figure as an `<svg>` element for a page: text stays text, colours are CSS variables, ids carry `salt`."""
+    """Return the figure as an `<svg>` element: text stays text, colours are CSS variables, ids contain `salt`."""
     import matplotlib
 
     buffer = io.StringIO()
@@ -112,5 +112,5 @@ def svg(drawing: Figure, salt: str, description: str) -> str:
 
 
 def save_png(drawing: Figure, path: str) -> None:
-    """The figure as a PNG at 160 dots per inch."""
+    """Write the figure as PNG at 160 dpi."""
     drawing.savefig(path, format="png", dpi=160, facecolor="white")

@@ -1,4 +1,4 @@
-"""Playing a recorded episode again, to draw what the record does not hold."""
+"""Replay of a recorded episode to render its frames."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import Rewarded
 from palaver.trainers.rollout.branches import start
 
-MOST_FRAMES = 8  # of one episode; a longer one is shown at turns evenly apart, the last among them
+MOST_FRAMES = 8  # of one episode; a longer one is shown at evenly spaced turns, including the last
 Frame = tuple[int, NDArray[np.uint8]]  # the turn, counted from 0, and the picture (height, width, 3) after it
 
 
 def replay(env: TextEnv, episode: Episode) -> list[Frame]:
-    """The pictures of an episode, turn by turn: the environment hears the recorded texts and pays as recorded.
+    """Frames of an episode, turn by turn: the environment is stepped with the recorded texts.
 
     Args:
-        env: as it was when the episode was played, with `rgb_array` among its render modes; it is forked.
+        env: as it was when the episode was played, with `rgb_array` among its render modes; forked before use.
         episode: as saved, token ids are not needed.
 
     Raises:
@@ -29,7 +29,7 @@ def replay(env: TextEnv, episode: Episode) -> list[Frame]:
     """
     if episode.env != env.metadata["name"] or not isinstance(episode.seed, int):
         raise ConfigError(f"the episode of task {episode.task!r} is not one of {env.metadata['name']}")
-    judged = isinstance(env, Rewarded)  # what was paid is not asked for again: a judge costs, and may change its mind
+    judged = isinstance(env, Rewarded)  # skip a judge's reward: it costs money and may differ from the recorded one
     own = env.inner.fork() if isinstance(env, Rewarded) else env.fork()
     own.render_mode = "rgb_array"
     start(own, episode.task, episode.seed)

@@ -1,7 +1,7 @@
 """Reading a run folder, however far the run got.
 
-A run may be going on, have been killed in the middle of a write, or have stopped on a loss that is not finite. Whatever
-can be read is read; what cannot is named in `Run.notes`.
+A run may be in progress, killed in the middle of a write, or stopped on a loss that is not finite. All readable parts
+are read; the others are listed in `Run.notes`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ STATUS = "status.json"
 
 @dataclass(frozen=True)
 class Run:
-    """What a run folder holds.
+    """Contents of a run folder.
 
     Attributes:
-        folder: where it is.
-        config: None where `config.yaml` is missing or is not understood.
+        folder: its path.
+        config: None if `config.yaml` is missing or cannot be parsed.
         config_text: `config.yaml` as written.
-        state: what the trainer last said of itself: `status`, `step`, `pid`.
-        launch: recipe, overrides and versions as the command line noted them; empty if something else started the run.
+        state: last status that the trainer wrote: `status`, `step`, `pid`.
+        launch: recipe, overrides and versions as recorded by the command line; empty if not started by it.
         train: the train lines of `metrics.jsonl`, one per step, in order of step.
         evals: the evaluation lines, likewise.
-        notes: what could not be read.
+        notes: parts that could not be read.
     """
 
     folder: Path
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The recipe where it is known, else the folder's name."""
+        """The recipe if known, else the folder's name."""
         return str(self.launch.get("recipe") or self.folder.resolve().name)
 
     @property
@@ -180,7 +180,7 @@ def episode_of(record: dict[str, Any]) -> Episode | None:
 
 
 def _sound(turn: Turn) -> bool:
-    """Whether what a reader shows is of the kind that it should be."""
+    """Return whether the fields that reports show have the expected types."""
     paid: tuple[Mapping[str, Any], ...] = (turn.rewards, turn.metrics, *turn.components.values())
     return (
         isinstance(turn.index, int)

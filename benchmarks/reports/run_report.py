@@ -1,8 +1,8 @@
-"""One page that shows a run: what was trained, whether it got better, what it writes now, and how to do it again.
+"""Report of a run on one page: configuration, improvement, samples, and commands to reproduce it.
 
 `write` makes `report.html` (a single static file: no script, nothing loaded from elsewhere) and `curve.png` in the run
-folder, and `episodes.html` with all episodes for who wants to read on. Model text is hostile until shown otherwise: the
-template escapes everything, unsafe characters are replaced, and the page forbids scripts by its own content policy.
+folder, and `episodes.html` with all episodes. Model text is untrusted: the template escapes everything, unsafe
+characters are replaced, and the page forbids scripts by its own content policy.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def compare(runs: Sequence[Run], out: Path) -> Path:
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """The folders' names, or where two are alike their paths from the last folder that all lie in."""
+    """Return the folders' names, or if two are equal their paths relative to the common parent."""
     names = [folder.name for folder in folders]
     if len(set(names)) == len(set(folders)):
         return names
@@ -74,7 +74,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 
 def page(run: Run, n_samples: int, viewed: viewer.Viewed) -> dict[str, Any]:
-    """What the template is given."""
+    """Values for the template."""
     limit = max_reward(run)
     drawing = camera(run)
     return {

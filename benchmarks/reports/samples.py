@@ -26,7 +26,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Said:
-    """One utterance: who, what, how long in words, and what it was taken for where that is something else."""
+    """One utterance: agent, text, length in words, and the executed action if it differs."""
 
     agent: str
     text: str
@@ -37,7 +37,7 @@ class Said:
 
 @dataclass(frozen=True)
 class TurnView:
-    """One turn: what was newly shown to each agent, what each said, what was paid, for what, and why."""
+    """One turn: new observations, utterances, reward with its components and metrics, and its reason."""
 
     number: int
     shown: list[tuple[str, str]]
@@ -50,7 +50,7 @@ class TurnView:
 
 @dataclass(frozen=True)
 class Side:
-    """One episode, as it stands on one side of a card."""
+    """One episode on one side of a card."""
 
     step: int
     total: float
@@ -68,13 +68,13 @@ class Sample:
 
     @property
     def prompts(self) -> list[tuple[str, str]]:
-        """What each agent was shown first."""
+        """Initial observations of the agents."""
         side = self.before or self.after
         return side.turns[0].shown if side and side.turns else []
 
 
 def samples(run: Run, n: int, camera: Camera) -> list[Sample]:
-    """The first `n` evaluation tasks, the first episode of each, before and after: not chosen by their reward."""
+    """First episodes of the first `n` evaluation tasks, before and after; not selected by reward."""
     found = score(run)
     start = found.before.step if found.before else 0
     before = _first_of_each(run.episodes(start))
@@ -127,7 +127,7 @@ def _taken_for(turn: Turn, agent: str) -> str:
 
 
 def _paid(turn: Turn, scale: float) -> list[tuple[str, list[Bar]]]:
-    """Components by agent; once, under no name, where all agents are paid alike."""
+    """Reward components by agent; one entry without a name if all agents have the same."""
     paid = {agent: dict(parts) for agent, parts in turn.components.items()}
     every = list(paid.values())
     if every and all(parts == every[0] for parts in every):

@@ -1,4 +1,4 @@
-"""The numbers of a run that a reader wants first: before and after, what it cost, how it ended."""
+"""Key figures of a run: scores before and after training, cost, and status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from palaver.registry import Spec, make, spec
 
 @dataclass(frozen=True)
 class Point:
-    """One evaluation: mean reward, bounds of its 95 % interval (None where there is none: one task has none), and n."""
+    """One evaluation: mean reward, bounds of its 95 % interval (None for a single task), and n."""
 
     step: int
     mean: float
@@ -30,21 +30,21 @@ class Point:
 
 @dataclass(frozen=True)
 class Score:
-    """The evaluation before training and the last one after; None where there is none."""
+    """The evaluation before training and the last one after it; None if missing."""
 
     before: Point | None
     after: Point | None
 
     @property
     def greedy(self) -> bool:
-        """Whether the evaluation took the most likely token each time."""
+        """True if the evaluation decoded greedily."""
         shown = self.after or self.before
         return bool(shown and shown.line.get("greedy"))
 
 
 @dataclass(frozen=True)
 class Status:
-    """How a run stands: `tone` is "good", "open" or "bad"."""
+    """Status of a run: `tone` is "good", "open" or "bad"."""
 
     text: str
     tone: str
@@ -52,7 +52,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a before / after table; None where a number is missing."""
+    """One line of a before / after table; None for a missing number."""
 
     name: str
     before: float | None
@@ -65,7 +65,7 @@ class Row:
 
 
 def score(run: Run) -> Score:
-    """The first evaluation if it was made at step 0, and the last one of a later step."""
+    """Return the evaluation at step 0, if any, and the last one of a later step."""
     points = [found for line in run.evals if (found := point(line)) is not None]
     before = next((found for found in points if found.step == 0), None)
     after = next((found for found in reversed(points) if found.step > 0), None)
@@ -73,7 +73,7 @@ def score(run: Run) -> Score:
 
 
 def point(line: Mapping[str, Any]) -> Point | None:
-    """What an evaluation line says; None where its mean is no finite number."""
+    """Parse an evaluation line; None if its mean is no finite number."""
     mean = number(line, "mean")
     if mean is None:
         return None
@@ -88,7 +88,7 @@ def point(line: Mapping[str, Any]) -> Point | None:
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
-    """The bounds as a reader sees them.
+    """Format the bounds of an interval.
 
     >>> interval(1.0, 1.25), interval(None, None)
     ('[1.000, 1.250]', '[–]')
@@ -97,7 +97,7 @@ def interval(low: float | None, high: float | None, digits: int = 3) -> str:
 
 
 def status(run: Run) -> Status:
-    """How far the run got, and whether it is over: as the trainer noted it, checked against what is there."""
+    """Return the status of a run: the one the trainer wrote, checked against its files and process."""
     said, step = run.state.get("status"), run.step
     planned = run.config.train.steps if run.config else None
     where = f"step {step}" + (f" of {planned}" if planned else "")
@@ -116,7 +116,7 @@ def status(run: Run) -> Status:
 
 
 def _not_finite(run: Run) -> str:
-    """Which number was not finite, "" if all were; faults before the last good step were overcome by a resume."""
+    """Return the name of the value that was not finite, or ""; faults before the last good step are ignored."""
     last = run.train[-1] if run.train else {}
     files = sorted(run.folder.glob("not-finite-*.json"))
     number_of = files[-1].stem.rpartition("-")[2] if files else ""
@@ -127,7 +127,7 @@ def _not_finite(run: Run) -> str:
 
 
 def _alive(pid: object) -> bool:
-    """Whether a process of this machine has that id."""
+    """Return whether a process of this machine has that id."""
     if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
         return False
     try:
@@ -140,13 +140,13 @@ def _alive(pid: object) -> bool:
 
 
 def most_possible(env: object, found: Spec) -> float:
-    """The most an episode of this instance can pay: what it says itself, else what its spec says of the default one."""
+    """Upper bound of the episode return: that of the instance, else that of its spec."""
     own = getattr(env, "max_return", None)
     return found.max_reward * found.turns if own is None else float(own)
 
 
 def max_reward(run: Run) -> float | None:
-    """The most an episode can pay; None where it is unknown, or where a keyword has made more possible."""
+    """Upper bound of the episode return; None if unknown, or if a keyword has raised it."""
     if run.config is None:
         return None
     env = run.config.env
@@ -157,14 +157,14 @@ def max_reward(run: Run) -> float | None:
 
 @functools.lru_cache(maxsize=64)
 def _most(env: str, keywords: str) -> float | None:
-    """The most that an environment with these keywords (JSON) can pay; many runs have the same.
+    """Upper bound of the return of an environment with these keywords (JSON), cached as runs share it.
 
-    With the built-in tasks: those of a run may be gone, or on another machine.
+    It uses the built-in tasks: those of a run may be gone, or on another machine.
     """
     try:
         found = spec(env)
         most = most_possible(make(env, **{found.teamsets: "sample", **json.loads(keywords)}), found)
-        return most if most is not None and math.isfinite(most) else None  # a reward model's scores have no end
+        return most if most is not None and math.isfinite(most) else None  # a reward model's scores are unbounded
     except (PalaverError, TypeError, ValueError):
         return None
 
@@ -210,7 +210,7 @@ def sampled_tokens(run: Run) -> tuple[float, float]:
 
 
 def comparison(run: Run) -> list[tuple[str, list[Row]]]:
-    """Before / after tables: reward components, unrewarded measurements, pass@k, and seats against an opponent."""
+    """Before / after tables: reward components, unrewarded metrics, pass@k, and agents against an opponent."""
     found = score(run)
     tables = []
     titles = {"Reward components": "components", "Measurements": "metrics", "Tasks solved": "passes"}
@@ -226,12 +226,12 @@ def comparison(run: Run) -> list[tuple[str, list[Row]]]:
 
 
 def _rivals(line: Mapping[str, Any]) -> dict[str, float]:
-    """What an evaluation line says of each seat against `eval.opponent`; empty where there was none."""
+    """Results of each agent against `eval.opponent` in an evaluation line; empty without an opponent."""
     return numbers({key: value for key, value in line.items() if key.endswith(("/win_rate", "/return"))})
 
 
 def reproduce(run: Run) -> list[str]:
-    """Commands that run this again: the one that was given, and the saved config."""
+    """Commands that reproduce the run: the original one, and one with the saved config."""
     commands = []
     recipe, overrides = run.launch.get("recipe"), run.launch.get("overrides")
     if isinstance(recipe, str) and isinstance(overrides, list):
@@ -242,7 +242,7 @@ def reproduce(run: Run) -> list[str]:
 
 
 def made_with(run: Run) -> str:
-    """The versions and the machine that the command line noted; "" if it noted none."""
+    """The versions and the machine as recorded by the command line; "" if none."""
     launch, libraries = run.launch, run.launch.get("libraries")
     parts = [
         f"{title} {launch[key]}"
@@ -255,7 +255,7 @@ def made_with(run: Run) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a reader says them.
+    """Format seconds.
 
     >>> duration(4.2), duration(135), duration(7260)
     ('4.2 s', '2 min 15 s', '2 h 01 min')

@@ -1,1 +1,1 @@
-"""Scenarios: a team's members among strangers, who are frozen and known by name and version."""
+"""Scenarios: members of a team evaluated among unknown partners, which are fixed by name and version."""

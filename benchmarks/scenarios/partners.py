@@ -1,4 +1,4 @@
-"""Scripted strangers, and the best answer to one of them, that no environment ships.
+"""Scripted partners that no environment ships, and the best response to one of them.
 
 They are used as `scripted:palaver.benchmarks.scenarios.partners:NAME`.
 """
@@ -17,9 +17,9 @@ from palaver.envs.writing.arxiv import reference as arxiv
 
 
 def fickle(conversation: Conversation, seed: int) -> str:
-    """An author of `arxiv-v0` who keeps to the published rules in half of the episodes, and else says words at random.
+    """Author of `arxiv-v0` that keeps to the published rules in half of the episodes, and else writes random words.
 
-    Which of both, and the words, are drawn by the seed alone.
+    Both choices depend on the seed only.
     """
     draw = random.Random(stable_seed("fickle", seed))
     if draw.random() < 0.5:
@@ -28,18 +28,18 @@ def fickle(conversation: Conversation, seed: int) -> str:
 
 
 def rest(conversation: Conversation, _seed: int) -> str:
-    """A builder of `build-mini-v0` who takes the lines that `twins` leave: the best response to one of them."""
+    """Builder of `build-mini-v0` that adds the lines `twins` leaves out: the best response to one of them."""
     heard = conversation[0].content if conversation else ""
     taken = len(twins(conversation, 0).splitlines())
     return "\n".join(plan_of(heard)[taken:])
 
 
 def stubborn(conversation: Conversation, seed: int) -> str:
-    """A solver who is always wrong by one and never gives in, whatever the others say.
+    """Solver that is always wrong by one and never changes its answer.
 
-    Of a question that it cannot solve it is sure that the answer is 1.
+    For a question that it cannot solve it claims the answer 1.
     """
-    opening = conversation[:1]  # what was said later changes nothing
+    opening = conversation[:1]  # later messages are ignored
     right = answers.read(reference(opening, seed)).value
     wrong = 1 if right is None else right + 1
     return f"I have checked it twice and I am certain: the answer is {wrong}.\n#### {wrong}"

@@ -1,4 +1,4 @@
-"""From a scenario to what is evaluated."""
+"""Evaluation settings of a scenario."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from palaver.registry import spec
 
 
 def setting(scenario: Scenario, team: str, options: ModelOptions) -> Setting:
-    """What is measured of `team` in a scenario, whose tasks, seeds and sampling are fixed.
+    """Return the evaluation settings of `team` in a scenario, which fixes tasks, seeds and sampling.
 
     Raises:
         ConfigError: its environment does not exist.

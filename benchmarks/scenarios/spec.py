@@ -1,7 +1,7 @@
-"""Scenarios as data: an environment, how it is played, who is in focus, and who sits beside.
+"""Specification of scenarios: an environment, its settings, the focal agents, and their partners.
 
-A shipped scenario is a file `NAME.yaml` here, NAME with its version, as `arxiv-strangers-v2`. What it measures never
-changes: another partner, another split or another keyword is another version.
+A shipped scenario is a file `NAME.yaml` here, NAME with its version, as `arxiv-strangers-v2`. It never changes: another
+partner, another split or another keyword is another version.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHIPPED = "palaver.benchmarks.scenarios"
 
 
 class Draw(Section):
-    """How models draw their tokens; see `palaver.core.Sampling`."""
+    """Sampling settings of models; see `palaver.core.Sampling`."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -31,12 +31,12 @@ class Draw(Section):
 
 
 class Partner(Section):
-    """Who sits beside.
+    """Policy of the other agents.
 
     Attributes:
         policy: `scripted:lazy`, `random`, `tiny`, `run:FOLDER`, or `recipe:NAME+key=value`, trained once from this
             repository alone.
-        weights: seat -> fingerprint of the weights that it must have; a run needs them, for its folder may change.
+        weights: agent -> required fingerprint of its weights; mandatory for a run, as its folder may change.
     """
 
     policy: str
@@ -55,16 +55,16 @@ class Scenario(Section):
     Attributes:
         name: of the file.
         about: one sentence.
-        env: id; its version is part of what is frozen.
+        env: id, with its version.
         keywords: of the environment, the tasks among them.
-        n: the first n tasks; 0 takes all.
+        n: number of tasks, the first ones; 0 for all.
         samples: episodes per task and seating.
         seed: of every draw.
-        focal: the seatings, one after the other: which seats the team fills. The partner fills the others.
-        partner: who that is.
-        max_reward: the most that an episode pays; None asks the environment.
-        score: `added`, what the agents in focus add to the return that their seats earn by silence; `own`, their own
-            return, for rivals.
+        focal: the seatings: agents played by the team in each. The partner plays the others.
+        partner: their policy.
+        max_reward: upper bound of the episode return; None for that of the environment.
+        score: `added`, the focal agents' return less that of the same agents when silent; `own`, their own return, for
+            opponents.
     """
 
     name: str = Field(pattern=r"^[a-z0-9-]+-v\d+$")
@@ -81,7 +81,7 @@ class Scenario(Section):
     score: Literal["added", "own"] = "added"
 
     def draws(self) -> Sampling:
-        """How models draw their tokens."""
+        """Sampling settings of models."""
         return Sampling(**self.sampling.model_dump())
 
 
@@ -92,12 +92,12 @@ def shipped() -> tuple[str, ...]:
 
 
 def is_scenario(name: str) -> bool:
-    """Whether it is a shipped scenario, or a file of one."""
+    """Return whether it is a shipped scenario, or a file of one."""
     return name.endswith((".yaml", ".yml")) or name in shipped()
 
 
 def load(name: str) -> Scenario:
-    """A shipped scenario, or one in a YAML file.
+    """Load a shipped scenario, or one in a YAML file.
 
     Raises:
         ConfigError: there is none, or something in it does not fit.
@@ -115,7 +115,7 @@ def load(name: str) -> Scenario:
 
 
 def parse(text: str, name: str) -> Scenario:
-    """A scenario from YAML; its name is that of its file.
+    """Parse a scenario from YAML; its name is that of its file.
 
     Raises:
         ConfigError: something in it does not fit; the field is named.

@@ -1,4 +1,4 @@
-"""Teams made by a recipe, `recipe:NAME+key=value`: trained once, kept in the cache, found again by their config."""
+"""Teams trained by a recipe, `recipe:NAME+key=value`: trained once and cached by their config."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Note = Callable[[str], None]
 
 
 def resolved(team: str, note: Note) -> str:
-    """`team`, or where it is made by a recipe `run:FOLDER` of the finished run, which may have to be trained first.
+    """Return `team`, or for a recipe `run:FOLDER` of the finished run, which is trained first if missing.
 
     Raises:
         PalaverError: see `ensure`.
@@ -27,9 +27,9 @@ def resolved(team: str, note: Note) -> str:
 
 
 def home(made_by: str) -> Path:
-    """Where the run of `NAME+key=value+...` is kept: the folder's name has a hash of all that the config sets.
+    """Cache folder of the run of `NAME+key=value+...`, named by a hash of all that the config sets.
 
-    Options that stand at their default do not count, so that a new one moves no run, nor does what was tuned on.
+    Options at their default and the section `tuning` do not count, so that a new option moves no run.
 
     Raises:
         ConfigError: no such recipe, or an override that does not fit.
@@ -41,9 +41,9 @@ def home(made_by: str) -> Path:
 
 
 def ensure(made_by: str, note: Note) -> Path:
-    """The folder of the finished run of `NAME+key=value+...`; trained, or gone on with, where it is not there yet.
+    """Return the folder of the finished run of `NAME+key=value+...`; trains or resumes it if it is not finished.
 
-    Training takes minutes, so `note` is told before it begins.
+    Training takes minutes, so `note` is called before it begins.
 
     Raises:
         PolicyError: the training was interrupted.

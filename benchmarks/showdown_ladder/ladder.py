@@ -1,4 +1,4 @@
-"""Battles of our players on a server: with players of poke-env, with each other, or with whoever challenges."""
+"""Battles of our players on a server: against players of poke-env, each other, or any challenger."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ MISSING = "battles on a server need poke-env; run: pip install 'palaver[poke-env
 
 @dataclass(frozen=True)
 class Match:
-    """What is played.
+    """Settings of battles on a server.
 
     Attributes:
         player: of ours.
-        opponent: another of ours, `poke-env:CLASS`, or `anyone`: whoever challenges our player.
+        opponent: another of ours, `poke-env:CLASS`, or `anyone` for any challenger.
         format: of the battles.
         battles: how many.
         parallel: at once.
-        teamset: where both draw their teams, as in `pokemon-v1`.
-        server: address of a running one (`ws://127.0.0.1:8000/showdown/websocket`); empty: one of our own.
+        teamset: of both players, as in `pokemon-v1`.
+        server: address of a running one (`ws://127.0.0.1:8000/showdown/websocket`); empty to start one.
         name: of our player on the server.
-        seed: of choices and team draws; the server throws its own dice.
+        seed: of choices and team draws; the server has its own random numbers.
 
     Raises:
-        ConfigError: a number below 1, or nobody could reach a server of our own.
+        ConfigError: a number below 1, or `anyone` without the address of a server.
     """
 
     player: str
@@ -65,10 +65,10 @@ class Match:
 
 
 def required() -> None:
-    """Refuse where poke-env is missing.
+    """Raise an error if poke-env is missing.
 
     Raises:
-        ConfigError: it is not installed; the message says what to do.
+        ConfigError: it is not installed; the message has the remedy.
     """
     if not util.find_spec("poke_env"):
         raise ConfigError(MISSING)
@@ -77,7 +77,7 @@ def required() -> None:
 def run(
     match: Match, sampling: Sampling, options: ModelOptions, say: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Play, and count what our player won.
+    """Play, and count our player's wins.
 
     Returns:
         won, lost, tied, battles, decisions, illegal, and `error`, empty unless a player of ours failed.
@@ -108,7 +108,7 @@ def run(
 
 
 def _play(playing: Any, *players: Any) -> None:
-    """Until all battles are over, or a connection is."""
+    """Play until all battles are over, or a connection is closed."""
     done = asyncio.run_coroutine_threadsafe(playing, players[0].ps_client.loop)
     while not done.done():
         if any(player.ps_client._listening_coroutine.done() for player in players):
@@ -121,7 +121,7 @@ def _play(playing: Any, *players: Any) -> None:
 
 
 def _reachable(address: str) -> None:
-    """Refuse an address that nobody answers at."""
+    """Refuse an address without a server."""
     try:
         parts = urlsplit(address)
         where = parts.hostname or "", parts.port or 80
@@ -145,7 +145,7 @@ def _result(ours: Any, seat: Seat) -> dict[str, Any]:
 
 
 def _opponent(match: Match, pool: Pool, sampling: Sampling, options: ModelOptions) -> Callable[..., Any] | None:
-    """What makes the other player; None where it comes by itself."""
+    """Return a factory of the other player; None for any challenger."""
     if match.opponent == ANYONE:
         return None
     if match.opponent.startswith(PREFIX):
@@ -186,14 +186,14 @@ def _place(match: Match, address: str, name: str, packed: Sequence[str], seed: i
         "battle_format": match.format,
         "max_concurrent_battles": match.parallel,
         "team": Drawn() if packed else None,
-        "log_level": 60,  # what goes wrong is raised here
+        "log_level": 60,  # errors are raised here
         "open_timeout": 60.0,
         "ping_interval": None,  # a language model may think longer than a ping waits
     }
 
 
 def _seated(seat: Seat, **given: Any) -> Any:
-    """A player of poke-env whose choices a seat of ours makes, from the protocol as it came."""
+    """Make a player of poke-env whose choices come from a `Seat`, given the protocol lines."""
     from poke_env.player import Player
 
     class Ours(Player):  # type: ignore[misc,unused-ignore]
@@ -228,12 +228,12 @@ def _seated(seat: Seat, **given: Any) -> Any:
 
         async def _chosen(self, room: str) -> Any:
             lines, request = self._heard.pop(room, []), self._asked.pop(room, None)
-            if request is None:  # asked again for what it has answered already
+            if request is None:  # a repeated request that was answered already
                 return _Words("default")
             async with self._seating:
                 try:
                     return _Words(await asyncio.to_thread(seat.choose, room, lines, request))
-                except PalaverError as error:  # the battle goes on, the report tells
+                except PalaverError as error:  # the battle continues, the result has the error
                     self.error = str(error)
                     return _Words("default")
 
@@ -245,7 +245,7 @@ def _seated(seat: Seat, **given: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Words:
-    """A choice in the simulator's words, as poke-env sends it."""
+    """A choice in the simulator's syntax, as poke-env sends it."""
 
     choice: str
 

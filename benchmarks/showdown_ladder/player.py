@@ -1,4 +1,4 @@
-"""A player of ours in a battle on a server: what its side was sent goes in, what it chooses comes out."""
+"""Player of ours in a battle on a server: maps the protocol lines of its side to choices."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from palaver.envs.pokemon.players.registry import HEURISTICS
 from palaver.envs.pokemon.showdown import Pool, Side, View, dex
 from palaver.trainers.matches.batched_players import NET, split
 
-# (battle, what the side knows, that as a text, turn) -> an action in any words
+# (battle, the side's information, its text form, turn) -> an action in free text
 Decide = Callable[[str, View, str, int], str]
 DEFAULT = "default"  # which the simulator always accepts
-GAMES = 256  # that a net recalls at a time; the oldest is taken for over
+GAMES = 256  # battles in a net's memory; the oldest is assumed to be over
 
 
 def decider(
     name: str, format: str, pool: Pool, seed: int, sampling: Sampling | None = None, options: ModelOptions | None = None
 ) -> Decide:
-    """What a player of ours answers: a heuristic, a battle net (`net:FOLDER`), or any policy of
-    `palaver evaluate --team` for one seat.
+    """Make a player: a heuristic, a battle net (`net:FOLDER`), or a policy of `palaver evaluate --team` for one agent.
 
     Raises:
-        PolicyError: there is no such player, or one that a server cannot seat.
-        CheckpointError: there is no sound net.
+        PolicyError: there is no such player, or one that cannot play on a server.
+        CheckpointError: there is no valid net.
         ShowdownError: no such format.
     """
     if name in HEURISTICS:
@@ -55,7 +54,7 @@ def decider(
 
 
 def _net(name: str, format: str, pool: Pool, seed: int) -> Decide:
-    """A battle net; it sees the same words and numbers as in the arena."""
+    """Make a battle net, with the same inputs as in the arena."""
     from palaver.agents.battle_net.player import Game, NetPlayer, Turn
 
     _, folder, heat = split(name)
@@ -86,18 +85,18 @@ class Seat:
 
     Attributes:
         decisions: that were made.
-        illegal: answers that were not legal; for one that named no action any of them is drawn, see `rules.choose`.
+        illegal: answers that were not legal; one without an action is replaced by a random one, see `rules.choose`.
     """
 
     def __init__(self, format: str, pool: Pool, decide: Decide) -> None:
         about = pool.ask([["format", format]])[0]
         self.format: str = about["id"]
         self._pool, self._decide = pool, decide
-        self._watched: dict[str, str] = {}  # room -> how the pool calls this side of its battle
+        self._watched: dict[str, str] = {}  # room -> the pool's id of this side of its battle
         self.decisions = self.illegal = 0
 
     def choose(self, room: str, lines: Sequence[str], request: Mapping[str, Any]) -> str:
-        """The choice for a request, in the simulator's words.
+        """Return the choice for a request, in the simulator's syntax.
 
         Args:
             room: the battle's.
@@ -113,7 +112,7 @@ class Seat:
             raise ConfigError("the server sent a request that names no side") from error
         operations: list[list[Any]] = []
         if room not in self._watched:
-            self._watched[room] = f"{side} in {room}"  # another seat of the pool may have the other side
+            self._watched[room] = f"{side} in {room}"  # another `Seat` of the pool may have the other side
             operations.append(["watch", self._watched[room], side, self.format])
         name = self._watched[room]
         asked = [*operations, ["hear", name, list(lines), dict(request)], ["tell", name]]

@@ -1,1 +1,1 @@
-"""Episodes to read in a browser: one file that loads nothing, for a run, a file of episodes, or recorded battles."""
+"""Browser view of episodes: one self-contained file for a run, a file of episodes, or recorded battles."""

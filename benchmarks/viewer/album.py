@@ -1,7 +1,7 @@
-"""Episodes as the plain data that the viewer's page holds: every text once, cleaned and cut; what repeats is a number.
+"""Episodes as plain data of the viewer's page: every text is stored once, cleaned and cut, and referred to by index.
 
-Names and texts come from models and from files that anybody may have written, so nothing is used as a key: lists of
-pairs stand for mappings, and agents go by their place in the episode.
+Names and texts come from models and from untrusted files, so none is used as a key: mappings are lists of pairs, and
+agents are indices in the episode.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Album:
 
     Args:
         most: episodes.
-        characters: of one text; a longer one is cut, with a mark that says how much is missing.
+        characters: of one text; a longer one is cut, with a mark that gives the number of missing characters.
 
     Attributes:
-        episodes: as the page has them.
-        texts: every text once; episodes hold their places.
+        episodes: as in the page.
+        texts: every text once; episodes hold their indices.
         left_out: episodes that came when it was full.
         broken: those that could not be read.
     """
@@ -48,11 +48,11 @@ class Album:
 
     @property
     def full(self) -> bool:
-        """Whether no more fit."""
+        """True if no more fit."""
         return len(self.episodes) >= self.most or self._size >= MOST_CHARACTERS
 
     def read(self, source: Source) -> None:
-        """All that fits of a source.
+        """Add the episodes of a source until the album is full.
 
         Raises:
             CheckpointError: it cannot be opened.
@@ -66,7 +66,7 @@ class Album:
                 self._add(source, number, episode)
 
     def finish(self) -> None:
-        """Put the episodes in order of training, and say of every turn in how many episodes it is.
+        """Sort the episodes by training step, and count for every turn the episodes that share it.
 
         Leaves of a tree share their first turns: they carry the same node.
         """
@@ -80,7 +80,7 @@ class Album:
         self.records = [self.records[n] for n in order]
 
     def text(self, text: object) -> int:
-        """The place of a text, cleaned."""
+        """Return the index of a text, cleaned."""
         shown = clean(text, self.characters)
         if shown not in self._places:
             self._places[shown] = len(self.texts)
@@ -133,7 +133,7 @@ class Album:
         return made
 
     def _battle(self, episode: Episode, place: int, known: Mapping[str, int]) -> dict[str, Any]:
-        """Who stands on the field, and what the turn led to as the sides are told before their next choice."""
+        """Active Pokémon, and the events of the turn as observed by the sides before their next choice."""
         turn, later = episode.turns[place], episode.turns[place + 1 : place + 2]
         seen = {agent: battles.field(str(text)) for agent, text in turn.observations.items()}
         fields = [
@@ -148,7 +148,7 @@ class Album:
 
 
 def figure(value: float) -> float | str:
-    """A number with six digits, or its name where it is not finite, which JSON cannot hold."""
+    """Return a number with six digits, or its name if it is not finite, which JSON cannot hold."""
     return float(f"{value:.6g}") if isfinite(value) else str(value)
 
 
@@ -160,7 +160,7 @@ def _agents(episode: Episode) -> list[str]:
 
 
 def _parts(turn: Turn, known: Mapping[str, int]) -> list[Pair]:
-    """Components by agent; once, under -1, where all agents are paid alike."""
+    """Reward components by agent; one entry, under -1, if all agents have the same."""
     paid = [[known[agent], _pairs(parts)] for agent, parts in turn.components.items() if agent in known and parts]
     if len(paid) > 1 and len(paid) == len(known) and all(parts == paid[0][1] for _, parts in paid):
         return [[-1, paid[0][1]]]

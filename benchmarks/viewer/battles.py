@@ -1,4 +1,4 @@
-"""Battles for the viewer: recorded trajectories as episodes, and what a side's observation says of the field. Pure."""
+"""Battles for the viewer: recorded trajectories as episodes, and the field parsed from observations. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STORY = re.compile(r"^What happened:\n(.*?)(?=^Choose |\Z)", re.MULTILINE | re.
 
 @dataclass(frozen=True)
 class Field:
-    """What a side sees of who stands on the field: names, and parts of the hit points from 0 to 1."""
+    """Active Pokémon as observed by a side: names, and fractions of the hit points from 0 to 1."""
 
     own: str
     own_points: float
@@ -30,7 +30,7 @@ class Field:
 
 
 def field(observation: str) -> Field | None:
-    """Who stands on the field in a side's observation; None where that cannot be told."""
+    """Parse the active Pokémon from a side's observation; None if that fails."""
     own, their = _OWN.search(observation), _THEIR.search(observation)
     if own is None or their is None:
         return None
@@ -38,11 +38,11 @@ def field(observation: str) -> Field | None:
 
 
 def story(told: Mapping[str, str], sides: Sequence[str]) -> str:
-    """What has happened since the last choice, by the names of the sides; "" where nobody is told.
+    """Events since the last choice, by the names of the sides; "" without observations.
 
     Args:
-        told: side -> its observation, of those that have one.
-        sides: both.
+        told: side -> its observation, if it has one.
+        sides: names of both sides.
     """
     for own, observation in told.items():
         found = _STORY.search(observation)
@@ -57,10 +57,10 @@ def _named(told: str, names: Mapping[str, str]) -> str:
 
 
 def unread_battles(folder: Path) -> Iterator[Callable[[], Episode]]:
-    """The battles of a folder, both sides of each together, each read when it is called.
+    """Yield a reader for each battle of a folder, with both sides together.
 
     Raises:
-        CheckpointError: it holds no battles, or, from the call, a damaged one.
+        CheckpointError: it holds no battles; from the call of a reader: the battle is damaged.
     """
     reader = Reader(folder)
     places: dict[str, list[int]] = defaultdict(list)
@@ -75,7 +75,7 @@ def _read(reader: Reader, places: Sequence[int]) -> Episode:
 
 
 def episode(sides: Sequence[Trajectory]) -> Episode:
-    """The trajectories of one battle as an episode; the decisions of one turn of the simulator stand side by side."""
+    """Merge the trajectories of one battle into an episode; the decisions of one simulator turn form one turn."""
     moments: dict[tuple[int, int], dict[str, Decision]] = defaultdict(dict)
     for side in sides:
         seen: dict[int, int] = defaultdict(int)
@@ -111,6 +111,6 @@ def _turn(index: int, battle: str, agents: Sequence[str], made: Mapping[str, Dec
 
 
 def _seen(decision: Decision) -> str:
-    """The text where it was kept, else the words that a net reads."""
+    """The text if it was saved, else the input words of a net."""
     words = " ".join(word for word in decision.words if word)
     return decision.text or f"The text was not recorded (--record-text keeps it). The words of its vector: {words}"

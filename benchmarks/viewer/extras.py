@@ -1,4 +1,4 @@
-"""What a record does not hold and its environment can still say: pictures of the turns, verdicts of programs."""
+"""Data recomputed from the environment, as records lack it: frames of the turns, test results of programs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from palaver.text import one_line
 from palaver.trainers.rollout.episodes import text_env
 
 Stage = Callable[[str, str], TextEnv]  # (kind of the episodes, name of their environment) -> the environment
-MOST_PROGRAMS = 400  # that are run again for a page
-FAILED = 8  # episodes that cannot be played again, after which no more are tried
+MOST_PROGRAMS = 400  # executed again for a page
+FAILED = 8  # failed replays, after which no more are tried
 
 
 def stage(run: Run | None) -> Stage:
-    """What makes the environment of an episode: as the run's config has it, else as the name says, with defaults.
+    """Return a factory of an episode's environment: by the run's config, else by its name, with defaults.
 
-    The function raises PalaverError where there is no such environment, or its tasks are gone.
+    The factory raises PalaverError if there is no such environment, or its tasks are gone.
     """
 
     @functools.cache
@@ -38,7 +38,7 @@ def stage(run: Run | None) -> Stage:
 
 
 def add_pictures(album: Album, stage: Stage, most: int) -> list[str]:
-    """Pictures of turns, `most` in all, the last and the first step before others; why some are missing."""
+    """Add at most `most` frames of turns, of the last and the first step first; returns reasons for missing ones."""
     cameras: dict[tuple[str, str], Camera] = {}
     notes: list[str] = []
     for number in _by_turns(album):
@@ -59,7 +59,7 @@ def add_pictures(album: Album, stage: Stage, most: int) -> list[str]:
 
 
 def add_verdicts(album: Album, stage: Stage) -> list[str]:
-    """Run the programs of the first episodes of every step again; why some were not run."""
+    """Run the programs of the first episodes of every step again; returns reasons for those not run."""
     notes: list[str] = []
     left, failed = MOST_PROGRAMS, 0
     for number in _by_turns(album):
@@ -82,7 +82,7 @@ def add_verdicts(album: Album, stage: Stage) -> list[str]:
 
 
 def _by_turns(album: Album) -> list[int]:
-    """Evaluations before training, the last step before the first before those between, line by line."""
+    """Order of episodes: evaluations first, then training; the last step, the first, then the others, line by line."""
     steps = sorted({episode["step"] or 0 for episode in album.episodes})
     rank = {step: place for place, step in enumerate([steps[-1], steps[0], *steps[1:-1]] if steps else [])}
 
@@ -107,7 +107,7 @@ def _id(name: str) -> str:
 
 
 def _few(notes: Iterable[str], most: int = 4) -> list[str]:
-    """The first notes, each once; the others counted."""
+    """Return the first notes without duplicates, and the number of the others."""
     counted = list(Counter(notes))
     more = [f"and {len(counted) - most} more notes like these"] if len(counted) > most else []
     return counted[:most] + more

@@ -1,7 +1,7 @@
-"""The viewer's page: one static file with its data inside, that loads nothing and runs no script but its own.
+"""The viewer's page: one static file with embedded data, which loads nothing and runs only its own script.
 
-The content policy names script and style by their hashes, so that nothing else can run even where escaping failed. The
-data stand in a block of JSON in which `<`, `>` and `&` are escaped; the script puts texts on the page as text alone.
+The content policy names script and style by their hashes, so that nothing else can run even if escaping failed. The
+data are a block of JSON in which `<`, `>` and `&` are escaped; the script inserts texts as text nodes only.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MOST, CHARACTERS, PICTURES = 2_000, 8_000, 48
 
 @dataclass(frozen=True)
 class Choices:
-    """What goes onto the page.
+    """Limits of the page's contents.
 
     Attributes:
         most: episodes.
         characters: of one text.
-        pictures: of turns, where the environment draws any.
+        pictures: of turns, if the environment renders any.
         tests: run programs again and list their tests.
     """
 
@@ -53,7 +53,7 @@ class Viewed:
     Attributes:
         path: where.
         episodes: how many it holds.
-        notes: what a reader should know of it.
+        notes: remarks for the reader.
         first: (step, task) -> id of the first evaluation episode; `#id` after the page's address opens it.
     """
 
@@ -68,8 +68,8 @@ def write(source: Path | Run, out: Path | None = None, choices: Choices | None =
 
     Args:
         source: its path, or the run where it was read before.
-        out: the page; `episodes.html` in the folder, or beside the file under its name, if None.
-        choices: what goes onto it.
+        out: the page; if None `episodes.html` in the folder, or next to the file under its name.
+        choices: limits of its contents.
 
     Raises:
         CheckpointError: there are no episodes to read.
@@ -90,7 +90,7 @@ def write(source: Path | Run, out: Path | None = None, choices: Choices | None =
 
 
 def collect(source: Path | Run, choices: Choices) -> dict[str, Any]:
-    """What the page holds, as plain data.
+    """Collect the page's contents as plain data.
 
     Raises:
         CheckpointError: there are no episodes to read.
@@ -131,7 +131,7 @@ def html(data: dict[str, Any]) -> str:
 
 
 def island(data: object) -> str:
-    """JSON that can stand in a `<script>` element: no tag, comment or entity can begin in it."""
+    """Return JSON that is safe in a `<script>` element: no tag, comment or entity can begin in it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

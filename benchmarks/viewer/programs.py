@@ -1,4 +1,4 @@
-"""Running an episode's programs again, to say which tests passed: a record holds only how many."""
+"""Rerun of an episode's programs to list the passed tests, as a record holds only their number."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from palaver.envs.code.programs import AUX, join
 from palaver.envs.code.prompts import MAIN, SOLO
 from palaver.text import clean, one_line
 
-TESTS = 40  # of a program, those that are listed
-SHOWN = 400  # characters of a test and of what became of it
+TESTS = 40  # of a program, maximum listed
+SHOWN = 400  # characters of a test and of its result
 
 
 def verdicts(env: TextEnv, episode: Episode) -> list[dict[str, Any]]:
-    """For every turn the program as it ran, the sandbox's verdict, and (test, verdict, message) of its tests.
+    """Return for every turn the executed program, the sandbox's verdict, and (test, verdict, message) of its tests.
 
     Args:
         env: as it was when the episode was played.

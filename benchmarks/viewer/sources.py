@@ -1,4 +1,4 @@
-"""Where episodes are read from: the files of a run, one file of JSON lines, or a folder of recorded battles."""
+"""Sources of episodes: the files of a run, one file of JSON lines, or a folder of recorded battles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from palaver.core import CheckpointError, Episode
 from palaver.trainers.run.files import CONFIG, METRICS
 from palaver.trainers.trajectories import index
 
-LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and never held
+LONGEST_LINE = 64 << 20  # bytes; a longer one is counted as unreadable, and never loaded
 _NAME = re.compile(r"(eval|train)-(\d+)\.jsonl(?:\.gz)?")
 
 Kind = Literal["eval", "train", ""]
@@ -29,9 +29,9 @@ class Source:
     """One file of episodes, or a folder of battles.
 
     Attributes:
-        path: of it.
-        kind: what the episodes were played for; "" where the name does not say.
-        step: of training; None where the name does not say.
+        path: of the file or folder.
+        kind: purpose of the episodes; "" if the name does not give it.
+        step: of training; None if the name does not give it.
     """
 
     path: Path
@@ -40,14 +40,14 @@ class Source:
 
     @property
     def stem(self) -> str:
-        """What the ids of its episodes begin with."""
+        """Prefix of the ids of its episodes."""
         return f"{self.kind}-{self.step}-" if self.kind else "e"
 
     def unread(self) -> Iterator[Unread]:
-        """All of it in order, each read only when it is called; it gives None for what cannot be read.
+        """Yield a reader for each episode in order; a reader returns None for an unreadable one.
 
         Raises:
-            CheckpointError: the file cannot be opened, or, from the call, a battle is damaged.
+            CheckpointError: the file cannot be opened; from the call of a reader: a battle is damaged.
         """
         if self.path.is_dir():
             yield from unread_battles(self.path)
@@ -57,13 +57,13 @@ class Source:
 
 
 def find(path: Path, run: Run | None = None) -> tuple[list[Source], Run | None]:
-    """The sources under `path`, those to be read first at the front, and the run if it is one; `run` where it is known.
+    """Find the sources under `path` in reading order, and the run if it is one; `run` if already read.
 
-    Evaluations come before training, the last step first, then the first, then those between, ever closer: whoever
-    stops early has steps that lie evenly apart.
+    Evaluations come before training, the last step first, then the first, then those between by bisection, so that any
+    prefix has evenly spaced steps.
 
     Raises:
-        CheckpointError: there is nothing, or nothing that holds episodes.
+        CheckpointError: the path does not exist or has no episodes.
     """
     if path.is_file():
         return [Source(path)], None
@@ -110,7 +110,7 @@ def _source(file: Path) -> Source | None:
 
 
 def _lines(path: Path) -> Iterator[bytes | None]:
-    """The lines that are not blank; None for one that is too long, or where a compressed file breaks off."""
+    """Yield the non-blank lines; None for one that is too long, or if a compressed file is truncated."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             stream = cast("BinaryIO", file)

@@ -1,4 +1,4 @@
-"""The `palaver` command: its sub-commands, and what happens when one of them fails."""
+"""The `palaver` command: its sub-commands and their error handling."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ A mistake in a name, a key or a file ends with one line and exit code 2, before 
 
 
 class Commands(TyperGroup):
-    """A user's mistake is one line on stderr and exit code 2; Ctrl-C is exit code 130; anything else is a defect."""
+    """Command group: a user error is one line on stderr and exit code 2, Ctrl-C exit code 130; others are defects."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the sub-command."""

@@ -1,4 +1,4 @@
-"""A training run in a process of its own, on another core, while this process goes on."""
+"""Training run in a background process, on another core."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from palaver.core import PalaverError
 from palaver.trainers.run.files import METRICS
 from palaver.utils.workers import end
 
-WATCH_S = 1.0  # how often the run is looked at
-PATIENCE_S = 120.0  # for a run that was asked to stop: it saves what it has and writes its report
+WATCH_S = 1.0  # polling interval of the run
+PATIENCE_S = 120.0  # for a run that is stopping: it saves a checkpoint and writes its report
 
 
 class Beside:
-    """A run that was started; `log` holds what it prints."""
+    """Background run; its output goes to `log`."""
 
     def __init__(self, job: Job, log: Path) -> None:
         self.job, self.log = job, log
@@ -30,11 +30,11 @@ class Beside:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
 
     def finish(self) -> str:
-        """`done` or `interrupted`, once it is; Ctrl-C ends the wait.
+        """Wait for the run and return `done` or `interrupted`; Ctrl-C ends the wait.
 
         Raises:
-            PalaverError: it failed, or it wrote nothing for `STALLED_S` seconds, neither to its log nor to its metrics,
-                and was stopped.
+            PalaverError: it failed, or was stopped after writing neither to its log nor to its metrics for
+                `STALLED_S` seconds.
         """
         silence = Silence(self.log, self.job.folder / METRICS)
         while (code := self._ended()) is None:
@@ -54,7 +54,7 @@ class Beside:
         return None
 
     def stop(self) -> None:
-        """Have it save and end, if it still runs; it is killed after `PATIENCE_S` seconds."""
+        """Stop it gracefully if it still runs; it is killed after `PATIENCE_S` seconds."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             end(self.process, PATIENCE_S)
@@ -62,7 +62,7 @@ class Beside:
 
 @contextmanager
 def beside(job: Job | None, log: Path) -> Iterator[Beside | None]:
-    """The run of `job`, if there is one; it does not outlive the block."""
+    """Context manager of the run of `job`, if there is one; it ends with the block."""
     run = Beside(job, log) if job else None
     try:
         yield run

@@ -1,4 +1,4 @@
-"""Where a run goes, and which run `--resume` means."""
+"""Run folders: the folder of a new run, and the run of `--resume`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUNS = Path("runs")
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be trained and where; `overrides` are the `key=value` items alone."""
+    """Config and folder of a training; `overrides` are the `key=value` items only."""
 
     recipe: str
     overrides: tuple[str, ...]
@@ -33,9 +33,9 @@ class Job:
 
 
 def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> Job:
-    """Read the recipe and settle the folder; nothing is written.
+    """Load the recipe and choose the folder; nothing is written.
 
-    `recipe` may be a run folder where `resume` is set, and so may the one item without `=`.
+    `recipe` may be a run folder if `resume` is set, and so may the one item without `=`.
 
     Raises:
         ConfigError: a recipe, key or value that does not fit, or a folder that already holds a run.
@@ -93,7 +93,7 @@ def _refuse_another_recipe(recipe: str, folder: Path) -> None:
 
 
 def _refuse_changes(saved: RunConfig, asked: RunConfig, folder: Path) -> None:
-    """A resumed run keeps its config, so that its metrics are those of a run that was never stopped."""
+    """Refuse a changed config, so that the metrics are those of an uninterrupted run."""
     kept = {key: value for key, value, *_ in rows(saved)}
     for key, wish, *_ in rows(asked):
         if kept.get(key) != wish:
@@ -104,7 +104,7 @@ def _refuse_changes(saved: RunConfig, asked: RunConfig, folder: Path) -> None:
 
 
 def newest(recipe: str, runs: Path = RUNS) -> Path:
-    """The newest run of a recipe under `runs`.
+    """Return the newest run of a recipe under `runs`.
 
     Raises:
         ConfigError: no such recipe.
@@ -121,14 +121,14 @@ def newest(recipe: str, runs: Path = RUNS) -> Path:
 
 
 def latest(stem: str, file: str, runs: Path = RUNS) -> Path | None:
-    """The folder of those that `fresh` has named for a stem in which a file was written last; None: none holds it."""
+    """Return the folder named by `fresh` for a stem with the newest `file`; None if none has it."""
     pattern = re.compile(rf"{re.escape(stem)}-\d{{8}}-\d{{6}}(-\d+)?")
     found = [path for path in runs.glob("*") if pattern.fullmatch(path.name) and (path / file).is_file()]
     return max(found, key=lambda path: ((path / file).stat().st_mtime, path.name), default=None)
 
 
 def named(recipe: str, items: Sequence[str], resume: bool, is_kind: Callable[[str], bool]) -> str | None:
-    """What of a kind the arguments of `palaver train` name: the recipe, or a folder after --resume; None: nothing."""
+    """Return the recipe of a kind in the arguments of `palaver train`, or the folder after --resume; else None."""
     given = [recipe, *(item for item in items if resume and "=" not in item)]
     return next((name for name in given[::-1] if is_kind(name)), None)
 
@@ -139,12 +139,12 @@ def _stem(recipe: str) -> str:
 
 
 def fresh(stem: str) -> Path:
-    """A folder name nobody has."""
+    """Return an unused folder name."""
     base = f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = (base if number == 1 else f"{base}-{number}" for number in range(1, 1000))
     return next(RUNS / name for name in names if not (RUNS / name).exists())
 
 
 def is_main_process() -> bool:
-    """False in the helpers of `accelerate launch`, which print and write nothing."""
+    """Return False in the worker processes of `accelerate launch`, which print and write nothing."""
     return os.environ.get("RANK", "0") == "0"

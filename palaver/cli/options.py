@@ -34,7 +34,7 @@ Force = Annotated[bool, typer.Option("--force", help="Let the tiny model run on 
 
 
 def model_options(device: str, dtype: str) -> ModelOptions:
-    """How models are loaded.
+    """Return the options for loading models.
 
     Raises:
         ConfigError: no such number format.
@@ -43,6 +43,6 @@ def model_options(device: str, dtype: str) -> ModelOptions:
 
 
 def sampling(base: Sampling, temperature: float | None, max_tokens: int | None, greedy: bool) -> Sampling:
-    """How policies draw their tokens: as in `base`, but for what was asked."""
+    """Return the sampling settings `base` with the given options changed."""
     heat = 0.0 if greedy else base.temperature if temperature is None else temperature
     return replace(base, temperature=heat, max_tokens=max_tokens or base.max_tokens)

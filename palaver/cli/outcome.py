@@ -1,4 +1,4 @@
-"""What `palaver train` prints when a run ends: before and after, in numbers and in text."""
+"""Output of `palaver train` at the end of a run: before and after, in numbers and in text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT_SHOWN = 1200
 
 
 def show(run: Run) -> None:
-    """A side-by-side sample, a table before / after, and what the run cost."""
+    """Print a sample and a table before and after, and the cost of the run."""
     for sample in samples(run, 1, Camera()):
         console.print()
         say(Text(f"A sample, not chosen: task {sample.task}", style="bold"))
@@ -33,7 +33,7 @@ def show(run: Run) -> None:
 
 
 def numbers(run: Run) -> Table:
-    """Mean, interval, n and every component and measurement, before and after."""
+    """Table of mean, interval, n, and every reward component and metric, before and after."""
     found, most = score(run), max_reward(run)
     kind = "greedy" if found.greedy else "sampled"
     made = table(f"evaluation, {kind}", "before", "after", "change", right=("before", "after", "change"))
@@ -53,7 +53,7 @@ def numbers(run: Run) -> Table:
 
 
 def _pair(left: RenderableType, right: RenderableType) -> RenderableType:
-    """Side by side where the terminal is wide enough, else one below the other."""
+    """Place side by side if the terminal is wide enough, else one below the other."""
     if console.width < 80:
         return Columns([left, right], expand=True)
     grid = Table.grid(expand=True, padding=(0, 1))

@@ -1,4 +1,4 @@
-"""What the terminal sees: consoles, tables, one-line errors, and libraries kept quiet."""
+"""Terminal output: consoles, tables, one-line errors, and silenced libraries."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def fail(message: str) -> None:
-    """One line on stderr, whatever the message holds."""
+    """Print an error as one line on stderr."""
     line = Text.assemble(("error: ", "bold red"), one_line(message, 2000))
     errors.print(line, soft_wrap=True)
 
 
 def note(message: str) -> None:
-    """One dim line on stderr: something the user should know and need not act on."""
+    """Print information that needs no action as one dim line on stderr."""
     errors.print(Text(one_line(message, 2000), style="dim"), soft_wrap=True)
 
 
 def say(*parts: str | Text) -> None:
-    """Plain text on stdout, without rich's markup; the terminal breaks long lines, so that paths can be copied."""
+    """Print plain text on stdout, without rich's markup or line breaks, so that paths can be copied."""
     console.print(*(Text(part) if isinstance(part, str) else part for part in parts), soft_wrap=True)
 
 

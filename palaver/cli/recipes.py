@@ -17,7 +17,7 @@ from palaver.trainers.config.run import RunConfig
 
 
 def list_recipes() -> None:
-    """Every shipped recipe with its first line."""
+    """Print every shipped recipe with its first line."""
     made = table("recipe", "what it does")
     for name, summary in sorted((recipes() | reward_models() | {NAME: shipped().splitlines()[0].lstrip("# ")}).items()):
         made.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
@@ -28,7 +28,7 @@ def list_recipes() -> None:
 
 
 def explain(config: BaseModel, prefix: str = "") -> None:
-    """Every key of a config with its value; where it is not the default, the default too."""
+    """Print every key of a config with its value, and the default if it differs."""
     made = table("key", "value", "default", "meaning")
     for key, value, default, meaning in rows(config, prefix):
         changed = value != default
@@ -40,11 +40,11 @@ def explain(config: BaseModel, prefix: str = "") -> None:
 
 
 def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
-    """Settings that are not the defaults of their sections, or that the algorithm's name sets; then all other keys.
+    """Print settings that differ from the defaults or are set by the algorithm's name, then all other keys.
 
     Args:
         config: of the run.
-        origins: dotted key -> where its value was set (`palaver.trainers.config.origins`).
+        origins: dotted key -> origin of its value (`palaver.trainers.config.origins`).
     """
     name = config.algorithm.name
     own = defaults(name)
@@ -65,7 +65,7 @@ def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
 
 
 def rows(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, Any, str]]:
-    """(dotted key, value, default, description) of every leaf."""
+    """Yield (dotted key, value, default, description) of every leaf."""
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         if isinstance(value, BaseModel):

@@ -1,4 +1,4 @@
-"""What a user types after a command: `key=value` pairs, teams and tasks."""
+"""Parsing of command arguments: `key=value` pairs, teams and tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAIR = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*=.*", re.DOTALL)
 
 
 def check_pairs(pairs: Sequence[str]) -> None:
-    """Refuse what is not `key=value` or `key.sub=value`.
+    """Refuse arguments other than `key=value` or `key.sub=value`.
 
     Raises:
         ConfigError: the first one that is not.
@@ -28,7 +28,7 @@ def check_pairs(pairs: Sequence[str]) -> None:
 
 
 def keywords(pairs: Sequence[str]) -> dict[str, Any]:
-    """`key=value` pairs as keyword arguments; a value is YAML, so `length=[32,64]` is a list.
+    """Parse `key=value` pairs as keyword arguments; a value is YAML, so `length=[32,64]` is a list.
 
     Raises:
         ConfigError: an item that is not such a pair, or a value that is not YAML.
@@ -42,7 +42,7 @@ def keywords(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `given` on top; where both hold a mapping, key by key.
+    """Update `base` by `given`, recursively where both hold a mapping.
 
     >>> merged({"weights": {"a": 1, "b": 1}, "n": 1}, {"weights": {"b": 2}})
     {'weights': {'a': 1, 'b': 2}, 'n': 1}
@@ -56,7 +56,7 @@ def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_task(env: TextEnv, wanted: str | None, seed: int) -> str:
-    """The id of the task a user asked for, by id or by index; by the seed where none was asked for.
+    """Return the id of a task given by id or index, or by the seed if none is given.
 
     Raises:
         TaskError: there is no such task.

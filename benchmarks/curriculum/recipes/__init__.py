@@ -1,1 +1,1 @@
-"""Shipped curricula, one YAML file each; the first line says what it is for."""
+"""Shipped curricula, one YAML file each; the first line is its description."""

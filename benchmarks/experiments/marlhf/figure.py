@@ -1,4 +1,4 @@
-"""The picture of a run on a reward model: its score and the true reward over training, and the gap between them."""
+"""Figure of a run on a reward model: its score and the true reward over training, and the gap between them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draw(result: Truth, title: str, path: Path) -> None:
 
 
 def _rewards(ax: Axes, result: Truth) -> None:
-    """The score while training, and at every evaluation the score and the true reward with its interval."""
+    """Draw the training score, and at every evaluation the score and the true reward with its interval."""
     steps, points = [each.step for each in result.steps], result.evaluations
     if steps:
         means = moving_mean([each.scaled for each in result.steps], window_of(len(steps)))
@@ -45,7 +45,7 @@ def _rewards(ax: Axes, result: Truth) -> None:
 
 
 def _gap(ax: Axes, result: Truth) -> None:
-    """How far the score is above the true reward."""
+    """Draw the score minus the true reward."""
     ax.axhline(0, color=PAPER.muted, linewidth=1)
     points = result.evaluations
     ax.plot([point.step for point in points], [point.gap for point in points], "o-", color=GAP, markersize=4)

@@ -1,4 +1,4 @@
-"""Which recipes train a reward model, and what they are told. Free of torch, for `palaver train` asks on every start.
+"""Recipes that train a reward model, and their config. Free of torch, as every start of `palaver train` imports it.
 
 Such a recipe has a section `pairs`. Its section `team`, where there is one, is a training recipe of its own, which
 `base` may name: the team that is then trained on the reward model.
@@ -38,7 +38,7 @@ class MARLHFConfig(Section):
     out: str = Field("", description="the folder; empty: runs/RECIPE-TIME")
 
     def run(self, model: str = "") -> RunConfig | None:
-        """The config of the team's run with this reward model for its reward; None where no team is trained.
+        """Return the config of the team's run with this reward model as its reward; None if no team is trained.
 
         Raises:
             ConfigError: the section does not fit.
@@ -63,12 +63,12 @@ def recipes() -> dict[str, str]:
 
 
 def is_marlhf(recipe: str) -> bool:
-    """Whether this names such a recipe: a shipped one, a YAML file with a section `pairs`, or the folder of a run."""
+    """Return whether this is such a recipe: a shipped one, a YAML file with a section `pairs`, or a run's folder."""
     return is_kind(recipe, recipes(), FILE, MARK, _layer)
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> MARLHFConfig:
-    """A recipe's name, a YAML file or a run's folder, with `key.sub=value` on top.
+    """Load a shipped recipe, a YAML file or a run's folder, with `key.sub=value` overrides.
 
     Raises:
         ConfigError: bad YAML, an unknown key, or a value that does not fit.

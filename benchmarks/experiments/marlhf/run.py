@@ -1,11 +1,11 @@
-"""The steps of MARLHF in one folder; each that is done is left alone, so that the same command goes on after a kill.
+"""Steps of MARLHF in one folder; finished steps are skipped, so that the same command resumes after a kill.
 
 marlhf.yaml    the complete config
-pairs.jsonl    1. preferences between joint actions of the team as it was
+pairs.jsonl    1. preferences between joint actions of the initial team
 reward-model/  2. the model of them, with report.json
 team/          3. an ordinary run on `rm:reward-model`
-marlhf.json    4. the reward model's score beside the true reward, at every evaluation
-marlhf.png     the same as a picture
+marlhf.json    4. the reward model's score and the true reward, at every evaluation
+marlhf.png     the same as a figure
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ RESULT, PICTURE = "marlhf.json", "marlhf.png"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Who is told what happens.
+    """Progress callbacks.
 
     Attributes:
-        say: one line of what was done, or should be known.
-        fitting: the step, the steps and the numbers while the reward model learns.
-        console: where the team's run shows its bar.
+        say: called with one line for each finished part or warning.
+        fitting: called with step, number of steps and metrics during reward model training.
+        console: of the progress bar of the team's run.
     """
 
     say: Callable[[str], None]
@@ -51,10 +51,10 @@ class Told:
 
 
 def check(config: MARLHFConfig) -> list[str]:
-    """Look for what a run would fail on before it loads a model; what there is to do, in words.
+    """Check a run before it loads a model; returns a description of its steps.
 
     Raises:
-        PalaverError: the first thing that does not fit.
+        PalaverError: the first mistake found.
     """
     need_trl()
     found = [source.check(config.pairs)]
@@ -65,11 +65,11 @@ def check(config: MARLHFConfig) -> list[str]:
 
 
 def run(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
-    """Every step that is not done yet; what came of them, as in `marlhf.json`.
+    """Run every unfinished step; returns the results, as in `marlhf.json`.
 
     Raises:
-        ConfigError: the folder holds a run of another config, or another process is at work in it.
-        PalaverError: what the steps raise.
+        ConfigError: the folder holds a run of another config, or is in use by another process.
+        PalaverError: raised by a step.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{str(folder)!r} holds something else; choose another folder")
@@ -99,7 +99,7 @@ def _run(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
 
 
 def _open(config: MARLHFConfig, folder: Path) -> None:
-    """Keep the config, or refuse a folder that holds another."""
+    """Write the config, or refuse a folder that holds another."""
     if (folder / FILE).is_file():
         if load(str(folder)) != config:
             raise ConfigError(f"{str(folder)!r} holds a run with other settings; choose another folder, or resume it")
@@ -110,7 +110,7 @@ def _open(config: MARLHFConfig, folder: Path) -> None:
 
 
 def _reward_model(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
-    """The report on the reward model, which is trained if it is not there."""
+    """Return the report on the reward model, training it if it does not exist."""
     path = folder / MODEL / REPORT
     if path.is_file():
         return dict(json.loads(path.read_text(encoding="utf-8")))
@@ -148,10 +148,10 @@ def _picture(result: Truth, report: Mapping[str, Any], folder: Path) -> None:
 
 
 def finished(folder: Path) -> dict[str, Any]:
-    """What came of a run, as it was written.
+    """Read the results of a finished run.
 
     Raises:
-        CheckpointError: it has not come to its end.
+        CheckpointError: it is not finished.
     """
     if not (folder / RESULT).is_file():
         raise CheckpointError(f"{str(folder)!r} has no {RESULT} yet: go on with palaver train --resume {folder}")

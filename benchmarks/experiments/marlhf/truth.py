@@ -1,6 +1,6 @@
-"""What a team that was trained on a reward model is truly worth, beside what the reward model makes of it.
+"""True reward of a team that was trained on a reward model, compared with the model's score.
 
-The environment goes on measuring its own reward as the metric `own`. Scores of a reward model have neither a unit nor a
+The environment still computes its own reward as the metric `own`. Scores of a reward model have neither a unit nor a
 zero, so they are put on the scale of the reward by the straight line of least squares through the episodes of the
 evaluation before training: true = a + b score. The gap is the score on that scale less the true reward. It is 0 before
 training, and grows where the team finds out what the model likes and the environment does not (Gao et al., arXiv
@@ -62,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """A run on a reward model.
+    """Results of a run on a reward model.
 
     Attributes:
         line: a and b.
@@ -78,10 +78,10 @@ class Truth:
 
 
 def truth(folder: Path) -> Truth:
-    """Of the run in this folder.
+    """Compute the results of the run in this folder.
 
     Raises:
-        CheckpointError: its episodes were not kept, or it was not trained on a reward of another's.
+        CheckpointError: its episodes were not saved, or it was not trained on a reward model.
     """
     played = {step: _episodes(path) for step, path in _files(folder)}
     if len(played) < 2:
@@ -137,7 +137,7 @@ def _own(episode: Episode) -> float:
 
 
 def _paid_own(episode: Episode) -> Episode:
-    """The episode as the environment itself would have paid it."""
+    """Return the episode with the environment's own rewards."""
     turns = []
     for turn in episode.turns:
         paid: Mapping[str, float] = dict.fromkeys(turn.rewards, turn.metrics[OWN])

@@ -1,1 +1,1 @@
-"""The laboratory: every algorithm in every matrix game, the returns beside the exact optimum."""
+"""Matrix games: every algorithm in every game, the returns next to the exact optimum."""

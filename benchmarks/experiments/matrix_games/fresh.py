@@ -1,7 +1,7 @@
-"""Whether a laboratory reproduces: its cells against those of other seeds, by Welch's interval of the difference.
+"""Reproduction check of a laboratory: its cells against those of other seeds, by Welch's interval of the difference.
 
-`python -m palaver.benchmarks.experiments.matrix_games.fresh docs/runs/lab/lab.json X/lab.json` prints in what share of
-the cells the 95 % interval of (fresh mean - printed mean) contains 0, and the cells where it does not.
+`python -m palaver.benchmarks.experiments.matrix_games.fresh docs/runs/lab/lab.json X/lab.json` prints the share of
+the cells whose 95 % interval of (fresh mean - printed mean) contains 0, and the other cells.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Pair:
 
     @property
     def same(self) -> bool:
-        """Whether the interval contains 0."""
+        """True if the interval contains 0."""
         return self.interval[0] <= 1e-9 and self.interval[1] >= -1e-9
 
 

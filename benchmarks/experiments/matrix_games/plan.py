@@ -1,4 +1,4 @@
-"""What a laboratory is to try: every algorithm in every game with several seeds, each an ordinary run.
+"""Plan of a laboratory: every algorithm in every game with several seeds, each an ordinary run.
 
 A laboratory is a recipe with a section `lab`. Its other sections are those of a run and hold for all cells; `settings`
 of an algorithm and `variants` of a game go on top, then the overrides of the command line.
@@ -64,12 +64,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """What is known of a game before anything is learned.
+    """Known properties of a game.
 
     Attributes:
-        game: its built-in name, or the name that its file or mapping gives it.
-        optimum: the most that the team can be paid in an episode.
-        random: what it is paid if all actions are equally likely.
+        game: its built-in name, or the name in its file or mapping.
+        optimum: maximum team return of an episode.
+        random: expected team return under uniformly random actions.
     """
 
     game: str
@@ -84,9 +84,9 @@ class Plan:
     Attributes:
         lab: its own section.
         cells: all runs, game by game.
-        columns: what is known of each game.
+        columns: known properties of each game.
         text: the recipe, complete and with the overrides, as `lab.yaml` keeps it.
-        out: the folder asked for by `out=`; empty where none was.
+        out: the folder given by `out=`; empty if none.
     """
 
     lab: LabConfig
@@ -102,7 +102,7 @@ class Plan:
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Plan:
-    """Every cell of a laboratory, checked as far as it can be without a model.
+    """Load every cell of a laboratory, checked as far as possible without a model.
 
     Args:
         recipe: see `palaver.benchmarks.experiments.matrix_games.recipe.is_lab`.
@@ -182,7 +182,7 @@ def _config(values: Settings, lab: LabConfig, algorithm: str, game: str, seed: i
 
 
 def _of_game(lab: LabConfig, game: str) -> Settings:
-    """The settings of a column; one that bears the name of a built-in game plays it."""
+    """Settings of a column; one named like a built-in game plays that game."""
     own = {"env": {"game": game}} if game in BUILT_IN else {}
     return merged(own, lab.variants.get(game, {}))
 

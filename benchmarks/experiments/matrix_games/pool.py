@@ -1,7 +1,7 @@
-"""Worker processes that train cells. One that dies takes its own cell with it and no other.
+"""Worker processes that train cells; a crash affects only the worker's current cell.
 
 A worker is a fresh process (`spawn`) that trains one cell after the other, so that torch is imported once. What it
-prints goes to the cell's `log.txt`. It ends with the process that started it, however that one ends.
+prints goes to the cell's `log.txt`. It exits with its parent process, however that one ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from palaver.trainers.run.files import METRICS
 from palaver.utils.workers import collect
 
 LOG = "log.txt"
-WATCH_S = 1.0  # how often the workers are looked at
+WATCH_S = 1.0  # polling interval of the workers
 END_S = 10.0  # for a worker that has closed its pipe to end by itself
 Pipe = connection.Connection
 
@@ -38,9 +38,9 @@ class Order:
 
     Attributes:
         config: of the run.
-        folder: of the run; what lies there is removed first.
-        launch: what the run keeps as `launch.json`.
-        checkpoints: whether the weights stay when it is done.
+        folder: of the run; its contents are removed first.
+        launch: contents of the run's `launch.json`.
+        checkpoints: keep the weights after the run.
     """
 
     config: RunConfig
@@ -51,7 +51,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an order: wall and CPU seconds, loading included, and one line on what went wrong, or ""."""
+    """Outcome of an order: wall and CPU seconds, loading included, and a one-line error, or ""."""
 
     wall_s: float
     cpu_s: float
@@ -59,10 +59,10 @@ class Outcome:
 
 
 def work(orders: Sequence[Order], workers: int) -> Iterator[tuple[int, Outcome]]:
-    """Train all; yields the number of each order as it ends.
+    """Train all; yields the index of each order as it ends.
 
-    A run that writes nothing for `STALLED_S` seconds, neither to its log nor to its metrics, is ended as failed.
-    Leaving the iterator early, by Ctrl-C too, ends the workers at once.
+    A run that writes neither to its log nor to its metrics for `STALLED_S` seconds is killed as failed. Closing the
+    iterator early, also by Ctrl-C, kills the workers.
     """
     waiting = list(enumerate(orders))[::-1]
     busy: dict[Pipe, tuple[_Worker, int]] = {}
@@ -91,7 +91,7 @@ def work(orders: Sequence[Order], workers: int) -> Iterator[tuple[int, Outcome]]
 
 
 class _Worker:
-    """A process, from its parent's side."""
+    """Handle of a worker process in its parent."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -105,17 +105,17 @@ class _Worker:
     def begin(self, order: Order) -> None:
         self.folder, self.began = order.folder, time.perf_counter()
         self.silence = Silence(order.folder / LOG, order.folder / METRICS)
-        with contextlib.suppress(BrokenPipeError):  # it has died; `outcome` says so
+        with contextlib.suppress(BrokenPipeError):  # it has died; `outcome` reports it
             self.pipe.send(order)
 
     def watch(self) -> None:
-        """Kill it if its run hangs, so that there is an outcome."""
+        """Kill it if its run hangs, so that it has an outcome."""
         if self.silence.seconds() > STALLED_S:
             self.stalled = f"it wrote nothing for {STALLED_S:g} seconds and was ended"
             self.process.kill()
 
     def outcome(self) -> Outcome:
-        """The answer, or where the process died what its log says."""
+        """Return the answer, or the last line of the log if the process died."""
         try:
             found: Outcome = self.pipe.recv()
         except (EOFError, ConnectionResetError):
@@ -142,7 +142,7 @@ def last_line(path: Path) -> str:
 
 
 def _serve(pipe: Pipe) -> None:
-    """The life of a worker. Ctrl-C reaches it too and is left to the parent, but in a run's own steps."""
+    """Main loop of a worker. Ctrl-C is left to the parent, except in the steps of a run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     while True:
@@ -161,7 +161,7 @@ def _leave_with_parent() -> None:
 
 
 def _train(order: Order) -> Outcome:
-    """One run. Mistakes are told; a defect ends this process, its traceback in the log."""
+    """Train one run. User errors are returned; a defect ends this process, with its traceback in the log."""
     shutil.rmtree(order.folder, ignore_errors=True)
     order.folder.mkdir(parents=True)
     _write_to(order.folder / LOG)
@@ -185,7 +185,7 @@ def _run(order: Order) -> None:
 
 
 def _write_to(path: Path) -> None:
-    """Everything this process prints from now on, that of libraries in C too, goes to a file."""
+    """Redirect the output of this process, including that of C libraries, to a file."""
     sys.stdout.flush()
     sys.stderr.flush()
     with path.open("wb") as file:

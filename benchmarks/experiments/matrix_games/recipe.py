@@ -1,4 +1,4 @@
-"""Which recipes are laboratories. Free of torch, for the command line asks on every start of `palaver train`."""
+"""Recipes that are laboratories. Free of torch, as every start of `palaver train` imports it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FILE = "lab.yaml"
 
 
 def is_lab(recipe: str) -> bool:
-    """Whether this names a laboratory: the shipped one, a YAML file with a section `lab`, or a laboratory's folder."""
+    """Return whether this is a laboratory: the shipped one, a YAML file with a section `lab`, or its folder."""
     return is_kind(recipe, (NAME,), FILE, NAME, read)
 
 
 def shipped() -> str:
-    """The recipe that `palaver train lab` means."""
+    """Recipe of `palaver train lab`."""
     return resources.files("palaver.benchmarks.experiments.matrix_games").joinpath(FILE).read_text(encoding="utf-8")
 
 

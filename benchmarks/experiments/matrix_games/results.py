@@ -1,4 +1,4 @@
-"""What came of a laboratory: the return of every run, and the table of them beside each game's exact optimum."""
+"""Results of a laboratory: the return of every run, and their table next to each game's exact optimum."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Result:
         algorithm: its row.
         game: its column.
         seed: of the run.
-        status: `done`, `failed`, or `missing` where it has not been run to its end.
-        before: mean undiscounted return of the team before training, where it was evaluated.
+        status: `done`, `failed`, or `missing` if not finished.
+        before: mean undiscounted return of the team before training, if evaluated.
         after: likewise at the end.
         wall_s: seconds, loading included.
         cpu_s: likewise, of the process.
-        error: what went wrong, in one line.
+        error: error message, in one line.
     """
 
     algorithm: str
@@ -58,12 +58,12 @@ class Score:
     Attributes:
         mean: return over the seeds.
         spread: standard deviation over the seeds; None for one.
-        share: the mean as a share of the optimum; None where that is not positive.
+        share: the mean as a share of the optimum; None if that is not positive.
         n: seeds.
-        error: what went wrong in the first run that failed.
+        error: error of the first failed run.
         interval: Student's, of the mean.
         bootstrap: likewise, by resampling the seeds.
-        agreed: seeds where all came to one result, see `repeats.agree`; else 0.
+        agreed: number of seeds if all have one result, see `repeats.agree`; else 0.
         modes: see `repeats.modes`.
     """
 
@@ -80,15 +80,15 @@ class Score:
 
 @dataclass(frozen=True)
 class Lab:
-    """Everything that the table, the picture and the page show.
+    """Data of the table, the figure and the page.
 
     Attributes:
         algorithms: its rows.
-        columns: what is known of each game.
+        columns: known properties of each game.
         results: of all runs.
         provenance: of the table, with the name and hash of each tiny model that its runs began with as `warm_starts`.
-        minutes: it took, in the last session.
-        without: algorithm that has no row -> why.
+        minutes: duration of the last session.
+        without: algorithm without a row -> reason.
     """
 
     algorithms: tuple[str, ...]
@@ -100,12 +100,12 @@ class Lab:
 
     @property
     def failed(self) -> list[Result]:
-        """The runs that went wrong."""
+        """Failed runs."""
         return [result for result in self.results if result.status == "failed"]
 
     @property
     def cpu_minutes(self) -> float:
-        """CPU time of all runs, whenever they ran."""
+        """CPU time of all runs, over all sessions."""
         return sum(result.cpu_s for result in self.results) / 60
 
     def score(self, algorithm: str, game: str) -> Score:
@@ -124,7 +124,7 @@ class Lab:
         ]
 
     def save(self, folder: Path) -> Path:
-        """Write `lab.json`; its path."""
+        """Write `lab.json` and return its path."""
         table = {name: {game: asdict(self.score(name, game)) for game in self.columns} for name in self.algorithms}
         values = {
             "minutes": self.minutes,
@@ -141,7 +141,7 @@ class Lab:
 
 
 def score(values: Sequence[float], column: Column, errors: Sequence[str] = ()) -> Score:
-    """The cell of the table for these returns. The range that they are judged by is from random play to the optimum."""
+    """Summarise returns as a cell of the table. Their reference range is from random play to the optimum."""
     if not values:
         return Score(None, None, None, 0, errors[0] if errors else "")
     mean, span = statistics.fmean(values), abs(column.optimum - column.random)
@@ -160,10 +160,10 @@ def score(values: Sequence[float], column: Column, errors: Sequence[str] = ()) -
 
 
 def load(path: Path) -> Lab:
-    """What `Lab.save` wrote.
+    """Load the file of `Lab.save`.
 
     Raises:
-        CheckpointError: there is no such file, or it is something else.
+        CheckpointError: the file does not exist or has another format.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -182,14 +182,14 @@ def load(path: Path) -> Lab:
 def collect(
     plan: Plan, folder: Path, refused: Mapping[Cell, str], provenance: Mapping[str, Any], minutes: float
 ) -> Lab:
-    """The results of all cells of a plan, as their folders have them.
+    """Collect the results of all cells of a plan from their folders.
 
     Args:
-        plan: whose cells.
+        plan: of the cells.
         folder: of the laboratory.
-        refused: cell -> why it was not run.
+        refused: cell -> reason why it was not run.
         provenance: of this table.
-        minutes: it took, in the last session.
+        minutes: duration of the last session.
     """
     found = tuple(
         Result(cell.algorithm, cell.game, cell.seed, "failed", error=refused[cell])
@@ -202,14 +202,14 @@ def collect(
 
 
 def _warm_starts(plan: Plan, folder: Path) -> dict[str, str]:
-    """Name -> hash of the tiny models that the runs began with."""
+    """Map the names of the runs' initial tiny models to their hashes."""
     launches = [_json(folder / cell.place / LAUNCH) for cell in plan.cells]
     starts = [start for each in launches for start in each.get("warm_starts", {}).values()]
     return {start["model"]: start["hash"] for start in starts}
 
 
 def read(cell: Cell, folder: Path) -> Result:
-    """What a cell's folder says."""
+    """Read the result of a cell from its folder."""
     here = folder / cell.place
     told = _json(here / OUTCOME)
     error = str(told.get("error", ""))
@@ -223,10 +223,10 @@ def read(cell: Cell, folder: Path) -> Result:
 
 
 def settled(cell: Cell, folder: Path) -> bool:
-    """Whether this cell has been run to its end.
+    """Return whether this cell is finished.
 
     Raises:
-        ConfigError: it has, with another config.
+        ConfigError: it is, with another config.
     """
     if read(cell, folder).status != "done":
         return False

@@ -1,4 +1,4 @@
-"""A laboratory at work: what is left to do is done by worker processes, and the table is written as far as it got."""
+"""Run a laboratory: worker processes train the unfinished cells, and the table is written even if interrupted."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Report = Callable[[Result], None]
 
 @dataclass(frozen=True)
 class Work:
-    """What a plan asks of a folder.
+    """Unfinished work of a plan in a folder.
 
     Attributes:
         plan: of the laboratory.
-        folder: where it is kept.
+        folder: of the results.
         todo: cells still to be run.
-        refused: cell -> why it cannot be run.
+        refused: cell -> reason why it cannot be run.
     """
 
     plan: Plan
@@ -42,7 +42,7 @@ class Work:
 
 
 def prepare(plan: Plan, folder: Path) -> Work:
-    """Look for what is done already and for what cannot be done; nothing is written.
+    """Find the finished cells and those that cannot be run; nothing is written.
 
     Raises:
         ConfigError: the folder holds a cell with other settings, or no cell can be run.
@@ -55,7 +55,7 @@ def prepare(plan: Plan, folder: Path) -> Work:
 
 
 def refusals(plan: Plan) -> dict[Cell, str]:
-    """Cell -> why a trainer would refuse it. What refuses one seed refuses all."""
+    """Map cells to the reason why the trainer refuses them; it is the same for all seeds."""
     from palaver.trainers.train import prepare
 
     found: dict[tuple[str, str], str] = {}
@@ -70,15 +70,15 @@ def refusals(plan: Plan) -> dict[Cell, str]:
 
 
 def run(work: Work, provenance: Mapping[str, Any], report: Report = lambda _: None) -> Lab:
-    """Train what is left and write `lab.yaml` and `lab.json`, the latter also where it is interrupted.
+    """Train the unfinished cells and write `lab.yaml` and `lab.json`, the latter also if interrupted.
 
     Args:
         work: of `prepare`.
         provenance: of the runs and of the table.
-        report: is told each result as it comes.
+        report: called with each result.
 
     Raises:
-        ConfigError: another process is at work in this folder.
+        ConfigError: the folder is in use by another process.
     """
     began = time.perf_counter()
     with locked(work.folder):

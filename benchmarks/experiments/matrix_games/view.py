@@ -1,4 +1,4 @@
-"""The table of a laboratory as a picture, a page and Markdown. Rows are algorithms, columns games."""
+"""Table of a laboratory as a figure, a page and Markdown. Rows are algorithms, columns games."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READ = (
 
 
 def shown(value: float | None) -> str:
-    """A return in five characters or so; -0.00 is 0.00.
+    """Format a return in about five characters; -0.00 is 0.00.
 
     >>> shown(7.0), shown(-33.333), shown(-0.001), shown(None)
     ('7.00', '-33.3', '0.00', '–')
@@ -41,19 +41,19 @@ def shown(value: float | None) -> str:
 
 
 def shade(score: Score) -> float:
-    """How dark a cell is, 0 to 1."""
+    """Darkness of a cell, 0 to 1."""
     return min(1.0, max(0.0, score.share or 0.0))
 
 
 def cell(score: Score) -> tuple[str, str]:
-    """What a cell says: the mean, or why there is none; and beneath, what its seeds say."""
+    """Text of a cell: the mean, or the reason why there is none; and below, the summary of its seeds."""
     if score.mean is None:
         return ("failed" if score.error else "–"), ""
     return shown(score.mean), "some failed" if score.error else seeds(score)
 
 
 def seeds(score: Score) -> str:
-    """What a cell says of its seeds: that all agree, where they gather, or the interval of their mean."""
+    """Summary of a cell's seeds: that all agree, their modes, or the interval of their mean."""
     if score.agreed:
         return f"{score.agreed} of {score.n}"
     if score.modes:
@@ -80,7 +80,7 @@ def markdown(lab: Lab) -> str:
 
 
 def write(lab: Lab, folder: Path) -> tuple[Path, Path]:
-    """Write `lab.html` and `lab.png`; their paths."""
+    """Write `lab.html` and `lab.png`; returns their paths."""
     picture = folder / PICTURE
     draw(lab, picture)
     return _page(lab, folder / PAGE), picture
@@ -129,7 +129,7 @@ def _cell(ax: Axes, x: int, y: int, score: Score) -> None:
 
 
 def _blend(share: float) -> tuple[float, float, float]:
-    """From nearly white to the blue of the first series, by share."""
+    """Blend from nearly white to the blue of the first series, by share."""
     from matplotlib.colors import to_rgb
 
     pale, full = to_rgb("#f3f5f9"), to_rgb(theme.PAPER.series[0])

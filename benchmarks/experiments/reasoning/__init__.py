@@ -1,1 +1,1 @@
-"""Teams that reason beside one agent: every row of the table trained and played on the same held-out problems."""
+"""Reasoning teams compared with one agent: every row is trained and evaluated on the same held-out problems."""

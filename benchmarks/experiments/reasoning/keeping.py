@@ -1,4 +1,4 @@
-"""The small remains of a table: its results, its picture, and of its runs the config and what a comparison reads."""
+"""Export of a table: its results, its figure, and the config and metrics of its runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from palaver.core import ConfigError
 
 
 def keep(table: Path, folder: Path) -> Path:
-    """Copy the remains of a table that is done to a folder that is not there yet.
+    """Export a finished table to a new folder.
 
     Raises:
         CheckpointError: there is no table, or one of its runs is not finished.
-        ConfigError: the folder is there, or cannot be written.
+        ConfigError: the folder exists, or cannot be written.
     """
     if folder.exists():
         raise ConfigError(f"--keep: {str(folder)!r} is already there; remove it, or choose another folder")

@@ -1,7 +1,7 @@
 """The computed table of `docs/maths.md`, from the results kept in `docs/runs/maths`.
 
-`python -m palaver.benchmarks.experiments.reasoning.page` rewrites it; with `--check` it says whether it is out of date
-and exits with code 1. The prose around it is written by hand.
+`python -m palaver.benchmarks.experiments.reasoning.page` rewrites it; `--check` exits with code 1 if it is outdated.
+The prose around it is written by hand.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _PART = re.compile(r"(<!-- computed: table -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(text: str) -> str:
-    """The page with its table renewed.
+    """Return the page with its table updated.
 
     Raises:
-        CheckpointError: no results are kept.
+        CheckpointError: there are no stored results.
     """
     table = markdown(load(KEPT))
     return _PART.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)

@@ -1,4 +1,4 @@
-"""What the table of teams is made of: who plays how, and by which recipe it was trained before. Free of torch."""
+"""Plan of the table of teams: their workflows and training recipes. Free of torch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Plan(Section):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """Every recipe that some row needs, once."""
+        """Every recipe of the rows, once."""
         return tuple(dict.fromkeys(row.recipe for row in self.rows if row.recipe))
 
     def config(self, recipe: str, seed: int) -> RunConfig:
@@ -75,7 +75,7 @@ class Plan(Section):
         return config
 
     def played(self, row: Row) -> dict[str, Any]:
-        """The keywords with which a row's team plays: the table's on top of its own.
+        """Environment keywords of a row's team: the table's on top of its own.
 
         Raises:
             ConfigError: as `config`.
@@ -106,7 +106,7 @@ class Training:
 
 
 def trainings(plan: Plan, seeds: Sequence[int]) -> tuple[Training, ...]:
-    """The runs of a table, seed by seed, so that a table that is stopped has whole seeds.
+    """Training runs of a table, seed by seed, so that a stopped table has complete seeds.
 
     Raises:
         ConfigError: as `Plan.config`.

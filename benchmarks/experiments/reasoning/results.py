@@ -1,4 +1,4 @@
-"""What the teams of a table answered, problem by problem: one file, written anew after every team."""
+"""Results of the teams of a table, problem by problem: one file, rewritten after every team."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Cell:
     Attributes:
         row: its name in the table.
         seed: of its training and of its answers.
-        digest: of all that decides them.
-        sampled: (T,) what the team's answer to each problem is worth, 1 or 0, sampled at temperature 1.
-        greedy: (T,) the same with the most likely token each time.
-        tokens: mean number of tokens that the team writes for a problem, all seats and turns together, sampled.
-        training_tokens: sampled to learn from, in all; 0 without training.
+        digest: hash of all that decides them.
+        sampled: (T,) score of the team's answer to each problem, 1 or 0, sampled at temperature 1.
+        greedy: (T,) the same with greedy decoding.
+        tokens: mean number of sampled tokens for a problem, over all agents and turns.
+        training_tokens: total number sampled in training; 0 without training.
         cpu_s: seconds of training, evaluations included; 0 without training.
     """
 
@@ -47,9 +47,9 @@ class Results:
     Attributes:
         beside: the row that the others are compared with.
         rows: names of all rows in order.
-        after: row -> the row that it was before training.
+        after: row -> the row of the same team before training.
         tasks: (T,) the problems.
-        cells: what there is.
+        cells: those finished so far.
         provenance: of the newest cells.
     """
 
@@ -65,7 +65,7 @@ class Results:
         return sorted((cell for cell in self.cells if cell.row == row), key=lambda cell: cell.seed)
 
     def save(self, folder: Path) -> Path:
-        """Write `results.json`; its path."""
+        """Write `results.json` and return its path."""
         values = asdict(self) | {"cells": [asdict(cell) for cell in self.cells]}
         lines = json.dumps(values, indent=1).replace("\n    ", " ").replace("\n   ]", " ]")  # a line for each list
         path = folder / RESULTS
@@ -74,10 +74,10 @@ class Results:
 
 
 def load(folder: Path) -> Results:
-    """What `Results.save` wrote.
+    """Load the file of `Results.save`.
 
     Raises:
-        CheckpointError: there is no such file, or it is something else.
+        CheckpointError: the file does not exist or has another format.
     """
     path = folder / RESULTS
     try:

@@ -1,7 +1,7 @@
-"""A table at work: the runs that its rows need are trained, then every team answers the held-out problems.
+"""Run a table: train the runs of its rows, then evaluate every team on the held-out problems.
 
-What is done already is not done again, so that a table can be stopped at any time; a run that was stopped in the middle
-begins anew.
+Finished work is not repeated, so that a table can be stopped at any time; an interrupted run starts again from the
+beginning.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from palaver.trainers.run.files import CONFIG, METRICS, ended
 from palaver.trainers.run.logging import read_metrics
 from palaver.utils.run_folder import locked
 
-RIGHT = "correct"  # the measurement of a workflow that says what the team's answer is worth
+RIGHT = "correct"  # the workflow's metric that scores the team's answer
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a table asks of a folder.
+    """Unfinished work of a table in a folder.
 
     Attributes:
         plan: of the table.
         seeds: of its columns.
-        folder: where it is kept.
+        folder: of the results.
         todo: runs still to be trained.
     """
 
@@ -51,7 +51,7 @@ class Work:
 
 
 def prepare(plan: Plan, seeds: Sequence[int], folder: Path) -> Work:
-    """Look for what is done already and for what cannot be done; nothing is written.
+    """Find the finished runs and mistakes in the settings; nothing is written.
 
     Raises:
         ConfigError: a recipe or a keyword that does not fit, or a folder that holds a run with other settings.
@@ -71,19 +71,19 @@ def prepare(plan: Plan, seeds: Sequence[int], folder: Path) -> Work:
 def run(
     work: Work, workers: int, provenance: Mapping[str, Any], say: Say = lambda _: None
 ) -> tuple[Results, list[str]]:
-    """Train and play what is left; `results.json` is written after every team.
+    """Train and evaluate the unfinished teams; `results.json` is written after every team.
 
     Args:
         work: of `prepare`.
         workers: runs that train at the same time.
         provenance: with which versions.
-        say: is told what is under way.
+        say: called with a progress message.
 
     Returns:
-        The table, and a line for each run that failed, whose teams are not in it.
+        The table, and a line for each failed run, whose teams are not in the table.
 
     Raises:
-        ConfigError: another process is at work in this folder.
+        ConfigError: the folder is in use by another process.
     """
     with locked(work.folder):
         failed = _train(work, workers, provenance, say)
@@ -91,7 +91,7 @@ def run(
 
 
 def _train(work: Work, workers: int, provenance: Mapping[str, Any], say: Say) -> dict[tuple[str, int], str]:
-    """Train what is left; (recipe, seed) -> what went wrong."""
+    """Train the unfinished runs; returns (recipe, seed) -> error."""
     started = time.strftime("%Y-%m-%d %H:%M:%S")
     orders = [
         pool.Order(
@@ -133,17 +133,17 @@ def _play(work: Work, failed: Mapping[tuple[str, int], str], provenance: Mapping
 
 
 def digest(plan: Plan, row: Row, seed: int) -> str:
-    """Of all that decides what a team answers, but for the versions."""
+    """Hash of all that decides a team's answers, except the versions."""
     trained = dump(plan.config(row.recipe, seed)) if row.recipe else plan.model
     told = json.dumps([plan.env, plan.played(row), plan.max_tokens, trained, seed], sort_keys=True, default=str)
     return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
 
 def play(plan: Plan, row: Row, seed: int, folder: Path) -> Cell:
-    """Let a team answer all problems, sampled and greedily.
+    """Evaluate a team on all problems, sampled and greedily.
 
     Raises:
-        CheckpointError: the run that it was trained in is not there.
+        CheckpointError: its training run does not exist.
     """
     place = Training(row.recipe, seed, plan.config(row.recipe, seed)).place if row.recipe else None
     sampled, greedy = (
@@ -162,18 +162,18 @@ def play(plan: Plan, row: Row, seed: int, folder: Path) -> Cell:
 
 
 def right(episodes: Sequence[Episode]) -> tuple[float, ...]:
-    """What the team's last answer in each episode is worth."""
+    """Scores of the team's last answers, by episode."""
     return tuple(episode.turns[-1].metrics[RIGHT] for episode in episodes)
 
 
 def written(episodes: Sequence[Episode]) -> float:
-    """Mean number of tokens of an episode, over all seats and turns."""
+    """Mean number of tokens of an episode, over all agents and turns."""
     said = [sum(len(u.token_ids) for turn in episode.turns for u in turn.utterances.values()) for episode in episodes]
     return sum(said) / len(said)
 
 
 def spent(run: Path) -> tuple[int, float]:
-    """Tokens that a run sampled to learn from, and its CPU seconds."""
+    """Number of training tokens that a run sampled, and its CPU seconds."""
     lines = [line for line in read_metrics(run / METRICS) if line.get("kind") == "train"]
     return int(sum(number(line, "sampled_tokens") or 0.0 for line in lines)), number(lines[-1], "cpu_s") or 0.0
 
@@ -185,7 +185,7 @@ def _env(plan: Plan, row: Row) -> TextEnv:
 
 
 def _settled(training: Training, folder: Path) -> bool:
-    """Whether this run is done.
+    """Return whether this run is finished.
 
     Raises:
         ConfigError: it is, with another config.

@@ -1,4 +1,4 @@
-"""The table of teams: shares of right answers with intervals, and what they cost, as Markdown."""
+"""The table of teams in Markdown: shares of right answers with intervals, and costs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ class Line:
 
     Attributes:
         name: of the team.
-        seeds: how many there are of it.
+        seeds: number of seeds.
         sampled: share of right answers with its interval.
-        greedy: the same with the most likely token each time.
-        learnt: `sampled` less that of the same team before training, problem by problem and seed by seed; None where
-            there is none.
-        gain: the same less that of the row to compare with; None for that row itself, and where it is missing.
+        greedy: the same with greedy decoding.
+        learnt: `sampled` less that of the same team before training, paired by problem and seed; None if there is none.
+        gain: `sampled` less that of the row to compare with; None for that row itself, and if it is missing.
         training_tokens: mean over seeds.
         tokens: written for a problem, mean over seeds.
         cpu_s: of training, mean over seeds.
@@ -54,7 +53,7 @@ class Line:
 
 
 def lines(found: Results) -> list[Line]:
-    """A line for every row that has cells."""
+    """Lines of all rows that have cells."""
     return [_line(name, cells, found) for name in found.rows if (cells := found.of(name))]
 
 
@@ -69,7 +68,7 @@ def _line(name: str, cells: Sequence[Cell], found: Results) -> Line:
 
 
 def less(cells: Sequence[Cell], others: Sequence[Cell], tasks: Sequence[str]) -> Improvement | None:
-    """Sampled shares less those of another row with the same seeds and problems; None without a seed in common."""
+    """Difference of the sampled shares of two rows on common seeds and problems; None without a common seed."""
     other = {cell.seed: cell for cell in others}
     pairs = [(cell, other[cell.seed]) for cell in cells if cell.seed in other]
     gains = [{task: a - b for task, a, b in zip(tasks, one.sampled, two.sampled, strict=True)} for one, two in pairs]
@@ -79,21 +78,21 @@ def less(cells: Sequence[Cell], others: Sequence[Cell], tasks: Sequence[str]) ->
 def share(cells: Sequence[Cell], how: How, tasks: Sequence[str]) -> Improvement:
     """The share of right answers over seeds and problems.
 
-    Its 95 % interval is that of `palaver.utils.stats.improvement`: a percentile bootstrap that draws seeds and problems
-    anew, independently (Owen 2007).
+    Its 95 % interval is that of `palaver.utils.stats.improvement`: a percentile bootstrap that resamples seeds and
+    problems independently (Owen 2007).
     """
     grid = [dict(zip(tasks, getattr(cell, how), strict=True)) for cell in cells]
     return improvement([fmean(each.values()) for each in grid], grid)
 
 
 def markdown(found: Results) -> str:
-    """The table and how to read it."""
+    """The table and its caption."""
     rows = [tuple(map(prose, cells_of(line))) for line in lines(found)]
     return f"{markdown_table(COLUMNS, rows, ('---', *('---:' for _ in COLUMNS[1:])))}\n\n{caption(found)}"
 
 
 def cells_of(line: Line) -> tuple[str, ...]:
-    """A line in words."""
+    """Formatted cells of a line."""
     gains = (line.learnt, line.gain)
     return (
         line.name,
@@ -107,12 +106,12 @@ def cells_of(line: Line) -> tuple[str, ...]:
 
 
 def told(share: Improvement) -> str:
-    """A share and its interval."""
+    """Format a share and its interval."""
     return f"{share.mean:.3f} {interval(share.low, share.high)}"
 
 
 def caption(found: Results) -> str:
-    """How to read the table."""
+    """Caption of the table."""
     seeds = sorted({cell.seed for cell in found.cells})
     return (
         f"Share of {len(found.tasks)} held-out problems that the team's answer gets right, mean over {len(seeds)} "

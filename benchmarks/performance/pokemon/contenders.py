@@ -1,7 +1,6 @@
-"""What a measuring process does: battles between players who choose at random among what is legal.
+"""Battles of a measuring process between players that choose uniformly among the legal actions.
 
-Each contender goes on where it stopped when it is asked again, so that several are measured in turns; between its turns
-it rests.
+Each contender continues where it stopped, so that several are measured in turns; in between it pauses.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ TEAMS = "sample"
 
 
 class Contender(Protocol):
-    """Something that plays."""
+    """Interface of a simulator under measurement."""
 
     def play(self, seconds: float) -> int:
-        """Play on for about `seconds`; how many turns of the simulator were played."""
+        """Continue for about `seconds`; returns the number of simulator turns played."""
 
 
 class Ours:
-    """`pokemon-v1` through its API: `step_together` of many instances, both sides' texts built and read again.
+    """`pokemon-v1` through its API: `step_together` of many instances, both sides' texts built and parsed.
 
     Args:
         format: of the battles.
@@ -59,7 +58,7 @@ class Ours:
         return done
 
     def finish(self, battles: int) -> int:
-        """Play on until so many more are finished; how many turns were played."""
+        """Continue until `battles` more are finished; returns the number of turns played."""
         done, wanted = 0, self.finished + battles
         while self.finished < wanted:
             done += self._step()
@@ -83,13 +82,13 @@ class Ours:
 
 
 def packed_teams(format: str) -> Sequence[str]:
-    """The teams that ours plays with, for the others; empty where the format draws its own."""
+    """Teams of our contender, for the others; empty if the format generates its own."""
     tasks = PokemonEnv(format, teams=TEAMS).tasks
     return sorted({team for task in tasks if task["teams"] for team in task["teams"]})
 
 
 class PettingZoo:
-    """poke-env's `SinglesEnv`: one battle on a server. Its observation is left empty, for it brings none.
+    """poke-env's `SinglesEnv`: one battle on a server. Its observation is left empty, as it defines none.
 
     Args:
         format: of the battles.

@@ -1,4 +1,4 @@
-"""Many battles in one process: does it slow down, and do Python or the simulator's process grow?"""
+"""Endurance test of many battles in one process: slowdown, and memory growth of Python and of the simulator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEGABYTE = 2**20
 
 @dataclass(frozen=True)
 class Endurance:
-    """What is played.
+    """Settings of an endurance test.
 
     Attributes:
         format: of the battles.
@@ -71,10 +71,10 @@ def run(plan: Endurance, *, as_json: bool, out: Path | None, say: Callable[[str]
 
 
 def measure(plan: Endurance, say: Callable[[str], None]) -> dict[str, Any]:
-    """The whole report, plain data: a row for each block, and what the last is to the first.
+    """Return the report as plain data: a row for each block, and the last compared with the first.
 
-    Turns per second of a machine that is shared say little; CPU time per turn says whether the work grew. Megabytes
-    are resident at the end of a block.
+    On a shared machine turns per second are unreliable; CPU time per turn shows whether the work grew. Megabytes are
+    resident at the end of a block.
     """
     player, me, load = Ours(plan.format, plan.battles, plan.seed), psutil.Process(), os.getloadavg()[0]
     rows: list[dict[str, float]] = []
@@ -103,7 +103,7 @@ def measure(plan: Endurance, say: Callable[[str], None]) -> dict[str, Any]:
 
 
 def compared(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What the last row is to the first: ratios of speed and of CPU time, growth in megabytes."""
+    """Compare the last row with the first: ratios of speed and of CPU time, growth in megabytes."""
     first, last = rows[0], rows[-1]
     cpu = [row["python_cpu_ms"] + row["simulator_cpu_ms"] for row in (first, last)]
     return {

@@ -37,19 +37,19 @@ class BenchmarkError(PalaverError):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured.
+    """Settings of the benchmark.
 
     Attributes:
         formats: one after the other.
         seconds: of one measurement.
         repeats: measurements of each contender, in turns.
-        warm: turns that each contender's processes play before, for Node compiles what it runs often; at most 20 times
+        warm: warm-up turns of each contender's processes, as Node compiles code that runs often; at most 20 times
             `seconds` are spent on them.
         processes: of ours, and of poke-env's environment where several run; also simulators of the server.
         battles: at once in each process of ours.
         connections: battles at once of the two players on the server.
-        peers: whether poke-env is measured too.
-        seed: of our teams, dice and choices; poke-env's are drawn anew each time.
+        peers: measure poke-env too.
+        seed: of our teams, dice and choices; poke-env's are not seeded.
 
     Raises:
         ConfigError: a number below 1, or no seconds.
@@ -72,7 +72,7 @@ class Plan:
 
 
 class _Process:
-    """A measuring process, spoken to by lines."""
+    """Measuring process, controlled by lines on its pipes."""
 
     def __init__(self, kind: str, format: str, battles: int, seed: int, address: str = "") -> None:
         arguments = (kind, format, str(battles), str(seed), address)
@@ -96,7 +96,7 @@ class _Process:
         """The next line.
 
         Raises:
-            BenchmarkError: the process ended or is silent.
+            BenchmarkError: the process ended or timed out.
         """
         try:
             line = self._lines.get(timeout=patience)
@@ -126,14 +126,14 @@ class _Process:
 
 @dataclass(frozen=True)
 class _Contender:
-    """Processes measured together, and the server they play on."""
+    """Processes measured together, and their server."""
 
     name: str
     processes: Sequence[_Process]
     server: psutil.Process | None = None
 
     def warm_up(self, plan: Plan) -> float:
-        """Play until all is compiled; how many turns that took."""
+        """Play until all code is compiled; returns the number of turns."""
         turns = 0.0
         for _ in range(20):
             if turns >= plan.warm * len(self.processes):

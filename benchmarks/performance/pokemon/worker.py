@@ -1,4 +1,4 @@
-"""One measuring process: says `ready`, then answers each line, a number of seconds, with what it played in them."""
+"""One measuring process: prints `ready`, then plays for the seconds in each input line and prints the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cpu_seconds(process: psutil.Process) -> float:
 
 
 def main(kind: str, format: str, battles: int, seed: int, address: str) -> None:
-    """Answer until the input ends."""
+    """Process lines until the input ends."""
     contender, me = _contender(kind, format, battles, seed, address), psutil.Process()
     print("ready", flush=True)
     for line in sys.stdin:

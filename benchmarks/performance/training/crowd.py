@@ -1,4 +1,4 @@
-"""The work that teams of each kind are measured on, and the process that measures one. Free of torch."""
+"""Workload of the team benchmark, and the process that measures one team. Free of torch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from palaver.benchmarks.performance.training.order import report_of
 from palaver.benchmarks.performance.training.settings import Setting
 from palaver.core import ConfigError, nearest
 
-ONE = "one"  # the yardstick: an environment with one agent, which trains a whole model
+ONE = "one"  # the reference: an environment with one agent, which trains a full model
 KINDS = (ONE, "separate", "shared", "lora", "heterogeneous")
 OWN, OTHER = "own", "other"  # folders of the models
-TARGET = 100  # characters that the answers should have on average
+TARGET = 100  # best mean number of characters of the answers
 
 SIZES = {
     setting.name: setting
@@ -30,7 +30,7 @@ SIZES = {
 
 
 def size(name: str) -> Setting:
-    """The model's shape of that name.
+    """Return the model shape of that name.
 
     Raises:
         ConfigError: there is none.
@@ -41,7 +41,7 @@ def size(name: str) -> Setting:
 
 
 def parameters(shape: Setting) -> int:
-    """Weights of a model of that shape; norms are left out (less than a thousandth from 25M on)."""
+    """Number of weights of a model of that shape, without norms (less than a thousandth from 25M on)."""
     attended = shape.heads * shape.head_dim
     layer = shape.hidden * (2 * attended + 2 * shape.kv_heads * shape.head_dim + 3 * shape.inner)
     return shape.layers * layer + shape.hidden * shape.vocab
@@ -49,7 +49,7 @@ def parameters(shape: Setting) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Train a team of one kind for some steps and tell what it took.
+    """Train a team of one kind for some steps and measure time and memory.
 
     Attributes:
         kind: one of `KINDS`.
@@ -57,15 +57,15 @@ class Crowd:
         agents: N, of the environment; the kind `one` has one.
         group: G, answers per prompt and agent.
         prompts: B, tasks a step.
-        new_tokens: most sampled per answer.
-        steps: counted ones.
-        warmup: steps before them; the first makes the optimiser's state.
+        new_tokens: maximum sampled per answer.
+        steps: measured steps.
+        warmup: steps before them; the first creates the optimiser's state.
         rank: of adapters.
         threads: of torch.
         device: as torch names it.
         folder: that `Models` has written.
         algorithm: its name.
-        kl: weight of a pull to what the run started from; 0 is none.
+        kl: coefficient of a KL penalty towards the initial policy; 0 for none.
     """
 
     kind: str
@@ -90,10 +90,10 @@ class Crowd:
 
     @property
     def needed(self) -> int:
-        """Bytes that it takes at least, reckoned before anything is loaded.
+        """Lower bound of the memory in bytes, computed before loading.
 
-        Of each trained whole model fp32 weights, a copy for generation and Adam's two moments; the gradients of one at
-        a time; of adapters hardly anything. Activations, keys and values are not in it.
+        For each fully trained model fp32 weights, a copy for generation and Adam's two moments; the gradients of one
+        at a time; adapters are negligible. Activations, keys and values are not included.
         """
         shape = size(self.size)
         copy, weights = 2 if shape.dtype == "bf16" else 4, parameters(shape)
@@ -103,7 +103,7 @@ class Crowd:
         return weights * (models * (4 + copy + 8) + 4)
 
     def run(self) -> dict[str, Any]:
-        """What was measured; see `palaver.benchmarks.performance.training.crowd_worker.measure`.
+        """Run the measurement; see `palaver.benchmarks.performance.training.crowd_worker.measure`.
 
         Raises:
             BenchmarkError: the process failed.
@@ -119,7 +119,7 @@ class Models:
     folder: str
 
     def run(self) -> dict[str, Any]:
-        """Parameters of each, by name.
+        """Write the models and return the number of parameters of each, by name.
 
         Raises:
             BenchmarkError: the process failed.

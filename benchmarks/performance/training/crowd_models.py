@@ -1,5 +1,4 @@
-"""Writes the models that teams are measured with: `python -m palaver.benchmarks.performance.training.crowd_models
-JSON`."""
+"""Write the models of the team benchmark: `python -m palaver.benchmarks.performance.training.crowd_models JSON`."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ SEED = 11
 
 
 def write(order: Models) -> dict[str, int]:
-    """A Qwen3, and a Llama of the same shape (no norms of queries and keys) whose tokenizer has other ids."""
+    """Write a Qwen3, and a Llama of the same shape (without query and key norms) whose tokenizer has other ids."""
     shape, folder = size(order.size), Path(order.folder)
     words = shape.model()
     own = toy.model(shape, "cpu", SEED)

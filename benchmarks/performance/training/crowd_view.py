@@ -14,7 +14,7 @@ TITLES = {ONE: "one agent"}
 
 
 def show(report: dict[str, Any], console: Console | None = None) -> None:
-    """Print what was measured, and what it means."""
+    """Print the measurements and their interpretation."""
     console = console or Console(highlight=False)
     made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for column in ("team", "trained", "held", "peak GiB", "x one", "s/step", "rollout", "update", "CPU s", "tokens"):

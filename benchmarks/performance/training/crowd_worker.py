@@ -1,4 +1,4 @@
-"""Measures a team of one kind in a process of its own: `python -m palaver.benchmarks.performance.training.crowd_worker
+"""Measure a team of one kind in a separate process: `python -m palaver.benchmarks.performance.training.crowd_worker
 JSON`.
 
 The step is `palaver.trainers.policy_gradient.Loop.step`, the one that `palaver train` runs; nothing is written.
@@ -32,12 +32,12 @@ SPEC = Spec("mean-length-v0", toy.MeanLength)
 
 
 def measure(order: Crowd) -> dict[str, Any]:
-    """Train, and tell what it took.
+    """Train and measure time and memory.
 
     Returns:
-        `peak_bytes`: the most memory above what was taken before the models were loaded, loading and warm-up
-        included: resident memory, or on a GPU what torch allocated there; null where the system cannot tell.
-        `trained` and `held`: numbers that get a gradient, and all of the team's models.
+        `peak_bytes`: peak memory above that before the models were loaded, including loading and warm-up: resident
+        memory, or on a GPU that allocated by torch; null if the system does not report it.
+        `trained` and `held`: number of parameters with a gradient, and of all of the team's models.
         `steps`: of each counted step seconds on the clock and of CPU time (on a GPU the clock's again), of the
         rollout and of all the rest, the `update`; sampled tokens, and the share of rows that were trained.
     """
@@ -66,7 +66,7 @@ def measure(order: Crowd) -> dict[str, Any]:
 
 
 def build(order: Crowd, world: World) -> Loop:
-    """A training loop as `palaver.trainers.train` makes it, with no folder to write to."""
+    """Make a training loop as `palaver.trainers.train` does, without a run folder."""
     config = _config(order)
     env = toy.MeanLength(order.seats, order.prompts * (order.warmup + order.steps), TARGET)
     team = trainable_team(config, SPEC, env.possible_agents, world.device)
@@ -103,7 +103,7 @@ def _config(order: Crowd) -> RunConfig:
 
 
 def _step(order: Crowd, loop: Loop, stopwatch: Stopwatch, number: int) -> dict[str, Any]:
-    """One step's seconds by stage, and what it worked on."""
+    """Seconds of one step by stage, and the size of its work."""
     stopwatch.spent["update"] = stopwatch.wall["update"] = 0.0
     spent, wall = limit.now(order.device)
     line = loop.step(number)

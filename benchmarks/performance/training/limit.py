@@ -1,7 +1,7 @@
-"""The machine's limit: what it can multiply and move, and how much of either a step cannot do without.
+"""Roofline of a training step: the machine's FLOP/s and bandwidth, and the minimal FLOPs and bytes of a step.
 
-Counted are matrix products and the bytes of weights, keys, values and optimiser state. Softmax, norms, sampling and
-Python are not: they are what a better program could shrink. So a stage never reaches its limit.
+It counts matrix products and the bytes of weights, keys, values and optimiser state. Softmax, norms, sampling and
+Python are overhead that a better program could reduce. So a stage never reaches its limit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one prompt asks for, all agents and samples together.
+    """Minimal work of one prompt over all agents and samples.
 
     Attributes:
         prefill_flops: the prompts, once each.
@@ -48,7 +48,7 @@ class Work:
     optimizer_bytes: float
 
     def seconds(self, machine: Machine) -> dict[str, float]:
-        """Least seconds of each stage on that machine."""
+        """Lower bound of the seconds of each stage on that machine."""
         decode = max(self.decode_flops / machine.flops, self.decode_bytes / machine.bytes)
         return {
             "generate": self.prefill_flops / machine.flops + decode,
@@ -72,8 +72,8 @@ def work(setting: Setting, prompts: int, prompt_tokens: float, answer_tokens: fl
     trunk, head = s.layers * layer, s.hidden * s.vocab
     rows = GROUP * len(AGENTS)
     kept = 2 * s.layers * s.kv_heads * s.head_dim * size  # bytes of one token's keys and values
-    seen = answer_tokens * (prompt_tokens + answer_tokens / 2)  # tokens looked at while decoding one answer
-    looking = 4 * s.layers * attended  # products for one look at one token: query with key, weight with value
+    seen = answer_tokens * (prompt_tokens + answer_tokens / 2)  # tokens attended to while decoding one answer
+    looking = 4 * s.layers * attended  # FLOPs of attending to one token: query with key, weight with value
     prompt = prompt_tokens * 2 * trunk + looking * prompt_tokens**2 / 2
     return Work(
         prefill_flops=len(AGENTS) * (prompt + 2 * head),
@@ -85,7 +85,7 @@ def work(setting: Setting, prompts: int, prompt_tokens: float, answer_tokens: fl
 
 
 def machine(device: str, dtype: str) -> Machine:
-    """Measure the device with the threads torch has now: a square product, and a copy past the caches; best of 5."""
+    """Measure the device with torch's current threads: a square product, and a copy past the caches; best of 5."""
     kind = torch.bfloat16 if dtype == "bf16" else torch.float32
     side = SIDE if device == "cpu" else 8 * SIDE
     a = torch.randn(side, side, device=device, dtype=kind)

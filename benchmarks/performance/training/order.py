@@ -1,4 +1,4 @@
-"""What a measuring process is asked, how it is started, and how its answer is read. Free of torch."""
+"""Measuring processes: their settings, start, and parsed reports. Free of torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Order:
     memory: bool = False
 
     def run(self) -> dict[str, Any]:
-        """Our measurement.
+        """Run our measurement.
 
         Raises:
             BenchmarkError: the process failed.
@@ -64,7 +64,7 @@ class Peer:
                 raise ConfigError(f"{option}: there is no file {path!r}")
 
     def run(self, setting: Setting, order: Order) -> dict[str, Any]:
-        """The peer's measurement, one prompt a step whatever the order says.
+        """Run the peer's measurement, always with one prompt a step.
 
         Raises:
             BenchmarkError: the process failed, or its report lacks a number.
@@ -88,7 +88,7 @@ def _flags(setting: Setting, order: Order) -> list[str]:
 
 
 def _times(report: dict[str, Any], order: Order) -> dict[str, Any]:
-    """The peer's report in our words: seconds per prompt (on a GPU wall time counts) and where they go."""
+    """Convert the peer's report to our format: seconds per prompt (wall time on a GPU) by stage."""
     try:
         wall = float(report["sec_per_step_mean"])
         spent = float(report["cpu_sec_per_step"]) if order.device == "cpu" else wall
@@ -105,7 +105,7 @@ def _times(report: dict[str, Any], order: Order) -> dict[str, Any]:
 
 
 def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
-    """Run a measuring process; the last JSON object among the lines it printed, empty if there is none.
+    """Run a measuring process; returns the last JSON object that it printed, empty if there is none.
 
     Raises:
         BenchmarkError: it could not be started, took too long, failed, or printed what is not JSON.

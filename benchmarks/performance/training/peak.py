@@ -1,4 +1,4 @@
-"""How much memory an update needs on top of weights, gradients and optimiser state.
+"""Peak memory of an update on top of weights, gradients and optimiser state.
 
 This file imports nothing of Palaver: the peer's Python loads it too, so that both sides are measured by the same code.
 """
@@ -16,7 +16,7 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Watch:
-    """Measures calls of an update. On a GPU what torch allocated counts, elsewhere the process's resident memory.
+    """Measures the memory of updates: allocated by torch on a GPU, elsewhere the process's resident memory.
 
     Attributes:
         rises: bytes per update above weights, gradients and optimiser state.
@@ -28,14 +28,14 @@ class Watch:
 
     @property
     def possible(self) -> bool:
-        """Whether this machine can tell: a GPU, or Linux, whose kernel keeps a high-water mark that can be reset."""
+        """True on a GPU, or on Linux, whose kernel keeps a high-water mark that can be reset."""
         return self.cuda or (sys.platform == "linux" and _CLEAR.exists())
 
     @contextmanager
     def update(self, model: Any, optimizer: Any) -> Iterator[None]:
-        """Measure what happens inside as one update of `model`.
+        """Measure the body as one update of `model`.
 
-        The first is left out, for it makes the optimiser's state. Gradients are made inside if they are not there yet.
+        The first is skipped, as it creates the optimiser's state. Missing gradients are allocated inside.
         """
         absent = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad and p.grad is None)
         counts, start = bool(optimizer.state), self.start()
@@ -44,19 +44,19 @@ class Watch:
             self.rises.append(self.highest() - start - absent)
 
     def start(self) -> int:
-        """Forget the high-water mark; bytes in use now."""
+        """Reset the high-water mark; returns the bytes in use."""
         if self.cuda:
             import torch
 
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
             return int(torch.cuda.memory_allocated())
-        ctypes.CDLL(None).malloc_trim(0)  # what is free but not returned would hide a rise
+        ctypes.CDLL(None).malloc_trim(0)  # free memory not returned to the system would hide a rise
         _CLEAR.write_text("5")  # proc(5): resets the peak resident set size
         return _kilobytes("VmRSS") * 1024
 
     def highest(self) -> int:
-        """Most bytes in use since `start`."""
+        """Return the maximum of bytes in use since `start`."""
         if self.cuda:
             import torch
 

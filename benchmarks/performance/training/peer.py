@@ -1,10 +1,10 @@
-"""Runs a peer's benchmark script under the peer's own Python, and measures its updates' memory.
+"""Run a peer's benchmark script under the peer's own Python, and measure its updates' memory.
 
     PEER_PYTHON peer.py [--memory] [--model JSON] [--device D] SCRIPT FLAGS ...
 
 The script must offer `main(flags)`, which prints its report as the last line, one JSON object; none ships with Palaver,
 and `docs/benchmarks.md` says what one needs for the other options. With `--memory` a last line
-`{"update_peak_bytes": ...}` follows, null where the trainer's update cannot be watched. Nothing of Palaver is imported:
+`{"update_peak_bytes": ...}` follows, null if the trainer's update cannot be measured. Nothing of Palaver is imported:
 the peer's environment need not have it.
 """
 

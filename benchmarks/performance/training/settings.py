@@ -1,4 +1,4 @@
-"""The work that is timed: named model shapes and answer lengths. Two agents, G = 4, one turn."""
+"""Workloads of the benchmark: named model shapes and answer lengths. Two agents, G = 4, one turn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAD, END = 0, 1  # token ids
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A Qwen3 with random weights and how much it says.
+    """Shape of a Qwen3 with random weights, and its answer length.
 
     Attributes:
         name: as on the command line.
@@ -69,7 +69,7 @@ SETTINGS = {
 
 
 def setting(name: str) -> Setting:
-    """The setting of that name.
+    """Return the setting of that name.
 
     Raises:
         ConfigError: there is none.

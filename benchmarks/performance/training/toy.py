@@ -1,4 +1,4 @@
-"""What is trained in the benchmarks: random models, a tokenizer made in memory, environments paid by lengths."""
+"""Models and environments of the benchmarks: random models, an in-memory tokenizer, rewards by text length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPEAT = 2  # of the task's sentence; the peer's script has the same default
 
 
 class LengthRatio(TextEnv):
-    """Paid 1 if the second text is twice as long as the first, less the further its ratio is from 2."""
+    """Reward 1 if the second text is twice as long as the first, less the further the ratio is from 2."""
 
     metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "length_ratio_v0"}
 
@@ -26,7 +26,7 @@ class LengthRatio(TextEnv):
         super().__init__(list(AGENTS), tasks)
 
     def opening(self, task: Task) -> Mapping[str, str]:
-        """The task and whose turn it is; rendering ends it with a line break, in the place of the peer's colon."""
+        """The task and the agent's name; rendering ends it with a line break instead of the peer's colon."""
         return {agent: f"{task.data['text']}\n{agent.capitalize()}" for agent in self.agents}
 
     def judge(self, actions: Mapping[str, str]) -> Outcome:
@@ -37,7 +37,7 @@ class LengthRatio(TextEnv):
 
 
 class MeanLength(TextEnv):
-    """All are paid the more, the nearer their texts are on average to a number of characters, whatever they say.
+    """Shared reward that is higher the nearer the mean text length is to a target, regardless of content.
 
     Args:
         agents: their names.

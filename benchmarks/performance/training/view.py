@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def show(report: dict[str, Any], console: Console | None = None) -> None:
-    """Print what was measured, and what it means."""
+    """Print the measurements and their interpretation."""
     console = console or Console(highlight=False)
     made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     columns = ["setting", "B", "ms/prompt", "stages %", "limit %", "tokens/s", "MiB", "peer ms", "peer MiB", "faster"]

@@ -1,4 +1,4 @@
-"""One measurement of our training step, in a process of its own: `python -m
+"""One measurement of our training step, in a separate process: `python -m
 palaver.benchmarks.performance.training.worker JSON`.
 
 The step is `palaver.trainers.policy_gradient.Loop.step`, the one that `palaver train` runs. Writing files (metrics,
@@ -38,7 +38,7 @@ SEED = 7
 
 
 class Stopwatch:
-    """Adds up the seconds of wrapped methods. See `limit.now` for which seconds count."""
+    """Accumulates the seconds of wrapped methods, as counted by `limit.now`."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -50,7 +50,7 @@ class Stopwatch:
         setattr(owner, method, self.timed(getattr(owner, method), label))
 
     def timed(self, call: Callable[..., Any], label: str) -> Callable[..., Any]:
-        """`call`, counted under `label`."""
+        """Return `call` wrapped to be counted under `label`."""
 
         def counted(*args: Any, **keywords: Any) -> Any:
             spent, wall = limit.now(self.device)
@@ -85,7 +85,7 @@ def measure(order: Order) -> dict[str, Any]:
 
 
 def build(chosen: Setting, order: Order) -> Loop:
-    """A training loop as `palaver.trainers.train` makes it, with a random model and no folder to write to."""
+    """Make a training loop as `palaver.trainers.train` does, with a random model and without a run folder."""
     config = _config(chosen, order)
     env = toy.LengthRatio(order.prompts * (WARMUP + order.steps))
     world = World(config.device, chosen.dtype, cores=order.threads)

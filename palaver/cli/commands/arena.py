@@ -1,4 +1,4 @@
-"""`palaver arena`: players against each other, with ratings and intervals."""
+"""`palaver arena`: games between players, with ratings and intervals."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def arena(
     dtype: options.DType = "fp32",
     force: options.Force = False,
 ) -> None:
-    """Let players meet."""
+    """Play games between players and rate them."""
     from palaver.benchmarks.arena.tournament import check
     from palaver.benchmarks.evaluate_against_all import against_all
     from palaver.registry import spec
@@ -156,7 +156,7 @@ def _play(
 
 @contextmanager
 def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
-    """A live bar over the games; yields what is told the beginning, and what is told each game."""
+    """Live bar over the games; yields the callbacks for the start and for each game."""
     columns = (
         TextColumn("games"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
@@ -183,7 +183,7 @@ def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def _show(found: standings.Standings, paths: list[Path]) -> None:
-    """The ratings of every team set, and where everything is."""
+    """Print the ratings of every team set, and the paths of the files."""
     for each in found.tables:
         console.print()
         console.print(ratings(each, found.anchor))
@@ -205,7 +205,7 @@ def _show(found: standings.Standings, paths: list[Path]) -> None:
 
 
 def ratings(found: standings.Table, anchor: str) -> Table:
-    """Players, best first."""
+    """Table of players, best first."""
     from palaver.benchmarks.arena.tables import percent
 
     right = ("Elo", "95 %", "GXE", "score", "won-tied-lost", "illegal", "ms")
@@ -222,7 +222,7 @@ def ratings(found: standings.Table, anchor: str) -> Table:
 
 
 def gaps(found: standings.Standings) -> Table:
-    """Scores on the first team set less those on the others."""
+    """Generalisation gap: scores on the first team set less those on the others."""
     first = found.tables[0].teamset
     made = table("player", "other set", f"on {first}", "on the other", "gap", title="generalisation, in points",
                  right=(f"on {first}", "on the other", "gap"))  # fmt: skip

@@ -1,4 +1,4 @@
-"""`palaver compare`: finished runs against each other, as a table and a figure."""
+"""`palaver compare`: comparison of finished runs, as a table and a figure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ the most that each can pay; runs that were evaluated on different tasks are refu
 
 
 class Time(StrEnum):
-    """Which seconds the right panel counts."""
+    """Time axis of the right panel."""
 
     wall = "wall"
     cpu = "cpu"
@@ -53,7 +53,7 @@ def compare(
         Path | None, typer.Option(help="The figure, a .png.", show_default=f"{PICTURE} in the folder the runs lie in")
     ] = None,
     by: Annotated[
-        str, typer.Option(help="What tells groups apart: algorithm, env, team, model, or any key of the config.")
+        str, typer.Option(help="Key that defines the groups: algorithm, env, team, model, or any of the config.")
     ] = "algorithm",
     time: Annotated[Time, typer.Option(help="The seconds drawn: wall, or CPU of the main process.")] = Time.wall,
     window: Annotated[
@@ -61,7 +61,7 @@ def compare(
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
     keep: Annotated[
-        Path | None, typer.Option(help="Copy here what a comparison needs of the runs, in GROUP-SEED each.")
+        Path | None, typer.Option(help="Export configs and metrics of the runs here, in GROUP-SEED each.")
     ] = None,
 ) -> None:
     """Compare finished runs."""

@@ -1,4 +1,4 @@
-"""`palaver credit`: how well a run's advantages say what single messages change."""
+"""`palaver credit`: how well a run's advantages predict the effect of single messages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def credit(
     workers: Annotated[int, typer.Option(min=1, help="Threads that step environments.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Measure how well a run's advantages say what single messages change."""
+    """Measure how well a run's advantages predict the effect of single messages."""
     from palaver.benchmarks.evaluation.credit import Effort, of_run
 
     found = of_run(run, Effort(tasks, contexts, alternatives, replays, seed, workers))

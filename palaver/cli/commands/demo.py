@@ -23,7 +23,7 @@ from palaver.cli.output import console, errors, say, table
 from palaver.core import usable_cores
 from palaver.text import clean
 
-if TYPE_CHECKING:  # what reads runs needs numpy and matplotlib, which the command line must start without
+if TYPE_CHECKING:  # imports numpy and matplotlib, which the command line must start without
     from palaver.benchmarks.reports.coding_conventions import Pair
     from palaver.benchmarks.reports.run_folder import Run
 
@@ -40,7 +40,7 @@ helper is for (coding-mini-magrpo), and with another seed on something else.
 """
 WRITING, CODE = ACTS["writing"], ACTS["coding"]
 PAIRS, ROWS, BAR = 2, 6, 10
-OTHERS = (3, 4)  # added to the seed: other runs of the second act, the later one where the former ends as the first did
+OTHERS = (3, 4)  # added to the seed for further runs of the second act; the last only if the others end equally
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     items: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides for every run.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the runs go.", show_default="runs/demo-TIME")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the runs.", show_default="runs/demo-TIME")] = None,
     act: Annotated[int, typer.Option(min=0, max=2, help="1 or 2 plays that act alone; 0 both.")] = 0,
     from_scratch: Annotated[
         bool, typer.Option("--from-scratch", help="Teach the tiny models here, in place of the shipped ones.")
@@ -79,7 +79,7 @@ def demo(
 
 
 def _second(jobs: Sequence[Job], meanwhile: Beside | None, folder: Path) -> None:
-    """The second act; other seeds until one ends otherwise than the first."""
+    """Run the second act, with further seeds until one differs from the first."""
     _head("Second act: two strangers agree on one helper")
     for number, job in enumerate(jobs):
         status = meanwhile.finish() if number == 1 and meanwhile else train.run(job, _written if number else _shown)
@@ -107,7 +107,7 @@ def _written(folder: Path) -> None:
 
 
 def _shown(folder: Path) -> None:
-    """Failing pairs, the curve with its conventions, and the same problems after."""
+    """Print failing pairs, the curve with its conventions, and the same problems after training."""
     from palaver.benchmarks.reports import coding_conventions as agreement
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report import CURVE, write
@@ -126,7 +126,7 @@ def _shown(folder: Path) -> None:
 
 
 def _agreement(job: Job) -> list[str]:
-    """The conventions that the seats settled on."""
+    """Return the conventions that the agents converged to."""
     from palaver.benchmarks.reports import coding_conventions as agreement
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.summary import score
@@ -153,7 +153,7 @@ def _panel(pair: Pair) -> Panel:
 
 
 def _curve(run: Run) -> Table:
-    """Six moments of training; a bar for each convention of each seat."""
+    """Table of six moments of training; a bar for each convention of each agent."""
     from palaver.benchmarks.reports import coding_conventions as agreement
 
     names = [f"{seat}: {name}" for seat in agreement.SEATS for name in agreement.CONVENTIONS]
@@ -175,7 +175,7 @@ def bar(share: float) -> Text:
 
 
 def _compare(jobs: Sequence[Job], folder: Path) -> None:
-    """What each seed settled on, sampled and greedy, and a page that compares them."""
+    """Print the conventions of each seed, sampled and greedy, and write a page that compares them."""
     from palaver.benchmarks.reports import coding_conventions as agreement
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report import compare

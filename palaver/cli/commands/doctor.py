@@ -1,4 +1,4 @@
-"""`palaver doctor`: is this machine ready?"""
+"""`palaver doctor`: check of this machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HELP = """Check this machine: Python, libraries, cores, memory, disk, GPU, cache
 State = Literal["ok", "note", "bad"]
 _MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "bad": ("missing", "bold red")}
 
-# What each extra needs to be imported; found without importing it.
+# Modules of each extra; located without importing them.
 EXTRAS = {
     "train": (
         "torch",
@@ -53,7 +53,7 @@ SHOWN = ("numpy", "scipy", "pettingzoo", "gymnasium", "pydantic", "omegaconf", "
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the examination; `hint` says what to do about it."""
+    """One line of the check; `hint` is the remedy."""
 
     name: str
     value: str
@@ -79,7 +79,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
 
 
 def examine() -> Iterator[Finding]:
-    """Everything that decides whether and how fast a team can be trained here."""
+    """Yield the findings that decide whether and how fast a team can be trained here."""
     old = sys.version_info < (3, 11)
     yield Finding("Python", platform.python_version(), "bad" if old else "ok", "Palaver needs 3.11" if old else "")
     yield Finding("Palaver", version("palaver") or "not installed, running from its folder")

@@ -1,4 +1,4 @@
-"""`palaver envs`: what can be played."""
+"""`palaver envs`: list of environments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def envs(
 
 
 def describe(found: Spec) -> dict[str, Any]:
-    """All about one environment, as plain data; its keywords are read from its constructor."""
+    """Describe one environment as plain data; its keywords are read from its constructor."""
     words = {
         name: {"type": _type(p), "default": None if p.default is p.empty else _plain(found.kwargs.get(name, p.default))}
         for name, p in found.keywords().items()
@@ -113,7 +113,7 @@ def _type(parameter: inspect.Parameter) -> str:
 
 
 def _plain(value: object) -> Any:
-    """A default as JSON can say it; an object by its name."""
+    """Return a default as JSON data; an object by its name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple | set | frozenset):

@@ -1,4 +1,4 @@
-"""`palaver evaluate`: how well a team does, with its interval."""
+"""`palaver evaluate`: mean return of a team, with its interval."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def evaluate(
     samples: Annotated[int, typer.Option(min=1, help="Episodes per task.")] = 1,
     seed: options.Seed = EVAL_SEED,
     tasks: Annotated[str | None, typer.Option(help="sample, a file, or hf:NAME:SPLIT; a slice may follow.")] = None,
-    focal: Annotated[str, typer.Option(help="Seats whose own return is measured, with commas between.")] = "",
+    focal: Annotated[str, typer.Option(help="Agents whose own return is measured, with commas between.")] = "",
     greedy: options.Greedy = False,
     temperature: options.Temperature = None,
     max_tokens: options.MaxTokens = None,
@@ -71,7 +71,7 @@ def evaluate(
     row: Annotated[
         Path | None, typer.Option(help="Keep the result as a row, with its episodes, in this folder.")
     ] = None,
-    label: Annotated[str, typer.Option(help="What a table calls the row.", show_default="the team")] = "",
+    label: Annotated[str, typer.Option(help="Name of the row in tables.", show_default="the team")] = "",
 ) -> None:
     """Evaluate a team."""
     from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure, to_row
@@ -104,17 +104,17 @@ def evaluate(
 
 
 def is_scenario(name: str) -> bool:
-    """Whether a name is a scenario's and no environment's."""
+    """Return whether a name is a scenario's and no environment's."""
     from palaver.benchmarks.scenarios import spec as scenarios
 
     return scenarios.is_scenario(name)
 
 
 def scenario(ctx: typer.Context, name: str, team: str, model: ModelOptions) -> Setting:
-    """What a scenario measures.
+    """Return the evaluation settings of a scenario.
 
     Raises:
-        ConfigError: it does not exist, or something was given that it fixes.
+        ConfigError: it does not exist, or an option was given that it fixes.
     """
     from palaver.benchmarks.scenarios import play, spec
 
@@ -127,10 +127,10 @@ def scenario(ctx: typer.Context, name: str, team: str, model: ModelOptions) -> S
 
 
 def named_once(env: str, pairs: Sequence[str], tasks: str | None) -> dict[str, Any]:
-    """The keywords, with the tasks where an option names them.
+    """Return the keywords, with the tasks if given by an option.
 
     Raises:
-        ConfigError: the tasks are named twice, or a pair is none.
+        ConfigError: the tasks are given twice, or a pair is invalid.
     """
     from palaver.registry import spec
 
@@ -161,7 +161,7 @@ def show(result: Result) -> None:
     from palaver.benchmarks.reports.summary import interval
 
     say(Text(result.scenario or result.env, style="bold"), Text(f"team {result.team}", style="dim"))
-    most = "" if math.isinf(result.max_reward) else f" of {result.max_reward:g}"  # a reward model's has no end
+    most = "" if math.isinf(result.max_reward) else f" of {result.max_reward:g}"  # a reward model's is unbounded
     mean = Text.assemble((f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (most, "dim"))
     tokens = ", ".join(f"{agent} {count:.1f}" for agent, count in result.tokens.items() if count)
     console.print(

@@ -47,7 +47,7 @@ def leaderboard(
     only: Annotated[
         list[str] | None, typer.Option(help="With --measure: this environment or scenario; repeatable.")
     ] = None,
-    work: Annotated[Path, typer.Option(help="With --measure: where rows gather before.")] = Path("runs/leaderboard"),
+    work: Annotated[Path, typer.Option(help="With --measure: working folder of the rows.")] = Path("runs/leaderboard"),
     board: Annotated[
         Path | None, typer.Option(help="With --measure: another list in YAML.", show_default="the shipped one")
     ] = None,

@@ -69,12 +69,12 @@ def play(
 
 
 def show(episode: Episode, max_reward: float | None) -> None:
-    """Print an episode turn by turn: what was shown, what was said, what was paid and for what.
+    """Print an episode turn by turn: observations, utterances, and rewards with their components.
 
     Args:
-        episode: what was played.
-        max_reward: the most a team can be paid; None where there is no most, and for opponents, each of whom has a
-            reward of its own.
+        episode: to be printed.
+        max_reward: upper bound of the team's return; None if unbounded, and for opponents, each of which has a reward
+            of its own.
     """
     say(Text(episode.env, style="bold"), Text(f"task {clean(episode.task, 120)}, seed {episode.seed}", style="dim"))
     for turn in episode.turns:

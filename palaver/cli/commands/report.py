@@ -1,4 +1,4 @@
-"""`palaver report`: the page and the picture of a run."""
+"""`palaver report`: the page and the figure of a run."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def register(app: typer.Typer) -> None:
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="Run folders.")],
     out: Annotated[
-        Path | None, typer.Option(help="Where the comparison goes.", show_default="the folder the runs lie in")
+        Path | None, typer.Option(help="Folder of the comparison.", show_default="the folder the runs lie in")
     ] = None,
     samples: Annotated[int, typer.Option(min=0, help="Tasks shown before and after.")] = 4,
 ) -> None:
-    """Write a run's page and picture."""
+    """Write the page and the figure of a run."""
     from palaver.benchmarks.reports.run_folder import read
 
     need_plots()
-    runs = [read(folder) for folder in folders]  # a mistake in the last name shows before the first page is written
+    runs = [read(folder) for folder in folders]  # finds a mistake in the last name before the first page is written
     from palaver.benchmarks.reports.run_report import CURVE, compare, write
 
     for run in runs:
@@ -51,7 +51,7 @@ def report(
 
 
 def need_plots() -> None:
-    """Raises PolicyError where what draws a report is not installed."""
+    """Raise PolicyError if the plotting library of reports is not installed."""
     try:
         import jinja2
         import matplotlib

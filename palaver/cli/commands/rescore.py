@@ -1,4 +1,4 @@
-"""`palaver rescore`: stored episodes, paid as the environment pays now."""
+"""`palaver rescore`: stored episodes with the rewards of the current environment."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def rescore(
     workers: Annotated[int, typer.Option(min=1, help="Threads that step environments.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write the new episodes to this file.")] = None,
     row: Annotated[Path | None, typer.Option(help="Keep a new row, with its episodes, in this folder.")] = None,
-    label: Annotated[str, typer.Option(help="What a table calls the new row.", show_default="LABEL-rescored")] = "",
+    label: Annotated[str, typer.Option(help="Name of the new row in tables.", show_default="LABEL-rescored")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Score stored episodes anew."""
+    """Rescore stored episodes."""
     from palaver.benchmarks.evaluation import rescore as scoring
 
     if out is not None and not out.parent.is_dir():
@@ -70,7 +70,7 @@ def rescore(
 
 
 def show(result: Rescored) -> None:
-    """Print what changed."""
+    """Print the changes."""
     from palaver.benchmarks.reports.summary import interval
 
     def episodes(number: int) -> str:

@@ -46,8 +46,8 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     policy: Annotated[str, typer.Argument(metavar="POLICY", help=POLICY_HELP)],
-    env: Annotated[str, typer.Option(help="Whose scripted policies and tiny model are meant.")] = "",
-    name: Annotated[str, typer.Option(help="What clients call it.", show_default="POLICY")] = "",
+    env: Annotated[str, typer.Option(help="Environment of scripted policies and the tiny model.")] = "",
+    name: Annotated[str, typer.Option(help="Model name for clients.", show_default="POLICY")] = "",
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0 takes a free one.")] = 8000,
     open_: Annotated[bool, typer.Option("--open", help=OPEN_HELP)] = False,
@@ -72,7 +72,7 @@ def serve(
 
 
 def _key(outside: bool, open_: bool) -> str:
-    """What clients must send; "" for nothing."""
+    """Return the key that clients must send; "" for none."""
     key = os.environ.get(KEY, "").strip()
     if outside and not open_:
         raise ConfigError("only this machine is served, at 127.0.0.1; to listen at other addresses add --open")
@@ -82,7 +82,7 @@ def _key(outside: bool, open_: bool) -> str:
 
 
 def _policies(policy: str, env: str, name: str, how: ModelOptions) -> Mapping[str, Policy]:
-    """What clients call a model -> who answers."""
+    """Map model names of clients to policies."""
     from palaver.agents.make_policy import make_policy
     from palaver.registry import spec
 
@@ -98,7 +98,7 @@ def _policies(policy: str, env: str, name: str, how: ModelOptions) -> Mapping[st
 
 
 def _team(folder: Path, name: str, how: ModelOptions) -> Mapping[str, Policy]:
-    """The seats of a run."""
+    """Policies of a run's agents, by model name."""
     from palaver.benchmarks.reports.run_folder import read
     from palaver.trainers.rollout.episodes import text_env
     from palaver.trainers.rollout.team import load_run
@@ -113,7 +113,7 @@ def _team(folder: Path, name: str, how: ModelOptions) -> Mapping[str, Policy]:
 
 
 def need_server() -> None:
-    """Raises ConfigError where what a server is made of is not installed."""
+    """Raise ConfigError if the server's dependencies are not installed."""
     for library in ("starlette", "uvicorn"):
         if importlib.util.find_spec(library) is None:
             raise ConfigError(f"serving needs {library}; install it with: pip install 'palaver[serve]'")

@@ -1,4 +1,4 @@
-"""`palaver train`: run a recipe, show what came of it."""
+"""`palaver train`: run a recipe and show the result."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def train(
 
 
 def run(job: folders.Job, report: Callable[[Path], None]) -> str:
-    """Train, then report on the folder, on the main process; the trainer's last word, as `done` or `interrupted`."""
+    """Train, then write the report on the main process; returns the trainer's status, as `done` or `interrupted`."""
     from palaver.benchmarks.reports.run_folder import read
     from palaver.trainers import train as trainer
     from palaver.trainers.run.errors import NumericalError
@@ -128,7 +128,7 @@ def run(job: folders.Job, report: Callable[[Path], None]) -> str:
 
 
 def announce(job: folders.Job) -> None:
-    """Say what is about to run."""
+    """Print the run that is about to start."""
     config = job.config
     algorithm = config.algorithm
     console.print(
@@ -145,7 +145,7 @@ def announce(job: folders.Job) -> None:
 
 
 def _team(config: RunConfig) -> str:
-    """What fills the seats: models, or values of legal actions, which have none."""
+    """Describe the policies: models, or action values, which have none."""
     from palaver.trainers.algorithms.base import chosen
     from palaver.trainers.train import values_legal
 
@@ -158,10 +158,10 @@ def _team(config: RunConfig) -> str:
 
 
 def check(job: folders.Job) -> str:
-    """Look for what a run would fail on before it loads a model; what there is to do, in words.
+    """Check a run before it loads a model; returns a description of its work.
 
     Raises:
-        PalaverError: the first thing that does not fit.
+        PalaverError: the first mistake found.
     """
     from palaver.trainers.train import prepare
 
@@ -170,7 +170,7 @@ def check(job: folders.Job) -> str:
 
 
 def _launch(job: folders.Job) -> dict[str, Any]:
-    """What the report needs to say how to run this again."""
+    """Return the launch info, from which the report shows how to reproduce the run."""
     from palaver.utils.provenance import provenance
 
     started = time.strftime("%Y-%m-%d %H:%M:%S")
@@ -178,7 +178,7 @@ def _launch(job: folders.Job) -> dict[str, Any]:
 
 
 def finish(folder: Path) -> None:
-    """Write the report and print what came of the run."""
+    """Write the report and print the result of the run."""
     from palaver.benchmarks.reports.run_folder import read
     from palaver.benchmarks.reports.run_report import CURVE, write
     from palaver.cli import outcome

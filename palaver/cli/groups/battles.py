@@ -1,4 +1,4 @@
-"""`palaver battles`: what was recorded, and human battles from elsewhere."""
+"""`palaver battles`: recorded battles, and import of human battles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HELP = """Battles as data to learn from: what each side saw, asked for and did.
 
 [cyan]palaver battles import-metamon REPLAYS --out battles/human[/cyan]  [dim]# metamon's parsed replays[/dim]
 """
-SHOWN = 8  # broken files that are named; the others are counted
+SHOWN = 8  # maximum of broken files that are listed; the others are counted
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
 
@@ -45,9 +45,9 @@ def register(parent: typer.Typer) -> None:
 def show(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of battles.")],
     battle: Annotated[str, typer.Option(help="Print this one: its name, or its number from 0.")] = "",
-    side: Annotated[str, typer.Option(help="Whose view of it: p1 or p2.", show_default="the first")] = "",
+    side: Annotated[str, typer.Option(help="Side to show: p1 or p2.", show_default="the first")] = "",
 ) -> None:
-    """Who played, how it went, how large it is; or the decisions of one battle."""
+    """Summarise recorded battles by players, results and size, or print one battle."""
     from palaver.trainers.trajectories.reader import Reader
 
     reader = Reader(folder)
@@ -74,7 +74,7 @@ def import_metamon(
     folder: Annotated[Path, typer.Argument(metavar="REPLAYS", help="Folder of .json or .json.lz4, with sub-folders.")],
     out: Annotated[Path, typer.Option(help="Folder of battles; may hold others.")],
 ) -> None:
-    """Human battles from the replays that metamon publishes in parsed form."""
+    """Import human battles from the parsed replays that metamon publishes."""
     from palaver.trainers.trajectories.metamon import convert
 
     with errors.status("replays") as status:
@@ -95,7 +95,7 @@ def import_metamon(
 
 
 def _place(reader: Reader, battle: str, side: str) -> int:
-    """The number of the trajectory that is meant."""
+    """Return the index of the selected trajectory."""
     found = [n for n, entry in enumerate(reader.entries) if entry.battle == battle]
     if not found and battle.isdecimal():
         names = list(dict.fromkeys(entry.battle for entry in reader.entries))
@@ -111,7 +111,7 @@ def _place(reader: Reader, battle: str, side: str) -> int:
 
 
 def _pairings(entries: Sequence[Entry]) -> Table:
-    """A row for every player, opponent and team set."""
+    """Table with a row for every player, opponent and team set."""
     results: dict[tuple[str, str, str], list[Entry]] = defaultdict(list)
     for entry in entries:
         results[entry.player, entry.opponent, entry.teamset].append(entry)
@@ -126,7 +126,7 @@ def _pairings(entries: Sequence[Entry]) -> Table:
 
 
 def _battle(reader: Reader, n: int) -> None:
-    """One trajectory, decision by decision."""
+    """Print one trajectory, decision by decision."""
     found = reader[n]
     ends = {1.0: "won", 0.5: "tied", 0.0: "lost"}[found.result]
     about = (

@@ -1,4 +1,4 @@
-"""`palaver bench`: how fast steps, teams, programs and battles are, and what teams that reason are worth."""
+"""`palaver bench`: speed of steps, teams, programs and battles, and accuracy of reasoning teams."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def teams(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as JSON too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Memory and step time of each kind of team."""
+    """Measure memory and step time of each kind of team."""
     from palaver.benchmarks.performance.teams import Plan, run
     from palaver.benchmarks.performance.training.crowd import KINDS
 
@@ -186,7 +186,7 @@ def pokemon(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report of --endurance there.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Turns per second of Pokémon battles."""
+    """Measure turns per second of Pokémon battles."""
     from palaver.benchmarks.performance.pokemon.endurance import Endurance
     from palaver.benchmarks.performance.pokemon.endurance import run as endure
     from palaver.benchmarks.performance.pokemon.speed import Plan, run

@@ -1,4 +1,4 @@
-"""`palaver clone`: a pupil learns from recorded battles."""
+"""`palaver clone`: behaviour cloning from recorded battles."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def clone(
     player: Annotated[str, typer.Option(help="Learn from these players only, with commas between.")] = "",
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other setting.")] = None,
 ) -> None:
-    """Learn from battles."""
+    """Train by behaviour cloning on battles."""
     values: dict[str, Any] = {"size": size, "loss": loss, "epochs": epochs, "seed": seed}
     given = keywords([part for each in settings or [] for part in each.split()])
     if twice := sorted(given.keys() & values.keys()):

@@ -1,4 +1,4 @@
-"""`palaver curriculum`: a pupil that learns from battles, stage after stage."""
+"""`palaver curriculum`: a student that learns from battles in stages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Pairs = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="As stages.first.battles=60; stages go by name.")
 ]
 WIDE = 160  # columns of a table that goes into a file
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done and how long it takes.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and the estimated time.")]
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich")
 
@@ -51,7 +51,7 @@ def register(parent: typer.Typer) -> None:
 
 @app.command("recipes")
 def shipped() -> None:
-    """The shipped curricula."""
+    """List the shipped curricula."""
     from palaver.benchmarks.curriculum.read import recipes
 
     made = table("recipe", "what it does")
@@ -66,11 +66,9 @@ def run(
     pairs: Pairs = None,
     out: Annotated[Path | None, typer.Option(help="Folder.", show_default="runs/FILE-TIME")] = None,
     dry_run: DryRun = False,
-    rehearse: Annotated[
-        bool, typer.Option(help="Play and learn a little first, to tell the time and find mistakes.")
-    ] = True,
+    rehearse: Annotated[bool, typer.Option(help="Rehearse first, to estimate the time and find mistakes.")] = True,
 ) -> None:
-    """Run a curriculum, or go on with one where it was."""
+    """Run or resume a curriculum."""
     from palaver.benchmarks.curriculum import run as runner
     from palaver.benchmarks.curriculum.read import load
     from palaver.benchmarks.curriculum.rehearsal import rehearse as forecast
@@ -102,7 +100,7 @@ def run(
 def ablate(
     file: File,
     vary: Annotated[str, typer.Option(help="key=a,b,c, as mix.synthetic=0,0.25,0.5,1.0; any key of the curriculum.")],
-    out: Annotated[Path, typer.Option(help="Folder; the same command goes on where it was.")],
+    out: Annotated[Path, typer.Option(help="Folder; the same command resumes.")],
     pairs: Pairs = None,
 ) -> None:
     """Run a curriculum with several values of one key, at equal size and compute; gates are left out."""
@@ -128,7 +126,7 @@ def ablate(
 
 @app.command("report")
 def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of an ablation.")]) -> None:
-    """Write the page and the pictures anew, and print the tables."""
+    """Rewrite the page and the figures, and print the tables."""
     need_plots()
     from palaver.benchmarks.curriculum import ablation, sweep
 
@@ -157,13 +155,13 @@ def _grids(grids: Sequence[Grid]) -> None:
         made = table(*grid.head, title=grid.title)
         for row in grid.rows:
             made.add_row(*map(Text, row))
-        made.columns[0].no_wrap = True  # a name that is broken in two is no name
+        made.columns[0].no_wrap = True  # do not break names
         room.print(made)
         say(Text(grid.note + "\n", style="dim"))
 
 
 def _plan(spec: Curriculum, forecast: Forecast | None) -> None:
-    """What will be done: battles, games of the ratings, and what a rehearsal says of decisions, steps and time."""
+    """Print the plan: battles, rating games, and a rehearsal's estimate of decisions, steps and time."""
     from palaver.benchmarks.curriculum.rehearsal import plan
 
     _grids([plan(spec, forecast)])
@@ -171,7 +169,7 @@ def _plan(spec: Curriculum, forecast: Forecast | None) -> None:
 
 @contextmanager
 def _bar(folder: Path, what: str) -> Iterator[Watch]:
-    """A live bar over the bits of a phase; verdicts are printed above it."""
+    """Live bar over the progress of a phase; verdicts are printed above it."""
     from palaver.benchmarks.curriculum.records import Verdict
     from palaver.benchmarks.curriculum.run import Watch
     from palaver.benchmarks.curriculum.state import State

@@ -1,4 +1,4 @@
-"""`palaver judge`: how far a judge can be trusted."""
+"""`palaver judge`: audit of a judge, and single queries."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def audit(
     data: Annotated[list[str] | None, typer.Option("--data", help=DATA_HELP, show_default="sample")] = None,
     n: Annotated[int, typer.Option("--n", "-n", min=0, help="Rows drawn by the seed; 0 takes all.")] = 0,
     seed: options.Seed = 0,
-    by: Annotated[str, typer.Option(help="How it is asked about pairs: pairs, scores, auto.")] = "auto",
-    repeats: Annotated[int, typer.Option(min=1, help="Times that 20 pairs are asked; 1 for no repeats.")] = 3,
+    by: Annotated[str, typer.Option(help="Mode of comparison: pairs, scores, auto.")] = "auto",
+    repeats: Annotated[int, typer.Option(min=1, help="Queries of each of 20 pairs; 1 for no repeats.")] = 3,
     probes: Annotated[int, typer.Option(min=0, help="Pairs that each probe is tried on; 0 for none.")] = 4,
-    timed: Annotated[int, typer.Option(min=0, help="Pairs asked one at a time, for the latency.")] = 10,
+    timed: Annotated[int, typer.Option(min=0, help="Pairs queried one at a time, for the latency.")] = 10,
     limit: Annotated[
         list[str] | None, typer.Option("--limit", metavar="KEY=VALUE", help="Another threshold, as slot=0.1.")
     ] = None,
@@ -73,7 +73,7 @@ def audit(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, and write no page unless --out says so.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much would be asked.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the number of queries and stop.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="End with 1 if a fault is found.")] = False,
 ) -> None:
     """Measure a judge against human labels, try probes on it, and name its faults."""
@@ -104,10 +104,10 @@ def audit(
 @app.command("ask")
 def ask(
     judge: Annotated[str, typer.Argument(metavar="JUDGE", help="As for audit.")],
-    prompt: Annotated[str, typer.Option(help="What was asked.")],
-    answer: Annotated[list[str], typer.Option(help="What was answered; a second one is compared with the first.")],
+    prompt: Annotated[str, typer.Option(help="The prompt.")],
+    answer: Annotated[list[str], typer.Option(help="The answer; a second one is compared with the first.")],
 ) -> None:
-    """One answer scored, or two compared, with the judge's reason."""
+    """Score one answer, or compare two, with the judge's reason."""
     from palaver.benchmarks.judge_audit.ask import Plan, case
     from palaver.benchmarks.judge_audit.data import read
     from palaver.benchmarks.judge_audit.judges import audited
@@ -200,7 +200,7 @@ def _show(found: Audit, folder: Path | None, as_json: bool) -> None:
 
 
 def measures(found: Audit) -> Table:
-    """The measures, those at fault in red."""
+    """Table of the measures, with faults in red."""
     from palaver.benchmarks.judge_audit.page import shown
 
     at_fault = {fault.measure for fault in found.faults}

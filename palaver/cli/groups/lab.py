@@ -28,17 +28,17 @@ GOOD, HALF = 0.95, 0.5  # shares of the optimum from which a return is shown in 
 
 
 def named(recipe: str, items: Sequence[str], resume: bool) -> str | None:
-    """The laboratory that the arguments of `palaver train` name; None where they name a run."""
+    """Return the laboratory in the arguments of `palaver train`; None for an ordinary run."""
     return folders.named(recipe, items, resume, is_lab)
 
 
 def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, explain: bool, dry_run: bool) -> None:
-    """Do what `palaver train` was asked to, for a laboratory.
+    """Execute `palaver train` for a laboratory.
 
     Raises:
         ConfigError, TaskError: see `palaver.benchmarks.experiments.matrix_games.plan.load`.
         CheckpointError: there is no laboratory to resume.
-        typer.Exit: 1 where a cell failed, 130 where it was interrupted.
+        typer.Exit: 1 if a cell failed, 130 if interrupted.
     """
     from palaver.benchmarks.experiments.matrix_games.plan import load
 
@@ -86,7 +86,7 @@ def _newest(recipe: str) -> Path:
 
 
 def _explain(plan: Plan) -> None:
-    """The keys of the laboratory, then those of a cell, which are a run's."""
+    """Print the keys of the laboratory, then those of a cell, which are a run's."""
     recipes.explain(plan.lab, prefix=f"{NAME}.")
     first = plan.cells[0]
     say(Text(f"\nEvery cell is a run; the first one, {first.algorithm} on {first.game}:\n", style="dim"))
@@ -112,7 +112,7 @@ def _announce(work: Work) -> None:
 
 @contextmanager
 def _bar(work: Work) -> Iterator[Any]:
-    """A live bar over the runs; yields the function that each result is reported to."""
+    """Live bar over the runs; yields the callback for each result."""
     columns = (
         TextColumn("laboratory"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
@@ -147,7 +147,7 @@ def _finish(lab: Lab, folder: Path) -> None:
 
 
 def returns(lab: Lab) -> Table:
-    """Mean return over seeds, its share of the optimum and what the seeds say; the optimum and random play on top."""
+    """Table of mean returns, shares of the optimum and agreement of seeds, with the optimum and random play on top."""
     made = Table(
         title="return after training, share of the optimum, 95 % interval or how seeds agree", title_justify="left",
         title_style="dim", header_style="bold", box=None, pad_edge=False,

@@ -43,7 +43,7 @@ def ladder(
     format: Annotated[str, typer.Option(help="Of the battles.")] = "gen1ou",
     battles: Annotated[int, typer.Option(min=1, help="How many.")] = 10,
     parallel: Annotated[int, typer.Option(min=1, help="At the same time.")] = 5,
-    teams: Annotated[str, typer.Option(help="Where both draw their teams.")] = "sample",
+    teams: Annotated[str, typer.Option(help="Team set of both players.")] = "sample",
     server: Annotated[str, typer.Option(metavar="ADDRESS", help="Of a running server. [one of our own]")] = "",
     name: Annotated[str, typer.Option(help="Of our player on the server.")] = "palaver",
     seed: Annotated[int, typer.Option(help="Of choices and team draws; the server throws its own dice.")] = 0,

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 def named(recipe: str, items: Sequence[str], resume: bool) -> str | None:
-    """The recipe that the arguments of `palaver train` name, if it trains a reward model; else None."""
+    """Return the recipe in the arguments of `palaver train` if it trains a reward model; else None."""
     return folders.named(recipe, items, resume, is_marlhf)
 
 
 def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, explain: bool, dry_run: bool) -> None:
-    """Do what `palaver train` was asked to, for such a recipe.
+    """Execute `palaver train` for such a recipe.
 
     Raises:
-        PalaverError: what does not fit, or cannot be read.
-        typer.Exit: 130 where it was interrupted.
+        PalaverError: a setting that does not fit, or an unreadable file.
+        typer.Exit: 130 if interrupted.
     """
     pairs = [item for item in items if "=" in item]
     check_pairs(pairs if resume else items)
@@ -95,14 +95,14 @@ def _newest(recipe: str) -> Path:
 
 
 def _explain(config: MARLHFConfig) -> None:
-    """Every key, and those of the team's run."""
+    """Print every key, and those of the team's run."""
     recipes.explain(config.model_copy(update={"team": {}}))
     if (team := config.run()) is not None:
         recipes.explain(team, "team.")
 
 
 def _show(found: Mapping[str, Any], folder: Path) -> None:
-    """What came of the steps that are done."""
+    """Print the results of the finished steps."""
     from palaver.benchmarks.experiments.marlhf.run import MODEL, PICTURE
     from palaver.benchmarks.reports.summary import interval
 
@@ -138,7 +138,7 @@ def _share(part: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _bar() -> Iterator[Report]:
-    """A live bar while the reward model learns, which begins with its first step and ends with its last."""
+    """Live bar of the reward model training, from its first step to its last."""
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeRemainingColumn())
     progress = Progress(*columns, console=errors, transient=True)
     task = progress.add_task("reward model", total=None)

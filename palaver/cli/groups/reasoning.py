@@ -1,4 +1,4 @@
-"""`palaver bench reasoning`: teams beside one agent on the same problems, trained and played."""
+"""`palaver bench reasoning`: teams compared with one agent on the same problems, trained and evaluated."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def reasoning(
     out: Annotated[Path, typer.Option(help="The folder of the table.")] = Path("runs/maths"),
     seeds: Annotated[int, typer.Option(min=1, help="Of each row: 0, 1, and so on.")] = 3,
     workers: Annotated[int, typer.Option(min=1, help="Runs that train at the same time.")] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is left to do, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the unfinished work, and stop.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
-    keep: Annotated[Path | None, typer.Option(help="Copy the small remains of table and runs here.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Export the table and its runs here.")] = None,
 ) -> None:
-    """Train the teams of a table, let them answer, and print it."""
+    """Train and evaluate the teams of a table, and print it."""
     from palaver.benchmarks.experiments.reasoning import keeping, picture, study
     from palaver.benchmarks.experiments.reasoning.plan import NAME, read
     from palaver.benchmarks.experiments.reasoning.table import markdown as in_markdown
