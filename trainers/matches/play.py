@@ -299,7 +299,7 @@ def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: boo
     one, two = live.env.possible_agents
     info: Mapping[str, Any] = next(iter(infos.values()))
     gap = info.get("metrics", {}).get("outcome", live.returns[one] - live.returns[two])
-    score = 0.5 if abs(gap) < 1e-9 else float(gap > 0)  # of the first seat
+    score = 0.5 if abs(gap) < 1e-9 else float(gap > 0)  # of the first agent
     failed = next((str(i.get("reason") or "it could not be scored") for i in infos.values() if i.get("unscored")), "")
     by_label = {
         seat.player.label: Share(seat.decisions, seat.illegal, round(1000 * seat.seconds, 3))
