@@ -1,4 +1,4 @@
-"""Palaver: multi-agent text environments, language-model agents, and the trainers that teach them to work together."""
+"""Palaver: multi-agent text environments, language-model agents, and their trainers."""
 
 from pathlib import Path
 

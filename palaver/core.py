@@ -1,6 +1,6 @@
-"""The shared vocabulary: records that pass between the wings, the errors a user can cause, and stable seeds.
+"""Shared records of environments, agents and trainers; errors; stable seeds.
 
-Everything here is plain data and free of torch. The words are those of ARCHITECTURE.md section 1.
+Everything here is plain data and free of torch.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from palaver.text import one_line
 
 
 class PalaverError(Exception):
-    """A mistake the user can mend. The message is one clear line that says what to do; the CLI exits with code 2."""
+    """A user error. The message is one line that says what to do; the CLI exits with code 2."""
 
 
 class PalaverWarning(UserWarning):
-    """Something that works otherwise than the user may think. The CLI prints it as one line."""
+    """Unexpected but harmless behaviour. The CLI prints it as one line."""
 
 
 class ConfigError(PalaverError):
-    """A recipe, an override or a keyword that does not fit."""
+    """An invalid recipe, override or keyword."""
 
 
 class TaskError(PalaverError):
@@ -37,15 +37,15 @@ class TaskError(PalaverError):
 
 
 class PolicyError(PalaverError):
-    """A policy that cannot be loaded, or cannot be used for what was asked."""
+    """A policy that cannot be loaded or used as requested."""
 
 
 class ScoringError(PalaverError):
-    """What should have judged the teams' actions failed for all of them, so there is nothing to learn or report."""
+    """Scoring failed for all joint actions, so there is nothing to learn or report."""
 
 
 class EpisodeLostError(PalaverError):
-    """An episode that cannot go on through no fault of its policies: a process that hosts it is gone or silent."""
+    """An episode that is lost through no fault of its policies: its process is gone or hangs."""
 
 
 class CheckpointError(PalaverError):
@@ -53,7 +53,7 @@ class CheckpointError(PalaverError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown name: `` Did you mean 'x'?`` or the list of known names.
+    """Return a hint for an unknown name: `` Did you mean 'x'?`` or the list of known names.
 
     >>> nearest("arxive-v0", ["arxiv-v0", "tldr-v0"])
     " Did you mean 'arxiv-v0'?"
@@ -66,7 +66,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def load_attribute(path: str, what: str = "", error: type[PalaverError] = ConfigError) -> Any:
-    """The object named `module:attribute`; `what` comes before the name in the message.
+    """Load the object named `module:attribute`; `what` comes before the name in the message.
 
     Raises:
         ConfigError: or the error given: the module cannot be imported, or the attribute does not exist.
@@ -100,13 +100,13 @@ Finish = Literal["stop", "length"]
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a policy draws its tokens.
+    """Sampling parameters of a policy.
 
     Attributes:
         temperature: divides the logits; 0 means greedy.
         top_p: nucleus mass in (0, 1]; 1 keeps everything.
         top_k: number of most likely tokens kept; 0 keeps everything.
-        max_tokens: most tokens in one utterance, the end token included.
+        max_tokens: maximum tokens of one utterance, the end token included.
         stop: strings that end an utterance; the stop string itself is not part of the text.
     """
 
@@ -130,15 +130,15 @@ class Sampling:
 
     @property
     def truncated(self) -> bool:
-        """True where top-k or top-p leaves tokens out of the distribution."""
+        """True if top-k or top-p truncates the distribution."""
         return self.top_p < 1 or self.top_k > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One conversation that waits for `len(seeds)` independent utterances.
+    """Request for `len(seeds)` independent utterances in one conversation.
 
-    The n samples of a request share its prompt. A seed fixes one sample's text whatever shares its batch.
+    The n samples of a request share its prompt. A seed determines a sample's text, independently of its batch.
     """
 
     agent: str
@@ -152,12 +152,12 @@ class Utterance:
     """One answer of a policy.
 
     Attributes:
-        text: what the environment sees.
+        text: text of the action in the environment.
         prompt_ids: token ids of the rendered conversation (empty for policies without tokens).
         token_ids: the sampled ids, end token included where one was sampled.
         logprobs: log pi(token) under the model's full softmax at temperature 1, one per sampled token.
         sample_logprobs: log-probability under the distribution drawn from (temperature, top-k, top-p).
-        version: how many updates the policy had seen.
+        version: number of updates of the policy.
         finish: "stop" if the policy ended by itself, "length" if it was cut at max_tokens.
     """
 
@@ -175,12 +175,12 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The state of an agent after a step that cut its episode: it has a value, and no agent has acted in it.
+    """State of an agent after a step that cut its episode, in which no agent has acted.
 
     Attributes:
-        observation: the newest one.
-        conversation: all that the agent would have answered; its last message ends with the newest observation.
-        candidates: answers sampled for it and not played, where an algorithm compares actions of the next state.
+        observation: the newest observation.
+        conversation: the conversation that the agent would have answered; it ends with the newest observation.
+        candidates: answers sampled for it and not played, for algorithms that compare actions of the next state.
     """
 
     observation: str
@@ -196,19 +196,19 @@ class Turn:
         index: 0 for the first turn.
         node: unique name of this joint step in its rollout; the parent's name is a prefix.
         parent: the node of the turn before, "" at the root.
-        group: the joint steps to be compared with each other share this key.
-        choice: agent -> which of the candidates sampled for its group this utterance was; without the agents whose
-            candidates are not compared here.
-        observations: agent -> what was new for it before it spoke.
-        utterances: agent -> what it said (only agents that could act).
+        group: key shared by the joint steps that are compared with each other.
+        choice: agent -> index of its utterance among the candidates of its group; without the agents whose candidates
+            are not compared here.
+        observations: agent -> its new observation before it acted.
+        utterances: agent -> its utterance (only agents that could act).
         rewards: agent -> reward, of every agent of the episode; 0 for those that have left.
         components: agent -> named parts that sum to the reward.
-        metrics: named measurements of the joint action that are not reward.
-        reason: why it was paid so, in one line; "" where the environment does not say.
-        legal: agent -> the actions that were offered to it, of those that could act where actions are enumerable.
-        executed: agent -> the action that the environment took its utterance for, where it says so.
-        illegal: agent -> how many illegal moves its utterance held, of those with any, where the environment says so.
-        aside: an alternative that the episode did not take, played to see what one message changes.
+        metrics: named metrics of the joint action that are not reward.
+        reason: explanation of the reward in one line; "" if the environment gives none.
+        legal: agent -> its legal actions, for agents that could act if actions are enumerable.
+        executed: agent -> the action that its utterance was parsed to, if the environment reports it.
+        illegal: agent -> number of illegal moves in its utterance, of those with any, if the environment reports it.
+        aside: True for an alternative that the episode did not take, played to measure the effect of one message.
         ahead: agent -> its state after this turn, of the agents whose episode was cut here. Used in training, not
             written to files, and no part of a comparison of turns.
     """
@@ -232,7 +232,7 @@ class Turn:
 
     @property
     def team_reward(self) -> float:
-        """Mean reward over all agents of the episode; the common reward where all are paid the same."""
+        """Mean reward over all agents of the episode; the common reward if it is shared."""
         return sum(self.rewards.values()) / max(1, len(self.rewards))
 
 
@@ -241,10 +241,10 @@ Stop = Literal["terminated", "truncated", "threshold", "outdone", "unscored"]
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """The frozen record of one rollout, root to leaf.
+    """Record of one episode of a rollout, root to leaf.
 
-    `stop` says how it ended; `unscored` if what should have judged its last turn failed: its reward says nothing. After
-    `truncated` and `threshold` the state of its last turn has a value (`Turn.ahead`), after `terminated` it is worth 0.
+    `stop` is how it ended; `unscored` if the scoring of its last turn failed: its reward is meaningless. After
+    `truncated` and `threshold` the state of its last turn has a value (`Turn.ahead`), after `terminated` it is 0.
     """
 
     env: str
@@ -256,7 +256,7 @@ class Episode:
 
     @property
     def scored(self) -> bool:
-        """Whether its rewards say something about the team."""
+        """True if its rewards are meaningful."""
         return self.stop != "unscored"
 
     def team_return(self, discount: float = 1.0) -> float:
@@ -264,7 +264,7 @@ class Episode:
         return sum(discount**turn.index * turn.team_reward for turn in self.turns)
 
     def to_dict(self, tokens: bool = False) -> dict[str, Any]:
-        """Plain data for a JSON line; token ids and log-probabilities only with `tokens=True`."""
+        """Return plain data for a JSON line; token ids and log-probs only with `tokens=True`."""
         turns = [
             {name: value for name, value in _shallow(turn).items() if _written(name, value)}
             | {"utterances": {agent: _said(u, tokens) for agent, u in turn.utterances.items()}}
@@ -274,7 +274,7 @@ class Episode:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Episode:
-        """The inverse of `to_dict`."""
+        """Restore what `to_dict` returned."""
         turns = tuple(_turn(turn) for turn in record["turns"])
         return cls(**{**record, "turns": turns})
 
@@ -311,12 +311,12 @@ def _turn(record: Mapping[str, Any]) -> Turn:
 
 
 def usable_cores() -> int:
-    """Cores this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cache_folder() -> Path:
-    """Where what was made or fetched is kept: `PALAVER_CACHE`, else `palaver` in `XDG_CACHE_HOME`, else `~/.cache`."""
+    """Cache folder: `PALAVER_CACHE`, else `palaver` in `XDG_CACHE_HOME`, else in `~/.cache`."""
     own = os.environ.get("PALAVER_CACHE")
     if own:
         return Path(own).expanduser()
@@ -328,7 +328,7 @@ def cache_folder() -> Path:
 
 
 def stable_seed(*keys: object) -> int:
-    """A 63-bit seed from any printable keys, equal in every process and under every PYTHONHASHSEED.
+    """63-bit seed from any printable keys, equal in every process and for any PYTHONHASHSEED.
 
     >>> stable_seed(0, "rollout", 3) == stable_seed(0, "rollout", 3) != stable_seed(0, "rollout", 4)
     True

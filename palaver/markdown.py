@@ -1,4 +1,4 @@
-"""Markdown (CommonMark with the tables of GitHub) from any text: what is filled in shows as it is, and does nothing."""
+"""Markdown (CommonMark with GitHub's tables) from any text, with escaped special characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ACTS = re.compile(r"[\\`*_<&~$]|\](?=[(\[:])")
 
 
 def code(text: object, limit: int = LIMIT) -> str:
-    """A code span of one line of text, cut at `limit`: its fence is longer than any run of backticks inside.
+    """Code span of one line of text, cut at `limit`, with a fence longer than any inside.
 
     >>> code("a"), code("x`"), code("``y")
     ('`a`', '`` x` ``', '``` ``y ```')
@@ -25,14 +25,14 @@ def code(text: object, limit: int = LIMIT) -> str:
 
 
 def code_block(text: object, language: str = "") -> str:
-    """A fenced block of code, fenced as `code` is."""
+    """Fenced block of code, with a fence longer than any inside."""
     block = clean(text)
     fence = "`" * max(3, _longest_run(block) + 1)
     return f"{fence}{language}\n{block}\n{fence}"
 
 
 def prose(text: object, limit: int = LIMIT) -> str:
-    """One line of text, cut at `limit`, that is neither emphasis, code, link, HTML nor an entity.
+    """Escaped line of text, cut at `limit`, without emphasis, code, links, HTML or entities.
 
     >>> prose("<b> *a* [0, 1]"), prose("[x](javascript:y)")
     ('\\\\<b> \\\\*a\\\\* [0, 1]', '[x\\\\](javascript:y)')
@@ -41,25 +41,25 @@ def prose(text: object, limit: int = LIMIT) -> str:
 
 
 def link(text: object, path: str) -> str:
-    """A link to a file beside the page, under a text."""
+    """Link with a label to a file next to the page."""
     label = re.sub(r"[][\\`*_<&~$]", r"\\\g<0>", one_line(text, LIMIT))
     return f"[{label}]({quote(path)})"
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], rules: Sequence[str] = ()) -> str:
-    """A table of cells that are Markdown, without a newline at its end.
+    """Table of Markdown cells, without a trailing newline.
 
     Args:
-        head: a cell for each column.
-        rows: as many cells in each.
-        rules: for each column `---`, or `---:` for numbers; empty for `---` in all.
+        head: one cell per column.
+        rows: rows of as many cells.
+        rules: `---` per column, or `---:` for numbers; empty for `---` in all.
     """
     lines = [head, rules or ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
 
 
 def _cell(markdown: str) -> str:
-    """A table is cut at its bars before anything else is read, in code spans too."""
+    """Escape the bars of a cell, for a table is split at bars first, even within code spans."""
     return markdown.replace("|", "\\|").replace("\n", " ")
 
 

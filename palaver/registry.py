@@ -1,4 +1,4 @@
-"""Environments by name, kept in PettingZoo's own parallel registry under the namespace `palaver/`.
+"""Registry of environments, kept in PettingZoo's parallel registry as `palaver/NAME`.
 
 `palaver.make("arxiv-v0")` and `pettingzoo.make("parallel", "palaver/arxiv-v0")` build the same object.
 """
@@ -19,9 +19,7 @@ from palaver.core import ConfigError, load_attribute, nearest
 
 NAMESPACE = "palaver"
 CATALOGUE = "palaver.envs.catalogue"
-SPELLED = (
-    "palaver.envs.base.reward_wrapper:spelled"  # what a keyword `reward` asks for, None if it is the environment's own
-)
+SPELLED = "palaver.envs.base.reward_wrapper:spelled"  # parses a keyword `reward`, None if it is the environment's own
 REWARDED = "palaver.envs.base.reward_wrapper:Rewarded"
 REWARDS = "palaver.agents.base.rewards:make_reward"
 COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment
@@ -29,23 +27,23 @@ COMMON = frozenset({"reward"})  # keywords that `make` takes for every environme
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is known of an environment without building it.
+    """Metadata of an environment, available without building it.
 
     Attributes:
         id: `name-v0`, without the namespace.
         entry_point: `module:attribute` or a callable that returns the environment.
         summary: one sentence.
-        agents: the default seats.
-        turns: the default number of turns; the most where an episode may end earlier.
-        max_reward: the largest reward an episode's turn can pay, for normalised scores.
+        agents: the default agents.
+        turns: the default number of turns; the maximum if an episode may end earlier.
+        max_reward: maximum reward of a turn, for normalised scores.
         dataset: the public data set it reads, as an `hf:` name.
         scripted: name -> `module:function` of a reference policy, used as `scripted:NAME`.
         demonstrations: `module:function` that writes texts for the built-in tiny model, "" if none.
-        shares: heading -> label -> measurement: what parts a whole between them; reports draw it as one band.
-        competitive: whether its seats can be opponents, so that an episode has a winner.
+        shares: heading -> label -> metric: metrics that are parts of a whole; reports draw them as one stacked band.
+        competitive: True if its agents can be opponents, so that an episode has a winner.
         players: name -> `module:function` of a player for the arena: called as `function(env, agent, seed)` for one
-            game, it returns a function of (observation, info) that gives the seat's next action.
-        teamsets: the keyword that says with what is played, as `--teamsets` of the arena fills it.
+            game, it returns a function of (observation, info) that gives the agent's next action.
+        teamsets: the keyword that `--teamsets` of the arena sets, such as the tasks or the teams.
         kwargs: default keyword arguments of the entry point.
     """
 
@@ -65,7 +63,7 @@ class Spec:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def keywords(self) -> dict[str, inspect.Parameter]:
-        """The keyword arguments that the entry point takes."""
+        """Keyword arguments of the entry point."""
         creator = resolve(self.entry_point) if isinstance(self.entry_point, str) else self.entry_point
         return {name: p for name, p in inspect.signature(creator).parameters.items() if name != "self"}
 
@@ -74,7 +72,7 @@ _SPECS: dict[str, Spec] = {}
 
 
 def resolve(path: str) -> Any:
-    """The object named `module:attribute`.
+    """Load the object named `module:attribute`.
 
     Raises:
         ConfigError: the module or the attribute does not exist.
@@ -102,7 +100,7 @@ def specs() -> dict[str, Spec]:
 
 
 def spec(id: str) -> Spec:
-    """The spec of an environment; `palaver/name-v0` and `name_v0` are understood too.
+    """Return the spec of an environment; `palaver/name-v0` and `name_v0` are accepted too.
 
     Raises:
         ConfigError: no such id; the nearest one is suggested.
@@ -120,9 +118,9 @@ def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
     """Build an environment.
 
     Args:
-        id: of the environment.
-        kwargs: its keywords. Every environment also takes a `reward` that names a judge or a reward model, see
-            `palaver.envs.base.reward_wrapper`, or is one.
+        id: id of the environment.
+        kwargs: its keywords. Every environment also takes a `reward`, a judge or reward model or its name, see
+            `palaver.envs.base.reward_wrapper`.
 
     Raises:
         ConfigError: no such id, or a keyword the environment does not take.
@@ -141,7 +139,7 @@ def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
 
 
 def _rewarded(found: Spec, asked: Any, kwargs: Mapping[str, Any]) -> ParallelEnv[str, str, str]:
-    """An environment with another reward than its own."""
+    """Make an environment with another reward than its own."""
     own = {name: value for name, value in kwargs.items() if name != "reward"}
     env = make(found.id, **own, **({"reward": asked.own} if asked.own else {}))
     reward = asked.reward or load_attribute(REWARDS)(asked.name)

@@ -1,7 +1,7 @@
-"""What passes between an environment and what judges it: cases and pairs go in, verdicts and preferences come out.
+"""Interface of environments and judges: cases and pairs in, verdicts and preferences out.
 
-Environments are handed a `Reward`, judges and reward models are one: neither side knows the other. A verdict that could
-not be reached says why in `failure` and has no score: it is *unscored*, never 0.
+Environments take a `Reward`, judges and reward models implement it: neither side knows the other. A failed verdict has
+a reason in `failure` and no score: it is *unscored*, never 0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was spent: tokens read, tokens written, money in US dollars, calls."""
+    """Cost of scoring: prompt tokens, completion tokens, US dollars, calls."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -35,11 +35,11 @@ class Case:
 
     Attributes:
         task: id of the task.
-        told: agent -> all that it had been told when it spoke.
-        said: agent -> what it said; only agents that could act. Untrusted text.
+        told: agent -> all its observations when it acted.
+        said: agent -> its utterance; only agents that could act. Untrusted text.
         turn: 0 for the first turn.
-        group: the cases to be compared with each other share this key; "" where there is nothing to compare with.
-        reference: a known good answer, "" where there is none.
+        group: key shared by the cases that are compared with each other; "" if there is nothing to compare with.
+        reference: a known good answer, "" if there is none.
     """
 
     task: str
@@ -52,17 +52,17 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a judge says of a case.
+    """Score of a case by a judge.
 
     Attributes:
-        score: usually from 0 to 1; None if no verdict was reached.
-        criteria: named scores that the score was made of.
-        reason: why, in the judge's words. Untrusted text.
-        cost: what reaching it took, failed attempts included.
+        score: usually from 0 to 1; None if scoring failed.
+        criteria: named scores that make up the score.
+        reason: the judge's explanation. Untrusted text.
+        cost: cost of the verdict, failed attempts included.
         failure: why there is no score: `transport`, `timeout`, `rate limit`, `refusal`, `unparseable`, `out of menu`,
             `budget`, `alone` (a case without another to compare it with), with details after a colon; "" if there is
             one.
-        metrics: named measurements beside the score.
+        metrics: named metrics in addition to the score.
     """
 
     score: float | None
@@ -84,13 +84,13 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Which answer of a pair a judge prefers.
+    """Preference of a judge between the answers of a pair.
 
     Attributes:
-        first: probability that the first is better, the mean over both orders of showing them; None if not reached.
-        orders: the same as told with the first shown first, and with the second shown first.
-        reason: why, in the judge's words. Untrusted text.
-        cost: what reaching it took.
+        first: probability that the first is better, mean over both orders of presentation; None if scoring failed.
+        orders: the same with the first presented first, and with the second presented first.
+        reason: the judge's explanation. Untrusted text.
+        cost: cost of the preference.
         failure: as in `Verdict`.
     """
 
@@ -103,14 +103,14 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """How a score enters what an environment pays. A reward may have one as its attribute `placing`.
+    """Combination of a score with the environment's reward; may be an attribute of a reward.
 
     Attributes:
-        own: what becomes of the environment's own reward: `replaced` by the score, paid `beside` it, or a `gate`:
-            nobody is asked and nothing is paid where it is too small.
-        weight: times the score.
-        gate: the own reward of a turn, as a mean over agents, from which on the score is asked for.
-        when: `each` turn, or the `last` of an episode alone.
+        own: role of the environment's own reward: `replaced` by the score, added to it (`beside`), or a `gate`: below
+            the threshold no score is computed and the reward is 0.
+        weight: factor of the score.
+        gate: threshold of the own reward of a turn (mean over agents) at which the score is computed.
+        when: `each` turn, or only the `last` of an episode.
     """
 
     own: Literal["replaced", "beside", "gate"] = "replaced"
@@ -121,21 +121,21 @@ class Placing:
 
 @runtime_checkable
 class Reward(Protocol):
-    """Scores joint actions. `score` gets all that waits at once and returns one verdict a case, in order."""
+    """Reward function of joint actions; `score` is called with a whole batch of cases."""
 
     name: str
 
     def score(self, cases: Sequence[Case]) -> list[Verdict]:
-        """One verdict a case; a failure is a verdict without a score, not an exception."""
+        """Return one verdict per case, in order; a failure is a verdict without a score, not raised."""
         ...
 
 
 @runtime_checkable
 class Comparer(Protocol):
-    """Says which of two answers is better, for many pairs at once."""
+    """Pairwise comparison of answers, for a whole batch of pairs."""
 
     name: str
 
     def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
-        """One preference a pair, in order; a failure is a preference without a probability, not an exception."""
+        """Return one preference per pair, in order; a failure has no probability and is not raised."""
         ...

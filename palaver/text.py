@@ -1,4 +1,4 @@
-"""Text that is safe to show: model output may hold anything, terminal escapes and broken unicode included."""
+"""Sanitised text: model output may contain terminal escapes and broken unicode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u206
 
 
 def clean(text: object, limit: int = LIMIT) -> str:
-    """`text` with every character that could act on a terminal or a page replaced by a visible one, cut at `limit`.
+    """Replace every character that could act on a terminal or a page, and cut at `limit`.
 
     A C0 control becomes its Unicode control picture (escape becomes U+241B), anything else unsafe becomes U+FFFD.
     `\\r\\n` and a lone `\\r` are read as line ends.
@@ -27,7 +27,7 @@ def clean(text: object, limit: int = LIMIT) -> str:
 
 
 def one_line(text: object, limit: int = 200) -> str:
-    """`clean`, with runs of white space folded to one space."""
+    """Return `clean` text with runs of white space folded to one space."""
     return " ".join(clean(text, limit).split())
 
 

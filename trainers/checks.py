@@ -1,4 +1,4 @@
-"""Settings that contradict each other, refused before anything is loaded, each in one line that says what to do."""
+"""Checks for contradictory settings, before anything is loaded; each error says what to do."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def refuse_contradictions(
     config: RunConfig, row: Algorithm, agents: int, turns: int, alike: Collection[int] | None = None,
     zero_sum: bool = False, at_once: bool = False,
 ) -> None:  # fmt: skip
-    """Refuse what cannot work or would teach nothing.
+    """Refuse settings that cannot work or give no gradient.
 
-    Settings without meaning for the algorithm are left alone: they do no harm.
+    Settings that the algorithm ignores are not checked.
 
     Args:
-        config: of the run.
+        config: config of the run.
         row: its algorithm.
-        agents: of the team.
-        turns: of an episode.
-        alike: the turns at which an agent is asked the same in every episode of a task; None leaves it open.
-        zero_sum: whether the agents' rewards add up to the same sum whatever they do.
-        at_once: whether all agents act in the first turn.
+        agents: number of agents of the team.
+        turns: turns of an episode.
+        alike: turns at which an agent's prompt is the same in every episode of a task; None: not known.
+        zero_sum: True if the sum of the agents' rewards is constant.
+        at_once: True if all agents act in the first turn.
 
     Raises:
         ConfigError: two settings contradict each other.
@@ -48,7 +48,7 @@ def refuse_contradictions(
 
 
 def _mixing(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
-    """Values of actions, and the mixer that joins them."""
+    """Value decomposition: action values and mixer."""
     mixer, found = config.algorithm.mixer, []
     if row.credit is not team:
         found.append(
@@ -70,7 +70,7 @@ def _mixing(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
 
 
 def _alternatives(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
-    """Candidates of one agent, compared while the other agents' are frozen."""
+    """Alternatives of one agent, compared while the other agents' texts are fixed."""
     a = config.algorithm
     if a.turns not in ("by_agent", "counterfactual"):
         return []
@@ -93,7 +93,7 @@ def _alternatives(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
 
 
 def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[str]:
-    """What is sampled, and how much there is to learn from."""
+    """Sampling, group size and minibatches."""
     a, found = config.algorithm, []
     if row.needs_group and a.group_size < 2:
         found.append(
@@ -116,7 +116,7 @@ def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[
 
 
 def _truncation(config: RunConfig, row: Algorithm) -> list[str]:
-    """Sampling from a part of the vocabulary."""
+    """Sampling from a truncated distribution (top-p, top-k)."""
     a = config.algorithm
     sections = {"policy": config.policy} | {f"team.seats.{seat}": config.seat(seat) for seat in config.team.seats}
     cut = [(section, policy) for section, policy in sections.items() if policy.sampling().truncated]
@@ -139,7 +139,7 @@ def _truncation(config: RunConfig, row: Algorithm) -> list[str]:
 
 
 def _pairs(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
-    """Joint actions compared two by two."""
+    """Preference pairs of joint actions."""
     a, kl, found = config.algorithm, config.kl, []
     if kl.coef == 0:
         found.append(f"beta of {row.name} is kl.coef, and with 0 the pairs teach nothing: set kl.coef above 0, as 0.1")
@@ -167,7 +167,7 @@ def _pairs(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
 
 
 def _grouping(config: RunConfig, row: Algorithm, apart: bool) -> list[str]:
-    """Who is compared, where later prompts depend on what was said."""
+    """Groups of comparable answers, if later prompts depend on earlier utterances."""
     a = config.algorithm
     if apart and row.needs_group and a.turns == "independent" and a.group_by == "prompt":
         return [
@@ -178,7 +178,7 @@ def _grouping(config: RunConfig, row: Algorithm, apart: bool) -> list[str]:
 
 
 def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
-    """How much likelier something has become."""
+    """Importance ratios and HAPPO's factor."""
     a, found = config.algorithm, []
     if row.order == "sequence" and not row.pairs and a.joint == "cross":
         found.append(
@@ -204,7 +204,7 @@ def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
 
 
 def _alone(row: Algorithm, trained: int) -> list[str]:
-    """One agent's algorithm for a team."""
+    """Single-agent algorithms with a team."""
     if not row.alone or trained == 1:
         return []
     return [
@@ -214,7 +214,7 @@ def _alone(row: Algorithm, trained: int) -> list[str]:
 
 
 def _in_turn(config: RunConfig, row: Algorithm, at_once: bool) -> list[str]:
-    """Agents that should answer each other and cannot."""
+    """Sequential algorithms in environments where all agents act at once."""
     if not row.in_turn or not at_once:
         return []
     return [
@@ -224,7 +224,7 @@ def _in_turn(config: RunConfig, row: Algorithm, at_once: bool) -> list[str]:
 
 
 def _resample(config: RunConfig, row: Algorithm) -> list[str]:
-    """Tasks drawn again for want of variance, where that is not what teaches."""
+    """Dynamic sampling with algorithms that do not compare siblings."""
     if not config.algorithm.resample or (row.needs_group and row.mixer == "none" and not row.pairs):
         return []
     return [
@@ -234,7 +234,7 @@ def _resample(config: RunConfig, row: Algorithm) -> list[str]:
 
 
 def _overlong(config: RunConfig, row: Algorithm) -> list[str]:
-    """A penalty of length that nothing could escape, or nobody would get."""
+    """Length penalties that would hit every text, or no agent."""
     cache, most = config.algorithm.overlong, min(config.seat(seat).max_tokens for seat in ["", *config.team.seats])
     if cache > most:
         return [
@@ -250,7 +250,7 @@ def _overlong(config: RunConfig, row: Algorithm) -> list[str]:
 
 
 def _credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:
-    """Credit for the team where the team's reward is the same whatever it does."""
+    """Team credit in zero-sum environments, where the team's reward is constant."""
     if not zero_sum or row.credit is not team:
         return []
     other = "algorithm.credit=own, or " if row.critic != "joint" and row.mixer == "none" and not row.pairs else ""
@@ -261,7 +261,7 @@ def _credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:
 
 
 def _values(config: RunConfig, row: Algorithm) -> list[str]:
-    """What returns are, and what they are compared with."""
+    """Critics, credit and normalisation."""
     found = []
     if row.critic == "joint" and row.credit is not team:
         found.append(
@@ -287,7 +287,7 @@ def _values(config: RunConfig, row: Algorithm) -> list[str]:
 
 
 def _pull(config: RunConfig, rows: int) -> list[str]:
-    """The pull to a reference."""
+    """KL penalty and reference."""
     kl, found = config.kl, []
     if kl.coef > 0 and kl.place == "loss" and kl.estimator == "k1":
         found.append(

@@ -87,7 +87,7 @@ def choices(row: Algorithm) -> str:
 
 
 def example(row: Algorithm) -> str:
-    """What the row makes of a few numbers: advantages, returns over turns, what a token pays by its ratio."""
+    """Worked example of an algorithm: advantages, returns over turns, losses by ratio."""
     tables = {"none": [_siblings], "agent": [_episodes]}.get(row.critic, [_errors, _turns])
     if row.level == "token":
         tables = [*tables, _tokens]
@@ -113,7 +113,7 @@ def _siblings(row: Algorithm) -> str:
 
 
 def _errors(row: Algorithm) -> str:
-    """The advantages of two prompts with two samples each, whose values a critic has told."""
+    """The advantages of two prompts with two samples each, with values of a critic."""
     returns, value = torch.tensor(RETURNS, dtype=torch.float64), torch.tensor(VALUES, dtype=torch.float64)
     advantage = row.baseline(returns, value)
     whitened = whiten(advantage, torch.zeros(len(RETURNS), dtype=torch.long), parts=1)
@@ -186,7 +186,7 @@ def _mixed(row: Algorithm) -> str:
 
 
 def _credited(row: Algorithm) -> str:
-    """What each answer of some joint actions is given credit for."""
+    """Credit of each answer in some joint actions."""
     wide = max(map(len, CANDIDATES))
     q = torch.tensor([[*own, *[0.0] * (wide - len(own))] for own in CANDIDATES], dtype=torch.float64)
     allowed = torch.tensor([[place < len(own) for place in range(wide)] for own in CANDIDATES])
@@ -202,7 +202,7 @@ def _credited(row: Algorithm) -> str:
 
 
 def _ratios(row: Algorithm) -> str:
-    """What a token pays, and what remains of its gradient, by how much likelier it has become."""
+    """Loss of a token and its gradient by the importance ratio."""
     logp = torch.tensor(RATIOS, dtype=torch.float64).log()[None].requires_grad_()
     mask, clip = torch.ones_like(logp, dtype=torch.bool), AlgorithmConfig(name=row.name).clip
     lines = []
@@ -216,7 +216,7 @@ def _ratios(row: Algorithm) -> str:
 
 
 def _margins(row: Algorithm) -> str:  # noqa: ARG001 - every table has the same argument
-    """What a pair pays, and what it gains from a larger margin, by its margin."""
+    """Loss of a pair and its negative slope by the margin."""
     margin = torch.tensor(MARGINS, dtype=torch.float64)
     return markdown_table((f"`kl.coef: {BETA:g}`", *(f"h = {value:g}" for value in MARGINS)), [
         ("loss of the pair", *_numbers(dpo_loss(margin, BETA).tolist(), "")),

@@ -1,7 +1,7 @@
-"""The policy-gradient loop: roll out, tabulate, credit, update; evaluate and save on the way.
+"""Policy-gradient loop: rollout, batch, advantages, update; evaluation and checkpoints.
 
-It reads top to bottom and knows no algorithm by name. Every random draw is keyed by the run's seed and the step, so a
-run that is resumed at step k goes on as if it had never stopped.
+No algorithm is known by name. Every random draw is keyed by the run's seed and the step, so that a run resumed at step
+k continues exactly.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from palaver.utils.run_folder import replace_text
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Everything a run works with.
+    """Policy-gradient training loop, with all resources of the run.
 
-    `team` is who sits where at the start. `report` is called after each step with the step and its metrics. `pairs` are
-    read in the place of rollouts, where there are any. `opponent` is the policy of each seat in evaluations against a
-    fixed opponent; empty where there are none.
+    `team` are the agents' policies at the start. `report` is called after each step with the step and its metrics.
+    `pairs`, if any, replace rollouts. `opponent` are the policies of evaluations against a fixed opponent, by agent;
+    empty if there are none.
     """
 
     config: RunConfig
@@ -63,11 +63,11 @@ class Loop:
     opponent: Mapping[str, Policy] = field(default_factory=dict)
 
     def run(self, start: int) -> int:
-        """Train from step `start` (updates done) to the end or to an interruption; the updates done then."""
+        """Train after step `start` until the end or an interruption; return the updates done."""
         return walk(self, start)
 
     def step(self, step: int) -> dict[str, Any]:
-        """One update of every policy; the step's metrics."""
+        """Make one update of every policy and return the metrics of the step."""
         config = self.config
         began = time.perf_counter()
         torch.manual_seed(stable_seed(config.seed, "torch", step))
@@ -104,7 +104,7 @@ class Loop:
         }  # fmt: skip
 
     def rolled(self, step: int, team: Mapping[str, Policy]) -> Rolled:
-        """This process's share of the episodes of a step."""
+        """Roll out this process's shard of the episodes of a step."""
         config, a = self.config, self.config.algorithm
         every, size = [task.id for task in self.env.tasks], config.train.prompts_per_step
         tasks = batch_of_tasks(every, size, config.seed, step)
@@ -123,13 +123,13 @@ class Loop:
         )  # fmt: skip
 
     def tabulated(self, episodes: Sequence[Episode], step: int) -> Table:
-        """The table of a step's episodes, with the penalties of their length."""
+        """Make the table of a step's episodes, with length penalties."""
         table, cache = tabulate(episodes, self.study.agents), self.config.algorithm.overlong
         limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
         return replace(table, overlong=overlong(table, limits, cache)) if cache else table
 
     def keep(self, error: NumericalError, table: Table, episodes: Sequence[Episode], step: int) -> NumericalError:
-        """Save the rows at fault; the error that says where."""
+        """Save the rows at fault; return an error that names their file."""
         if not error.rows:
             return error
         path = self.folder / f"not-finite-{step:06d}{f'-{self.world.rank}' if self.world.rank else ''}.json"
@@ -143,7 +143,7 @@ class Loop:
         return NumericalError(f"{error} at step {step}; its rows are in {str(path)!r}", error.rows)
 
     def evaluate(self, step: int) -> None:
-        """Fixed tasks and seeds, on the main process."""
+        """Evaluate on fixed tasks with fixed seeds, on the main process."""
         if self.sinks:
             config = self.config.eval
             tasks, team = [task.id for task in self.eval_env.tasks[: config.n]], self.seated(step)
@@ -161,7 +161,7 @@ class Loop:
         self.world.wait()
 
     def save(self, step: int) -> None:
-        """A checkpoint, by the main process."""
+        """Write a checkpoint, on the main process."""
         if self.world.is_main:
             policies = {learner.policy.name: learner.policy for learner in self.study.learners}
             optimizers = {learner.policy.name: learner.optimizer for learner in self.study.learners}
@@ -172,28 +172,28 @@ class Loop:
         self.world.wait()
 
     def seated(self, step: int) -> dict[str, Policy]:
-        """Agent -> the policy in its seat, in update `step` and until the next."""
+        """Agent -> its policy in update `step` and until the next."""
         return {agent: self.team[home] for agent, home in self.config.team.seating(list(self.team), step).items()}
 
     def sampling(self, step: int, greedy: bool = False) -> dict[str, Sampling]:
-        """Agent -> how the policy in its seat samples."""
+        """Agent -> sampling parameters of its policy."""
         seats = self.config.team.seating(list(self.team), step)
         return {agent: self.config.seat(home).sampling(greedy) for agent, home in seats.items()}
 
     def describe_scoring(self) -> dict[str, float]:
-        """What the judge or the reward model of this process did in this step, and in an evaluation before it."""
+        """Metrics of this process's judge or reward model since the last step, evaluations included."""
         told = self.env.measured() if isinstance(self.env, Rewarded) else {}
         return {f"judge/{name}": value for name, value in told.items()}
 
     def describe_draws(self, drawn: Rolled) -> dict[str, float]:
-        """How many tasks were drawn again, where any may be."""
+        """Mean number of replacements per task; empty without dynamic sampling."""
         config = self.config
         if not config.algorithm.resample:
             return {}
         return {"groups/resampled": self.world.total(drawn.again)[0] / config.train.prompts_per_step}
 
     def describe_table(self, table: Table) -> dict[str, float]:
-        """What the table shows of the estimator."""
+        """Metrics of the table: mean root return, share of groups without an advantage."""
         groups = int(table.group.max()) + 1
         alive = len({int(table.group[row]) for row in range(len(table)) if table.teaches(row)})
         value, zero, total = self.world.total(float(table.root_return.sum()), groups - alive, groups)

@@ -1,4 +1,4 @@
-"""A training run from a config: everything that can be wrong is found before any work, then the loop runs.
+"""Training runs from a config: all settings are checked before any work, then the loop runs.
 
 folder = train(load("arxiv-magrpo"), Path("runs/mine"))
 resume(folder)
@@ -61,14 +61,14 @@ def train(
     """Train a team.
 
     Args:
-        config: of the run.
-        folder: where the run is kept.
-        console: where the announcement and the bar go.
-        launch: how the run was started; kept as `launch.json` from its first moment, with the hash of each tiny model
-            that it starts from.
+        config: config of the run.
+        folder: folder of the run.
+        console: console of the summary and the progress bar.
+        launch: record of the command that started the run; saved as `launch.json` at the start, with the hash of each
+            tiny model that it starts from.
 
     Returns:
-        The folder. Its `status.json` says `done` or `interrupted`.
+        The folder. Its `status.json` is `done` or `interrupted`.
 
     Raises:
         ConfigError: choices that contradict each other, or a folder that holds another run or is in use.
@@ -84,14 +84,14 @@ def train(
 
 
 def resume(folder: Path, *, console: Console | None = None) -> Path:
-    """Go on from the newest sound checkpoint of a run, with the run's own config.
+    """Resume a run from its newest valid checkpoint, with the run's own config.
 
     Returns:
         The folder, as `train` does.
 
     Raises:
-        CheckpointError: there is no run, or none of its checkpoints is sound.
-        ConfigError: its config cannot be read or was edited, or another process is at work in the folder.
+        CheckpointError: there is no run, or it has no valid checkpoint.
+        ConfigError: its config cannot be read or was edited, or another process uses the folder.
         DiskError: the disk is full.
         TaskError, PolicyError, NumericalError: as `train`.
     """
@@ -112,7 +112,7 @@ def resume(folder: Path, *, console: Console | None = None) -> Path:
 
 
 def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
-    """The algorithm, the training and the evaluation environment, after refusing what cannot work; no model is loaded.
+    """Check a config without loading models; return algorithm, training and eval environments.
 
     Raises:
         ConfigError: choices that contradict each other, an unknown environment or keyword, a library that is missing.
@@ -152,21 +152,21 @@ def load_rewards(env: TextEnv, eval_env: TextEnv) -> None:
 
 
 def values_legal(config: RunConfig, row: Algorithm) -> bool:
-    """Whether the run learns values of legal actions, and no policy."""
+    """Return whether the run learns values of legal actions, and no policy."""
     return row.mixer != "none" and config.algorithm.mixer.actions == "legal"
 
 
 def _turns(config: RunConfig, env: TextEnv) -> int:
-    """Turns of an episode: the environment's own number, or that of its spec."""
+    """Turns of an episode, from the environment or its spec."""
     return int(getattr(env, "num_turns", palaver.spec(config.env.id).turns))
 
 
 def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
-    """Load everything, announce it, and train from the checkpoint or from the beginning."""
+    """Load everything, print a summary, and train from the checkpoint or from the beginning."""
     row, env, eval_env = prepare(config)
     load_rewards(env, eval_env)
     world = World(config.device, config.policy.dtype)
-    begun = replace(begun, folder=Path(world.share(str(begun.folder))))  # each process may have named one by its clock
+    begun = replace(begun, folder=Path(world.share(str(begun.folder))))  # processes may differ in a folder's time stamp
     folder, start = begun.folder, begun.checkpoint
     refuse_own(config, folder)
     if config.train.prompts_per_step < world.size:
@@ -235,7 +235,7 @@ def restore(folder: Path) -> tuple[RunConfig, TextEnv, dict[str, Policy], Study]
 def _study(
     config: RunConfig, row: Algorithm, trained: Mapping[str, LLMPolicy], world: World, start: Path | None
 ) -> Study:
-    """Learners and critics, as a checkpoint has them, or as they begin."""
+    """Make learners and critics, from a checkpoint if given."""
     reference = reference_model(config, trained.values(), world.device)
     study = Study(row, config, _learners(config, trained, world, start, reference), world)
     if start:
@@ -244,7 +244,7 @@ def _study(
 
 
 def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Mapping[str, Policy]) -> int:
-    """Tokens of the longest opening over all tasks and the agents that are language models.
+    """Tokens of the longest initial observation over all tasks and language-model agents.
 
     Raises:
         PolicyError: it is longer than `policy.max_prompt_tokens`, or does not fit the model's context.
@@ -275,9 +275,9 @@ def _prompt_length(config: RunConfig, policy: LLMPolicy, task: str, agent: str, 
 def _learners(
     config: RunConfig, team: Mapping[str, LLMPolicy], world: World, start: Path | None, reference: Any
 ) -> list[Learner]:
-    """One learner per distinct policy; weights and optimiser from the checkpoint where there is one.
+    """Make one learner per distinct policy, with the optimiser of the checkpoint if given.
 
-    References are made of these weights, and are those of the run once its study is loaded.
+    References are made of these weights, and replaced by those of the run once its study is loaded.
     """
     agents: dict[int, list[str]] = {}
     for agent, policy in team.items():

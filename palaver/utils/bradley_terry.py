@@ -83,7 +83,7 @@ def deviations(found: Array, games: Array, pairs: Pairs, anchor: int) -> Array:
 
 
 def linked(games: Array, pairs: Pairs, players: int) -> bool:
-    """Whether every player can be compared with every other through games. (K,), (K, 2)."""
+    """Return whether every player can be compared with every other through games. (K,), (K, 2)."""
     from scipy.sparse.csgraph import connected_components
 
     graph = np.zeros((players, players))
@@ -92,8 +92,10 @@ def linked(games: Array, pairs: Pairs, players: int) -> bool:
 
 
 def bounded(points: Array, games: Array, pairs: Pairs, players: int, anchor: int) -> list[bool]:
-    """Whether the results alone bound each player's distance to the anchor: each has taken points from the other, or
-    through others (L. R. Ford, Solution of a ranking problem from binary comparisons, 1957). Shapes (K,), (K, 2).
+    """True for each player whose distance to the anchor is bounded by the results alone.
+
+    Each has taken points from the other, or through others (L. R. Ford, Solution of a ranking problem from binary
+    comparisons, 1957). Shapes (K,), (K, 2).
     """
     from scipy.sparse.csgraph import connected_components
 
@@ -105,7 +107,7 @@ def bounded(points: Array, games: Array, pairs: Pairs, players: int, anchor: int
 
 
 def dispersion(points: Array, games: Array, pairs: Pairs, found: Array, effect: float) -> float:
-    """How much farther the pairs' scores lie from the model than chance takes them: χ² over its degrees of freedom.
+    """Over-dispersion of the pairs' scores about the model: χ² over its degrees of freedom.
 
     χ² = Σ (s − n p)² / (e n p (1 − p)) with the design effect e, over K − (P − 1) degrees; 1 where none is left, and
     never less (P. McCullagh and J. A. Nelder, Generalized linear models, 1989, section 4.5). Above 1 some players do

@@ -1,4 +1,4 @@
-"""What every section of the config is."""
+"""Base class of the sections of a config."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Section(BaseModel):
-    """A part of the config: immutable, unknown keys refused."""
+    """Section of a config: immutable, unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""Where a result came from: version, commit, machine. A score travels with these."""
+"""Provenance of a result: version, commit, machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIBRARIES = ("torch", "transformers", "pettingzoo", "numpy")
 
 
 def provenance() -> dict[str, Any]:
-    """Palaver's version and commit, Python, the platform and the versions of the libraries that decide a result."""
+    """Versions of Palaver, Python, the platform and the libraries that affect results."""
     return {
         "palaver": palaver.__version__,
         "commit": commit(),
@@ -25,7 +25,7 @@ def provenance() -> dict[str, Any]:
 
 
 def version(distribution: str) -> str:
-    """The installed version of a distribution, "" if it is not installed."""
+    """Installed version of a distribution, "" if it is not installed."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -33,7 +33,7 @@ def version(distribution: str) -> str:
 
 
 def commit() -> str:
-    """The git commit of the checkout Palaver runs from, with `+` after it if files differ; "" outside a checkout."""
+    """Git commit of Palaver's checkout, followed by `+` if files differ; "" outside a checkout."""
     root = Path(palaver.__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return ""

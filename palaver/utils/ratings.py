@@ -1,4 +1,4 @@
-"""The ratings of a field of players with their intervals, from what each match paid."""
+"""Ratings of a field of players with their intervals, from the points of each match."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Field:
-    """What was played. P players, K unordered pairs that have met, M matches (same task and seed, sides swapped).
+    """Results of P players, K unordered pairs that have met, M matches (sides swapped).
 
     Attributes:
         players: their P names.
@@ -104,8 +104,10 @@ def rate(
 
 
 def _expansion(pairs: int, matches: int, z: float, tail: float) -> float:
-    """What makes up for the narrowness of the bootstrap in small samples: √(M / (M − 1)) t / z with the degrees of
-    freedom of all pairings, K (M − 1) (T. Hesterberg, What teachers should know about the bootstrap, 2015).
+    """Small-sample correction of the bootstrap's width: √(M / (M − 1)) t / z.
+
+    With the degrees of freedom of all pairings, K (M − 1) (T. Hesterberg, What teachers should know about the
+    bootstrap, 2015).
     """
     free = max(1, matches - 1)
     return math.sqrt((free + 1) / free) * float(stats.t.ppf(1 - tail, pairs * free)) / z

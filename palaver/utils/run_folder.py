@@ -1,4 +1,4 @@
-"""Run folders: one process at a time writes into one, and every file in it is whole whenever that process ends.
+"""Run folders: a lock for one writing process, and atomic writes of all files.
 
     with locked(folder):                                # FolderInUseError where another process holds it
         replace_text(folder / "status.json", text)      # the old file or the new one, never a part
@@ -91,7 +91,7 @@ def refuse_in_use(folder: Path) -> None:
 
 
 def _take(file: BinaryIO, folder: Path) -> None:
-    """Lock the file and write into it who holds it."""
+    """Lock the file and write the holder's record into it."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -127,7 +127,7 @@ def _in_use(folder: Path, holder: Mapping[str, Any]) -> FolderInUseError:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what processes of this host that have ended left half-written in the folder and below.
+    """Remove half-written files of ended processes of this host in the folder and below.
 
     A folder below that has a lock of its own is left alone: a process of another host may write there.
     """
@@ -162,7 +162,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def replace_bytes(path: Path, data: bytes) -> None:
-    """The same for bytes.
+    """Replace a file atomically, as `replace_text`.
 
     Raises:
         OSError: it cannot be written.
@@ -259,7 +259,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 class DiskFaultsNamed(contextlib.AbstractContextManager[None]):
-    """A full or broken disk inside becomes one clear line, whichever library has met it.
+    """Context that turns errors of a full or broken disk into a `DiskError`, from any library.
 
     Args:
         hint: how to go on once there is room.
@@ -285,7 +285,7 @@ class DiskFaultsNamed(contextlib.AbstractContextManager[None]):
 
 
 def _disk_fault(error: BaseException | None) -> OSError | None:
-    """The fault of the disk that an error is, tells of as `... (os error 28)`, or was raised in the handling of."""
+    """Find a disk error in an error's chain, or in a message with `... (os error 28)`."""
     while error is not None:
         found = error if isinstance(error, OSError) else None
         if told := _OS_ERROR.search(str(error)):
@@ -311,11 +311,11 @@ class Damaged:
 def read_lines(
     path: Path, check: Callable[[dict[str, Any]], str] = lambda _: ""
 ) -> tuple[list[dict[str, Any]], list[Damaged]]:
-    """The JSON objects of a file of JSON lines, and the lines that are none; both empty where there is no file.
+    """Read the JSON objects of a file of JSON lines, and its damaged lines; empty without a file.
 
     Args:
-        path: of the file.
-        check: is given each object in order; what is wrong with it, or "".
+        path: path of the file.
+        check: called with each object in order; returns an error message, or "".
     """
     lines: list[dict[str, Any]] = []
     damaged: list[Damaged] = []

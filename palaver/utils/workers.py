@@ -1,6 +1,6 @@
-"""Common parts of pools of worker processes: they are closed with their block, and one serves a whole process.
+"""Common parts of pools of worker processes: closing on exit, one instance per process.
 
-No wait for a process is without a limit: `end` and `collect` wait a while, kill, and wait `KILLED_S` once more.
+No wait for a process is unbounded: `end` and `collect` wait for `patience`, kill, and wait `KILLED_S` once more.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ KILLED_S = 10.0  # for a killed process to be gone; the kernel keeps one that wa
 
 
 def end(process: subprocess.Popen[Any], patience: float = 0.0) -> int | None:
-    """Give a process `patience` seconds to end by itself, then kill it; the exit code.
+    """Wait `patience` seconds for a process to end, then kill it; return the exit code.
 
-    One that the kernel keeps for `KILLED_S` seconds more is left to it with a warning, and has no code.
+    If it is still there after `KILLED_S` seconds more, a warning is issued and None returned.
     """
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(patience)
@@ -56,7 +56,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End what it holds; a second time does nothing."""
+        """Release all resources; a second call does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +72,7 @@ C = TypeVar("C", bound=Closing)
 
 
 class OfThisProcess(Generic[P, C]):
-    """One object for each process, made at first use and closed at the process's end; a forked copy makes its own."""
+    """One object per process, made at first use and closed at exit; a fork makes its own."""
 
     def __init__(self, make: Callable[P, C]) -> None:
         self._make = make
@@ -80,7 +80,7 @@ class OfThisProcess(Generic[P, C]):
         self._lock = threading.Lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
-        """The object of this process; the arguments count at the first use alone."""
+        """Return the object of this process; arguments are used in the first call only."""
         with self._lock:
             found = self._made.get(os.getpid())
             if found is None:

@@ -1,4 +1,4 @@
-"""An algorithm is a row of choices. This file is the row's type and the list of rows; the maths stand elsewhere."""
+"""Definition of an algorithm as a record of choices, and the list of all algorithms."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
 from palaver.trainers.objectives.losses import Loss, clipped, clipped_weight, reinforce
 from palaver.trainers.objectives.returns import both, own, team
 
-Credit = Callable[[Tensor], Tensor]  # (J, N) rewards -> (J, N) rewards each agent is answerable for
+Credit = Callable[[Tensor], Tensor]  # (J, N) rewards -> (J, N) credited rewards
 Baseline = Callable[[Tensor, Tensor], Tensor]  # (R,) returns, (R,) groups or values -> (R,) advantages
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """The choices that tell one algorithm from another.
+    """Choices that define an algorithm.
 
     Attributes:
-        name: as recipes call it.
-        paper: where it is defined.
-        credit: whose reward an agent is answerable for (`objectives/returns.py`).
-        baseline: what the return is compared with (`objectives/advantages.py`).
-        loss: what each token pays (`objectives/losses.py`).
-        critic: what expects the returns: nothing, a critic on what the agent has heard, one on what all have heard, or
-            a moving mean of each agent's returns.
-        level: with a model for a critic, whether an utterance has one value or each of its tokens (`critic.level`).
-        order: whether agents update together, or one after the other, each knowing how the former have moved.
+        name: name in recipes.
+        paper: paper that defines it.
+        credit: reward credited to each agent (`objectives/returns.py`).
+        baseline: baseline of the return (`objectives/advantages.py`).
+        loss: per-token policy loss (`objectives/losses.py`).
+        critic: value estimate: none, a critic of each agent's conversation, one of the joint conversation, or a moving
+            mean of each agent's returns.
+        level: level of values of a critic model: one per utterance, or one per token (`critic.level`).
+        order: agents update together, or in sequence, each with the likelihood ratio of the former ones.
         needs_group: the baseline compares siblings, so G must be 2 or more.
-        mixer: what joins the agents' values of actions to the team's: nothing, their sum, or a function that falls in
-            none of them (`value_mixing`).
-        pairs: whether joint actions are compared two by two, in place of returns with a baseline (`preferences`).
-        alone: whether it is defined for one trained agent only.
-        in_turn: whether it is defined only where agents speak one after the other.
+        mixer: function from the agents' action values to the team's: none, their sum, or one that is monotonic in each
+            (`value_decomposition`).
+        pairs: True if joint actions are compared in pairs, in place of returns with a baseline (`preferences`).
+        alone: True if it is defined for one trained agent only.
+        in_turn: True if it is defined only for agents that act one after the other.
     """
 
     name: str
@@ -91,7 +91,7 @@ SURROGATES: dict[str, Loss] = {"reinforce": reinforce, "clip": clipped, "cispo":
 
 
 def algorithm(name: str) -> Algorithm:
-    """The row called `name`.
+    """Return the algorithm called `name`.
 
     Raises:
         ConfigError: there is none; the nearest is suggested.
@@ -104,15 +104,15 @@ def algorithm(name: str) -> Algorithm:
 
 
 def has_token_values(row: Algorithm, config: CriticConfig) -> bool:
-    """Return True where the critics of a run have a value for every token."""
+    """Return True if the critics of a run have a value for every token."""
     return row.critic in ("own", "joint") and (row.level if config.level == "auto" else config.level) == "token"
 
 
 def chosen(config: AlgorithmConfig) -> Algorithm:
-    """The row that a config names, with the credit and the surrogate it asks for in place of the row's own.
+    """Return the algorithm of a config, with its overrides of credit, loss and order.
 
     Raises:
-        ConfigError: there is no such row.
+        ConfigError: there is no such algorithm.
     """
     row = algorithm(config.name)
     row = replace(row, credit=CREDITS.get(config.credit, row.credit), loss=SURROGATES.get(config.surrogate, row.loss))

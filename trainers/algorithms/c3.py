@@ -3,9 +3,9 @@
     A_i^(k) = R(h, a_i^(k), a_-i) - (1/(G-1)) sum_(j != k) R(h, a_i^(j), a_-i)
     L_i = -(1/G) sum_k A_i^(k) sum_t log pi_i(a_(i,t)^(k) | h_i, a_(i,<t)^(k))
 
-G alternatives of one message are compared in one context h, while all that the other agents say beside it stays the
-same and what comes after is sampled by the same policies with the same seeds: a message that changes nothing has an
-advantage of exactly 0. As a row this is MARLOO; the name sets `turns: counterfactual`.
+G alternatives of one message are compared in one context h, while the other agents' messages of the turn stay the same
+and later turns are sampled by the same policies with the same seeds: a message that changes nothing has an advantage of
+exactly 0. As an `Algorithm` this is MARLOO; the name sets `turns: counterfactual`.
 """
 
 from __future__ import annotations

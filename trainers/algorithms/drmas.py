@@ -1,6 +1,6 @@
 """Dr. MAS: GRPO for teams, normalised agent by agent. Feng et al., arXiv 2602.08847.
 
-    A_i = (R - mean_i) / std_i        mean_i and std_i over all that agent i said to one task        loss of PPO
+    A_i = (R - mean_i) / std_i        mean_i and std_i over all of agent i's answers to one task        loss of PPO
 
 G episodes of one task, each a chain of turns, and one group for each agent over all of them. Differs from MAGRPO in
 the group, the clipped ratio and the settings that the name sets: `turns: independent`, `group_by: agent`,

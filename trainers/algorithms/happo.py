@@ -2,11 +2,11 @@
 
     L_i = -E[ M_i min(rho_i A, clip(rho_i, 1 - eps, 1 + eps) A) ]        M_i = prod of rho_j, j before i
 
-One advantage for all, from a joint critic; with `critic.level: token` one for each token. Agents move one after the
-other, in a random order or a fixed one, and each weighs its samples by how much likelier those before it now make the
-joint action (`update/sequential_weight.py`). By default rho_j in M is the ratio of the whole utterance, as the theorem
-has it, and |log M| is at most `factor_clamp`: where the clamp acts, which is logged, M is a bounded part of the
-correction. Agents that share one policy move together and would have no factor, so `team.kind: shared` is refused.
+One advantage for all, from a joint critic; with `critic.level: token` one for each token. Agents update one after the
+other, in a random order or a fixed one, and each weights its samples by the likelihood ratio of the joint action under
+those before it (`update/sequential_weight.py`). By default rho_j in M is the ratio of the whole utterance, as in the
+theorem, and |log M| is at most `factor_clamp`: where the clamp acts, which is logged, M is a bounded part of the
+correction. Agents that share one policy update together and would have no factor, so `team.kind: shared` is refused.
 
 The name sets the numbers of the authors' code (HARL, arXiv 2304.09870): 5 epochs, clip 0.2 of ratio and value, lambda
 0.95, standardised advantages, normalised values, Huber loss beyond 10.

@@ -2,8 +2,8 @@
 
     A_i = G_i - V_i(h_i)        L_i = -E[ A_i sum_t log pi_i(a_t | h_i, a_<t) ]        G: TD(0), r + discount V_i(h')
 
-Every agent has a critic that reads what the agent has heard. One update a rollout, no ratio. What differs from MAAC is
-what the critic reads; from IPPO, that samples are used once. The name sets what CoMLRL does: `gae_lambda: 0`, which is
+Every agent has a critic of its own conversation. One update a rollout, no ratio. Differs from MAAC in the input of the
+critic, and from IPPO in that samples are used once. The name sets what CoMLRL does: `gae_lambda: 0`, which is
 TD(0), and advantages standardised over the batch.
 """
 

@@ -4,7 +4,7 @@
 
 Every agent has a critic of its own and knows nothing of the others. Decisions of the advantage estimate are turns, or
 tokens with `critic.level: token`, as in MAPoRL (arXiv 2502.18439). The samples of a step are used in several passes;
-the ratio rho says how far the policy has moved since.
+rho is the importance ratio to the sampling policy.
 
 The name sets the numbers of EPyMARL's IPPO (arXiv 2006.07869): 4 epochs, clip 0.2; lambda 0.95 and standardised
 advantages are PPO's (arXiv 1707.06347). EPyMARL standardises rewards; here `critic.normalize` does it to the critic's

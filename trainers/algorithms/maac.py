@@ -2,7 +2,7 @@
 
     A = G - V(h_1, ..., h_N)        L_i = -E[ A sum_t log pi_i(a_t | h_i, a_<t) ]
 
-The critic reads what all agents have heard and said, labelled by agent, once a joint step: its gradient counts each
+The input of the critic is the joint conversation, labelled by agent, once a joint step: its gradient counts each
 transition once, however many agents took part. The name sets what CoMLRL does: `gae_lambda: 0`, which is TD(0), and
 advantages standardised over the batch.
 """

@@ -2,8 +2,9 @@
 
     A_i^(g) = R^(g) - max_h R^(h)  <=  0
 
-Differs from MAGRPO in the baseline: the best of the group in place of its mean. The best joint action is left alone
-and all others are pushed down. ReMax itself compares with the greedy answer, which costs one more generation.
+Differs from MAGRPO in the baseline: the best of the group in place of its mean. The best joint action has
+advantage 0 and all others are pushed down. ReMax itself compares with the greedy answer, which needs one more
+generation.
 """
 
 from __future__ import annotations

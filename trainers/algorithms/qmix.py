@@ -2,9 +2,9 @@
 
     Q_tot = ELU( Q |W1(s)| + b1(s) ) |wf(s)| + v(s)        L = E[ ( r + gamma Q_tot'(s', argmax Q) - Q_tot )^2 ]
 
-The state says how much each agent's value counts. No weight is negative, so that what is best for each agent by its own
-values is best for the team by Q_tot. VDN is the case of weights that are all 1. What remains out of reach is a team in
-which the best answer of one agent turns with that of another, as in the game `qtran`.
+The state determines the weight of each agent's value. No weight is negative, so that each agent's greedy action is part
+of the greedy joint action of Q_tot. VDN is the case of weights that are all 1. A team in which the best answer of one
+agent depends on that of another cannot be represented, as in the game `qtran`.
 """
 
 from __future__ import annotations

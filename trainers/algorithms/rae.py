@@ -4,7 +4,7 @@
 
 Every agent (role) has a moving mean of its own returns; an episode's baseline is the mean before it, in the order of
 the rollout, and all utterances of the agent in the episode share it
-(`update/moving_baseline.py`). Each agent answers for its own reward, as in games where one wins what the other loses.
+(`update/moving_baseline.py`). Each agent is credited with its own reward, as in zero-sum games.
 No group is needed.
 """
 

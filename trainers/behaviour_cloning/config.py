@@ -1,4 +1,4 @@
-"""What cloning is told."""
+"""Config of behaviour cloning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Cloning(Section):
-    """How a pupil learns from battles."""
+    """Settings of behaviour cloning from recorded battles."""
 
     size: Literal["nano", "small", "medium"] = Field("nano", description="of a new battle net")
     model: str = Field("", description="a causal LM by name or folder, which learns instead of a battle net")

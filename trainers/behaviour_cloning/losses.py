@@ -1,6 +1,6 @@
 """The losses of cloning, one equation each. B battles of S decisions with A slots; what is unknown is masked.
 
-A slot of `MISSING` (-1) teaches the policy nothing, padding teaches nobody anything.
+A slot of `MISSING` (-1) gives the policy no gradient, padding gives none at all.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def symexp(x: Tensor) -> Tensor:
 
 
 def two_hot(target: Tensor, bins: int, span: float) -> Tensor:
-    """A number as weights of the two bins beside it (Hafner et al. 2023), (..., bins).
+    """Two-hot encoding: weights of the two nearest bins (Hafner et al. 2023), (..., bins).
 
     The bins are spread evenly over [-span, span]; a target (...) beyond an end is that end.
     """
@@ -114,7 +114,7 @@ def two_hot(target: Tensor, bins: int, span: float) -> Tensor:
 
 
 def expected(values: Tensor, span: float) -> Tensor:
-    """What a value head says: with one output the chance of winning sigmoid(v), with Q bins a return, (...).
+    """Prediction of a value head (...): win probability sigmoid(v), or with Q bins a return.
 
     The return is symexp of the mean bin, the inverse of learning symlog with `two_hot`.
     """

@@ -1,4 +1,4 @@
-"""Several folders of battles as one, each with its share of what is learnt."""
+"""Mixture of several folders of battles, each with a share of the training data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Mixture(Reader):
             over the sum of weights, whatever it holds; with one source each trajectory is drawn once in an epoch.
 
     Attributes:
-        entries: of all, with shards numbered anew.
+        entries: of all, with shards renumbered.
         tables: of all.
         weights: one for each trajectory, None where each counts once.
 
@@ -71,7 +71,9 @@ class Mixture(Reader):
         return reader.columns(place)
 
     def divide(self, share: float) -> tuple[Mixture, Mixture | None]:
-        """What is learnt from, and about `share` of the battles, both sides of each, chosen by their names.
+        """Split into training data and about `share` of the battles, chosen by their names.
+
+        Both sides of a battle are on one side of the split.
 
         Raises:
             ConfigError: nothing is left to learn from.
@@ -84,7 +86,7 @@ class Mixture(Reader):
         return self._part([not each for each in out]), self._part(out) if any(out) else None
 
     def facts(self) -> dict[str, Any]:
-        """What two mixtures must agree in to be the same, as plain data."""
+        """Return the identity of the mixture as plain data, equal for equal mixtures."""
         names = "\n".join(
             f"{entry.battle} {entry.side} {entry.decisions}{' mute' * entry.mute}" for entry in self.entries
         )

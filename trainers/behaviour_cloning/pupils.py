@@ -1,4 +1,4 @@
-"""Who learns from battles: a battle net here, a causal language model in `text_pupil.py`.
+"""Students of behaviour cloning: a battle net here, a causal LM in `text_pupil.py`.
 
 A pupil makes batches of a mixture and scores the legal actions of each decision. The loop and the losses are the same.
 """
@@ -26,7 +26,7 @@ from palaver.trainers.trajectories.loader import Batch, batches
 
 @dataclass(frozen=True)
 class Scored:
-    """What a pupil makes of B battles of S decisions with A slots.
+    """A student's outputs for B battles of S decisions with A slots, and their labels.
 
     Attributes:
         scores: (B, S, A), with gradients.
@@ -45,14 +45,14 @@ class Scored:
 
 
 class Pupil(Protocol):
-    """What the loop needs; `version` counts updates."""
+    """Interface of a student for the training loop; `version` counts updates."""
 
     version: int
     span: float  # see `palaver.agents.battle_net.files.Plan`
 
     @property
     def module(self) -> nn.Module:
-        """What holds the weights."""
+        """Module with the trained weights."""
         ...
 
     def batches(self, mixture: Mixture, config: Cloning, epoch: int, skip: int = 0) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What a batch of scored battles says: the loss and the numbers beside it."""
+"""Loss and metrics of a batch of scored battles."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ Report = Callable[[int, int, dict[str, float]], None]  # (step, steps, numbers)
 
 @dataclass
 class _State:
-    """Where a run stands: what the next step depends on besides weights and optimiser."""
+    """Progress of a run: state of the next step in addition to weights and optimiser."""
 
     step: int = 0
     epoch: int = 0

@@ -1,4 +1,4 @@
-"""What a battle net is told of Pokémon: where numbers stand, and the words of a generation."""
+"""Inputs of a battle net: layout of the numbers, and vocabulary of a generation."""
 
 from __future__ import annotations
 

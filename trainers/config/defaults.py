@@ -1,4 +1,4 @@
-"""Settings that come with an algorithm's name: those of its paper, as dotted keys of a run's config.
+"""Settings that come with an algorithm's name: those of its paper, as dotted keys.
 
 They replace the sections' defaults; a recipe, and an override above it, replace them. A learning rate, a batch, a
 number of steps or the weight of a penalty depends on model, task and reward, and comes with no name (but MADPO's beta,
@@ -51,7 +51,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def defaults(name: object) -> Mapping[str, Any]:
-    """Dotted key -> value for the settings that come with a name; empty for most, and for what is no name.
+    """Dotted key -> value of the settings that come with a name; empty for unknown names.
 
     >>> defaults("madpo")["kl.coef"]
     0.1
@@ -60,13 +60,13 @@ def defaults(name: object) -> Mapping[str, Any]:
 
 
 def fill_section(name: object, section: str, values: Any) -> Any:
-    """The settings of one section as given, with those that come with the name where nothing is given."""
+    """Fill the given settings of one section with those that come with the name."""
     own = {key.partition(".")[2]: value for key, value in defaults(name).items() if key.startswith(f"{section}.")}
     return own | values if own and isinstance(values, dict) else values
 
 
 def fill_sections(values: Any) -> Any:
-    """All sections of a run as given, with the settings that come with `algorithm.name` where nothing is given."""
+    """Fill the given sections of a run with the settings that come with `algorithm.name`."""
     if not isinstance(values, dict):
         return values
     algorithm = values.get("algorithm")

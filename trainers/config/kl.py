@@ -1,4 +1,4 @@
-"""The config's section on the pull to a reference.
+"""Config section of the KL penalty to a reference.
 
 `kl.reference` is one of
 
@@ -28,7 +28,7 @@ _LACKS = {"adapter": "adapter:PATH lacks an adapter's folder", "model": "model:N
 
 
 def _fault(text: str) -> str:
-    """What is wrong with a reference as it is written, "" if nothing."""
+    """Return an error message for an invalid `kl.reference`, "" for a valid one."""
     kind, colon, told = text.partition(":")
     if _ANOTHER.search(text):
         return "name one reference, not several"
@@ -50,7 +50,7 @@ def _checked(text: str) -> str:
 
 
 class KLConfig(Section):
-    """A pull towards a reference; 0 is off and costs nothing."""
+    """KL penalty to a reference; a coefficient of 0 turns it off at no cost."""
 
     coef: float = Field(0.0, ge=0, description="weight of the term; what an adaptive one begins with")
     place: Literal["loss", "reward", "advantage"] = Field(
@@ -80,13 +80,13 @@ class KLConfig(Section):
 
     @property
     def k(self) -> Estimator:
-        """The estimator, by place where none was chosen."""
+        """The estimator, `auto` resolved by place."""
         if self.estimator != "auto":
             return self.estimator
         return "k3" if self.place == "loss" else "k1"
 
     @property
     def named(self) -> tuple[str, str]:
-        """The kind of reference, and what stands behind its colon."""
+        """The kind of reference, and the argument after its colon."""
         kind, _, told = self.reference.partition(":")
         return kind, told.strip()

@@ -30,9 +30,9 @@ def recipes() -> dict[str, str]:
 
 
 def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
-    """A recipe's name or a YAML file, with `key.sub=value` overrides on top.
+    """Load a recipe by name or YAML file, with `key.sub=value` overrides.
 
-    A recipe may say `base: NAME`, a shipped recipe whose settings it takes over but for its own.
+    A recipe may have `base: NAME`, a shipped recipe whose settings it inherits.
 
     Raises:
         ConfigError: no such recipe, bad YAML, an unknown key or a value of the wrong type.
@@ -41,7 +41,7 @@ def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
 
 
 def over(base: str, sections: Mapping[str, Any]) -> RunConfig:
-    """A recipe's name or a YAML file, with sections of plain data on top.
+    """Load a recipe by name or YAML file, with sections of plain data on top.
 
     Raises:
         ConfigError: see `load`.
@@ -50,10 +50,10 @@ def over(base: str, sections: Mapping[str, Any]) -> RunConfig:
 
 
 def layered(name: str, layers: Sequence[DictConfig], overrides: Sequence[str]) -> Any:
-    """Plain data of layers, the later on top of the earlier, with `key.sub=value` on top of all.
+    """Merge layers, later ones over earlier ones, and `key.sub=value` overrides to plain data.
 
     Raises:
-        ConfigError: an override is none, or they do not fit together; the message begins with `name`.
+        ConfigError: an invalid override, or they do not fit together; the message begins with `name`.
     """
     bad = [item for item in overrides if "=" not in item]
     if bad:
@@ -79,10 +79,10 @@ def layers(recipe: str) -> list[tuple[str, DictConfig]]:
 
 
 def sections(name: str, text: str, example: str) -> DictConfig:
-    """The sections of a recipe, as they stand in its text.
+    """Parse the sections in the text of a recipe.
 
     Raises:
-        ConfigError: it is not YAML, or no mapping as the example; the message begins with `name`.
+        ConfigError: the text is not YAML, or no mapping as the example; the message begins with `name`.
     """
     try:
         made = OmegaConf.create(text)
@@ -109,7 +109,7 @@ def _text(recipe: str, *, shipped: bool) -> str:
 
 
 def parse(values: Any) -> RunConfig:
-    """A `RunConfig` from plain data.
+    """Make a `RunConfig` from plain data.
 
     Raises:
         ConfigError: with the dotted key, and the nearest known name where it is unknown.
@@ -118,7 +118,7 @@ def parse(values: Any) -> RunConfig:
 
 
 def validated(model: type[M], values: Any) -> M:
-    """A config of some kind from plain data.
+    """Make a config of any model from plain data.
 
     Raises:
         ConfigError: see `parse`.
@@ -138,7 +138,7 @@ def _explain(model: type[BaseModel], loc: tuple[int | str, ...], kind: str, mess
     section: type[BaseModel] = model
     for part in loc[:-1]:
         if str(part) not in section.model_fields:
-            continue  # a name of the user's, as of a seat
+            continue  # a name of the user's, as of an agent
         inner = section.model_fields[str(part)].annotation
         inner = get_args(inner)[1] if get_origin(inner) is dict else inner
         section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else section
@@ -146,7 +146,7 @@ def _explain(model: type[BaseModel], loc: tuple[int | str, ...], kind: str, mess
 
 
 def parse_file(path: Path) -> RunConfig:
-    """The config a run was saved with.
+    """Read the config that a run was saved with.
 
     Raises:
         ConfigError: the file is missing or is not a complete config.
@@ -159,5 +159,5 @@ def parse_file(path: Path) -> RunConfig:
 
 
 def dump(config: RunConfig) -> str:
-    """The complete config as YAML that `load` reads back to an equal config."""
+    """Return the complete config as YAML, which `load` reads back to an equal config."""
     return str(OmegaConf.to_yaml(OmegaConf.create(config.model_dump(mode="json"))))

@@ -1,4 +1,4 @@
-"""What value mixing is told: the section `algorithm.mixer`. Read without torch."""
+"""Config section `algorithm.mixer` of value decomposition. Free of torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENCODERS = ("auto", "table", "words", "policy")
 
 
 class MixerConfig(Section):
-    """Value mixing; without meaning for algorithms that mix no values."""
+    """Settings of value decomposition; ignored by other algorithms."""
 
     actions: Literal["sentences", "legal"] = Field(
         "sentences", description="what is valued: texts that policies sample, or the legal actions that `infos` list"

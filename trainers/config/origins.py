@@ -1,4 +1,4 @@
-"""Sources of the settings of a run: the algorithm's name, a recipe, one of its bases, or the command line."""
+"""Origins of a run's settings: the algorithm's name, a recipe or its base, the command line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ COMMAND_LINE = "command line"
 
 
 def origins(recipe: str, overrides: Sequence[str], config: RunConfig) -> dict[str, str]:
-    """Dotted key -> where its value was set last; keys that nothing sets are left out.
+    """Dotted key -> origin of its value; keys with the sections' defaults are left out.
 
     Args:
-        recipe: name or file, as `load` takes it.
-        overrides: `key=value`, as `load` takes them.
-        config: made of them by `load`.
+        recipe: name or file, as for `load`.
+        overrides: `key=value`, as for `load`.
+        config: the config that `load` returned for them.
 
     Raises:
         ConfigError: see `load`.
@@ -41,7 +41,7 @@ def origins(recipe: str, overrides: Sequence[str], config: RunConfig) -> dict[st
 
 
 def _keys(values: Any, prefix: str = "") -> Iterator[str]:
-    """Dotted keys; a mapping counts as one too, for some values are mappings."""
+    """Dotted keys, those of mappings included, for some values are mappings."""
     if isinstance(values, Mapping):
         for key, value in values.items():
             yield f"{prefix}{key}"

@@ -1,4 +1,4 @@
-"""Which joint actions of a group are compared, by their rewards. Free of torch."""
+"""Selection of preference pairs from the joint actions of a group. Free of torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palaver.utils.config import Section
 
 
 class PairsConfig(Section):
-    """Which pairs of a group's joint actions are compared."""
+    """Selection of pairs among the joint actions of a group."""
 
     select: Literal["all", "extremes"] = Field("all", description="all pairs of a group, or its best against its worst")
     gap: float = Field(0.0, ge=0, description="least difference of a pair's rewards; ties are never compared")
@@ -20,7 +20,7 @@ class PairsConfig(Section):
 
 
 class ComparedConfig(PairsConfig):
-    """The pairs of MADPO, which come from the groups of each step or from a file."""
+    """Pairs of MADPO, from the groups of each step or from a file."""
 
     file: str = Field(
         "", description="pairs by file or `hf:NAME:SPLIT`, train.prompts_per_step a step; empty: rollouts"
@@ -33,12 +33,12 @@ class ComparedConfig(PairsConfig):
 
 
 def choose(values: Sequence[float], config: PairsConfig, seed: int) -> list[tuple[int, int]]:
-    """Pairs (better, worse) of places in a group, ties left out.
+    """Select pairs (better, worse) of indices in a group, without ties.
 
     Args:
-        values: what each joint action of the group is worth.
-        config: which pairs.
-        seed: of the draw, where there are more than `config.most`.
+        values: value of each joint action of the group.
+        config: selection of pairs.
+        seed: seed of the draw, if there are more than `config.most`.
 
     >>> choose([1.0, 3.0, 1.0], PairsConfig(), 0)
     [(1, 0), (1, 2)]
@@ -54,5 +54,5 @@ def choose(values: Sequence[float], config: PairsConfig, seed: int) -> list[tupl
 
 
 def some(pairs: list[tuple[int, int]], most: int, seed: int) -> list[tuple[int, int]]:
-    """So many of the pairs at most, drawn at random, in order; all with 0."""
+    """Draw at most `most` of the pairs at random, in order; 0 takes all."""
     return sorted(random.Random(seed).sample(pairs, most)) if most and len(pairs) > most else pairs

@@ -1,4 +1,4 @@
-"""What the training of a reward model is told. Free of torch."""
+"""Config of the training of a reward model. Free of torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palaver.utils.config import Section
 
 
 class SourceConfig(PairsConfig):
-    """Where pairs come from: a file, or joint actions of a team that the environment or a judge compares."""
+    """Source of pairs: a file, or joint actions compared by the environment or a judge."""
 
     file: str = Field("", description="a file or `hf:NAME:SPLIT` with pairs; empty: a team is asked")
     env: EnvConfig = Field(EnvConfig(), description="what the team plays; its tiny model is the one called `tiny`")
@@ -27,7 +27,7 @@ class SourceConfig(PairsConfig):
 
 
 class AdapterConfig(Section):
-    """A low-rank adapter in place of all weights; it is merged into them in the end."""
+    """LoRA adapter in place of full training; it is merged into the weights at the end."""
 
     rank: int = Field(0, ge=0, description="0 trains all weights")
     alpha: float = Field(32.0, gt=0, description="over the rank, the adapter's weight")
@@ -35,7 +35,7 @@ class AdapterConfig(Section):
 
 
 class FitConfig(Section):
-    """The reward model and how it learns (Bradley-Terry, by TRL's RewardTrainer)."""
+    """The reward model and its training (Bradley-Terry, by TRL's RewardTrainer)."""
 
     model: str = Field("tiny", description="`tiny`, or a language model or reward model by name or folder")
     chat: Literal["auto", "template", "plain"] = Field("auto", description="auto: the tokenizer's template if any")

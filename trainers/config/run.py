@@ -1,6 +1,6 @@
-"""The config of a run: typed sections with defaults (`loading.py` reads them from YAML and dotted overrides).
+"""Config of a run: typed sections with defaults (`loading.py` reads YAML and overrides).
 
-Every section refuses keys it does not know and names the nearest one it does. The complete config of a run is saved as
+Every section refuses unknown keys and suggests the nearest known one. The complete config of a run is saved as
 `config.yaml` in its folder and is itself a recipe.
 """
 
@@ -32,9 +32,9 @@ class EnvConfig(BaseModel):
     tasks: str = Field("sample", description="`sample`, a file, or `hf:NAME:SPLIT`; a slice may follow: `sample[:48]`")
 
     def keywords(self, tasks: str | None = None) -> dict[str, Any]:
-        """The keyword arguments for `palaver.make`; `tasks`, if given, in place of the own ones.
+        """Keyword arguments for `palaver.make`; `tasks`, if given, replaces the config's own.
 
-        Tasks go to the keyword that the environment's spec names for them: `tasks`, or `teams` of pokemon-v1.
+        The spec of the environment names the keyword of tasks: `tasks`, or `teams` of pokemon-v1.
 
         Raises:
             ConfigError: there is no such environment.
@@ -43,7 +43,7 @@ class EnvConfig(BaseModel):
 
 
 class PolicyConfig(Section):
-    """The model that fills a seat, and how it samples."""
+    """Model of an agent, and its sampling parameters."""
 
     model: str = Field("tiny", description="`tiny`, or any causal LM of transformers by name or folder")
     dtype: Literal["fp32", "bf16"] = Field("fp32", description="bf16 computes in bfloat16 under fp32 master weights")
@@ -64,7 +64,7 @@ class PolicyConfig(Section):
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
 
     def sampling(self, greedy: bool = False) -> Sampling:
-        """The sampling settings; `greedy=True` takes the most likely token instead."""
+        """Sampling parameters; with `greedy=True` temperature 0."""
         temperature = 0.0 if greedy else self.temperature
         return Sampling(temperature, self.top_p, self.top_k, self.max_tokens, self.stop)
 
@@ -75,7 +75,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class AlgorithmConfig(Section):
-    """The algorithm's name and the choices a user may change; a name brings its paper's settings (`defaults.py`)."""
+    """Algorithm and its settings; a name brings its paper's settings (`defaults.py`)."""
 
     name: str = "magrpo"
     credit: Literal["auto", "team", "own", "both"] = Field(
@@ -153,7 +153,7 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class CriticConfig(Section):
-    """The values of actor-critic algorithms; without meaning for the others."""
+    """Critics of actor-critic algorithms; ignored by other algorithms."""
 
     model: Literal["separate", "shared"] = Field("separate", description="a trunk of its own, or the policy's")
     level: Literal["auto", "utterance", "token"] = Field(
@@ -181,7 +181,7 @@ class OptimConfig(Section):
 
 
 class TrainConfig(Section):
-    """How long, how much at once, how often saved."""
+    """Number of steps, batch sizes and checkpoints."""
 
     steps: int = Field(100, ge=1)
     prompts_per_step: int = Field(1, ge=1, description="B: tasks rolled out for one update")
@@ -196,7 +196,7 @@ class TrainConfig(Section):
     workers: int = Field(1, ge=1, description="threads that step environments")
 
     def pass_tokens(self, device: str) -> int:
-        """Most padded tokens in one backward pass on this device."""
+        """Maximum padded tokens of one backward pass on this device."""
         return self.micro_tokens or (2048 if device == "cpu" else 16384)
 
 
@@ -216,7 +216,7 @@ class EvalConfig(Section):
 
 
 class LogConfig(Section):
-    """Where progress goes besides `metrics.jsonl`."""
+    """Loggers in addition to `metrics.jsonl`."""
 
     tensorboard: bool = True
     wandb: Literal["disabled", "offline", "online"] = "disabled"
@@ -226,7 +226,7 @@ class LogConfig(Section):
 
 
 class RunConfig(Section):
-    """A whole run."""
+    """Config of a run."""
 
     env: EnvConfig = EnvConfig()
     policy: PolicyConfig = PolicyConfig()
@@ -250,7 +250,7 @@ class RunConfig(Section):
         return fill_sections(values)
 
     def seat(self, agent: str) -> PolicyConfig:
-        """The policy section as it holds for one seat."""
+        """Policy section of one agent, with the agent's own settings."""
         own = self.team.seats.get(agent)
         changes = own.model_dump(exclude={"device"}, exclude_none=True) if own else {}
         return self.policy.model_copy(update=changes)

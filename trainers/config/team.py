@@ -1,11 +1,11 @@
-"""Who sits where: the config's section on teams, and what it says of each seat.
+"""Config section of teams: weight sharing, per-agent settings, frozen agents.
 
     separate        one model per agent
-    shared          one model for all; an agent is told from another by its prompt
+    shared          one model for all; agents differ by their prompts
     lora            one base for all, an adapter and an optimiser per agent
-    heterogeneous   a model per agent, each of its own kind, with its own tokenizer and sampling; they exchange text
+    heterogeneous   a different model per agent, with its own tokenizer and sampling; they exchange text
 
-In any of them a seat may be frozen: filled by a stored partner that is not trained.
+In any of them an agent may be frozen: a stored policy that is not trained.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHARING: dict[Kind, str] = {
 
 
 class SeatConfig(Section):
-    """What one seat of a heterogeneous team has in place of the policy section's."""
+    """Settings of one agent of a heterogeneous team, in place of the policy section's."""
 
     model: str | None = None
     device: str | None = Field(None, description="as torch names it; all seats on the same type of device")
@@ -54,7 +54,7 @@ class LoraConfig(Section):
 
 
 class TeamConfig(Section):
-    """Which agents share what, and who is not trained."""
+    """Weight sharing between agents, and frozen agents."""
 
     kind: Kind = Field("separate", description="one model per agent, one for all, adapters on one, or different ones")
     lora: LoraConfig = LoraConfig()
@@ -65,17 +65,17 @@ class TeamConfig(Section):
     swap_every: int = Field(0, ge=0, description="updates after which all policies move on by one seat; 0: never")
 
     def trained(self, agents: Sequence[str]) -> list[str]:
-        """The seats that learn."""
+        """Agents that are trained."""
         return [agent for agent in agents if agent not in self.frozen]
 
     def shift(self, agents: Sequence[str], step: int) -> int:
-        """By how many seats all policies have moved on in update `step` (1, 2, ...): (step - 1) // swap_every mod N."""
+        """Shift of the policies in update `step` (1, 2, ...): (step - 1) // swap_every mod N."""
         return (max(step, 1) - 1) // self.swap_every % len(agents) if self.swap_every else 0
 
     def seating(self, agents: Sequence[str], step: int) -> dict[str, str]:
-        """Seat -> where the policy that fills it in update `step` began; before the first all are where they begin.
+        """Agent -> the agent that its policy in update `step` was first assigned to.
 
-        Seat i has the policy of seat (i + shift) mod N.
+        Agent i has the policy of agent (i + shift) mod N; before the first update each has its own.
         """
         shift = self.shift(agents, step)
         return {seat: agents[(place + shift) % len(agents)] for place, seat in enumerate(agents)}
@@ -85,7 +85,7 @@ def refuse_seats(team: TeamConfig, agents: Sequence[str]) -> None:
     """Refuse a team that does not fit the environment.
 
     Raises:
-        ConfigError: a seat that is not there, nobody to train, or settings of another kind of team.
+        ConfigError: an unknown agent, no agent to train, or settings of another kind of team.
     """
     for key, named in (("seats", team.seats), ("frozen", team.frozen)):
         for agent in named:

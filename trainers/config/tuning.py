@@ -1,4 +1,4 @@
-"""The section `tuning`: seeds and tasks that a run's settings were chosen on, which no reported result may be of."""
+"""Config section `tuning`: seeds and tasks used for tuning, excluded from reported results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from palaver.utils.config import Section
 
 
 class TuningConfig(Section):
-    """What the settings were chosen on; results on it are not reported."""
+    """Seeds and tasks that the settings were tuned on; results on them are not reported."""
 
     seeds: tuple[int, ...] = Field((), description="seeds of the runs that the settings were chosen by")
     tasks: tuple[str, ...] = Field((), description="tasks that those runs were compared on, as in env.tasks")

@@ -1,4 +1,4 @@
-"""Players that decide for all games that wait for them in one call: battle nets, and models that choose from a list.
+"""Players that decide for all games in one call: battle nets, and models that score actions.
 
 `net:FOLDER` and `text:FOLDER_OR_MODEL` take the best; `net:FOLDER@0.5` draws at that temperature.
 """
@@ -25,7 +25,7 @@ NET, TEXT = "net:", "text:"
 
 @dataclass(frozen=True)
 class Asked:
-    """A side that may act: what `begin` made for its game, what it was told."""
+    """An agent that may act: the result of `begin` for its game, its observation and info."""
 
     game: Any
     observation: str
@@ -33,27 +33,27 @@ class Asked:
 
 
 class Crowd(Protocol):
-    """A player of many games."""
+    """A player of many games at once."""
 
     def begin(self, env: TextEnv, agent: str, seed: int) -> Any:
-        """What it keeps of one game."""
+        """Return the player's state of one game."""
         ...
 
     def decide(self, asked: Sequence[Asked]) -> list[str]:
-        """An action for each."""
+        """Return an action for each game."""
         ...
 
 
 def is_crowd(name: str) -> bool:
-    """Whether a player of this name is one."""
+    """Return whether a name is that of a batched player."""
     return name.startswith((NET, TEXT))
 
 
 def split(name: str) -> tuple[str, str, float]:
-    """Prefix, folder or model, and temperature of a name.
+    """Split a name into prefix, folder or model, and temperature.
 
     Raises:
-        PolicyError: nothing stands behind the colon.
+        PolicyError: the name is empty after the colon.
 
     >>> split("net:runs/pupil@0.5"), split("net:runs/a@b")
     (('net:', 'runs/pupil', 0.5), ('net:', 'runs/a@b', 0.0))
@@ -67,7 +67,7 @@ def split(name: str) -> tuple[str, str, float]:
 
 
 def check(name: str) -> None:
-    """Refuse what cannot be loaded, as far as files tell.
+    """Refuse a name whose files are missing, without loading it.
 
     Raises:
         PolicyError, CheckpointError: there is nothing of this name.
@@ -80,7 +80,7 @@ def check(name: str) -> None:
 
 
 def identity(name: str) -> str:
-    """The name, and of a net its weights: games of another one are another player's."""
+    """Identity of a player: its name, with the hash of the weights of a net."""
     prefix, source, _ = split(name)
     if prefix != NET:
         return name
@@ -90,7 +90,7 @@ def identity(name: str) -> str:
 
 
 def load(name: str, options: ModelOptions) -> Crowd:
-    """The player.
+    """Load a batched player.
 
     Raises:
         PolicyError, CheckpointError: it cannot be loaded.
@@ -111,18 +111,18 @@ class _Side:
 
 
 class Nets:
-    """A battle net; it sees `env.view`, whatever the observation is. A game is begun at its first turn.
+    """A battle net; its input is `env.seen`, whatever the observation is.
 
     Args:
-        name: of the player.
-        player: that decides.
+        name: name of the player.
+        player: the net's player.
     """
 
     def __init__(self, name: str, player: NetPlayer) -> None:
         self.name, self.player = name, player
 
     def begin(self, env: TextEnv, agent: str, seed: int) -> _Side:
-        """One side of a battle.
+        """Begin one side of a battle.
 
         Raises:
             PolicyError: another environment.
@@ -132,7 +132,7 @@ class Nets:
         return _Side(self.player.begin(seed), env, agent)
 
     def decide(self, asked: Sequence[Asked]) -> list[str]:
-        """The labels of the slots that the net chose, one pass for all."""
+        """Labels of the slots that the net chose, in one forward pass."""
         from palaver.agents.battle_net.player import Turn
 
         sides: list[_Side] = [each.game for each in asked]
@@ -150,10 +150,10 @@ class Texts:
     """A language model that scores the legal actions, given the observation, in one pass.
 
     Args:
-        name: of the player.
-        source: a model's name or folder, or the folder of a run that made one.
+        name: name of the player.
+        source: a model's name or folder, or the folder of a run that trained one.
         temperature: divides the scores; 0 takes the best.
-        options: device and number format.
+        options: device and dtype.
     """
 
     def __init__(self, name: str, source: str, temperature: float, options: ModelOptions) -> None:
@@ -170,7 +170,7 @@ class Texts:
         self._render = Renderer(self.tokenizer)
 
     def begin(self, env: TextEnv, agent: str, seed: int) -> random.Random:  # noqa: ARG002 - a crowd's signature
-        """The dice of one game.
+        """Return the random generator of one game.
 
         Raises:
             PolicyError: observations are numbers.
@@ -180,7 +180,7 @@ class Texts:
         return random.Random(seed)
 
     def decide(self, asked: Sequence[Asked]) -> list[str]:
-        """One of the legal actions for each.
+        """Choose one of the legal actions for each game.
 
         Raises:
             PolicyError: the environment does not list them.

@@ -1,4 +1,4 @@
-"""What is to be played: the settings of an arena, and its games."""
+"""Settings and games of an arena."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Game(NamedTuple):
 
     @property
     def seating(self) -> tuple[str, str]:
-        """Who sits in the first seat of the environment, and who in the second."""
+        """Labels of the players of the environment's first and second agent."""
         return (self.second, self.first) if self.swapped else (self.first, self.second)
 
 
@@ -40,16 +40,16 @@ class Setting:
     """An arena.
 
     Attributes:
-        env: id.
-        players: label -> policy, as `read_players` gives them.
-        keywords: of the environment.
+        env: id of the environment.
+        players: label -> policy, as `read_players` returns them.
+        keywords: keywords of the environment.
         teamsets: values of the keyword that the spec names; () plays with the keywords alone.
         battles: games of each pairing on each team set, an even number.
-        seed: of the tasks, the environments and what is sampled.
-        agent: the label of the one who meets all others, which do not meet each other; "" for everybody.
-        sampling: how models draw their tokens, the same for all.
+        seed: seed of tasks, environments and sampling.
+        agent: label of the player that meets all others, which do not meet each other; "": all meet.
+        sampling: sampling parameters of models, the same for all.
         options: how models are loaded.
-        force: let the tiny model run on real data.
+        force: allow the tiny model on real data.
         parallel: games that advance together.
         workers: threads that step their environments.
         patience: seconds that a process may take for one turn of its games before it counts as stalled.
@@ -84,22 +84,22 @@ class Setting:
 
     @property
     def spec(self) -> Spec:
-        """Of the environment."""
+        """Spec of the environment."""
         return spec(self.env)
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The team sets by name; "" stands for the keywords alone."""
+        """The team sets by name; "" is the keywords alone."""
         return self.teamsets or ("",)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The unordered pairings, in the order of the players."""
+        """Unordered pairings, in the order of the players."""
         found = itertools.combinations(self.players, 2)
         return [pair for pair in found if not self.agent or self.agent in pair]
 
     def games(self) -> list[Game]:
-        """All of them, so ordered that what is finished is spread evenly over the pairings."""
+        """All games, ordered so that finished games are spread evenly over the pairings."""
         return [
             Game(teamset, *pair, match, swapped)
             for teamset in self.sets
@@ -109,10 +109,10 @@ class Setting:
         ]
 
     def environment(self, teamset: str) -> TextEnv:
-        """The environment with a team set.
+        """Make the environment with a team set.
 
         Raises:
-            ConfigError: it does not exist, cannot be made so, or is not a contest between two seats.
+            ConfigError: it does not exist, cannot be made so, or is not a contest between two agents.
             TaskError: its tasks cannot be read.
         """
         found = self.spec
@@ -133,7 +133,7 @@ class Setting:
 
 
 def read_players(text: str, found: Spec) -> dict[str, str]:
-    """Label -> policy from `A,B,name=C`; `all` stands for every player that the environment provides.
+    """Parse label -> policy from `A,B,name=C`; `all` is every player that the environment provides.
 
     A policy's label is its own name; `name=policy` gives it another.
 
@@ -155,7 +155,7 @@ def read_players(text: str, found: Spec) -> dict[str, str]:
 
 
 def provided(found: Spec) -> list[str]:
-    """The players that an environment brings: those of the arena, and its scripted policies by their bare name."""
+    """Players of an environment: those of the arena, and its scripted policies by bare name."""
     return list(dict.fromkeys([*found.players, *found.scripted]))
 
 

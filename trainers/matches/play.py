@@ -1,8 +1,8 @@
-"""Playing games in lockstep: at every turn each policy is asked once for all games that wait for it.
+"""Games in lockstep: at every turn each policy is queried once for all games that need it.
 
-`palaver.trainers.rollout.episodes` does the like for training, with one team a call. Here every game has its own
-pairing, a finished game makes room for the next, and a player may be a function that sees `infos`, or a crowd that
-keeps something of each game and decides for all that wait.
+`palaver.trainers.rollout.episodes` is the counterpart for training, with one team per call. Here every game has its own
+pairing, a finished game is replaced by the next, and a player may be a function of `infos`, or a batched player that
+keeps a state per game and decides for all games at once.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from palaver.trainers.matches.results import Played, Share
 
 
 class Watcher(Protocol):
-    """Sees one game from beside."""
+    """Observer of one game."""
 
     def before(self, observations: Mapping[str, str]) -> None:
-        """Of every step: what the seats were told last; the environment is as they decided in it."""
+        """Called before every step with the last observations; the environment is still unchanged."""
 
     def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
-        """Of every step: what it paid and said."""
+        """Called after every step with its rewards and infos."""
 
     def ended(self, played: Played) -> None:
-        """Once, before the game is reported."""
+        """Called once, before the game is reported."""
 
 
-Watch = Callable[[TextEnv, Game], Watcher | None]  # (environment after its reset, game) -> who sees it
+Watch = Callable[[TextEnv, Game], Watcher | None]  # (environment after its reset, game) -> its observer
 
 
 @dataclass
 class _Seat:
-    """One player's place in one game; `heard` is empty for players that keep no conversation."""
+    """State of one player in one game; `heard` is empty for players without a conversation."""
 
     player: Player
     policy: Policy | None = None
@@ -54,14 +54,14 @@ class _Seat:
     seconds: float = 0.0
 
     def conversation(self, observation: str, fresh: bool) -> Conversation:
-        """With all that it has not yet answered as the last message."""
+        """Conversation with all unanswered observations as the last message."""
         text = observation if fresh else "\n\n".join(part for part in (self.unread, observation) if part)
         return (*(() if fresh else self.heard), Message("user", text))
 
 
 @dataclass
 class _Live:
-    """A game that goes on in a place that it leaves to another."""
+    """A running game, whose environment is reused by the next."""
 
     game: Game
     env: TextEnv
@@ -78,7 +78,7 @@ class _Live:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A seat that may act, and the seed of its draw."""
+    """An agent that may act, and the seed of its draw."""
 
     live: _Live
     agent: str
@@ -99,17 +99,16 @@ def play(
 ) -> Iterator[Played]:
     """Play games of one team set, `setting.parallel` at a time; yields each as it ends.
 
-    What happens in a game depends on the setting's seed, the match, the side and the turn alone, never on what is
-    played in the same batch (of a language model in fp32). A game whose environment is lost ends as failed, and the
-    others go on.
+    A game depends on the setting's seed, the match, the side and the turn alone, not on the rest of its batch (for a
+    language model in fp32). A game whose environment is lost ends as failed, and the others go on.
 
     Args:
-        setting: of the arena.
-        env: with the team set; is forked, never stepped itself.
+        setting: setting of the arena.
+        env: environment with the team set; is forked, never stepped itself.
         players: by label.
-        games: to be played, in this order.
-        watch: is asked at the beginning of each game who sees it; changes nothing of it.
-        turn: is called before every turn with the games that are being played.
+        games: games to play, in this order.
+        watch: called at the beginning of each game for its observer, which does not affect the game.
+        turn: called before every turn with the running games.
     """
     waiting = list(games)[::-1]
     places = [env.fork() for _ in range(min(setting.parallel, len(waiting)))]
@@ -135,7 +134,7 @@ def play(
 
 
 def _turn(setting: Setting, live: Sequence[_Live], threads: ThreadPoolExecutor) -> list[Played | None]:
-    """One turn of every game; the records of those that have ended in it."""
+    """Play one turn of every game; return the records of those that ended in it."""
     began = time.perf_counter()
     said, lost = _decide(setting, live)
     going = [each for each in live if id(each) not in lost]
@@ -166,7 +165,7 @@ def _step(
 
 
 def match_seed(setting: Setting, game: Game) -> int:
-    """With which the environment of a game is reset."""
+    """Seed with which the environment of a game is reset."""
     return _match(setting, game) % 2**31
 
 
@@ -177,7 +176,7 @@ def _match(setting: Setting, game: Game) -> int:
 def _open(
     setting: Setting, env: TextEnv, players: Mapping[str, Player], game: Game, watch: Watch | None
 ) -> _Live | Played:
-    """Begin a game; its record as a failed one where its environment is lost at once."""
+    """Begin a game; return its record as failed if its environment is lost at once."""
     began = time.perf_counter()
     match = _match(setting, game)
     task = env.tasks[match % len(env.tasks)].id
@@ -201,7 +200,7 @@ def _open(
 
 
 def failed(game: Game, why: str, task: str = "", seconds: float = 0.0) -> Played:
-    """The record of a game that cannot be counted and of which nothing is known."""
+    """Make the record of a failed game, which does not count."""
     nothing = Share(0, None, 0.0)
     return Played(game, task, 0.5, 0, "truncated", (nothing, nothing), round(seconds, 6), why)
 
@@ -211,10 +210,10 @@ def _lost(live: _Live, why: str) -> Played:
 
 
 def _decide(setting: Setting, live: Sequence[_Live]) -> tuple[dict[int, dict[str, str]], dict[int, str]]:
-    """Answers of all seats that may act, one batch for each crowd, each policy, or those of one host.
+    """Query all agents that may act, in one batch per batched player, policy or shared host.
 
     Returns:
-        Of every game, by its `id`, agent -> text; and why those that were lost are.
+        By `id` of the game, agent -> text; and by `id` the reason why a game is lost.
     """
     hosts: dict[int, list[_Asked]] = defaultdict(list)
     said: dict[int, dict[str, str]] = {id(each): {} for each in live}
@@ -251,7 +250,7 @@ def _decide(setting: Setting, live: Sequence[_Live]) -> tuple[dict[int, dict[str
 
 
 def _answers(setting: Setting, waiting: Sequence[_Asked]) -> list[str]:
-    """Of one host to all that wait for it."""
+    """Answers of one host to all its requests."""
     crowd = waiting[0].seat.player.crowd
     if crowd is None:
         return [answer[0].text for answer in speak([_request(setting, asked) for asked in waiting])]
@@ -269,7 +268,7 @@ def _request(setting: Setting, asked: _Asked) -> tuple[Policy, Request]:
 
 
 def _follow(live: _Live, said: Mapping[str, str], step: Step) -> Played | None:
-    """Take over what a step returned; the record of the game where it has ended."""
+    """Update a game with the result of a step; return its record if it ended."""
     observations, rewards, terminations, _, infos = step
     if live.watcher:
         live.watcher.after(rewards, infos)
@@ -300,7 +299,7 @@ def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: boo
     one, two = live.env.possible_agents
     info: Mapping[str, Any] = next(iter(infos.values()))
     gap = info.get("metrics", {}).get("outcome", live.returns[one] - live.returns[two])
-    score = 0.5 if abs(gap) < 1e-9 else float(gap > 0)  # of the first seat
+    score = 0.5 if abs(gap) < 1e-9 else float(gap > 0)  # of the first agent
     failed = next((str(i.get("reason") or "it could not be scored") for i in infos.values() if i.get("unscored")), "")
     by_label = {
         seat.player.label: Share(seat.decisions, seat.illegal, round(1000 * seat.seconds, 3))

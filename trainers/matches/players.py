@@ -1,4 +1,4 @@
-"""Who plays: every name of `palaver evaluate --team`, and the players that an environment brings for itself."""
+"""Players of matches: names of `palaver evaluate --team`, and players of an environment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READ = ("tiny", "hf:", "run:", "scripted:", "openai:")
 
 @dataclass(frozen=True)
 class Player:
-    """A player by its label: seat -> policy, what begins a game as a player of the environment, or a crowd."""
+    """A player: policies by agent, a function of the environment's own, or a batched player."""
 
     label: str
     seats: Mapping[str, Policy] = field(default_factory=dict)
@@ -34,11 +34,11 @@ class Player:
 
 
 def cast(setting: Setting, env: TextEnv, note: Callable[[str], None] = lambda _: None) -> dict[str, Player]:
-    """Every player of the setting, loaded; those of one name share one copy.
+    """Load every player of the setting; those of one name share one copy.
 
     Raises:
         PolicyError: there is no such player, or it cannot be loaded.
-        CheckpointError: no such run, or one without a sound checkpoint.
+        CheckpointError: no such run, or one without a valid checkpoint.
     """
     for name in setting.players.values():
         check(setting, name)
@@ -50,7 +50,7 @@ def cast(setting: Setting, env: TextEnv, note: Callable[[str], None] = lambda _:
 
 
 def check(setting: Setting, name: str) -> None:
-    """Refuse a name that nothing answers to, before anything is loaded.
+    """Refuse an unknown name, before anything is loaded.
 
     A bare name must be one that the environment provides, a plain policy, or a folder; a model of the hub is `hf:NAME`.
 
@@ -75,8 +75,9 @@ def check(setting: Setting, name: str) -> None:
 
 
 def identity(name: str) -> str:
-    """What must be equal for games of a player to be counted together: its name, of a run the checkpoint, of a net
-    its weights.
+    """Identity of a player: its name, with the checkpoint of a run or the weights of a net.
+
+    Games of a player are counted together only if it is equal.
     """
     if crowds.is_crowd(name):
         return crowds.identity(name)

@@ -1,8 +1,8 @@
 """Recording the battles of an arena as trajectories of both sides, see `palaver.trainers.trajectories`.
 
-A battle's name says which game it is, of which settings and which players: the same game is recorded once, and a game
-counts as played only when it is recorded. It is written before it is reported, so a kill may leave it recorded and
-unreported; it is then played again and not recorded again.
+A battle's name identifies game, settings and players: the same game is recorded once, and a game counts as played only
+if it is recorded. It is written before it is reported, so a kill may leave it recorded and unreported; it is then
+played again and not recorded again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Advice:
-    """A coach that is asked what it would do where others decide.
+    """A coach that labels decisions of other players with its own action.
 
     Attributes:
         coach: one of `palaver.envs.pokemon.players.advice.ADVISERS`.
-        labels: of the players at whose decisions it is asked.
-        share: of these decisions, drawn by the battle's seed.
+        labels: labels of the players whose decisions it labels.
+        share: fraction of these decisions, drawn by the battle's seed.
     """
 
     coach: str
@@ -48,12 +48,12 @@ class Advice:
 
 @dataclass(frozen=True)
 class Recording:
-    """Where battles are recorded, and whether with the observations as text.
+    """Settings of the recording of battles.
 
     Attributes:
-        folder: of the battles; may hold those of other arenas.
-        texts: keep the observations too.
-        advice: what a coach says beside it; None: none is asked.
+        folder: folder of the battles; may hold those of other arenas.
+        texts: record text observations too.
+        advice: labels of a coach; None: none.
     """
 
     folder: Path
@@ -64,7 +64,7 @@ class Recording:
         """Refuse an arena that cannot be recorded.
 
         Raises:
-            ConfigError: its environment has no battles, or its observations are no texts and texts are asked for.
+            ConfigError: its environment has no battles, or `texts` is set and its observations are no texts.
         """
         for teamset in setting.sets:
             with contextlib.closing(setting.environment(teamset)) as env:
@@ -74,7 +74,7 @@ class Recording:
                     raise ConfigError("texts can be recorded only with observation=text; leave --record-text out")
 
     def held(self, setting: Setting, done: Sequence[Played]) -> list[Played]:
-        """The games done of which the folder holds the battle.
+        """Finished games whose battle is in the folder.
 
         Raises:
             CheckpointError: the folder holds something else.
@@ -84,9 +84,9 @@ class Recording:
 
 
 class Names:
-    """Game -> name of its battle, for one setting.
+    """Names of battles by game, for one setting.
 
-    The name tells settings and players, with the checkpoint of those that have one, by a number of 63 bits.
+    A name has a hash of 63 bits of settings and players, with the checkpoint of those that have one.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -95,7 +95,7 @@ class Names:
         self._settings = json.dumps(told, sort_keys=True)
 
     def of(self, game: Game) -> str:
-        """Of one game."""
+        """Name of the battle of one game."""
         one, two = self._players[game.first], self._players[game.second]
         number = stable_seed(self._settings, game.teamset, one, two)
         return f"{game.first}-{game.second}-{game.match}{'ab'[game.swapped]}-{_short(number)}"
@@ -111,7 +111,7 @@ def _short(number: int) -> str:
 
 @contextlib.contextmanager
 def recorder(setting: Setting, recording: Recording | None) -> Iterator[Watch | None]:
-    """What watches the games of a process and writes each as it ends; None for no recording.
+    """Context with an observer that writes each game as it ends; None for no recording.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -137,7 +137,7 @@ def recorder(setting: Setting, recording: Recording | None) -> Iterator[Watch | 
 
 
 def _asked(wanted: Advice, env: PokemonEnv, game: Game, seed: int) -> dict[str, Ask]:
-    """Side -> the coach beside it."""
+    """Side -> its coach."""
     return {
         side: adviser(wanted.coach, env, side, stable_seed("adviser", seed, side, game.swapped))
         for side, label in zip(env.possible_agents, game.seating, strict=True)
@@ -147,7 +147,7 @@ def _asked(wanted: Advice, env: PokemonEnv, game: Game, seed: int) -> dict[str, 
 
 @dataclass(slots=True)
 class _Watcher:
-    """One game that is being recorded."""
+    """Observer of one game that is recorded."""
 
     writer: Writer
     battle: str

@@ -1,4 +1,4 @@
-"""What is known of a game that was played, and the file of them: JSON lines, each complete or not there."""
+"""Records of finished games, and their file of JSON lines."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ SETTINGS, GAMES = "settings.json", "games.jsonl"
 
 @dataclass(frozen=True)
 class Share:
-    """What a player did in a game: decisions, how many of them were illegal (None where the environment does not tell
-    it by agent), and the milliseconds they took, in a batch its even share.
+    """A player's number of decisions, of illegal ones, and milliseconds in one game.
+
+    `illegal` is None if the environment does not report it by agent; the time of a batch is divided evenly.
     """
 
     decisions: int
@@ -32,14 +33,14 @@ class Played:
     """A game and its end.
 
     Attributes:
-        game: which.
+        game: the game.
         task: its task.
-        score: of `game.first`: 1, 0.5 or 0.
-        turns: it took.
-        stop: `truncated` where an outer limit ended it.
-        did: what `game.first` and what `game.second` did.
-        seconds: of computing, its share of what was played beside it.
-        failed: why nothing can be said of it, "" if it counts. A failed game is played again on resuming.
+        score: score of `game.first`: 1, 0.5 or 0.
+        turns: number of turns.
+        stop: `truncated` if an outer limit ended it.
+        did: decisions of `game.first` and of `game.second`.
+        seconds: its share of the computing time of games that advance together.
+        failed: reason why it does not count, "" if it counts. A failed game is played again on resuming.
     """
 
     game: Game
@@ -52,13 +53,13 @@ class Played:
     failed: str = ""
 
     def line(self) -> str:
-        """As a line of JSON."""
+        """Return a line of JSON."""
         rest = {name: value for name, value in asdict(self).items() if name != "game"}
         return json.dumps({**self.game._asdict(), **rest}) + "\n"
 
     @classmethod
     def read(cls, line: str) -> Played:
-        """The inverse of `line`.
+        """Parse what `line` returned.
 
         Raises:
             ValueError, TypeError, KeyError: it is something else.
@@ -70,12 +71,12 @@ class Played:
 
 
 def prepare(setting: Setting, folder: Path, resume: bool) -> list[Played]:
-    """Make the folder one of this arena; the games that it already holds and that count.
+    """Prepare the folder of an arena; return the valid games that it already holds.
 
-    Players, team sets and battles may have been added since; what was played must be of the same settings.
+    Players, team sets and battles may have been added since; finished games must be of the same settings.
 
     Raises:
-        ConfigError: it holds games and nobody wants to go on with them, or those of other settings.
+        ConfigError: it holds games without `resume`, or those of other settings.
         CheckpointError: its files are something else.
     """
     told, games = folder / SETTINGS, folder / GAMES
@@ -106,7 +107,7 @@ def prepare(setting: Setting, folder: Path, resume: bool) -> list[Played]:
 
 
 def describe(setting: Setting) -> dict[str, Any]:
-    """What two arenas must agree in for their games to be counted together, as plain data."""
+    """Settings that must be equal for games to be counted together, as plain data."""
     values = {
         "env": setting.spec.id,
         "keywords": dict(setting.keywords),
@@ -120,7 +121,7 @@ def describe(setting: Setting) -> dict[str, Any]:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """What `prepare` wrote.
+    """Read the settings that `prepare` wrote.
 
     Raises:
         CheckpointError: it is not there, or is something else.
@@ -136,10 +137,10 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_games(path: Path) -> list[Played]:
-    """The games of a file that count, in order; of one played twice the first. A line that a kill has cut is none.
+    """Read the valid games of a file, in order; duplicates and a truncated last line are dropped.
 
     Raises:
-        CheckpointError: a whole line is none of ours.
+        CheckpointError: a complete line is not a game.
     """
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.exists() else []
     found: dict[Game, Played] = {}
@@ -154,7 +155,7 @@ def read_games(path: Path) -> list[Played]:
 
 
 class Log:
-    """Appends games to a file, each on the disk before the next; a line that a kill has cut is taken away first.
+    """Log of games, one line each, written unbuffered; a truncated last line is removed first.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -176,7 +177,7 @@ class Log:
         self.file.close()
 
     def add(self, played: Played) -> None:
-        """One more line; on a full disk the file is as before.
+        """Append a line; on a full disk the file is unchanged.
 
         Raises:
             OSError: it cannot be written.

@@ -41,8 +41,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Conduct:
-    """How a player played: its games, won, tied and lost, the mean of its scores against its opponents, decisions, the
-    share of them that was illegal (None where the environment does not tell), and milliseconds for each.
+    """Summary of a player: games, wins, ties, losses, mean score over its opponents, decisions.
+
+    With the share of illegal ones (None if the environment does not report it), and milliseconds per decision.
     """
 
     player: str

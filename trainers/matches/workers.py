@@ -253,8 +253,9 @@ class _Crew:
 def _serve(
     pipe: Pipe, setting: Setting, games: Sequence[Game], alone: Sequence[Game], recording: Recording | None
 ) -> None:
-    """The life of a worker. Ctrl-C reaches it too and is left to the parent. Processes that all compute with as many
-    threads as there are cores wait for each other, so each computes with one where nothing else is asked for.
+    """Main function of a worker; Ctrl-C is ignored and left to the parent.
+
+    Each process computes with one thread unless set otherwise, for more than the cores slow each other down.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Baselines: what a return is compared with, and what divides the difference.
+"""Advantages: baselines that are subtracted from returns, and their normalisation.
 
 One function is one equation. R rows; `group` (R,) holds equal numbers for the utterances compared with each other,
 which are the G siblings of one agent at one turn.
@@ -80,7 +80,7 @@ def divisor(
     kind: Literal["population", "unbiased"] = "population",
     total: Total = alone,
 ) -> Tensor:
-    """(R,) the spread that `normalize` divides by; 1 where it is below 1e-6."""
+    """(R,) standard deviation that `normalize` divides by; 1 where it is below 1e-6."""
     if how == "std":
         spread = group_std(returns, group, kind)
     else:
@@ -96,18 +96,18 @@ def normalize(
     kind: Literal["population", "unbiased"] = "population",
     total: Total = alone,
 ) -> Tensor:
-    """Divide advantages by a spread, and never shift them, so that two estimators that differ go on differing.
+    """Divide advantages by a standard deviation of the returns, without shifting them.
 
     `std`: by the standard deviation of the group's returns (GRPO, arXiv 2402.03300). `batch`: by the pooled standard
     deviation of all returns about the means of their groups. Both are taken from the returns, so that MARLOO keeps its
-    factor G/(G-1) over MAGRPO. A spread below 1e-6 divides by 1: noise of equal rewards is not blown up.
+    factor G/(G-1) over MAGRPO. One below 1e-6 is replaced by 1, so that noise of equal rewards is not amplified.
 
     Args:
         advantage: (R,).
-        returns: (R,) what the advantages were computed from.
+        returns: (R,) returns that the advantages were computed from.
         group: (R,).
-        how: `none` leaves the advantages as they are.
-        kind: which standard deviation.
+        how: `none` leaves the advantages unchanged.
+        kind: type of standard deviation.
         total: sums over the processes that share the rollout; a group is on one of them.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The pull to a reference, in one definition and three places: the loss, the reward, the advantage of each token.
+"""KL penalty to a reference, in the loss, the reward, or the advantage of each token.
 
 Per token, k estimates KL(pi || pi_ref) by `kl.estimator`, clamped to [-`kl.clamp`, `kl.clamp`].
 
@@ -20,11 +20,11 @@ from palaver.trainers.config.kl import KLConfig
 from palaver.trainers.objectives.lambda_returns import Total, alone
 from palaver.trainers.objectives.losses import KL, kl_k3
 
-MOST = 0.2  # the error that one step corrects, as a share of the target
+MOST = 0.2  # largest error that one step corrects, as a share of the target
 
 
 def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> Tensor:
-    """k of every token: (R, T), 0 on padding.
+    """KL penalty k of every token: (R, T), 0 on padding.
 
     Args:
         logp: (R, T).
@@ -41,15 +41,15 @@ def token_terms(
 ) -> dict[int, Tensor]:
     """coef (centre - k_t) of every token, to be added to its advantage.
 
-    The centre makes the terms of a set of tokens sum to 0, so that only drift beyond the others' is punished: all
+    The centre makes the terms of a set of tokens sum to 0, so that only drift beyond the mean is penalised: all
     tokens of the part (`agent_batch`), those of the utterance (`sequence`), the part's others (`leave_one_out`, whose
-    mean gradient is exactly that of the divergence; a centre that holds its own token shrinks it by 1 - 1/n), or none.
-    The term of a token alone in its set is 0. Computed over the whole rollout of all processes, before minibatches:
-    OpenPipe ART, which this follows, does it within each packed batch, so that packing decides what is punished.
+    mean gradient is exactly that of the divergence; a centre that includes its own token shrinks it by 1 - 1/n), or
+    none. The term of a token alone in its set is 0. Computed over the whole rollout of all processes, before
+    minibatches: OpenPipe ART, which this follows, does it within each packed batch, so that it depends on packing.
 
     Args:
         k: row -> (T,).
-        part: row -> its agent, as a number; centres are taken within.
+        part: row -> index of its agent; centres are taken within.
         config: the centring.
         coefs: the coefficient of each part.
         total: sums over the processes that share the rollout.
@@ -84,16 +84,17 @@ def adapted(coef: float, kl: float, n: float, target: float, horizon: float) -> 
         coef: of the step.
         kl: mean over its utterances of log pi - log pi_ref of the whole utterance, in nats.
         n: utterances of the step.
-        target: where kl is wanted.
-        horizon: utterances in which the coefficient may move by a factor of exp(0.2).
+        target: target of kl.
+        horizon: utterances in which the coefficient may change by a factor of exp(0.2).
     """
     error = max(-MOST, min(MOST, (kl - target) / target))
     return coef * (1 + error * n / horizon)
 
 
 def describe(k: Mapping[int, Tensor], advantage: Tensor, config: KLConfig) -> dict[str, float]:
-    """What the penalty looks like over some rows: means, the largest, the share at the clamp, and how the mean of a row
-    goes with its advantage.
+    """Statistics of the KL penalty over some rows.
+
+    Mean k1 and k3, largest |k1|, share of clamped tokens, and correlation of a row's mean k1 with its advantage.
 
     Args:
         k: row -> (T,) log pi - log pi_ref.

@@ -1,4 +1,4 @@
-"""What a critic is for: returns that lean on values, and what a value pays for being wrong. Pure functions.
+"""Lambda-returns, value loss, whitening and value normalisation. Pure functions.
 
 Axes: J joint steps, N agents, n samples. A tree of continuations is a chain where every step has one child.
 """
@@ -15,7 +15,7 @@ Total = Callable[..., Sequence[float]]
 
 
 def alone(*numbers: float) -> Sequence[float]:
-    """Sums over processes where there is one: the numbers themselves."""
+    """Sums over a single process: the numbers themselves."""
     return numbers
 
 
@@ -29,12 +29,12 @@ def lambda_returns(
     boot: Tensor | None = None,
     start: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """The target of each value, G_j = r_j + discount * mean over children c of ((1 - decay) V_c + decay G_c).
+    """Lambda-return G_j = r_j + discount * mean_c ((1 - decay) V_c + decay G_c), children c of j.
 
     G - V is the generalised advantage estimate (Schulman et al., arXiv 1506.02438, equation 16) on a chain; decay 0 is
-    TD(0), decay 1 the discounted return. A leaf that terminated has nothing behind it; one that was cut counts
-    r_j + discount * boot_j, boot_j the value of the state after it. Where an agent did not act, V_c is what it had
-    coming, r_c + discount * (what lies behind c), so that no decision of its own is counted.
+    TD(0), decay 1 the discounted return. A leaf that terminated has the return r_j; one that was cut has
+    r_j + discount * boot_j, boot_j the value of the state after it. Where an agent did not act, V_c is replaced by
+    r_c + discount * (the same of c's children), so that lambda counts only its own decisions.
 
     Args:
         reward: (J, N).
@@ -48,7 +48,7 @@ def lambda_returns(
             None where a step is one decision.
 
     Returns:
-        (J, N), of the last decision of each step; where an agent did not act, what it had coming.
+        (J, N), of the last decision of each step; where an agent did not act, the return that follows.
     """
     acted = ~value.isnan()
     if boot is not None:
@@ -70,17 +70,17 @@ def lambda_returns(
 
 
 def value_loss(value: Tensor, target: Tensor, old: Tensor, clip: float | None, huber: float | None) -> Tensor:
-    """What each value pays: max over the value and the clipped value of half the squared error.
+    """Value loss: half the squared error, maximum over the value and the clipped value.
 
     Schulman et al., arXiv 1707.06347, as PPO implementations clip it: V_old + clip(V - V_old, -clip, clip). With
-    `huber` the error beyond it pays linearly: d (|e| - d / 2).
+    `huber` d the loss of errors beyond d is linear: d (|e| - d / 2).
 
     Args:
         value: (n,).
         target: (n,).
         old: (n,) values before the update.
-        clip: how far a value may move; None lets it.
-        huber: d, where the square ends; None is a square throughout.
+        clip: maximum change of a value; None is no limit.
+        huber: d, above which the loss is linear; None is quadratic throughout.
 
     Returns:
         (n,).
@@ -99,14 +99,14 @@ def value_loss(value: Tensor, target: Tensor, old: Tensor, clip: float | None, h
 
 
 def whiten(advantage: Tensor, part: Tensor, parts: int, total: Total = alone) -> Tensor:
-    """(A - mean) / standard deviation (population) over the rows of each part; 0 where all are equal.
+    """(A - mean) / population standard deviation over the rows of each part; 0 if all are equal.
 
-    Unlike `baselines.normalize` it shifts: the mean of a critic's errors is no signal.
+    Unlike `advantages.normalize` it shifts: the mean of a critic's errors is no signal.
 
     Args:
         advantage: (R,).
         part: (R,) equal numbers for the rows that are whitened together.
-        parts: how many there are.
+        parts: number of parts.
         total: sums over the processes that share the rollout.
     """
 
@@ -122,7 +122,7 @@ def whiten(advantage: Tensor, part: Tensor, parts: int, total: Total = alone) ->
 
 @dataclass(slots=True)
 class ValueNorm:
-    """Running mean and spread of targets, free of the bias of the start; critics predict normalised targets.
+    """Running mean and standard deviation of a critic's targets, corrected for initial bias.
 
         m <- b m + (1 - b) mean(x)    q <- b q + (1 - b) mean(x^2)    d <- b d + (1 - b)
         mean = m / d                  variance = max(q / d - mean^2, 0.01)
@@ -131,7 +131,7 @@ class ValueNorm:
     Hasselt et al., arXiv 1602.07714.
 
     Attributes:
-        beta: how slowly it forgets.
+        beta: decay of the running statistics.
     """
 
     beta: float = 0.99999
@@ -141,25 +141,25 @@ class ValueNorm:
 
     @property
     def mean(self) -> float:
-        """0 before the first update."""
+        """Running mean; 0 before the first update."""
         return self.m / max(self.d, 1e-5)
 
     @property
     def std(self) -> float:
-        """1 before the first update, never below 0.1."""
+        """Running standard deviation; 1 before the first update, never below 0.1."""
         return max(self.q / max(self.d, 1e-5) - self.mean**2, 0.01) ** 0.5 if self.d else 1.0
 
     def update(self, total: float, squares: float, count: float) -> None:
-        """Take in `count` targets by their sum and sum of squares."""
+        """Update with the sum and the sum of squares of `count` targets."""
         if count:
             self.m = self.beta * self.m + (1 - self.beta) * total / count
             self.q = self.beta * self.q + (1 - self.beta) * squares / count
             self.d = self.beta * self.d + (1 - self.beta)
 
     def normalize(self, value: Tensor) -> Tensor:
-        """Targets as the critic sees them."""
+        """Normalise returns to targets of the critic."""
         return (value - self.mean) / self.std
 
     def denormalize(self, value: Tensor) -> Tensor:
-        """The critic's answers as returns."""
+        """Convert the critic's predictions to returns."""
         return value * self.std + self.mean

@@ -1,6 +1,6 @@
-"""Losses: what each sampled token pays, and how tokens are weighed against each other. R rows, T tokens.
+"""Per-token policy losses, KL estimators and token weights. R rows, T tokens.
 
-Every loss takes (logp, said): the log-probs of now with gradient, and what is known of the utterances.
+Every loss takes (logp, said): the current log-probs with gradient, and the other inputs of the utterances.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from palaver.trainers.objectives.ratios import log_ratio, truncated
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a loss is told of a batch of utterances.
+    """Inputs of a policy loss for one micro-batch.
 
     Attributes:
         advantage: (R, T) of each token; equal within a row unless tokens have values or a term of their own.
-        old: (R, T) log-probs when they were said.
+        old: (R, T) log-probs at sampling.
         mask: (R, T) true on sampled tokens.
-        level: what is one action of the ratio.
-        clip: how far the ratio may fall below 1 and rise above it before the gradient stops.
-        dual_clip: the most a token of negative advantage pays, in advantages; None sets no limit.
-        truncate: the largest correction for a sampler that is not the policy; None corrects nothing.
+        level: level of the importance ratio: token, turn or sequence.
+        clip: bounds of the ratio below and above 1, beyond which the gradient is 0.
+        dual_clip: maximum loss of a token of negative advantage, in units of |advantage|; None is no limit.
+        truncate: maximum importance weight of `reinforce` for stale samples; None weights all by 1.
     """
 
     advantage: Tensor
@@ -117,8 +117,8 @@ def kl_k2(logp: Tensor, reference: Tensor) -> Tensor:
     """Per-token estimate of KL(pi || pi_ref): d^2 / 2 with d = log pi_ref - log pi; never below 0.
 
     Schulman, "Approximating KL divergence" (2020), estimator k2. On the policy's own samples its mean gradient is
-    that of KL(pi || pi_ref) of the next token after each prefix, the prefix held fixed: the pull on a token grows with
-    log(pi / pi_ref) without bound.
+    that of KL(pi || pi_ref) of the next token after each prefix, the prefix held fixed: the gradient of a token grows
+    with log(pi / pi_ref) without bound.
 
     Args:
         logp: (R, T).
@@ -134,8 +134,8 @@ def kl_k3(logp: Tensor, reference: Tensor) -> Tensor:
     """Per-token estimate of KL(pi || pi_ref): exp(d) - d - 1 with d = log pi_ref - log pi; never below 0.
 
     Schulman, "Approximating KL divergence" (2020), estimator k3. Its value is unbiased, its gradient is not: on the
-    policy's own samples that is, in the mean, the gradient of KL(pi_ref || pi), (1 - pi_ref / pi) for each token. The
-    pull on a token that the reference never says stays below 1, so such tokens can be bought with little reward.
+    policy's own samples that is, in the mean, the gradient of KL(pi_ref || pi), (1 - pi_ref / pi) for each token. It
+    stays below 1 for a token that the reference never samples, so that a small reward can outweigh it.
 
     Args:
         logp: (R, T).
@@ -159,18 +159,18 @@ def token_weights(
 ) -> list[float]:
     """Weight of one token of each row, so that the loss is a weighted sum over tokens.
 
-    With w the row's weight: `sum`: w; an utterance counts with the sum of its log-probs (MAGRPO). `mean`: w / length;
-    an utterance weighs the same whatever its length (GRPO, arXiv 2402.03300). `token`: w * (sum of w) / (sum of w *
-    length); with equal w every token of the batch weighs the same (DAPO, arXiv 2503.14476). `fixed`: w / longest; a sum
-    divided by a constant, so that length is neither rewarded nor punished (Dr. GRPO, arXiv 2503.20783). Sums are over
-    the whole batch: splitting it into micro-batches changes nothing.
+    With w the row's weight: `sum`: w; the sum of the log-probs of an utterance (MAGRPO). `mean`: w / length; an
+    utterance has the same weight at any length (GRPO, arXiv 2402.03300). `token`: w * (sum of w) / (sum of w * length);
+    with equal w every token of the batch has the same weight (DAPO, arXiv 2503.14476). `fixed`: w / longest; a sum
+    divided by a constant, without length bias (Dr. GRPO, arXiv 2503.20783). Sums are over the whole batch, so that the
+    result does not depend on micro-batches.
 
     Args:
         rows: weight of each row.
         lengths: sampled tokens of each row.
         how: the aggregation.
         per_token: (sum of w) / (sum of w * length) over the whole batch of this policy.
-        longest: most tokens an utterance may have.
+        longest: maximum tokens of an utterance.
     """
     if how == "sum":
         return list(rows)

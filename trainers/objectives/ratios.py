@@ -1,4 +1,4 @@
-"""Importance ratios: how much likelier the policy of now is to say what an earlier one said. R rows, T tokens."""
+"""Importance ratios of the current policy to the sampling policy. R rows, T tokens."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ LARGEST = 20.0  # of a log ratio; beyond, exp is of no use and would end in infi
 
 
 def log_ratio(logp: Tensor, old: Tensor, mask: Tensor, level: Level) -> Tensor:
-    """log rho of every token, on which a clip acts.
+    """Log importance ratio log rho of every token.
 
     `token`: log pi(a_t) - log pi_old(a_t) (PPO, arXiv 1707.06347). `turn`: their mean over the tokens of the utterance
     (GSPO, arXiv 2507.18071, equation 7; ReMA, arXiv 2503.09501, turn-level ratio). `sequence`: their sum, the ratio of
     the whole utterances, which grows with length. The last two are equal for all tokens of a row.
 
     Args:
-        logp: (R, T) now.
-        old: (R, T) when it was said.
+        logp: (R, T) current log-probs.
+        old: (R, T) log-probs at sampling.
         mask: (R, T) true on sampled tokens.
-        level: what is one action.
+        level: level of the ratio.
 
     Returns:
         (R, T), 0 on padding, in [-20, 20].
@@ -36,7 +36,7 @@ def log_ratio(logp: Tensor, old: Tensor, mask: Tensor, level: Level) -> Tensor:
 
 
 def truncated(log_rho: Tensor, most: float) -> Tensor:
-    """min(rho, most), without gradient: the weight that corrects for a sampler that is not the policy trained.
+    """min(rho, most) without gradient: truncated importance weight of stale samples.
 
     Truncated importance sampling (Ionides 2008; for rollouts of language models Yao et al. 2025, as TRL and verl use).
     """

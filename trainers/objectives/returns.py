@@ -1,4 +1,4 @@
-"""Credit: from the rewards of joint steps to the return of every utterance. Axes: J joint steps, N agents, R rows."""
+"""Credit and returns of every utterance. Axes: J joint steps, N agents, R rows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from torch import Tensor
 
 
 def team(reward: Tensor) -> Tensor:
-    """Every agent answers for the team: r_jn <- mean over n of r_jn. (J, N) -> (J, N).
+    """Credit every agent with the team's reward: r_jn <- mean over n of r_jn. (J, N) -> (J, N).
 
-    Where the environment pays all agents the same reward this changes nothing. MAGRPO (arXiv 2508.04652), section 4.
+    With a shared reward this changes nothing. MAGRPO (arXiv 2508.04652), section 4.
     """
     return reward.mean(dim=1, keepdim=True).expand_as(reward)
 
 
 def own(reward: Tensor) -> Tensor:
-    """Every agent answers for its own reward. (J, N) -> (J, N)."""
+    """Credit every agent with its own reward. (J, N) -> (J, N)."""
     return reward
 
 
@@ -28,7 +28,7 @@ def both(reward: Tensor) -> Tensor:
 
 
 def tree_returns(reward: Tensor, parent: Tensor, turn: Tensor, discount: float, aside: Tensor | None = None) -> Tensor:
-    """Return of each joint step in a tree of continuations: R_j = r_j + discount * mean over children c of R_c.
+    """Return of each joint step in a tree: R_j = r_j + discount * mean over children c of R_c.
 
     A chain is a tree with one child each, where this is the usual discounted reward-to-go. MAGRPO (arXiv 2508.04652).
     Alternatives that an episode did not take are no children of the joint step that they leave (C3, arXiv 2603.06859).

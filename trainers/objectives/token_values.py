@@ -1,4 +1,4 @@
-"""Values of tokens: where a critic reads them, and the returns that lean on them. R rows, T tokens.
+"""Token-level values: input positions of a critic, and returns. R rows, T tokens.
 
 With v_t the value before token t of an utterance of T tokens, c_t the cost of that token, r the reward of the turn:
 
@@ -7,7 +7,7 @@ With v_t the value before token t of an utterance of T tokens, c_t the cost of t
 
 This is the generalised advantage estimate (Schulman et al., arXiv 1506.02438, equation 16) over the tokens of all turns
 of an agent, with gamma at the ends of turns and 1 within them, and lambda per token. With one token it is that of
-`values.lambda_returns`, with lambda 1 the discounted return less the costs from the token on.
+`lambda_returns.lambda_returns`, with lambda 1 the discounted return less the costs from the token on.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class TokenValues:
     def start(self, decay: float) -> tuple[Tensor, Tensor]:
         """(R,) a and (R,) b with G_0 = a + b * (G_{T-1} - costs of the earlier tokens).
 
-        The bracket is the return of the whole utterance, its costs included. A recursion over turns needs no more of
-        the tokens than these two numbers.
+        The bracket is the return of the whole utterance, less all its costs. A recursion over turns needs of the tokens
+        only these two numbers.
 
         Args:
             decay: lambda.
@@ -83,10 +83,10 @@ def token_returns(tokens: TokenValues, last: Tensor, decay: float) -> Tensor:
 
 
 def token_reads(prompts: Sequence[Ids], answers: Sequence[Ids]) -> tuple[list[Ids], list[int]]:
-    """Sequences that a critic reads for a value before every token, and the number of values, at as many last places.
+    """Input sequences for a value before every token, and the number of values of each.
 
-    The value before the first token is read at the prompt's last, that before the last at the last but one. An answer
-    without tokens has the value of its prompt.
+    The value before the first token is read at the prompt's last token, that before the last at the last but one. An
+    answer without tokens has the value of its prompt.
 
     Args:
         prompts: R prompts, each of a token or more.
@@ -97,7 +97,7 @@ def token_reads(prompts: Sequence[Ids], answers: Sequence[Ids]) -> tuple[list[Id
 
 
 def laid_out(flat: Tensor, length: Tensor) -> Tensor:
-    """(R, T) float64 from the values of R rows one after the other, 0 on padding.
+    """(R, T) float64 from the concatenated values of R rows, 0 on padding.
 
     Args:
         flat: as many as the lengths add up to.
@@ -110,6 +110,6 @@ def laid_out(flat: Tensor, length: Tensor) -> Tensor:
 
 
 def speaker_label(agent: str, body: LLMPolicy) -> list[int]:
-    """Token ids between a joint conversation and the utterance of the agent that speaks now."""
+    """Token ids between a joint conversation and the utterance of the acting agent."""
     found: list[int] = body.tokenizer(f"[{agent} says]\n", add_special_tokens=False)["input_ids"]
     return found

@@ -1,1 +1,1 @@
-"""Preferences between joint actions: pairs of what a team said to one task, the better first."""
+"""Preferences between joint actions: pairs of a team's answers to one task, the better first."""

@@ -1,4 +1,4 @@
-"""The pairs of a step's table, and what they make of its rows: where preferences take the place of returns."""
+"""Preference pairs of a step's table, and the row weights of their loss (MADPO)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Pairs:
 
 
 def compare(table: Table, k: Mapping[int, Tensor], config: RunConfig, total: Total) -> Pairs:
-    """The pairs of a table: joint actions of one group by team return, ties left out.
+    """Select the pairs of a table: joint actions of one group by team return, without ties.
 
     Args:
-        table: of a rollout.
+        table: table of a rollout.
         k: row -> (T,) log pi - log ref.
-        config: which pairs; the discount.
+        config: selection of pairs, and the discount.
         total: sums over the processes that share the rollout.
     """
     returns = tree_returns(team(table.reward), table.parent, table.step_turn, config.algorithm.discount)[:, 0].tolist()
@@ -61,18 +61,18 @@ def compare(table: Table, k: Mapping[int, Tensor], config: RunConfig, total: Tot
 def weighed(
     table: Table, pairs: Pairs, parts: Sequence[Sequence[int]], ahead: Tensor, beta: float, rows: Sequence[float]
 ) -> Table:
-    """The table with what the pairs gain from each row as its advantage.
+    """Replace the advantages of a table with the row weights of the pair loss.
 
     A policy's loss is a mean over its rows, and MADPO's one over pairs; so each weight is that of `row_weights` times
     the rows of its policy over the pairs of all processes.
 
     Args:
-        table: with these pairs.
-        pairs: of the table.
+        table: table of these pairs.
+        pairs: pairs of the table.
         parts: rows of each policy.
-        ahead: (J,) log of how much likelier joint steps have become since the margins were taken.
-        beta: of the loss.
-        rows: how many rows each policy has on all processes.
+        ahead: (J,) log ratio of joint steps since the margins were computed.
+        beta: beta of the loss.
+        rows: number of rows of each policy on all processes.
     """
     slope = dpo_slope(pairs.margin + ahead[pairs.better] - ahead[pairs.worse], beta)
     weight = row_weights(slope, pairs.better, pairs.worse, table.member_row, table.member_step, len(table))
@@ -83,7 +83,7 @@ def weighed(
 
 
 def describe(pairs: Pairs, beta: float, total: Total) -> dict[str, float]:
-    """The loss of the pairs before the update, how often the better one has the larger ratio, and the mean of h."""
+    """Metrics of the pairs before the update: count, loss, accuracy, and mean margin h."""
     loss, right, margin = (
         float(part.sum()) for part in (dpo_loss(pairs.margin, beta), (pairs.margin > 0).double(), pairs.margin)
     )

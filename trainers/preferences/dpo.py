@@ -1,4 +1,4 @@
-"""Direct preference optimisation of a team: the loss of a pair of joint actions, and what it makes of each utterance.
+"""Direct preference optimisation of a team: loss of a pair of joint actions, and row weights.
 
 Pure functions. P pairs, J joint steps, M memberships, R rows.
 """
@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 
 
 def dpo_loss(margin: Tensor, beta: float) -> Tensor:
-    """-log sigmoid(beta h), what a pair pays. Rafailov et al., arXiv 2305.18290, equation 7. (P,) -> (P,).
+    """Loss of a pair, -log sigmoid(beta h). Rafailov et al., arXiv 2305.18290, equation 7. (P,) -> (P,).
 
     h = sum_i [(log pi_i(w) - log ref_i(w)) - (log pi_i(l) - log ref_i(l))] over the agents i, with w the better and l
     the worse joint action: a team's log-probability of a joint action is the sum of its agents'.
@@ -20,12 +20,12 @@ def dpo_loss(margin: Tensor, beta: float) -> Tensor:
 
 
 def dpo_slope(margin: Tensor, beta: float) -> Tensor:
-    """-d loss / d h = beta sigmoid(-beta h), what a pair gains from a larger margin. Same, gradient. (P,) -> (P,)."""
+    """Negative slope of the loss, -d loss / d h = beta sigmoid(-beta h). (P,) -> (P,)."""
     return beta * torch.sigmoid(-beta * margin)
 
 
 def step_log_ratios(k: Tensor, member_row: Tensor, member_step: Tensor, steps: int) -> Tensor:
-    """(J,) sum over the agents of log pi - log ref of what each said at a joint step.
+    """(J,) sum over the agents of log pi - log ref of their utterances at a joint step.
 
     Args:
         k: (R,) log pi - log ref of every utterance, summed over its tokens.
@@ -39,7 +39,7 @@ def step_log_ratios(k: Tensor, member_row: Tensor, member_step: Tensor, steps: i
 def row_weights(
     slope: Tensor, better: Tensor, worse: Tensor, member_row: Tensor, member_step: Tensor, R: int
 ) -> Tensor:
-    """(R,) what the pairs gain from each utterance becoming likelier: + slope where it is better, - where it is worse.
+    """(R,) gradient weight of each utterance: + slope in the better, - slope in the worse action.
 
     The gradient of the sum of the pairs' losses is - sum over rows of weight times the gradient of log pi(row), for h
     is a sum of log-probabilities.

@@ -15,16 +15,16 @@ from palaver.utils.run_folder import replace_text
 
 
 def write(path: Path, pairs: Sequence[Preferred]) -> None:
-    """One JSON object a line; the file is there whole or as before."""
+    """Write one JSON object a line, atomically."""
     replace_text(path, "".join(json.dumps(pair.to_dict(), ensure_ascii=False) + "\n" for pair in pairs))
 
 
 def read(source: str) -> list[Preferred]:
-    """Preferences from a `.jsonl`, `.json`, `.csv` or `.parquet` file, or from `hf:NAME:SPLIT`; a slice may follow.
+    """Read preferences from a `.jsonl`, `.json`, `.csv` or `.parquet` file, or `hf:NAME:SPLIT`.
 
-    A row has `agents` (agent -> `prompt`, `chosen`, `rejected`), as `write` makes them, or else `chosen` and `rejected`
-    as texts or as lists of messages, with or without a `prompt`. `task`, `margin` and `source` may be there; without a
-    task, pairs with one prompt are of one task. Rows whose two answers are equal say nothing and are left out.
+    A slice may follow. A row has `agents` (agent -> `prompt`, `chosen`, `rejected`), as `write` makes them, or else
+    `chosen` and `rejected` as texts or as lists of messages, with or without a `prompt`. `task`, `margin` and `source`
+    are optional; without a task, pairs with one prompt are of one task. Rows with two equal answers are left out.
 
     Raises:
         TaskError: the file cannot be read, or a row is no pair; the message names the row.
@@ -51,7 +51,7 @@ def _pair(place: str, row: Mapping[str, Any]) -> Preferred:
 
 
 def _joint(place: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What each agent was told, and said in the better and the worse joint action."""
+    """Prompts, chosen and rejected answers, by agent."""
     agents = row["agents"]
     parts = ("prompt", "chosen", "rejected")
     if not isinstance(agents, Mapping) or not all(
@@ -75,14 +75,14 @@ def _plain(place: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _ended(place: str, name: str, value: Any) -> tuple[str, str]:
-    """What stands before the last message, and the last message; a text is its own last message."""
+    """Return the text before the last message, and the last message; a text is its own last message."""
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value):
         return _said(place, name, list(value)[:-1]), _said(place, name, list(value)[-1:])
     return "", _said(place, name, value)
 
 
 def _said(place: str, name: str, value: Any) -> str:
-    """A text, or the contents of messages, one below the other."""
+    """Return a text, or the joined contents of messages."""
     if isinstance(value, str):
         return value
     if isinstance(value, Sequence) and all(isinstance(m, Mapping) and isinstance(m.get("content"), str) for m in value):

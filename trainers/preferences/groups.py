@@ -1,4 +1,4 @@
-"""From episodes to groups of joint actions on one prompt, and from groups to preferences. Free of torch."""
+"""Groups of joint actions on one prompt, and preferences among them. Free of torch."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MOST_FAILURES, FEWEST = 0.2, 20  # a judge that fails more often, of so many que
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Joint actions of one task whose agents had been told the same, each once.
+    """Distinct joint actions of one task, after the same observations of all agents.
 
     Attributes:
         task: its id.
-        told: agent -> all it had been told when it spoke.
-        said: (G) agent -> what it said.
-        values: (G,) team return from this turn on, over all continuations that were played; undiscounted.
-        env: what was played.
+        told: agent -> all its observations when it acted.
+        said: (G) agent -> its utterance.
+        values: (G,) team return from this turn on, mean over all continuations that were played; undiscounted.
+        env: name of the environment.
     """
 
     task: str
@@ -36,9 +36,9 @@ class Group:
 
 
 def groups(episodes: Sequence[Episode]) -> list[Group]:
-    """Every group in these episodes, at every turn; episodes without a score are left out.
+    """Return every group in these episodes, at every turn; unscored episodes are left out.
 
-    Joint actions are compared where the task, the group and all that the agents were told are equal.
+    Joint actions are compared if the task, the group and all observations of the agents are equal.
     """
     scored = [episode for episode in episodes if episode.scored]
     worth = _values(scored)
@@ -58,7 +58,7 @@ def groups(episodes: Sequence[Episode]) -> list[Group]:
 
 
 def by_reward(found: Sequence[Group], config: PairsConfig, seed: int) -> list[Preferred]:
-    """Preferences by what the environment paid; ties are dropped."""
+    """Preferences by environment reward; ties are dropped."""
     made = []
     for number, group in enumerate(found):
         for better, worse in choose(group.values, config, stable_seed(seed, "pairs", number)):
@@ -69,10 +69,10 @@ def by_reward(found: Sequence[Group], config: PairsConfig, seed: int) -> list[Pr
 
 
 def by_judge(found: Sequence[Group], judge: Comparer, config: PairsConfig, seed: int) -> list[Preferred]:
-    """Preferences by a judge, who is asked once for all pairs; `margin` is 2 P(better) - 1, and ties are dropped.
+    """Preferences by a judge, in one batch; `margin` is 2 P(better) - 1, and ties are dropped.
 
-    Of each group at most `config.most` pairs are asked about, drawn at random; `config.select` has no meaning here, for
-    who is best is what is asked.
+    Of each group at most `config.most` pairs are judged, drawn at random; `config.select` is ignored, for the best is
+    not known before.
 
     Raises:
         ScoringError: the judge failed too often.
@@ -105,7 +105,7 @@ def _drawn(group: Group, config: PairsConfig, seed: int, number: int) -> list[tu
 
 
 def _values(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Node -> its team reward and the mean over its continuations of theirs."""
+    """Node -> undiscounted team return: its team reward plus the mean value of its children."""
     turns: dict[str, Turn] = {turn.node: turn for episode in episodes for turn in episode.turns}
     children: dict[str, list[float]] = defaultdict(list)
     worth: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Pairs from a file in the place of rollouts: each is a group of two joint actions that the team did not say itself."""
+"""Offline pairs in place of rollouts: each is a group of two joint actions from a file."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ SIDES = (("chosen", 1.0), ("rejected", 0.0))
 
 
 class PairReader:
-    """The pairs of `algorithm.pairs.file`, as episodes whose better one is paid 1.
+    """Reader of `algorithm.pairs.file`: episodes with reward 1 for the better one, else 0.
 
     Args:
-        config: of the run; `train.prompts_per_step` is the number of pairs in a step.
-        team: the policies that are trained.
+        config: config of the run; `train.prompts_per_step` is the number of pairs in a step.
+        team: the trained policies.
         world: device and processes.
 
     Raises:
-        TaskError: the file cannot be read, or its agents are not those that are trained.
+        TaskError: the file cannot be read, or it lacks trained agents.
         PolicyError: a text does not fit the context of a model.
     """
 
@@ -44,7 +44,7 @@ class PairReader:
                     _fits(policy, _written(policy, pair.told[agent], said), pair.task, agent)
 
     def episodes(self, step: int, team: Mapping[str, Policy]) -> list[Episode]:
-        """This process's share of the pairs of a step, two episodes each, with log-probs under the weights of now."""
+        """This process's pairs of a step, two episodes each, with log-probs under current weights."""
         size = self.config.train.prompts_per_step
         places = [_walk(len(self.pairs), place, self.config.seed) for place in range((step - 1) * size, step * size)]
         mine = self.world.deal(list(enumerate(places)))
@@ -57,7 +57,7 @@ class PairReader:
         ]
 
     def _scored(self, turns: Sequence[Turn], team: Mapping[str, Policy]) -> list[Turn]:
-        """With the log-probs of what was said."""
+        """Add the log-probs of the utterances under the current weights."""
         known: list[dict[str, Utterance]] = [dict(turn.utterances) for turn in turns]
         by_policy: dict[int, list[tuple[int, str]]] = {}
         for place, turn in enumerate(turns):
@@ -76,7 +76,7 @@ class PairReader:
         return [replace(turn, utterances=said) for turn, said in zip(turns, known, strict=True)]
 
     def _batches(self, spoken: Sequence[tuple[Utterance, int, str]]) -> Iterator[list[tuple[Utterance, int, str]]]:
-        """In order, as many as one pass may have tokens, or one."""
+        """Yield batches, in order, of at most the tokens of one pass (or one utterance)."""
         most, batch, longest = self.config.train.pass_tokens(self.world.device), list[tuple[Utterance, int, str]](), 0
         for each in spoken:
             length = len(each[0].prompt_ids) + len(each[0].token_ids)
@@ -90,7 +90,7 @@ class PairReader:
 
 
 def _turn(place: int, pair: Preferred, side: int, team: Mapping[str, Policy]) -> Turn:
-    """One side of a pair as a joint step; of policies that are no language models the text alone."""
+    """Make a joint step of one side of a pair; texts without tokens for other than language models."""
     name, paid = SIDES[side]
     said: dict[str, Utterance] = {}
     texts = pair.chosen if name == "chosen" else pair.rejected
@@ -107,7 +107,7 @@ def _turn(place: int, pair: Preferred, side: int, team: Mapping[str, Policy]) ->
 
 
 def _written(policy: LLMPolicy, told: str, said: str) -> Utterance:
-    """What somebody said, in this model's tokens; its log-probs are not known yet."""
+    """Make an utterance of a text in this model's tokens, without log-probs."""
     prompt = tuple(policy.render((Message("user", told),)))
     tokens = tuple(policy.written(said))
     return Utterance(said, prompt, tokens, version=policy.version)
@@ -124,10 +124,10 @@ def _fits(policy: LLMPolicy, said: Utterance, task: str, agent: str) -> None:
 
 
 def _seated(source: str, pair: Preferred, agents: Sequence[str]) -> Preferred:
-    """The pair with its one agent in the one seat there is.
+    """Assign a pair's unnamed agent to the only agent of the team.
 
     Raises:
-        TaskError: its agents are not those of the team.
+        TaskError: the pair lacks an agent of the team.
     """
     if set(pair.told) == {ALONE} and len(agents) == 1:
         told, chosen, rejected = ({agents[0]: part[ALONE]} for part in (pair.told, pair.chosen, pair.rejected))
@@ -141,6 +141,6 @@ def _seated(source: str, pair: Preferred, agents: Sequence[str]) -> Preferred:
 
 
 def _walk(count: int, place: int, seed: int) -> int:
-    """The pair at a place of a walk through shuffled passes over all pairs."""
+    """Index of the pair at a position of shuffled passes over all pairs."""
     epoch, index = divmod(place, count)
     return int(np.random.default_rng(stable_seed(seed, "order of pairs", epoch)).permutation(count)[index])

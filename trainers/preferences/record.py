@@ -1,4 +1,4 @@
-"""One preference: two joint actions on one task, and which of them is better. Free of torch."""
+"""Preference record: the better and the worse of two joint actions on one task. Free of torch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Preferred:
     """The better and the worse of two joint actions on one task.
 
     Attributes:
-        task: whose answers they are; pairs of one task are never on both sides of a split.
-        told: agent -> all it had been told when it spoke; equal for both, or nothing could be compared.
-        chosen: agent -> what it said in the better one. Untrusted text, as all below.
-        rejected: agent -> what it said in the worse one.
-        margin: by how much the better one is better, in the source's units; None where the source does not say.
+        task: id of the task; pairs of one task are never on both sides of a split.
+        told: agent -> all its observations when it acted, equal for both.
+        chosen: agent -> its utterance in the better one. Untrusted text, as all below.
+        rejected: agent -> its utterance in the worse one.
+        margin: difference in value, in the source's units; None if the source gives none.
         source: `file`, `env:ID`, or the name of the judge.
     """
 
@@ -33,11 +33,11 @@ class Preferred:
     source: str = "file"
 
     def cases(self) -> tuple[Case, Case]:
-        """The better and the worse joint action, as a reward model reads them."""
+        """The better and the worse joint action as cases of a reward model."""
         return Case(self.task, self.told, self.chosen), Case(self.task, self.told, self.rejected)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a JSON line: the joint texts, which any trainer reads, and each agent's own."""
+        """Return plain data for a JSON line: the joint texts, for any trainer, and each agent's own."""
         (prompt, chosen), (_, rejected) = (conversation(case) for case in self.cases())
         agents = {
             agent: {"prompt": self.told[agent], "chosen": self.chosen[agent], "rejected": self.rejected[agent]}

@@ -1,4 +1,4 @@
-"""Pairs as a config asks for them: from a file, or from joint actions of a team that somebody compares."""
+"""Preference pairs of a config: from a file, or from judged joint actions of a team."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Note = Callable[[str], None]
 
 
 def check(config: SourceConfig) -> str:
-    """Look for what `gather` would fail on before it loads a model; what there is to do, in words.
+    """Check what `gather` needs without loading models; return a summary of the work.
 
     Raises:
-        ConfigError: an unknown environment, or a judge who cannot compare.
+        ConfigError: an unknown environment, or a judge that cannot compare.
         TaskError: the tasks or the file cannot be read.
     """
     if config.file:
@@ -37,13 +37,13 @@ def check(config: SourceConfig) -> str:
 
 
 def gather(config: SourceConfig, seed: int, device: str, note: Note = lambda _: None) -> list[Preferred]:
-    """The pairs.
+    """Gather the pairs of a config.
 
     Args:
-        config: where they come from.
-        seed: of the draws.
-        device: of the team's models.
-        note: is told what the user should know.
+        config: source of the pairs.
+        seed: seed of the draws.
+        device: device of the team's models.
+        note: called with each message for the user.
 
     Raises:
         TaskError: the file or the tasks cannot be read, or there is no pair of unequal worth.
@@ -64,7 +64,7 @@ def gather(config: SourceConfig, seed: int, device: str, note: Note = lambda _: 
 
 
 def play(config: SourceConfig, seed: int, device: str, note: Note = lambda _: None) -> list[Episode]:
-    """The episodes that are compared: `rounds` groups of every task."""
+    """Play the episodes to compare: `rounds` groups of every task."""
     env = text_env(config.env.id, config.env.keywords())
     options = ModelOptions(device=device)
     team = parse_team(config.team, palaver.spec(config.env.id), env.possible_agents, options, env.source, note=note)
@@ -80,7 +80,7 @@ def play(config: SourceConfig, seed: int, device: str, note: Note = lambda _: No
 
 
 def _apart(episode: Episode, number: int) -> Episode:
-    """The episode with names of nodes and groups that no other round has."""
+    """Rename the nodes and groups of an episode uniquely for its round."""
     turns = [
         replace(
             turn, node=f"{number}:{turn.node}", parent=turn.parent and f"{number}:{turn.parent}",

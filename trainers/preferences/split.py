@@ -1,4 +1,4 @@
-"""Pairs to learn from and pairs to be tested on, with no task on both sides. Free of torch."""
+"""Training and test split of pairs, with no task on both sides. Free of torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from palaver.trainers.preferences.record import Preferred
 
 
 def by_task(pairs: Sequence[Preferred], share: float, seed: int) -> tuple[list[Preferred], list[Preferred]]:
-    """Training and held-out pairs: of a share of the tasks, drawn by the seed, but of one at least on each side.
+    """Split pairs by task into training and held-out pairs, with one task or more on each side.
 
     Raises:
         TaskError: all pairs are of one task.

@@ -34,7 +34,7 @@ Report = Callable[[int, int, dict[str, float]], None]
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What came of it.
+    """Result of the training of a reward model.
 
     Attributes:
         model: the trained model.
@@ -162,7 +162,7 @@ def _learn(
 
 @contextmanager
 def _own_accelerator() -> Iterator[None]:
-    """What accelerate keeps for the whole process is empty inside, and what it was before afterwards.
+    """Context with an empty process-wide state of accelerate, which is restored on exit.
 
     TRL's trainer may want another device or precision than a run before it in this process, which may still go on.
     """
@@ -212,7 +212,7 @@ class _Told(TrainerCallback):  # type: ignore[misc]  # transformers ships no typ
         self.lines: list[dict[str, float]] = []
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
-        """What is known of the steps since the last call."""
+        """Metrics of the steps since the last call."""
         del args, control
         if logs and "loss" in logs:
             said = {name: float(logs[name]) for name in ("loss", "accuracy", "margin")}

@@ -1,4 +1,4 @@
-"""How good a reward model is on pairs: how often it prefers the better one, with the interval. Pure functions."""
+"""Accuracy of a reward model on pairs, with its interval. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What a set of pairs shows of a reward model.
+    """Metrics of a reward model on a set of pairs.
 
     Attributes:
         accuracy: share of the pairs whose better answer has the higher score; equal scores are wrong.

@@ -1,7 +1,7 @@
-"""The table: one row per utterance. The only place in the trainers that looks into tokens.
+"""The batch of a rollout: a table with one row per utterance.
 
 Rows are the distinct utterances of a rollout (R). Joint steps (J) are its distinct `env.step` calls, linked to their
-parents; memberships (M) say which utterance took part in which joint step. No padding over agents or turns: "per
+parents; memberships (M) link each utterance to the joint steps it took part in. No padding over agents or turns: "per
 agent", "per group" and "per turn" are comparisons of key columns.
 """
 
@@ -27,25 +27,25 @@ class Table:
     """Columns by row (R), by joint step (J) and by membership (M).
 
     Attributes:
-        agents: names; `agent` counts in it.
-        utterances: (R) what was said, with prompt ids, sampled ids and log-probs at sampling.
-        agent: (R,) who said it.
+        agents: names of the agents, indexed by `agent`.
+        utterances: (R) utterances, with prompt ids, sampled ids and log-probs at sampling.
+        agent: (R,) index of the agent.
         group: (R,) equal for the utterances that are compared with each other.
-        turn: (R,) when.
-        episode: (R,) the first episode that holds it.
-        reward: (J, N) what each agent was paid, 0 where it had left.
+        turn: (R,) index of the turn.
+        episode: (R,) index of the first episode with the utterance.
+        reward: (J, N) reward of each agent, 0 where it had left.
         parent: (J,) the joint step before, -1 at a root.
         aside: (J,) bool, true at alternatives that no episode took.
-        step_turn: (J,).
+        step_turn: (J,) index of the turn.
         member_row: (M,) row of each membership.
         member_step: (M,) joint step of each membership.
         steps: (J) the joint steps themselves.
-        step_weight: (J,) share of each joint step in the expectation over its task's tree (`tree_weights`).
+        step_weight: (J,) weight of each joint step in the expectation over its task's tree (`tree_weights`).
         returns: (R,) filled by `fill`.
         advantage: (R,) filled by `fill`; the mean over the tokens where they have advantages of their own.
         token_returns: (R, T) filled by `fill` where tokens have values, 0 on padding.
         token_advantage: (R, T) likewise.
-        overlong: (J, N) what the length of an agent's text takes from its reward, after credit; None takes nothing.
+        overlong: (J, N) length penalty of an agent's text, subtracted after credit; None is 0.
     """
 
     agents: tuple[str, ...]
@@ -72,43 +72,45 @@ class Table:
         return len(self.utterances)
 
     def rows_of(self, agents: Sequence[str]) -> list[int]:
-        """Indices of the rows that any of these agents said."""
+        """Indices of the rows of these agents."""
         wanted = {self.agents.index(agent) for agent in agents}
         return [row for row, agent in enumerate(self.agent.tolist()) if agent in wanted]
 
     def advantages(self, rows: Sequence[int], width: int) -> Tensor:
-        """(n, width) the advantage of each token of n rows, equal within a row where tokens have no values."""
+        """(n, width) advantages of the tokens of n rows, equal within a row without token values."""
         if self.token_advantage is None:
             return self.advantage[list(rows), None].expand(-1, width)
         return self.token_advantage[list(rows), :width]
 
     def teaches(self, row: int) -> bool:
-        """Whether an advantage of this row is not 0."""
+        """Return whether an advantage of this row is not 0."""
         return bool((self.advantage if self.token_advantage is None else self.token_advantage)[row].ne(0).any())
 
     @property
     def tasks(self) -> int:
-        """Number of tasks, a task that was drawn twice counted twice."""
+        """Number of tasks; a task that was drawn twice counts twice."""
         return len({_root(turn) for turn in self.steps})
 
     @property
     def weight(self) -> Tensor:
-        """(R,) share of each row in the expectation over its task's tree: the sum over its joint steps."""
+        """(R,) weight of each row in the expectation over its task's tree: sum over its joint steps."""
         total = torch.zeros(len(self), dtype=torch.float64)
         return total.index_add_(0, self.member_row, self.step_weight[self.member_step])
 
     @property
     def root_return(self) -> Tensor:
-        """(rows of the first turn that has any,) what `fill` computed as the discounted team return of each."""
+        """(rows of the first turn that has any,) their returns as filled by `fill`."""
         return self.returns[self.turn == self.turn.min()]
 
 
 def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None) -> Table:
-    """Episodes to table. Turns that episodes share become one joint step, utterances that steps share one row.
+    """Make the table of episodes.
+
+    Turns that episodes share become one joint step, utterances that steps share one row.
 
     Args:
-        episodes: of a rollout.
-        trained: the agents whose utterances are rows; None takes all. Rewards are kept for every agent.
+        episodes: episodes of a rollout.
+        trained: agents whose utterances are rows; None takes all. Rewards are kept for every agent.
 
     Raises:
         ValueError: there is no such utterance in any episode.
@@ -157,7 +159,7 @@ def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None
 
 
 def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[float]:
-    """(J) weight of each joint step: that of its parent over the number of its siblings; at a root 1 over that number.
+    """(J) weights of joint steps: parent's weight (1 at a root) over the number of siblings.
 
     A mean over siblings of the means over their children is the mean over the tree, so that every turn that all
     branches reach has the weight 1 a task, however wide the tree. Siblings are those in which an agent's candidates are
@@ -171,7 +173,7 @@ def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[f
     siblings: dict[str, list[Turn]] = {}
     for turn in turns:
         siblings.setdefault(turn.parent or _root(turn), []).append(turn)
-    onward = {_root(turn): 1.0 for turn in turns}  # node -> what its children share
+    onward = {_root(turn): 1.0 for turn in turns}  # node -> weight that its children share
     weights = []
     for turn in turns:
         above = turn.parent or _root(turn)
@@ -184,7 +186,7 @@ def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[f
 
 
 def _root(turn: Turn) -> str:
-    """The part of a node's name that tells tasks apart."""
+    """First part of a node's name, which identifies the task."""
     return turn.node.partition("/")[0]
 
 
@@ -198,20 +200,20 @@ def fill(
     boot: Tensor | None = None,
     tokens: TokenValues | None = None,
 ) -> Table:
-    """Returns and advantages of every row: credit, then returns over turns, then baseline, then scale.
+    """Fill in returns and advantages: credit, returns over turns, baseline, normalisation.
 
     With values of tokens each token has a return and an advantage of its own. `normalize: std` and `batch` divide those
     of a row by the spread of the returns of utterances, `whiten` is over the tokens of each agent. The return of a row
-    is that of the utterance, r less all its costs and what follows, whatever was expected within it.
+    is that of the utterance, r less all its costs plus the return that follows, whatever the values within it.
 
     Args:
-        table: of a rollout.
+        table: table of a rollout.
         row: the algorithm.
         config: its settings.
-        value: (R,) what a critic expects before the first token; needed where the algorithm has one.
-        cost: (R,) what each utterance pays before the returns, as a penalty.
+        value: (R,) critic values before the first token; needed if the algorithm has a critic.
+        cost: (R,) penalty of each utterance, subtracted before the returns.
         total: sums over the processes that share the rollout.
-        boot: (J, N) what a critic expects after cuts, 0 elsewhere; None where nothing was cut.
+        boot: (J, N) critic values after cuts, 0 elsewhere; None where nothing was cut.
         tokens: values and costs of every token, whose first values and sums are `value` and `cost`.
     """
     group = table.group if config.group_by == "prompt" else task_groups(table)
@@ -251,9 +253,9 @@ def joint_returns(
     boot: Tensor | None = None,
     start: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """(J, N) the return of each joint step for each agent; with values of a critic its lambda-return.
+    """(J, N) return of each joint step for each agent; with critic values the lambda-return.
 
-    `start` are a and b (R,) of `TokenValues.start`, where an utterance is several decisions.
+    `start` are a and b (R,) of `TokenValues.start`, if an utterance is several decisions.
     """
     due = answerable(table, row, cost)
     if value is None or row.critic == "agent":
@@ -266,7 +268,7 @@ def joint_returns(
 
 
 def answerable(table: Table, row: Algorithm, cost: Tensor | None) -> Tensor:
-    """(J, N) the rewards that each agent answers for, less what its texts' length and its utterances (R,) cost."""
+    """(J, N) credited rewards less the length penalty and the costs of utterances (R,)."""
     reward = row.credit(table.reward)
     if table.overlong is not None:
         reward = reward - table.overlong
@@ -274,7 +276,7 @@ def answerable(table: Table, row: Algorithm, cost: Tensor | None) -> Tensor:
 
 
 def gone(table: Table) -> Tensor:
-    """(J, N) bool, the joint steps after one that cut an agent while others went on: its value stands for them."""
+    """(J, N) bool, true after an agent was cut while others went on: replaced by its value."""
     found = torch.zeros_like(table.reward, dtype=torch.bool)
     for step in torch.argsort(table.step_turn).tolist():
         if (above := int(table.parent[step])) >= 0:
@@ -284,19 +286,19 @@ def gone(table: Table) -> Tensor:
 
 
 def by_step(table: Table, value: Tensor) -> Tensor:
-    """(J, N) the number that each row (R,) carries, at its joint steps; NaN where an agent said nothing."""
+    """(J, N) values of rows (R,) at their joint steps; NaN where an agent has no utterance."""
     found = torch.full_like(table.reward, torch.nan)
     found[table.member_step, table.agent[table.member_row]] = value.to(found)[table.member_row]
     return found
 
 
 def sampled(table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
-    """Row -> (T,) log-probs under the distribution that was sampled."""
+    """Row -> (T,) log-probs under the sampling distribution."""
     return {row: torch.tensor(table.utterances[row].sample_logprobs) for row in rows}
 
 
 def task_groups(table: Table) -> Tensor:
-    """(R,) equal for all that an agent said to one task, at whichever turn. Dr. MAS (arXiv 2602.08847), section 4."""
+    """(R,) group index by agent and task, over all turns. Dr. MAS (arXiv 2602.08847), section 4."""
     roots = [_root(table.steps[int(step)]) for step in table.member_step]
     named = {int(row): (root, int(table.agent[row])) for row, root in zip(table.member_row, roots, strict=True)}
     numbers: dict[tuple[str, int], int] = {}

@@ -1,4 +1,4 @@
-"""Branches of a rollout: an episode so far with an environment of its own, and how a joint action continues it."""
+"""Branches of a rollout: episodes so far, each with its environment, and their next steps."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Branch:
     """An episode so far.
 
     Attributes:
-        env: its own.
+        env: its own environment.
         task: its task.
-        seed: of the episode.
+        seed: seed of the episode.
         root: name of its task in the rollout.
         node: name of its last joint step; the root before the first.
-        lane: which of the root's joint actions it descends from.
+        lane: index of the root's joint action that it descends from.
         seeds: the name that keys its draws: its node, or for an alternative that of the branch it leaves.
         heard: agent -> the conversation so far.
         observations: agent -> the newest observation.
-        unread: agent -> earlier observations of an agent that has waited since.
-        infos: of the last step.
-        turns: so far.
+        unread: agent -> earlier observations that the agent has not yet answered.
+        infos: infos of the last step.
+        turns: turns so far.
         stop: how it ended; None while it goes on.
-        aside: whether it is an alternative to a joint action that the episode took.
+        aside: True if it is an alternative to a joint action that the episode took.
     """
 
     env: TextEnv
@@ -51,7 +51,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """One joint action about to be played."""
+    """One joint action to be played in a branch."""
 
     branch: Branch
     node: str
@@ -62,7 +62,7 @@ class Joint:
 
 
 def start(env: TextEnv, task: str, seed: int) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Reset `env` as the rollout resets it for the episode with this task and `Episode.seed`; what `reset` returns.
+    """Reset `env` as a rollout does for this task and `Episode.seed`; return as `reset`.
 
     Raises:
         TaskError: there is no such task.
@@ -71,7 +71,7 @@ def start(env: TextEnv, task: str, seed: int) -> tuple[dict[str, str], dict[str,
 
 
 def opened(env: TextEnv, task: str, place: int, seed: int) -> Branch:
-    """The branch of a task before its first turn; its draws are keyed by the task and its place."""
+    """Branch of a task before its first turn; its draws are keyed by the task and its index."""
     own = env.fork()
     task_seed = stable_seed(seed, "task", place, task)
     observations, infos = start(own, task, task_seed)
@@ -80,10 +80,10 @@ def opened(env: TextEnv, task: str, place: int, seed: int) -> Branch:
 
 
 def hear(branch: Branch, agent: str) -> Conversation:
-    """The conversation with all that the agent has not yet answered as its last message.
+    """The agent's conversation, with all unanswered observations as the last message.
 
-    What it was told while it waited stands before the newest observation: many chat templates refuse two messages of
-    the user in a row.
+    Observations from turns in which it waited are put before the newest one: many chat templates refuse two user
+    messages in a row.
     """
     if branch.env.metadata.get("conversation") == "fresh":
         return (Message("user", branch.observations[agent]),)
@@ -96,7 +96,7 @@ def _told(branch: Branch, agent: str) -> str:
 
 
 def step_all(joints: Sequence[Joint], each: Each) -> list[Branch]:
-    """Play each joint action in its branch's own environment, all of a turn together."""
+    """Play the joint actions of a turn together, each in its branch's own environment."""
     envs = [joint.branch.env for joint in joints]
     actions = [
         {agent: joint.said[agent].text if agent in joint.said else None for agent in joint.branch.env.agents}
@@ -107,7 +107,7 @@ def step_all(joints: Sequence[Joint], each: Each) -> list[Branch]:
 
 
 def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
-    """The branch after its joint action was played."""
+    """Branch after its joint action was played."""
     branch, said, everyone = joint.branch, joint.said, joint.branch.env.possible_agents
     observations, rewards, _, _, infos = step
     turn = Turn(
@@ -147,13 +147,13 @@ def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
 
 
 def cut_off(branch: Branch, agents: Collection[str]) -> Branch:
-    """The branch with the states of these agents, which its last step cut."""
+    """Add the states of these agents, which the last step cut, to a branch."""
     found = {agent: Ahead(branch.observations[agent], hear(branch, agent)) for agent in agents}
     return _ahead(branch, {**branch.turns[-1].ahead, **found}) if found else branch
 
 
 def foreseen(branch: Branch, words: Mapping[str, Sequence[Utterance]]) -> Branch:
-    """The branch with the answers that its agents might have given after the cut."""
+    """Add answers that the agents might have given after the cut to a branch."""
     states = branch.turns[-1].ahead
     return _ahead(branch, {agent: replace(s, candidates=tuple(words.get(agent, ()))) for agent, s in states.items()})
 
@@ -163,9 +163,9 @@ def _ahead(branch: Branch, states: Mapping[str, Ahead]) -> Branch:
 
 
 def booked(branch: Branch) -> Branch:
-    """A chain whose environment says at the end what each turn has earned, with that in place of what was paid when.
+    """Replace a chain's rewards by those per turn that its environment gives at the end, if any.
 
-    A tree's earlier turns belong to several leaves, so that they keep what they were paid.
+    A tree's earlier turns belong to several leaves, so that they keep their rewards.
     """
     earned = {agent: info["earned"] for agent, info in branch.infos.items() if "earned" in info}
     turns = []

@@ -1,4 +1,4 @@
-"""Which candidates of a branch's agents are played together: the joint actions of one turn."""
+"""Joint actions of one turn: combinations of the agents' candidates."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Pick:
 
     Attributes:
         label: last part of the name of its joint step, numbers with dots between them.
-        index: agent -> its candidate that is played, of every agent that speaks.
+        index: agent -> index of its candidate, for every agent that acts.
         compared: agents whose candidates this joint action compares; the texts of the others are context.
-        aside: the episode does not take it; it is an alternative to the joint action that it does take.
+        aside: True if it is an alternative to the joint action that the episode takes.
     """
 
     label: str
@@ -25,7 +25,7 @@ class Pick:
 
 
 def aligned(agents: Sequence[str], width: int) -> list[Pick]:
-    """Candidates paired by index: `width` joint actions, one where nobody speaks."""
+    """Candidates paired by index: `width` joint actions, one if no agent acts."""
     return [Pick(str(k), dict.fromkeys(agents, k), tuple(agents)) for k in range(width if agents else 1)]
 
 
@@ -39,7 +39,7 @@ def crossed(agents: Sequence[str], width: int) -> list[Pick]:
 
 
 def swept(agents: Sequence[str], place: int, width: int, index: Mapping[str, int]) -> list[Pick]:
-    """All candidates of the agent at `place`, beside those of the others in `index`. AT-GRPO, arXiv 2510.11062."""
+    """All candidates of agent `place`, with the others' in `index`. AT-GRPO, arXiv 2510.11062."""
     if not agents:
         return aligned(agents, width)
     agent = agents[place]
@@ -47,7 +47,7 @@ def swept(agents: Sequence[str], place: int, width: int, index: Mapping[str, int
 
 
 def counterfactual(agents: Sequence[str], width: int) -> list[Pick]:
-    """The first candidates of all, and every joint action in which one agent says another. C3, arXiv 2603.06859.
+    """The first candidates, and all changes of one agent's candidate. C3, arXiv 2603.06859.
 
     1 + N (width - 1) joint actions.
     """
@@ -63,5 +63,5 @@ def counterfactual(agents: Sequence[str], width: int) -> list[Pick]:
 
 
 def frozen(agents: Sequence[str]) -> list[Pick]:
-    """One candidate of each agent, none of which is compared: how an alternative goes on."""
+    """One candidate of each agent, none of them compared: the continuation of an alternative."""
     return [Pick("0", dict.fromkeys(agents, 0), (), aside=True)]

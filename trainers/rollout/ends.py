@@ -1,6 +1,6 @@
-"""How steps end episodes. Trainers read the flags of PettingZoo here alone, so that one rule holds in all of them.
+"""Ends of episodes: the one place where trainers read the termination flags of PettingZoo.
 
-`terminated` ends the task: nothing is worth anything after it. `truncated` cuts it by an outer limit, and so does
+`terminated` ends the task: states after it have value 0. `truncated` cuts it by an outer limit, and so does
 `algorithm.stop_above` (the stop `threshold`): the state after the cut has a value, which critics and mixers estimate.
 """
 
@@ -15,9 +15,9 @@ CUT: tuple[Stop, ...] = ("truncated", "threshold")
 
 
 def ended(live: Collection[str], acting: Sequence[str], step: Step) -> tuple[Stop | None, tuple[str, ...]]:
-    """How an episode ended with a step, None if it goes on, and the agents that the step cut.
+    """Return how a step ended the episode (None if it goes on), and the agents that it cut.
 
-    An agent is cut where it is truncated and not terminated. An episode is `terminated` where its last agents all are.
+    An agent is cut if it is truncated and not terminated. An episode is `terminated` if its last agents all are.
 
     Args:
         live: the agents alive after the step.

@@ -1,8 +1,8 @@
-"""Lockstep rollout: all live episodes advance together, and every policy gets one batch a turn.
+"""Lockstep rollout: all live episodes advance together, in one batch per policy and turn.
 
-At each turn every live branch is widened: its agents are asked for w candidates each, the candidates are combined into
-joint actions (`candidates.py`), and the branch is forked once per joint action. A tree widens G ways at every turn;
-independent continuation widens at the first turn only.
+At each turn every live branch is widened: w candidates are sampled for each of its agents, combined into joint actions
+(`candidates.py`), and the branch is forked once per joint action. A tree widens G ways at every turn; independent
+continuation widens at the first turn only.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ Words = Mapping[str, list[Utterance]]  # agent -> its candidates
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many joint actions are sampled, and where.
+    """Number of sampled joint actions, and where a rollout branches.
 
     Attributes:
         group_size: G, joint actions per branching point (candidates per agent where crossed).
         joint: `aligned` pairs the agents' candidates by index (G joint actions), `cross` takes all G^N.
         turns: `tree` branches at every turn, `independent` at the first only, `best` at every turn from the sibling
             with the largest team reward, where the others end. `by_agent` compares at every turn G candidates of one
-            agent after the other, beside the best candidates (by the agent's own reward) of those before it and the
-            first ones of those after it, and goes on from the last agent's best (AT-GRPO, arXiv 2510.11062).
-            `counterfactual` goes on from the first candidates, and plays beside them every joint action in which one
-            agent says another of its candidates, whose later turns are sampled with the same seeds and compared with
-            nothing (C3, arXiv 2603.06859).
+            agent after the other, combined with the best candidates (by the agent's own reward) of those before it and
+            the first ones of those after it, and goes on from the last agent's best (AT-GRPO, arXiv 2510.11062).
+            `counterfactual` goes on from the first candidates, and also plays every joint action in which one agent
+            has another of its candidates, whose later turns are sampled with the same seeds and not compared (C3, arXiv
+            2603.06859).
         stop_above: siblings whose mean team reward exceeds this end there; None never stops early.
         look_ahead: agents for which answers are sampled, and not played, where their episode was cut.
     """
@@ -57,7 +57,7 @@ class Plan:
 
 
 def text_env(id: str, keywords: Mapping[str, Any]) -> TextEnv:
-    """The environment `id` with these keywords, if a rollout can drive it.
+    """Make the environment `id`, which must be a `TextEnv`.
 
     Raises:
         ConfigError: no such environment or keyword, or one that cannot be forked.
@@ -82,23 +82,23 @@ def rollout(
 ) -> list[Episode]:
     """Play every task with G joint actions per branching point.
 
-    Texts depend on `seed`, the place of the task in `tasks`, the agent and the candidate's index alone, never on what
-    shares a batch.
+    Texts depend on `seed`, the index of the task in `tasks`, the agent and the candidate's index alone, not on the rest
+    of the batch.
 
     Args:
         env: is forked, never stepped itself.
         team: agent -> policy; agents may share one.
         tasks: task ids, one or more; a task may be listed twice.
         plan: the branching.
-        sampling: agent -> how it samples.
-        seed: of every draw.
+        sampling: agent -> sampling parameters.
+        seed: seed of every draw.
         workers: threads that step environments.
-        places: the tasks' places in a batch that several processes share; 0, 1, ... if none.
+        places: indices of the tasks in a batch that several processes share; 0, 1, ... if None.
 
     Returns:
-        One episode per leaf, in order of task and branch; those that could not be scored are `unscored`, and whoever
-        compares or averages leaves them out. Turns and utterances that leaves have in common are the same
-        records, told by `Turn.node` and by (`Turn.group`, agent, `Turn.choice`).
+        One episode per leaf, in order of task and branch; those that could not be scored are `unscored` and excluded
+        from all comparisons and means. Turns and utterances that leaves have in common are the same records,
+        identified by `Turn.node` and by (`Turn.group`, agent, `Turn.choice`).
     """
     numbers = range(len(tasks)) if places is None else places
     live = [opened(env, task, place, seed) for place, task in zip(numbers, tasks, strict=True)]
@@ -138,14 +138,14 @@ def play_out(
     seed: int,
     workers: int = 1,
 ) -> list[Branch]:
-    """Play branches to their end with one candidate of each agent, all together.
+    """Play branches in lockstep to their end with one candidate of each agent.
 
     Args:
-        branches: are used up; their draws are keyed by `seed` and `Branch.seeds`.
-        first: for each branch, what some agents say in its next turn.
+        branches: their environments are consumed; draws are keyed by `seed` and `Branch.seeds`.
+        first: for each branch, given utterances of some agents in its next turn.
         team: agent -> policy.
-        sampling: agent -> how it samples.
-        seed: of every draw.
+        sampling: agent -> sampling parameters.
+        seed: seed of every draw.
         workers: threads that step environments.
     """
     found = list(branches)
@@ -171,9 +171,9 @@ def _speak(
     plan: Plan,
     seed: int,
 ) -> list[dict[str, list[Utterance]]]:
-    """The candidates of every agent that may act, one batch per policy, or for policies of one host.
+    """Sample candidates for every agent that may act, in one batch per policy or shared host.
 
-    Of a branch that was cut only the agents in `plan.look_ahead` are asked.
+    In a branch that was cut only the policies of the agents in `plan.look_ahead` are queried.
     """
     asked: list[tuple[int, Policy, Request]] = []
     for index, branch in enumerate(live):
@@ -191,7 +191,7 @@ def _speak(
 
 
 def _width(branch: Branch, plan: Plan) -> int:
-    """How many candidates each agent of a branch is asked for."""
+    """Number of candidates sampled for each agent of a branch."""
     alone = branch.aside or (plan.turns == "independent" and branch.turns)
     return 1 if alone else plan.group_size
 
@@ -203,7 +203,7 @@ def _widen_all(words: Sequence[tuple[Branch, Words]], plan: Plan, each: Each) ->
 
 
 def _picks(branch: Branch, words: Words, plan: Plan) -> list[Pick]:
-    """The joint actions that a branch is widened to."""
+    """Joint actions that a branch is widened to."""
     agents, width = list(words), _width(branch, plan)
     if plan.turns == "counterfactual":
         return frozen(agents) if branch.aside else counterfactual(agents, width)
@@ -211,7 +211,7 @@ def _picks(branch: Branch, words: Words, plan: Plan) -> list[Pick]:
 
 
 def _sweep(words: Sequence[tuple[Branch, Words]], plan: Plan, each: Each) -> list[Branch]:
-    """One turn of all branches, agent by agent; of each all but the last agent's best end, outdone."""
+    """Play one turn of all branches, agent by agent; all but the last agent's best end."""
     best: list[tuple[Pick, Branch] | None] = [None] * len(words)
     played: list[Branch] = []
     for place in range(max((len(said) for _, said in words), default=0) or 1):
@@ -230,7 +230,7 @@ def _sweep(words: Sequence[tuple[Branch, Words]], plan: Plan, each: Each) -> lis
 
 
 def _so_far(best: tuple[Pick, Branch] | None, words: Words) -> Mapping[str, int]:
-    """The candidates that an agent's own are played beside: the best so far, at first the first of each."""
+    """Candidates of the other agents: those of the best branch so far, at first the first."""
     return dict.fromkeys(words, 0) if best is None else best[0].index
 
 
@@ -243,14 +243,14 @@ def _outdone(branch: Branch) -> Branch:
 
 
 def _widen(branch: Branch, words: Words, picks: Sequence[Pick], plan: Plan, spend: bool = True) -> list[Joint]:
-    """The joint actions of one branch, each with a fork of its own; with `spend` the last takes the branch's own."""
+    """Joint actions of one branch, each with a fork; with `spend` the last has the branch's own."""
     first, joints = not branch.turns, []
     for number, pick in enumerate(picks):
         env = branch.env if spend and number == len(picks) - 1 else branch.env.fork()
         lane = number if first else branch.lane
         node = f"{branch.node}/{pick.label}"
         group, choice = branch.node, {agent: pick.index[agent] for agent in pick.compared}
-        if plan.turns == "independent":  # after the first turn the one candidate is told from others by its lane
+        if plan.turns == "independent":  # after the first turn candidates differ by their lanes
             group = f"{branch.root}@{len(branch.turns)}"
             choice = choice if first else dict.fromkeys(choice, branch.lane)
         seeds = f"{branch.seeds}/{0 if plan.turns == 'counterfactual' else pick.label}"
@@ -261,7 +261,7 @@ def _widen(branch: Branch, words: Words, picks: Sequence[Pick], plan: Plan, spen
 
 
 def _outdo(branches: list[Branch]) -> list[Branch]:
-    """End all siblings but the first of those with the largest team reward this turn."""
+    """End all siblings but the first one with the largest team reward this turn."""
     best: dict[str, Branch] = {}
     for branch in _scored(branches):
         leader = best.setdefault(branch.turns[-1].group, branch)
@@ -276,7 +276,7 @@ def _scored(branches: Sequence[Branch]) -> list[Branch]:
 
 
 def _stop_early(branches: list[Branch], above: float | None) -> list[Branch]:
-    """End the siblings whose mean team reward this turn is above the threshold."""
+    """End siblings whose mean team reward this turn is above the threshold."""
     if above is None:
         return branches
     rewards: dict[str, list[float]] = {}

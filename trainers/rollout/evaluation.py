@@ -1,4 +1,4 @@
-"""Evaluation on fixed tasks with fixed seeds, and its summary: a mean never travels without its interval and n."""
+"""Evaluation on fixed tasks with fixed seeds, and its summary with interval and n."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a set of episodes shows.
+    """Summary statistics of a set of episodes.
 
     Attributes:
-        mean: of the undiscounted team return.
-        low: lower end of the 95 % bootstrap interval over tasks; None for one task, which says nothing of others.
+        mean: mean undiscounted team return.
+        low: lower end of the 95 % bootstrap interval over tasks; None for one task.
         high: upper end, likewise.
         n: episodes.
         tasks: distinct tasks; the samples of one task are averaged before resampling, as they are not independent.
         components: mean of each reward component, over agents and episodes, summed over turns.
-        metrics: mean of each measurement of the environment, over turns.
+        metrics: mean of each metric of the environment, over turns.
         tokens: agent -> mean sampled tokens of an utterance.
-        passes: pass@1 and pass@k where the environment tells which episodes solved their task, else empty.
-        unscored: episodes left out because what should have judged them failed.
+        passes: pass@1 and pass@k if the environment reports which episodes solved their task, else empty.
+        unscored: episodes left out because their scoring failed.
         by_task: task -> mean team return of its samples, so that two evaluations can be compared task by task.
     """
 
@@ -64,16 +64,16 @@ def evaluate(
     seed: int,
     workers: int = 1,
 ) -> list[Episode]:
-    """`samples` episodes of every task with texts drawn independently. The same arguments give the same episodes.
+    """Play `samples` independent episodes of every task; deterministic in its arguments.
 
-    An environment that draws after its reset draws alike in all samples of a task: they are forks of one reset.
+    An environment that draws after its reset draws the same in all samples of a task: they are forks of one reset.
     """
     plan = Plan(group_size=samples, turns="independent")
     return rollout(env, team, tasks, plan, sampling=sampling, seed=seed, workers=workers)
 
 
 def summarize(episodes: Sequence[Episode]) -> Summary:
-    """Mean team return with a 95 % percentile bootstrap over tasks (Efron 1979), components and metrics.
+    """Mean team return with a 95 % bootstrap interval over tasks (Efron 1979), and other means.
 
     Raises:
         ValueError: there are no episodes.
@@ -104,7 +104,7 @@ def summarize(episodes: Sequence[Episode]) -> Summary:
 
 
 def only_scored(episodes: Sequence[Episode], where: str) -> list[Episode]:
-    """The episodes whose rewards say something.
+    """Episodes that could be scored.
 
     Raises:
         ScoringError: there is none.
@@ -119,7 +119,7 @@ def only_scored(episodes: Sequence[Episode], where: str) -> list[Episode]:
 
 
 def interval(means: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float] | tuple[None, None]:
-    """The 95 % percentile bootstrap interval of the mean of `means` (one a task); None for fewer than two."""
+    """95 % percentile bootstrap interval of the mean of `means` (one a task); None below 2."""
     if len(means) < 2:
         return None, None
     if np.ptp(means) == 0:
@@ -131,7 +131,10 @@ def interval(means: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float
 
 
 def components(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Mean over episodes of each component, averaged over agents, summed over turns; they add up to the mean return."""
+    """Mean over episodes of each reward component, averaged over agents and summed over turns.
+
+    They add up to the mean return.
+    """
     total: dict[str, float] = defaultdict(float)
     for episode in episodes:
         for turn in episode.turns:
@@ -152,14 +155,14 @@ def tokens(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def answers(episodes: Sequence[Episode], agents: Collection[str] | None = None) -> tuple[int, int]:
-    """Return how many answers were due, and how many of them held an illegal move.
+    """Return the number of answers that were due, and of those with an illegal move.
 
-    Where an environment does not say whose the illegal moves of a turn were, every one of them counts for another
-    answer, as far as there are any.
+    If an environment does not attribute the illegal moves of a turn to agents, each counts for another answer, up to
+    the number of answers.
 
     Args:
-        episodes: any.
-        agents: whose answers count; None: everybody's.
+        episodes: any episodes.
+        agents: agents whose answers count; None: all.
     """
     due = illegal = 0
     for turn in (turn for episode in episodes for turn in episode.turns):
@@ -171,7 +174,7 @@ def answers(episodes: Sequence[Episode], agents: Collection[str] | None = None) 
 
 
 def metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Mean over turns of each measurement of the environment."""
+    """Mean over turns of each metric of the environment."""
     values: dict[str, list[float]] = defaultdict(list)
     for episode in episodes:
         for turn in episode.turns:

@@ -1,4 +1,4 @@
-"""Metrics of a rollout: expected returns by one definition for every algorithm, rewards, components, tokens."""
+"""Metrics of a rollout: expected returns (same definition for all algorithms), tokens."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from palaver.utils.stats.pass_at_k import passes
 def expected_returns(
     episodes: Sequence[Episode], table: Table, discount: float, pull: Tensor | None = None, total: Total = alone
 ) -> dict[str, float]:
-    """The mean over episodes of sum_t gamma^t r_t, with r_t the mean over the agents of what turn t paid them.
+    """Mean over episodes of sum_t gamma^t r_t, with r_t the mean reward of the agents in turn t.
 
-    `raw` is what the environment paid, `shaped` that less the pull to the reference, which each agent pays for what it
-    says; in both gamma is 1, and the algorithm's discount in those `_discounted`. Monte Carlo: no critic's value has a
-    part in them. Episodes that were left for a better sibling (`outdone`) do not count.
+    `raw` is the environment's reward, `shaped` that less the KL penalty of each agent's utterances; in both gamma is 1,
+    and the algorithm's discount in those `_discounted`. Monte Carlo: no critic's value is used. Episodes that were left
+    for a better sibling (`outdone`) are excluded.
 
     Args:
-        episodes: of a rollout.
-        table: of the same episodes.
+        episodes: episodes of a rollout.
+        table: table of the same episodes.
         discount: gamma, per turn.
-        pull: (R,) what each utterance pays; None is nothing.
+        pull: (R,) KL penalty of each utterance; None is 0.
         total: sums over the processes that share the rollout.
     """
     costs = [0.0] * len(table.steps) if pull is None else by_step(table, pull).nan_to_num().mean(dim=1).tolist()
@@ -46,7 +46,7 @@ def expected_returns(
 
 
 def own_returns(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Agent -> mean undiscounted sum of its own rewards; empty where all agents earn alike in every turn."""
+    """Agent -> mean undiscounted return of its own; empty if rewards are shared in every turn."""
     rewards = [turn.rewards for episode in episodes for turn in episode.turns]
     if all(len(set(each.values())) <= 1 for each in rewards):
         return {}
@@ -58,7 +58,7 @@ def own_returns(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def describe(episodes: Sequence[Episode]) -> dict[str, float]:
-    """What the episodes of a step show: undiscounted team return, its components, measurements, tokens said."""
+    """Metrics of a step: undiscounted team return, its components, environment metrics, tokens."""
     lost = sum(not episode.scored for episode in episodes)
     episodes = [episode for episode in episodes if episode.scored and episode.stop != "outdone"]
     rewards = np.array([episode.team_return() for episode in episodes])

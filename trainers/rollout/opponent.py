@@ -1,7 +1,7 @@
-"""Evaluation of a self-play run against a fixed opponent, in environments that are zero-sum.
+"""Evaluation of a self-play run against a fixed opponent, in zero-sum environments.
 
-The mean reward of a zero-sum game is constant, and each seat's return in self-play is measured against a rival that
-learns too. Here every trained seat plays the tasks and seeds of the evaluation with `eval.opponent` in all other seats.
+The mean reward of a zero-sum game is constant, and each agent's return in self-play is measured against a rival that
+learns too. Here every trained agent plays the tasks and seeds of the evaluation with `eval.opponent` as all others.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from palaver.trainers.run.files import CONFIG
 
 
 def refuse_opponent(config: RunConfig, env: TextEnv) -> None:
-    """Refuse an `eval.opponent` that cannot play in the environment of the evaluation; `load_opponent` loads models.
+    """Refuse an `eval.opponent` that cannot play in the environment, without loading models.
 
     Raises:
         ConfigError: the environment is not zero-sum, or there is no such run.
-        PolicyError: there is no such seat or scripted policy, a seat is left empty, or the tiny model cannot read the
-            tasks.
+        PolicyError: there is no such agent or scripted policy, an agent has no policy, or the tiny model cannot read
+            the tasks.
     """
     name = config.eval.opponent
     if name is None:
@@ -51,7 +51,7 @@ def refuse_opponent(config: RunConfig, env: TextEnv) -> None:
 def load_opponent(
     config: RunConfig, env: TextEnv, device: str, note: Callable[[str], None] = lambda _: None
 ) -> dict[str, Policy]:
-    """Agent -> the opponent in its seat; empty without `eval.opponent` and without evaluations.
+    """Agent -> the opponent's policy for it; empty without `eval.opponent` or evaluations.
 
     Raises:
         PolicyError, CheckpointError, ConfigError: as `parse_team`.
@@ -75,21 +75,21 @@ def against(
     seed: int,
     workers: int = 1,
 ) -> dict[str, float]:
-    """`AGENT/win_rate` and `AGENT/return` of each trained seat's policy against the opponent in all other seats.
+    """`AGENT/win_rate` and `AGENT/return` of each trained agent with the opponent as all others.
 
     Args:
-        env: of the evaluation.
-        team: agent -> the policy in its seat.
-        opponent: agent -> the opponent in its seat; empty: nothing is played.
-        trained: the seats that are measured, one after the other.
+        env: environment of the evaluation.
+        team: agent -> its policy.
+        opponent: agent -> the opponent's policy for it; empty: nothing is played.
+        trained: agents to evaluate, one after the other.
         tasks: as `evaluate`, and so are the others.
         samples: see there.
-        sampling: see there; the opponent samples as its seat does.
+        sampling: see there; the opponent samples with the settings of the agent it replaces.
         seed: see there.
         workers: see there.
 
     Raises:
-        ScoringError: none of a seat's episodes could be scored.
+        ScoringError: none of an agent's episodes could be scored.
     """
     found = {}
     for agent in trained if opponent else ():
@@ -110,7 +110,7 @@ def returns(episode: Episode) -> dict[str, float]:
 
 
 def win(episode: Episode, agent: str) -> float:
-    """1 where the agent's own return is above those of all others, 1/2 where it equals the largest of them, else 0.
+    """Return 1 if the agent's return is above all others', 1/2 if it ties with the best, else 0.
 
     Returns that differ by rounding are equal.
     """

@@ -1,9 +1,9 @@
-"""Overlong shaping: a penalty for texts near the limit of their tokens. DAPO, arXiv 2503.14476, equation 13.
+"""Overlong shaping: penalty of texts near the token limit. DAPO, arXiv 2503.14476, eq. 13.
 
     p(n) = clip( (n - (M - c)) / c, 0, 1 )          n tokens of at most M, cache c (`algorithm.overlong`)
 
-A text that is cut at M tokens tells little by its reward; the penalty grows in small steps towards it. Each agent pays
-for its own texts alone, after credit, at their last token.
+The reward of a text that is cut at M tokens is uninformative; the penalty grows gradually towards it. It is subtracted
+from each agent's own reward alone, after credit, at the last token of its text.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from palaver.trainers.rollout.batch import Table
 
 
 def overlong(table: Table, limits: Mapping[str, int], cache: int) -> Tensor:
-    """(J, N) the penalty of each agent's text in each joint step, in [0, 1]; 0 where it said nothing.
+    """(J, N) penalty of each agent's text in each joint step, in [0, 1]; 0 where it has none.
 
     Args:
-        table: of a rollout.
-        limits: agent -> M, the most tokens that its texts may have.
+        table: batch of a rollout.
+        limits: agent -> M, the maximum tokens of its texts.
         cache: c, 1 or more.
     """
     found = torch.zeros_like(table.reward)

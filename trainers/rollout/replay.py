@@ -1,4 +1,4 @@
-"""Recorded episodes played once more."""
+"""Replay of recorded episodes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from palaver.trainers.rollout.branches import Branch, Joint, booked, start, step
 
 
 def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[Episode]:
-    """Play recorded episodes once more: the environment hears the recorded texts, and pays as it pays now.
+    """Replay recorded episodes: the recorded texts are the actions, rewards are computed again.
 
-    Turns hold what the environment now tells, so that they show where the record no longer matches. Whoever may not
-    act any more is not heard, and turns after the end are left out. An episode that the environment does not end is
-    `truncated` where its record was ended by the environment, else it stops as recorded.
+    Turns hold the observations of the replay, so that they show where the record no longer matches. Texts of agents
+    that are no longer alive are ignored, and turns after the end are left out. An episode that the environment does not
+    end is `truncated` if its record was ended by the environment, else it stops as recorded.
 
     Args:
         env: is forked, never stepped itself.
-        episodes: as saved; token ids are not needed. All advance together.
+        episodes: as saved; token ids are not needed. All advance in lockstep.
         workers: threads that step environments.
 
     Raises:
@@ -37,7 +37,7 @@ def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[E
 
 
 def rebuilt(env: TextEnv, episode: Episode, turns: int) -> Branch:
-    """The branch of an episode before turn `turns`, from its recorded texts.
+    """Rebuild the branch of an episode before turn `turns` from its recorded texts.
 
     Raises:
         TaskError: the environment has no such task.

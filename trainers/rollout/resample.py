@@ -1,8 +1,8 @@
-"""Dynamic sampling: tasks whose samples are all worth the same are replaced. DAPO, arXiv 2503.14476, equation 11.
+"""Dynamic sampling: replace tasks with equal returns. DAPO, arXiv 2503.14476, equation 11.
 
-A group without variance has no group-relative advantage, so that its task teaches nothing. Such a task is replaced by
-another, in rounds, on each process for its own places: all draws follow from the seed and the step. What the replaced
-tasks said was sampled all the same, and counts wherever samples are counted.
+A group without variance has no group-relative advantage, so that its task gives no gradient. Such a task is replaced by
+another, in rounds, on each process for its own tasks: all draws follow from the seed and the step. The samples of
+replaced tasks count wherever samples are counted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Play = Callable[[Sequence[tuple[int, str]], int], list[Episode]]  # (place, task
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """The episodes of a step on one process.
+    """Episodes of a step on one process.
 
     Attributes:
-        kept: those that are learnt from.
-        replaced: those of tasks that were replaced.
-        again: tasks replaced, over all rounds.
+        kept: episodes to train on.
+        replaced: episodes of tasks that were replaced.
+        again: number of replaced tasks, over all rounds.
     """
 
     kept: list[Episode]
@@ -44,18 +44,18 @@ def resampled(
     play: Play,
     varies: Callable[[Sequence[Episode]], bool],
 ) -> Rolled:
-    """Play tasks, then in each round others in the places of those that do not vary; the last ones stay as they are.
+    """Play tasks, and in each round replace those that do not vary; the last ones are kept.
 
     A task drawn in round r for place p of the step has the place r * size + p, so that no two tasks have the same nodes
     or seeds.
 
     Args:
         first: (place, task) of the step's tasks on this process.
-        spare: tasks to take instead, in order, from the beginning again where they run out.
+        spare: replacement tasks in order, which is repeated if they run out.
         size: tasks of the step, of all processes.
-        rounds: of replacement at most.
+        rounds: maximum rounds of replacement.
         play: plays tasks in their places.
-        varies: whether the episodes of one task have something to compare.
+        varies: returns True if the episodes of one task have unequal advantages.
     """
     waiting, rolled = list(first), Rolled([], [], 0)
     for number in range(rounds + 1):
@@ -76,20 +76,20 @@ def resampled(
 
 
 def spares(tasks: Sequence[str], taken: Collection[str], seed: int, step: int) -> list[str]:
-    """The tasks that the step has not drawn, in an order of its own; all where it has drawn every one."""
+    """Tasks that the step has not drawn, shuffled; all if it has drawn every one."""
     rest = [task for task in tasks if task not in taken] or list(tasks)
     order = np.random.default_rng(stable_seed(seed, "spare", step)).permutation(len(rest))
     return [rest[place] for place in order]
 
 
 def varies(episodes: Sequence[Episode], row: Algorithm, config: AlgorithmConfig, agents: Collection[str]) -> bool:
-    """Whether an utterance of a task has an advantage that is not 0, by what the environment paid alone.
+    """Return whether an utterance has an advantage that is not 0, by environment rewards alone.
 
     Args:
-        episodes: of one task.
+        episodes: episodes of one task.
         row: the algorithm, which compares siblings.
         config: its settings.
-        agents: those that are trained.
+        agents: trained agents.
     """
     scored = [episode for episode in episodes if episode.scored]
     if not any(agent in turn.utterances for episode in scored for turn in episode.turns for agent in agents):
@@ -100,7 +100,7 @@ def varies(episodes: Sequence[Episode], row: Algorithm, config: AlgorithmConfig,
 
 
 def sampled(episodes: Sequence[Episode], agents: Collection[str]) -> tuple[int, int]:
-    """Distinct utterances of these agents, and their tokens, in a rollout of this process.
+    """Numbers of distinct utterances of these agents, and of their tokens, on this process.
 
     Joint steps share the records of their utterances; equal texts of several draws are several records.
     """

@@ -10,7 +10,7 @@ from palaver.core import stable_seed
 
 
 def batch_of_tasks(tasks: Sequence[str], size: int, seed: int, step: int) -> list[str]:
-    """The tasks of a step: a walk through shuffled passes over the data, each pass in an order of its own."""
+    """Tasks of a step, drawn without replacement: each pass over the data is shuffled."""
     chosen = []
     for place in range((step - 1) * size, step * size):
         epoch, index = divmod(place, len(tasks))

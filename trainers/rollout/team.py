@@ -1,4 +1,4 @@
-"""Teams: who fills the seats, for training (from a config) and for evaluation (from a line of text)."""
+"""Teams: the agents' policies, for training (from a config) and evaluation (from a string)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:  # a team without models needs no torch
 def trainable_team(
     config: RunConfig, spec: Spec, agents: Sequence[str], device: str, start: Path | None = None
 ) -> dict[str, LLMPolicy]:
-    """Agent -> the model to be trained, for every seat that is; agents that share weights have the same object.
+    """Agent -> policy for every trained agent; agents that share weights have the same object.
 
     Args:
-        config: of the run.
-        spec: of its environment.
-        agents: the seats.
-        device: as torch names it.
-        start: a checkpoint to take the weights from in place of `policy.model`.
+        config: config of the run.
+        spec: spec of its environment.
+        agents: agents of the environment.
+        device: torch device.
+        start: a checkpoint to load the weights from in place of `policy.model`.
 
     Raises:
         PolicyError: the model does not exist or cannot be trained.
@@ -61,7 +61,7 @@ def _adapted_team(
 
 
 def warm_starts(config: RunConfig, spec: Spec, agents: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Trained agent -> which tiny model it starts from, by name and hash; not where it starts from another model."""
+    """Trained agent -> name and hash of the tiny model it starts from, for agents that do."""
     from palaver.agents.tiny.cache import fingerprint
 
     found = {}
@@ -79,18 +79,18 @@ def frozen_team(
     options: ModelOptions,
     note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Policy]:
-    """Agent -> the stored partner in its seat, for every seat that is not trained; equal ones share one copy.
+    """Agent -> stored partner, for every agent that is not trained; equal ones share one copy.
 
     Raises:
-        PolicyError: it does not exist, or a run has no policy for the seat.
-        CheckpointError: there is no such run, or no sound checkpoint in it.
+        PolicyError: it does not exist, or a run has no policy for the agent.
+        CheckpointError: there is no such run, or no valid checkpoint in it.
     """
     made: dict[str, Policy] = {}
     team: dict[str, Policy] = {}
     for agent in agents:
         if (name := config.team.frozen.get(agent)) is None:
             continue
-        if name.startswith("run:"):  # the run's own policy for this seat
+        if name.startswith("run:"):  # the run's own policy for this agent
             team[agent] = load_run(Path(name.removeprefix("run:")), [agent], options, note)[agent]
         else:
             team[agent] = made[name] = made.get(name) or _make(name, spec, options)
@@ -98,16 +98,16 @@ def frozen_team(
 
 
 def model_options(config: RunConfig, device: str, agent: str = "") -> ModelOptions:
-    """What the policy section, as it holds for this seat, says to the agents' wing."""
+    """Model options of an agent, from the policy section with the agent's own settings."""
     policy, own = config.seat(agent), config.team.seats.get(agent)
     device = own.device if own and own.device else device
     return ModelOptions(policy.dtype, device, policy.chat, policy.engine, policy.max_prompt_tokens, policy.from_scratch)
 
 
 def reference_model(config: RunConfig, team: Iterable[LLMPolicy], device: str) -> Any:
-    """The model that `kl.reference: model:NAME_OR_FOLDER` names, once for all policies, in evaluation mode and frozen.
+    """Load the model of `kl.reference: model:NAME_OR_FOLDER`, frozen and in evaluation mode.
 
-    None where the reference is of another kind, or where nothing pulls to one.
+    All policies share it. None if the reference is of another kind, or `kl.coef` is 0.
 
     Raises:
         PolicyError: it cannot be loaded, or its tokens are not those of the policies.
@@ -143,22 +143,22 @@ def parse_team(
     force: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Policy]:
-    """Agent -> policy from `NAME` for all seats, `agent=NAME,agent=NAME`, or `run:FOLDER` for a trained team.
+    """Parse a team: `NAME` for all agents, `agent=NAME,agent=NAME`, or `run:FOLDER`.
 
-    Seats given the same model name share one copy of it, for it is not trained.
+    Agents with the same model name share one copy of it, for it is not trained.
 
     Args:
-        text: what the user wrote.
-        spec: of the environment.
-        agents: its seats.
+        text: the user's input.
+        spec: spec of the environment.
+        agents: its agents.
         options: how models are loaded.
-        source: the tasks, which the tiny model may not be able to read.
-        force: let it try.
-        note: is told what the user should know.
+        source: source of the tasks, which the tiny model may not be able to read.
+        force: allow the tiny model for any source.
+        note: called with each message for the user.
 
     Raises:
-        PolicyError: an unknown seat, a seat left empty, a policy that does not exist, a run trained for other seats.
-        CheckpointError: no such run, or one without a sound checkpoint.
+        PolicyError: an unknown agent, one without a policy, a policy that does not exist, a run of other agents.
+        CheckpointError: no such run, or one without a valid checkpoint.
         ConfigError: the run's config cannot be read.
     """
     if text.startswith("run:"):
@@ -176,13 +176,14 @@ def parse_team(
 def load_run(
     folder: Path, agents: Sequence[str], options: ModelOptions, note: Callable[[str], None] = lambda _: None
 ) -> dict[str, Policy]:
-    """The policies of a run's newest sound checkpoint, in the seats they were last trained in, loaded as the run loaded
-    them but for device and number format; where it did not train, its stored partners.
+    """Load the policies of a run's newest valid checkpoint, for the agents they last acted for.
+
+    Options are those of the run but for device and dtype; agents that were not trained have their stored partners.
 
     Raises:
-        CheckpointError: there is no such run, or no sound checkpoint in it.
+        CheckpointError: there is no such run, or no valid checkpoint in it.
         ConfigError: its config cannot be read.
-        PolicyError: it was trained for other seats.
+        PolicyError: it was trained for other agents.
     """
     from palaver.trainers.run import checkpoint
 
@@ -201,7 +202,7 @@ def load_run(
     team: dict[str, Policy] = {}
     loaded: dict[str, LLMPolicy] = {}
     for agent in agents:
-        home = seats.get(agent, agent)  # where the policy that was last in this seat began
+        home = seats.get(agent, agent)  # the agent that this agent's last policy began with
         own = config.seat(home)
         how = replace(options, chat=own.chat, engine=own.engine, max_prompt_tokens=own.max_prompt_tokens)
         if home in config.team.frozen:
@@ -218,7 +219,7 @@ def load_run(
 
 
 def _stored(checkpoint: Path, names: Collection[str], options: ModelOptions) -> dict[str, LLMPolicy]:
-    """Policies of a checkpoint by name; those that are adapters share a base."""
+    """Load policies of a checkpoint by name; those that are adapters share a base."""
     from palaver.agents.llm.model.load import is_adapter
     from palaver.agents.llm.policies.llm_policy import LLMPolicy
     from palaver.agents.llm.policies.lora_policy import load_adapters
@@ -230,10 +231,10 @@ def _stored(checkpoint: Path, names: Collection[str], options: ModelOptions) -> 
 
 
 def refuse_tiny(source: str, force: bool) -> None:
-    """Keep the tiny model from tasks it cannot read.
+    """Refuse the tiny model for tasks that it cannot read.
 
     Raises:
-        PolicyError: these are neither the sample tasks nor made here, and nobody insisted.
+        PolicyError: the tasks are neither the sample tasks nor generated, and `force` is not set.
     """
     if not (is_sample(source) or is_generated(source) or force):
         raise PolicyError(
@@ -243,10 +244,10 @@ def refuse_tiny(source: str, force: bool) -> None:
 
 
 def named_seats(text: str, agents: Sequence[str]) -> dict[str, str]:
-    """Agent -> name of its policy, from `NAME` for all seats or `agent=NAME,agent=NAME`.
+    """Agent -> name of its policy, from `NAME` for all agents or `agent=NAME,agent=NAME`.
 
     Raises:
-        PolicyError: an unknown seat, or a seat left empty.
+        PolicyError: an unknown agent, or an agent without a policy.
     """
     parts = [part.strip() for part in text.split(",")]
     head, equals, _ = parts[0].partition("=")

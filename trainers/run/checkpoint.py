@@ -1,7 +1,7 @@
-"""Checkpoints: folders that are complete or absent.
+"""Checkpoints, written atomically: a folder is complete or absent.
 
-A checkpoint is written under a temporary name with a manifest of SHA-256 sums, synced, and renamed. A folder whose
-manifest does not fit is corrupt: it is named, and the one before is used.
+A checkpoint is written under a temporary name with a manifest of SHA-256 sums, synced, and renamed. A folder that does
+not match its manifest is corrupt: it is reported, and the one before is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PREFIX = "step-"
 
 
 def folder_of(run: Path, step: int) -> Path:
-    """Where the checkpoint after `step` is."""
+    """Path of the checkpoint after `step`."""
     return run / "checkpoints" / f"{PREFIX}{step:06d}"
 
 
@@ -44,9 +44,9 @@ def save(
         step: updates done.
         policies: name -> anything with `save(folder)` and a `version`.
         optimizers: name -> optimiser.
-        study: what else the next step depends on: tensors, numbers and texts in mappings and lists.
-        keep: checkpoints that stay, at least 1.
-        seats: seat -> where the policy that fills it began.
+        study: other state of the run: tensors, numbers and texts in mappings and lists.
+        keep: number of checkpoints to keep, at least 1.
+        seats: agent -> the agent that its policy was first assigned to.
     """
     target = folder_of(run, step)
 
@@ -68,10 +68,10 @@ def save(
 
 
 def newest(run: Path) -> tuple[Path, list[str]]:
-    """The newest sound checkpoint, and a sentence for every corrupt one that was passed over.
+    """Return the newest valid checkpoint, and a message for every corrupt one that was skipped.
 
     Raises:
-        CheckpointError: there is no sound one.
+        CheckpointError: there is no valid one.
     """
     complaints: list[str] = []
     for folder in sorted((run / "checkpoints").glob(f"{PREFIX}*"), reverse=True):
@@ -90,13 +90,13 @@ def step_of(folder: Path) -> int:
 
 
 def version_of(folder: Path, name: str) -> int:
-    """How often the weights of this policy had been refreshed."""
+    """Version of this policy, the number of refreshes of its weights."""
     found: int = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["versions"][name]
     return found
 
 
 def seats_of(folder: Path) -> dict[str, str]:
-    """Seat -> where the policy that filled it began; empty in checkpoints written before policies could move."""
+    """Agent -> the agent that its policy was first assigned to; empty in old checkpoints."""
     found: dict[str, str] = json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("seats", {})
     return found
 
@@ -108,7 +108,7 @@ def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) ->
 
 
 def load_study(folder: Path) -> dict[str, Any]:
-    """What `save` was given as `study`."""
+    """Load the `study` argument of `save`."""
     found: dict[str, Any] = torch.load(folder / STUDY, map_location="cpu", weights_only=True)
     return found
 
@@ -124,7 +124,7 @@ def _sum(path: Path) -> str:
 
 
 def _fault(folder: Path) -> str:
-    """What is wrong with a checkpoint, "" if nothing."""
+    """Return an error message for an invalid checkpoint, "" for a valid one."""
     try:
         files = dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -14,10 +14,10 @@ class Clock:
     cpu: float
 
     def start(self) -> None:
-        """Count from here on top of what was counted before."""
+        """Start or resume counting."""
         self.wall = time.perf_counter() - self.wall
         self.cpu = time.process_time() - self.cpu
 
     def read(self) -> dict[str, float]:
-        """Seconds so far."""
+        """Return the seconds so far."""
         return {"wall_s": round(time.perf_counter() - self.wall, 3), "cpu_s": round(time.process_time() - self.cpu, 3)}

@@ -1,7 +1,7 @@
-"""The processes of a run, through accelerate. One process is the ordinary case and pays nothing for it.
+"""Distributed training through accelerate; a single process has no overhead.
 
-Several processes (`accelerate launch --num_processes 2 -m palaver train ...`) hold equal weights: tasks are dealt out,
-gradients are summed in one flat message per policy, and all step alike.
+Several processes (`accelerate launch --num_processes 2 -m palaver train ...`) hold equal weights: tasks are sharded,
+gradients are summed in one flat message per policy, and all make the same steps.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 
 class World:
-    """Device, precision and the sums over processes.
+    """Device, precision and collective operations of the processes.
 
     Args:
-        device: `auto` takes what accelerate finds.
+        device: torch device; `auto` takes the one of accelerate.
         dtype: `bf16` runs the training pass under autocast; weights, gradients and optimiser stay fp32.
-        cores: it may use; None takes all that the process may.
+        cores: number of cores to use; None takes all that the process may.
     """
 
     def __init__(self, device: str, dtype: Literal["fp32", "bf16"], cores: int | None = None) -> None:
@@ -43,16 +43,16 @@ class World:
         self.device = str(self.accelerator.device) if device == "auto" else device
 
     def autocast(self) -> AbstractContextManager[None]:
-        """The precision of the training pass."""
+        """Autocast context of the training pass."""
         context: AbstractContextManager[None] = self.accelerator.autocast()
         return context
 
     def deal(self, items: Sequence[T]) -> list[T]:
-        """This process's share, every size-th item."""
+        """Return this process's shard, every size-th item."""
         return list(items[self.rank :: self.size])
 
     def total(self, *numbers: float) -> list[float]:
-        """Sums over processes."""
+        """Sum each number over processes."""
         if self.size == 1:
             return list(numbers)
         summed: Tensor = self.accelerator.reduce(
@@ -61,14 +61,14 @@ class World:
         return summed.tolist()
 
     def gather(self, items: list[T]) -> list[T]:
-        """The lists of all processes joined, in order of rank, on every process."""
+        """Concatenate the lists of all processes in order of rank, on every process."""
         return items if self.size == 1 else list(gather_object(items))
 
     def at_once(self, function: Callable[[S], T], items: Sequence[S]) -> list[T]:
-        """`function` of items that share nothing, on this process, in threads where cores are idle; in their order.
+        """Map `function` over independent items in order, in threads if cores are idle.
 
-        Each thread computes with as many torch threads as this one, so that the numbers are those of a plain loop.
-        Policies with one `host` share a module whose selected adapter is state: they must come one after the other.
+        Each thread computes with as many torch threads as this one, so that results equal those of a plain loop.
+        Policies with one `host` share a module whose selected adapter is state: do not pass them together.
         """
         threads = torch.get_num_threads()
         spare = (self.cores or usable_cores()) // threads if self.size == 1 and self.device == "cpu" else 1
@@ -78,7 +78,7 @@ class World:
             return list(pool.map(function, items))
 
     def share(self, value: T) -> T:
-        """The main process's value, on every process."""
+        """Broadcast the main process's value to every process."""
         if self.size == 1:
             return value
         box: list[Any] = [value]
@@ -99,10 +99,10 @@ class World:
             p.grad = part.view_as(p)
 
     def clipped_norm(self, parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
-        """Sum gradients over processes and clip them to `limit` (0: not at all); their norm before, finite or not."""
+        """Sum gradients over processes and clip them to `limit` (0: off); return the norm before."""
         self.sum_gradients(parameters)
         return float(torch.nn.utils.clip_grad_norm_(parameters, limit if limit > 0 else math.inf))
 
     def wait(self) -> None:
-        """Until every process is here."""
+        """Wait until all processes have called this."""
         self.accelerator.wait_for_everyone()

@@ -1,4 +1,4 @@
-"""What stops a run in the middle."""
+"""Errors that stop a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from palaver.core import PalaverError
 
 
 class NumericalError(PalaverError):
-    """A loss or gradient that is not finite. Carries the rows at fault."""
+    """A loss or gradient is not finite. `rows` are the rows at fault."""
 
     def __init__(self, message: str, rows: Sequence[int]) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The files of the folder of a training run: their names, its config as it began, its end."""
+"""Files of the folder of a training run: names, initial config, status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMAT = 1  # of a run folder
 
 
 def ended(folder: Path) -> bool:
-    """Whether the run in a folder has come to its end; not where it does not say."""
+    """Return whether the run in a folder is done; False if its status is not known."""
     try:
         return bool(json.loads((folder / STATUS).read_text(encoding="utf-8"))["status"] == "done")
     except (OSError, ValueError, KeyError, TypeError):
@@ -29,7 +29,7 @@ def ended(folder: Path) -> bool:
 
 
 def begin(folder: Path, config: RunConfig) -> None:
-    """Write the config, once as the file to read and once as the record of what the run began with.
+    """Write the config, as a readable file and as the record of the run's initial values.
 
     Raises:
         OSError: they cannot be written.
@@ -40,11 +40,11 @@ def begin(folder: Path, config: RunConfig) -> None:
 
 
 def refuse_edited(folder: Path, config: RunConfig) -> None:
-    """Refuse to go on with a run whose `config.yaml`, now read as `config`, has other values than when it began.
+    """Refuse to resume a run whose `config.yaml`, read as `config`, was changed since it began.
 
     Raises:
-        CheckpointError: what it began with is not known, or the folder is one of another format.
-        ConfigError: a value differs; every one that does is named.
+        CheckpointError: the initial values are not known, or the folder has another format.
+        ConfigError: a value differs; all that do are named.
     """
     path = folder / RUN
     try:

@@ -1,4 +1,4 @@
-"""Where a run's numbers go: `metrics.jsonl` always, TensorBoard by default, Weights & Biases when asked."""
+"""Loggers of a run: `metrics.jsonl`, TensorBoard (default) and Weights & Biases (optional)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ DAMAGED = "metrics.damaged.jsonl"
 
 
 def check_sinks(config: RunConfig) -> None:
-    """Refuse a sink whose library is not there, before any work.
+    """Refuse a logger whose library is not installed.
 
     Raises:
-        ConfigError: it has to be installed.
+        ConfigError: the library has to be installed.
     """
     if config.log.wandb != "disabled" and importlib.util.find_spec("wandb") is None:
         raise ConfigError("log.wandb needs wandb; install it with: pip install 'palaver[wandb]'")
 
 
 class Logged(Protocol):
-    """A config with a log section: of a run of any kind."""
+    """A config with a log section, of a run of any kind."""
 
     @property
     def log(self) -> LogConfig:
-        """Where progress goes."""
+        """Settings of the loggers."""
         ...
 
     def model_dump(self, *, mode: str) -> dict[str, Any]:
@@ -46,16 +46,18 @@ class Logged(Protocol):
 
 
 class Sinks:
-    """Writes metrics and episodes of one run. After a resume it goes on where the checkpoint stood; only W&B, which
-    cannot take back what it was told, keeps the steps between checkpoint and interruption twice.
+    """Logger of the metrics and episodes of one run.
+
+    After a resume it continues at the step of the checkpoint; only W&B, which cannot delete logged steps, keeps those
+    between checkpoint and interruption twice.
 
     Args:
-        folder: of the run.
-        config: its log section is read.
-        step: the checkpoint resumed from, 0 at a fresh start; later lines are dropped, they will be written again.
+        folder: folder of the run.
+        config: config with a log section.
+        step: step of the checkpoint resumed from, 0 at a fresh start; lines of later steps are dropped.
 
     Attributes:
-        step: the last one whose training metrics are written.
+        step: last step whose training metrics are written.
     """
 
     def __init__(self, folder: Path, config: Logged, step: int) -> None:
@@ -74,7 +76,7 @@ class Sinks:
             self._wandb = wandb_run(folder, config.log.wandb, config.log.project, config.model_dump(mode="json"))
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
-        """One line of metrics; nested numbers become `name/inner` in TensorBoard and W&B, and NaN is None."""
+        """Write one line of metrics; NaN becomes None, nested names `name/inner` on the boards."""
         values = {name: None if _is_nan(value) else value for name, value in values.items()}
         line = {"kind": kind, "step": step, **values}
         append_lines(self.metrics, [line])
@@ -90,7 +92,7 @@ class Sinks:
             self._wandb.log({**flat, "step": step})
 
     def episodes(self, kind: str, step: int, episodes: list[Episode]) -> None:
-        """`episodes/KIND-STEP.jsonl`, one episode a line."""
+        """Write `episodes/KIND-STEP.jsonl`, one episode a line."""
         if not self.config.log.episodes:
             return
         path = self.folder / "episodes" / f"{kind}-{step:06d}.jsonl"
@@ -99,7 +101,7 @@ class Sinks:
         replace_text(path, "\n".join(lines) + "\n")
 
     def close(self) -> None:
-        """Flush and end."""
+        """Flush and close all loggers."""
         if self._board:
             with contextlib.suppress(OSError):  # each line was flushed, so an error that is left has been raised
                 self._board.close()
@@ -109,7 +111,7 @@ class Sinks:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics file; damaged ones are left out."""
+    """Read the lines of a metrics file; damaged ones are left out."""
     return _sound_lines(path)[0]
 
 
@@ -132,9 +134,9 @@ def _sound_lines(path: Path) -> tuple[list[dict[str, Any]], list[Damaged]]:
 
 
 def _keep_until(path: Path, step: int) -> None:
-    """Drop what was written after the checkpoint (and at step 0 everything, for the run begins again).
+    """Drop lines written after the checkpoint (at step 0 all, for the run starts again).
 
-    Damaged lines are named and moved to a file of their own.
+    Damaged lines are warned of and moved to a file of their own.
     """
     lines, damaged = _sound_lines(path)
     for each in damaged:
@@ -147,7 +149,7 @@ def _keep_until(path: Path, step: int) -> None:
 
 
 def _silence_board() -> Callable[[Any], object]:
-    """Let TensorBoard's thread end without a traceback on a full disk: the next line written raises its error.
+    """Suppress the traceback of TensorBoard's thread on a full disk; the next write raises it.
 
     Returns:
         The hook that reported uncaught errors of threads before.
@@ -167,7 +169,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, float]:
-    """The numbers among the values, those of nested mappings as `name/inner`."""
+    """Flatten the numbers among the values, those of nested mappings as `name/inner`."""
     flat = {}
     for name, value in values.items():
         if isinstance(value, dict):
@@ -178,7 +180,7 @@ def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, float]:
 
 
 def wandb_run(folder: Path, mode: str, project: str, config: dict[str, Any]) -> Any:
-    """The W&B run; its id is kept in the run folder, so that a resumed run goes on in the same place."""
+    """Start or resume the W&B run, whose id is kept in the run folder."""
     wandb = importlib.import_module("wandb")
     kept = folder / "wandb_id"
     if not kept.is_file():

@@ -1,4 +1,4 @@
-"""What a run will need of memory, reckoned before it starts."""
+"""Estimated memory of a run, before it starts."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Estimate:
 
 
 def most_rows(config: RunConfig, sharing: int, agents: int, turns: int) -> int:
-    """Utterances of one step that one policy is trained on: over all turns, those of all agents that share it.
+    """Maximum utterances of one step that one policy is trained on, over turns and its agents.
 
     Args:
-        config: of the run.
-        sharing: agents that share the policy.
-        agents: of the team.
-        turns: of an episode.
+        config: config of the run.
+        sharing: number of agents that share the policy.
+        agents: number of agents of the team.
+        turns: turns of an episode.
     """
     a = config.algorithm
     joint = a.group_size**agents if a.joint == "cross" else a.group_size
@@ -77,20 +77,20 @@ def estimate(
     pull: int = 0,
     read: int = 0,
 ) -> Estimate:
-    """Reckon from the config and the policies, each of which is trained.
+    """Estimate the memory of a run from its config and its trained policies.
 
     Activations are taken as 16 hidden and 3 feed-forward values per token and layer (2 with gradient checkpointing), an
     upper estimate for pre-norm decoders; the logits as the chunk that the fused log-probability keeps.
 
     Args:
-        config: of the run.
-        policies: those that are trained; adapters on one base count it once.
-        prompt_tokens: the longest prompt.
+        config: config of the run.
+        policies: trained policies; a base shared by adapters counts once.
+        prompt_tokens: tokens of the longest prompt.
         rows: see `most_rows`.
-        critics: numbers that the critics train (`Critic.parameters`).
-        pull: numbers that the references keep (`reference.held`).
-        read: tokens of the longest sequence that a critic of the team reads (`critic.refuse_long_joint`); an own critic
-            reads no more than its policy.
+        critics: number of trained parameters of the critics (`Critic.parameters`).
+        pull: number of weights of the references (`reference_model.held`).
+        read: tokens of the longest input of a joint critic (`critic.refuse_long_joint`); that of an own critic is no
+            longer than its policy's.
     """
     dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
     models = list({id(policy.model): policy.model for policy in policies}.values())
@@ -104,7 +104,7 @@ def estimate(
 
 
 def _weights(model: Any, dtype: torch.dtype) -> int:
-    """What is held, and the copy for generation: of another dtype, or folded."""
+    """Bytes of a model's weights and of its copy for generation (of another dtype, or folded)."""
     held = next(model.parameters()).dtype
     copied = dtype != held or DenseDecoder.supports(model, adapted=True)
     each = dtype.itemsize if copied else 0

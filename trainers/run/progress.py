@@ -1,4 +1,4 @@
-"""What a run says on the terminal: what it is about to do and what that takes, and how far it is."""
+"""Terminal output of a run: summary with estimated memory, and a progress bar."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def announce(
     console: Console,
     read: int = 0,
 ) -> None:
-    """What is about to run, who shares what, and what it needs."""
+    """Print a summary of the run: settings, shared weights and estimated memory."""
     if not study.world.is_main:
         return
     row, learners, world = study.algorithm, study.learners, study.world
@@ -67,7 +67,7 @@ def _sharing(config: RunConfig, study: Study) -> str:
 
 
 def _distributions(study: Study) -> str:
-    """The distributions that are sampled, whose log-probabilities are trained."""
+    """Sampling distributions of the policies, whose log-probabilities are trained."""
     found = []
     for learner in study.learners:
         s = learner.sampling
@@ -84,7 +84,7 @@ def _partners(config: RunConfig) -> str:
 
 @contextmanager
 def bar(config: RunConfig, done: int, console: Console, *, shown: bool) -> Iterator[Any]:
-    """A live bar; yields the function that the loop reports each step to."""
+    """Live progress bar; yields the function that the loop calls after each step."""
     columns = (
         TextColumn("training"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),

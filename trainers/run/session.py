@@ -1,4 +1,4 @@
-"""What surrounds the steps of a run: its folder and status, the clock, the bar, and an end when the user asks."""
+"""Session of a run: its folder, status, clock, progress bar, and stop on a signal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from palaver.utils.run_folder import DiskFaultsNamed, locked, overwrite, replace
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a loop is handed."""
+    """Resources of an open session, passed to the loop."""
 
     sinks: Sinks | None
     clock: Clock
@@ -36,10 +36,10 @@ class Opened:
 
 
 class Runs(Protocol):
-    """A loop."""
+    """Training loop of a run."""
 
     def run(self, start: int) -> int:
-        """Train from step `start` on; the steps done in the end."""
+        """Train from step `start` on; return the number of steps done."""
         ...
 
 
@@ -48,10 +48,10 @@ class RunStart:
     """Folder of a run and the checkpoint that it continues from.
 
     Attributes:
-        folder: of the run.
-        checkpoint: that it goes on from; None: from the beginning.
-        launch: how the run was started, for the record.
-        locked: whether the caller holds the folder's lock already.
+        folder: folder of the run.
+        checkpoint: checkpoint to resume from; None starts from the beginning.
+        launch: record of the command that started the run.
+        locked: True if the caller already holds the folder's lock.
     """
 
     folder: Path
@@ -60,20 +60,20 @@ class RunStart:
     locked: bool = False
 
     def hold(self, world: World) -> AbstractContextManager[None]:
-        """The lock of the folder, which the main process takes where it is not held yet."""
+        """Lock of the folder, taken by the main process if it is not held yet."""
         return locked(self.folder) if world.is_main and not self.locked else nullcontext()
 
 
 def keep_house(
     config: RunConfig, world: World, begun: RunStart, console: Console, opened: Callable[[Opened], Runs]
 ) -> Path:
-    """Run a loop in its folder; its `status.json` then says `done`, `interrupted` or `failed`.
+    """Run a loop in its folder; its `status.json` is then `done`, `interrupted` or `failed`.
 
     Args:
-        config: of the run.
+        config: config of the run.
         world: its processes.
-        begun: its folder, and the checkpoint that it goes on from.
-        console: where the bar goes.
+        begun: its folder, and the checkpoint to resume from.
+        console: console of the progress bar.
         opened: makes the loop.
 
     Returns:
@@ -81,8 +81,8 @@ def keep_house(
 
     Raises:
         FolderInUseError: another process writes into the folder.
-        ConfigError: it holds another run.
-        DiskError: the disk is full; resumed once there is room, the run is as if it had never stopped.
+        ConfigError: the folder holds another run.
+        DiskError: the disk is full; a later resume continues exactly.
     """
     folder = begun.folder
     with begun.hold(world), DiskFaultsNamed(f"go on with: palaver train --resume {folder}"):
@@ -93,7 +93,7 @@ def keep_house(
 
 
 def _run(config: RunConfig, world: World, begun: RunStart, console: Console, opened: Callable[[Opened], Runs]) -> None:
-    """Open the sinks, run the loop and note how it ended."""
+    """Open the loggers, run the loop and write its final status."""
     done = checkpoint.step_of(begun.checkpoint) if begun.checkpoint else 0
     sinks = None
     status = "failed"
@@ -120,7 +120,7 @@ def _run(config: RunConfig, world: World, begun: RunStart, console: Console, ope
 
 
 def _open(config: RunConfig, begun: RunStart, done: int) -> Sinks:
-    """Write what the run begins with, where it begins, and open its sinks."""
+    """Write the config at a fresh start, and open the loggers."""
     if not begun.checkpoint:
         begin(begun.folder, config)
     if begun.launch is not None:
@@ -129,7 +129,7 @@ def _open(config: RunConfig, begun: RunStart, done: int) -> Sinks:
 
 
 def _clock(folder: Path) -> Clock:
-    """Seconds of the run before this resume."""
+    """Clock with the seconds of the run before this resume."""
     for line in reversed(read_metrics(folder / METRICS)):
         if "wall_s" in line and "cpu_s" in line:
             return Clock(line["wall_s"], line["cpu_s"])
@@ -137,10 +137,10 @@ def _clock(folder: Path) -> Clock:
 
 
 class _Signals:
-    """Turns the first signal into a wish to stop after this step; the second one interrupts at once.
+    """Signal handler: the first signal requests a stop after this step, the second interrupts.
 
     Attributes:
-        raises: whether another signal interrupts.
+        raises: True if another signal interrupts.
     """
 
     def __init__(self) -> None:
@@ -149,11 +149,11 @@ class _Signals:
         self._terminals = [number for number in (0, 1, 2) if _is_terminal(number)]
 
     def wished(self) -> bool:
-        """Return True once a signal has come."""
+        """Return True once a signal was received."""
         return self._count > 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal; `signal.signal` calls it."""
+        """Handle a signal, as a handler of `signal.signal`."""
         del frame
         self._count += 1
         if number == signal.SIGHUP:
@@ -163,7 +163,7 @@ class _Signals:
             raise KeyboardInterrupt
 
     def _leave_terminals(self) -> None:
-        """Write no more to terminals that are gone: each write would be an error, and end the run."""
+        """Redirect closed terminals to the null device, for a failed write would end the run."""
         with open(os.devnull, "r+b") as nothing:
             for number in self._terminals:
                 if not _is_terminal(number):
@@ -179,7 +179,7 @@ def _is_terminal(number: int) -> bool:
 
 @contextmanager
 def _patient() -> Iterator[_Signals]:
-    """Heed Ctrl-C, SIGTERM and, unless `nohup` has switched it off, SIGHUP inside."""
+    """Handle SIGINT, SIGTERM and, unless it is ignored (`nohup`), SIGHUP inside the context."""
     signals = _Signals()
     heeded = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -193,7 +193,7 @@ def _patient() -> Iterator[_Signals]:
 
 
 def _last_status(folder: Path, status: str, step: int) -> None:
-    """Note how the run ended, on a full disk too: over the note that it runs, which takes no more room."""
+    """Write the final status; on a full disk in place, which takes no more room."""
     try:
         _status(folder, status, step)
     except OSError:

@@ -1,4 +1,4 @@
-"""The steps of a run, whatever a step is: train, evaluate, save, stop when asked."""
+"""Main loop over the steps of a run: train, evaluate, save, stop on request."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from palaver.trainers.run.logging import Sinks
 
 
 class Clocked(Protocol):
-    """Seconds of a run."""
+    """A clock of a run."""
 
     def start(self) -> None:
-        """Count from here on."""
+        """Start the clock."""
         ...
 
 
 class Walker(Protocol):
-    """What trains in steps; `policy_gradient.Loop` and `value_mixing.legal.LegalLoop` do."""
+    """A trainer in steps, as `policy_gradient.Loop` and `value_decomposition.legal.LegalLoop`."""
 
     @property
     def config(self) -> RunConfig:
-        """Of the run."""
+        """Config of the run."""
         ...
 
     @property
@@ -33,12 +33,12 @@ class Walker(Protocol):
 
     @property
     def sinks(self) -> Sinks | None:
-        """Where numbers go."""
+        """Loggers of metrics; None on other processes than the main one."""
         ...
 
     @property
     def clock(self) -> Clocked:
-        """Of the run."""
+        """Clock of the run."""
         ...
 
     @property
@@ -48,24 +48,24 @@ class Walker(Protocol):
 
     @property
     def interrupted(self) -> Callable[[], bool]:
-        """Whether the user wishes to stop."""
+        """Returns True if the user requested a stop."""
         ...
 
     def step(self, step: int) -> dict[str, Any]:
-        """One step; its metrics."""
+        """Make one training step and return its metrics."""
         ...
 
     def evaluate(self, step: int) -> None:
-        """On fixed tasks with fixed seeds."""
+        """Evaluate on fixed tasks with fixed seeds."""
         ...
 
     def save(self, step: int) -> None:
-        """A checkpoint."""
+        """Write a checkpoint."""
         ...
 
 
 def walk(loop: Walker, start: int) -> int:
-    """Train from step `start` (steps done) to the end or to an interruption; the steps done then."""
+    """Train after step `start` until the end or an interruption; return the steps done."""
     config = loop.config
     loop.clock.start()
     if start == 0 and config.eval.n:

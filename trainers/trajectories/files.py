@@ -50,7 +50,7 @@ class Writer:
         self.close()
 
     def __contains__(self, battle: str) -> bool:
-        """Whether the folder held the battle when this began, or has got it from here."""
+        """Return whether the folder held the battle at the start, or got it from this writer."""
         return battle in self._known
 
     def add(self, *sides: Trajectory) -> bool:
@@ -117,7 +117,7 @@ class _Table:
 
 
 def _take(folder: Path) -> tuple[int, BinaryIO]:
-    """The first shard that nobody is writing, locked until its index is closed."""
+    """Lock the first shard that no process writes, until its index is closed."""
     shard = 0
     while True:
         file = index.path(folder, shard, INDEX).open("ab")

@@ -1,4 +1,4 @@
-"""What a folder of battles says of itself: a line of JSON for each battle, written after the battle's bytes.
+"""Index of a folder of battles: a JSON line per battle, written after the battle's bytes.
 
 A folder holds numbered shards, each with `NNN.blocks` (the decisions) and `NNN.jsonl` (the index). A battle is there
 when its line is; what a kill has cut, in either file, is not read and is taken away by who writes next. A line also

@@ -80,7 +80,7 @@ def batches(
 def plan(
     lengths: Sequence[int], decisions: int, seed: int, epoch: int, weights: Sequence[float] | None = None
 ) -> list[list[int]]:
-    """Which trajectories stand in which batch of an epoch: neighbours in length, in a random order.
+    """Assign the trajectories of an epoch to batches of similar length, in a random order.
 
     Raises:
         ConfigError: see `batches`.

@@ -35,7 +35,7 @@ _FORMAT = re.compile(r"gen([1-9])[a-z0-9]+")
 
 @dataclass(frozen=True)
 class Name:
-    """What a file's name says. Of a name with more than one `_vs_` the last one parts the players.
+    """Fields of a file's name; if it has more than one `_vs_`, the last one separates the players.
 
     Attributes:
         battle: the replay's id.
@@ -68,7 +68,7 @@ class Name:
 
 @dataclass
 class Imported:
-    """What an import did.
+    """Result of an import.
 
     Attributes:
         trajectories: written now.
@@ -87,7 +87,7 @@ def convert(folder: Path, out: Path, report: Callable[[Imported], None] = lambda
     Args:
         folder: with their files.
         out: folder of battles; may hold others.
-        report: is told after every file.
+        report: called after every file.
 
     Raises:
         ConfigError: no such folder, none of their files in it, lz4 is missing, or `out` cannot be written.

@@ -1,4 +1,4 @@
-"""Reading battles: by number, in order, or a selection; decisions are read when they are asked for."""
+"""Reader of battles: by index, in order, or a selection; decisions are read lazily."""
 
 from __future__ import annotations
 

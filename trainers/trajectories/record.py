@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MISSING = -1  # slot of an action that is not known, or that no slot stands for: nothing is learnt from it
+MISSING = -1  # slot of an action that is not known, or that has no slot: it gives no gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,10 @@ class Decision:
         numbers: (K,) float32, as `vector.names()` names them.
         mask: (14,) bool, the legal slots.
         slot: of the action that was executed; `MISSING` where it is not known.
-        requested: what the player said, its first 200 characters.
+        requested: the player's answer, its first 200 characters.
         executed: the legal action that was played, "" where an answer forfeited the battle.
         legal: every legal action, in order.
-        reward: paid between this decision and the next one of this side, or the end.
+        reward: reward between this decision and the next one of this side, or the end.
         text: the observation as text; empty where it was not kept.
         advice: (14,) float32 that add up to 1, how good a coach that was asked held each slot; None where none was.
     """

@@ -45,7 +45,7 @@ def identifier(name: str) -> str:
 
 
 def named(mon: Mapping[str, Any]) -> str:
-    """What a Pokémon is called in all states, whatever forme it is in."""
+    """Name of a Pokémon in all states, independent of its forme."""
     return identifier(mon.get("base_species") or mon["name"])
 
 
@@ -77,7 +77,7 @@ class Replayed:
         self.turn = 0
 
     def view(self, n: int) -> View:
-        """What the side knew in a state; to be asked for in order.
+        """Information of the side in a state; states must be requested in order.
 
         Raises:
             ValueError, KeyError, TypeError: it is no state.
@@ -102,7 +102,7 @@ class Replayed:
         return cast("View", made)
 
     def _began(self, what: str) -> dict[str, int]:
-        """What is there now -> the turn in which it was first seen."""
+        """Present effect -> the turn in which it was first seen."""
         id = identifier(what)
         if id in _NOT:
             return {}

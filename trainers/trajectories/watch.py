@@ -58,7 +58,7 @@ class Observer:
         self._open: list[str] = []
 
     def before(self, observations: Mapping[str, str]) -> None:
-        """Look at what the sides that may act are told.
+        """Record the observations of the sides that may act.
 
         Args:
             observations: the last that the environment returned, by side.
@@ -87,11 +87,11 @@ class Observer:
         return tuple(self._open)
 
     def advise(self, side: str, shares: Mapping[str, float]) -> None:
-        """Note what a coach holds of a side's legal actions, between `before` and `after`.
+        """Record a coach's distribution over a side's legal actions, after `before`.
 
         Args:
             side: that may act.
-            shares: action -> share, which add up to 1; of an action that no slot stands for nothing is kept.
+            shares: action -> share, which add up to 1; actions without a slot are dropped.
         """
         seen = self._made[side][-1]
         row = np.array([shares.get(label, 0.0) if label else 0.0 for label in seen.slots], np.float32)
@@ -99,7 +99,7 @@ class Observer:
             seen.advice = row / row.sum()
 
     def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take over what the step says of the actions, and what it paid.
+        """Record the rewards and the executed actions of the step.
 
         Args:
             rewards: that the step returned.

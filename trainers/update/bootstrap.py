@@ -1,7 +1,7 @@
-"""Values of the states after cuts: the bootstrap of returns whose episode did not terminate.
+"""Bootstrap values of the states after cuts, for returns of episodes that did not terminate.
 
-Pardo et al., "Time limits in reinforcement learning", arXiv 1712.00378, section 4: an end by a limit that is no part of
-the task is not the end of the return. Axes: J joint steps, N agents.
+Pardo et al., "Time limits in reinforcement learning", arXiv 1712.00378, section 4: a time limit that is no part of the
+task does not end the return. Axes: J joint steps, N agents.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from palaver.trainers.update.policy_update import Learner
 def bootstrap(
     table: Table, critics: Mapping[str, Critic], learners: Sequence[Learner], by_token: bool
 ) -> Tensor | None:
-    """(J, N) the value of each agent's state after a joint step that cut it, 0 elsewhere.
+    """(J, N) value of each agent's state after a joint step that cut it, 0 elsewhere.
 
-    An own critic reads the prompt that the agent would have answered next, a joint one the joint conversation with the
-    last utterances and observations, and the agent's label where its tokens have values (`by_token`). None where no
-    critic is there or nothing was cut.
+    The input of an own critic is the prompt that the agent would have answered next; that of a joint critic the joint
+    conversation with the last utterances and observations, and with `by_token` the agent's label. None if there is no
+    critic or nothing was cut.
 
     Raises:
-        PolicyError: what a critic has to read does not fit the context of its model.
+        PolicyError: the input of a critic does not fit the context of its model.
     """
     cuts = [(step, agent) for step, turn in enumerate(table.steps) for agent in turn.ahead]
     if not critics or not cuts:

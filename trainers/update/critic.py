@@ -1,9 +1,9 @@
-"""Critics: a language model's trunk and one linear output, read at the last tokens of a sequence.
+"""Critics: an LM's trunk with a linear value head, read at the last tokens of a sequence.
 
-`own` critics read what their agent has heard; a `joint` critic reads what all have heard and said, labelled by agent.
-A value of an utterance is read at the last token of that conversation. For values of tokens the sequence goes on with
-the utterance, and they are read at as many of its last places as the utterance has tokens (`token_values.token_reads`).
-The vocabulary's head is never computed, the output only where a value is read.
+The input of an `own` critic is the conversation of its agent; that of a `joint` critic the observations and utterances
+of all, labelled by agent. A value of an utterance is read at the last token of that conversation. For values of tokens
+the utterance is appended, and they are read at as many of the last positions as the utterance has tokens
+(`token_values.token_reads`). The LM head is never computed, the value head only where a value is read.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from palaver.trainers.rollout.batch import Table
 from palaver.trainers.run.distributed import World
 from palaver.trainers.run.errors import NumericalError
 
-Read = tuple[Ids, int]  # a sequence, and at how many of its last places values are read
+Read = tuple[Ids, int]  # a sequence, and the number of its last positions where values are read
 JOINT = "what the critic of the team reads"
 OWN_CRITICS = "take an algorithm whose agents have critics of their own"
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Training data of a critic: n sequences with S values, each with its target and its value before the update.
+    """Training data of a critic: n sequences with S values, their targets and old values.
 
     Attributes:
         ids: n token sequences; equal ones are computed once.
@@ -65,7 +65,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class CriticStats:
-    """What a critic's update did.
+    """Statistics of a critic update.
 
     Attributes:
         loss: mean over values, of normalised ones where they are normalised.
@@ -79,12 +79,12 @@ class CriticStats:
 
 
 class Critic:
-    """V(conversation).
+    """Critic V(conversation).
 
     Args:
-        body: whose trunk it starts from, or shares if `critic.model` says so; its tokenizer reads the conversations.
-        name: in checkpoints and errors.
-        config: of the run.
+        body: policy whose trunk it starts from, or shares if `critic.model` is `shared`, and whose tokenizer it uses.
+        name: name in checkpoints and errors.
+        config: config of the run.
         world: device and processes.
     """
 
@@ -103,20 +103,20 @@ class Critic:
         )
 
     def parameters(self) -> list[nn.Parameter]:
-        """What it trains: its output, and its trunk unless that is a policy's."""
+        """Trained parameters: its head, and its trunk unless that is a policy's."""
         return [*(self.trunk.parameters() if self.trunk else ()), *self.head.parameters()]
 
     @property
     def shared(self) -> bool:
-        """Whether it reads with the policy's own trunk."""
+        """True if the critic shares the policy's trunk."""
         return self.trunk is None
 
     def values(self, ids: Sequence[Ids], counts: Sequence[int] = ()) -> Tensor:
-        """(S,) float64 values in returns, without gradient, sequence by sequence; equal ones are computed once.
+        """(S,) float64 values in returns, without gradient, sequence by sequence.
 
         Args:
-            ids: n token sequences.
-            counts: values of each, read at that many of its last places; empty is one each.
+            ids: n token sequences; equal ones are computed once.
+            counts: values of each, read at that many of its last positions; empty is one each.
         """
         reads = _reads(ids, counts)
         found: dict[Read, list[float]] = {}
@@ -128,7 +128,7 @@ class Critic:
         return self.norm.denormalize(values) if self.norm else values
 
     def update(self, samples: Samples, step: int) -> CriticStats:
-        """Epochs of minibatches over the samples, each one optimiser step.
+        """Train for `critic.epochs` over the samples, with one optimiser step per minibatch.
 
         Raises:
             NumericalError: the loss or its gradient is not finite; the weights are as before that minibatch.
@@ -146,13 +146,13 @@ class Critic:
         return critic_stats(samples, losses, norm)
 
     def take_in(self, samples: Samples) -> None:
-        """Move the normalisation of targets, once for a batch of rollouts."""
+        """Update the normalisation of targets, once per batch of rollouts."""
         if self.norm:
             sums = float(samples.target.sum()), float(samples.target.square().sum()), float(len(samples.target))
             self.norm.update(*self.world.total(*sums))
 
     def backward(self, samples: Samples) -> float:
-        """Add the gradient of the mean loss over all processes' values, of which these are this process's; that mean.
+        """Add the gradient of the mean loss over the samples of all processes, and return that mean.
 
         Raises:
             NumericalError: the loss is not finite, on any process.
@@ -182,7 +182,7 @@ class Critic:
         return summed / total_count
 
     def step(self) -> float:
-        """One optimiser step; the gradient's norm before clipping."""
+        """Make one optimiser step, and return the gradient's norm before clipping."""
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         norm = self.world.clipped_norm(parameters, self.max_grad_norm)
         if not math.isfinite(norm):
@@ -193,7 +193,7 @@ class Critic:
         return norm
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, optimiser and normalisation."""
+        """State of weights, optimiser and normalisation."""
         return {
             "head": self.head.state_dict(),
             "trunk": self.trunk.state_dict() if self.trunk else {},
@@ -202,7 +202,7 @@ class Critic:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of `state_dict`."""
+        """Restore what `state_dict` returned."""
         self.head.load_state_dict(state["head"])
         if self.trunk:
             self.trunk.load_state_dict(state["trunk"])
@@ -212,7 +212,7 @@ class Critic:
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
-        """The decoder that computes as this critic's trunk."""
+        """Context with the decoder that is this critic's trunk."""
         if self.trunk:
             with self.trunk.active() as trunk:
                 yield trunk
@@ -221,7 +221,7 @@ class Critic:
                 yield model.base_model
 
     def _forward(self, trunk: Any, batch: Sequence[Read]) -> Tensor:
-        """(S,) as the critic predicts them; causal attention never looks at the padding on the right."""
+        """(S,) predictions, normalised if `norm` is set; causal attention ignores right padding."""
         device = self.head.weight.device
         ids = torch.from_numpy(padded([ids for ids, _ in batch])).to(device)
         row = torch.from_numpy(np.repeat(np.arange(len(batch)), [count for _, count in batch])).to(device)
@@ -232,7 +232,7 @@ class Critic:
         return values
 
     def _batches(self, reads: list[Read]) -> list[list[Read]]:
-        """Long sequences first, at most `train.micro_tokens` padded tokens each (or one sequence)."""
+        """Batches, long sequences first, of at most `micro_tokens` padded tokens (or one sequence)."""
         found: list[list[Read]] = []
         for each in sorted(reads, key=lambda read: (-len(read[0]), read)):
             if not found or len(found[-1][0][0]) * (len(found[-1]) + 1) > self.micro_tokens:
@@ -242,12 +242,12 @@ class Critic:
 
 
 def critic_stats(samples: Samples, losses: Sequence[float], norm: float) -> CriticStats:
-    """Of an update on these samples whose steps lost so much, the last of them with this gradient."""
+    """Statistics of an update from its samples, losses of its steps and last gradient norm."""
     return CriticStats(sum(losses) / max(1, len(losses)), norm, _explained(samples.target, samples.old))
 
 
 def joint_text(table: Table, step: int, after: bool = False) -> str:
-    """The observations and utterances of all agents before joint step `step`, in order, each part under its label.
+    """Observations and utterances of all agents before joint step `step`, labelled by agent.
 
     With `after` that step's utterances follow, and the observations of the agents that it cut.
     """
@@ -270,28 +270,28 @@ def _read(observations: Mapping[str, str]) -> list[str]:
 
 
 def joint_ids(table: Table, body: LLMPolicy) -> list[Ids]:
-    """The joint conversation of every joint step (J), as `body` reads it.
+    """Token ids of the joint conversation of every joint step (J), rendered by `body`.
 
     Raises:
-        PolicyError: one does not fit the context of the model.
+        PolicyError: a conversation does not fit the context of the model.
     """
     return _rendered([joint_text(table, step) for step in range(len(table.steps))], body)
 
 
 def joint_ids_after(table: Table, steps: Sequence[int], body: LLMPolicy) -> list[Ids]:
-    """The joint conversation after each of these joint steps, which cut agents, as `body` reads it.
+    """Token ids of the joint conversation after each of these joint steps, which cut agents.
 
     Raises:
-        PolicyError: one does not fit the context of the model.
+        PolicyError: a conversation does not fit the context of the model.
     """
     return _rendered([joint_text(table, step, after=True) for step in steps], body)
 
 
 def own_ids_after(conversations: Sequence[Conversation], body: LLMPolicy) -> list[Ids]:
-    """The conversations of agents after a cut, as `body` reads them.
+    """Token ids of the conversations of agents after a cut, rendered by `body`.
 
     Raises:
-        PolicyError: one does not fit the context of the model.
+        PolicyError: a conversation does not fit the context of the model.
     """
     found = [tuple(body.render(conversation)) for conversation in conversations]
     refuse_longer(found, body, "the conversation after an episode was cut", "cut episodes earlier")
@@ -307,21 +307,21 @@ def _rendered(texts: Sequence[str], body: LLMPolicy) -> list[Ids]:
 def refuse_long_joint(
     env: TextEnv, body: LLMPolicy, said: Mapping[str, int], turns: int, *, tokens: bool = False
 ) -> int:
-    """Refuse a run whose joint conversation the critic of the team may not be able to read to its end.
+    """Check that the longest possible joint conversation fits the context of the joint critic.
 
     Args:
-        env: whose openings are read, of all tasks.
-        body: whose trunk the critic's is.
-        said: agent -> most tokens of an utterance.
-        turns: of an episode; what is said in the last is read for values of tokens, and after a truncation
-            (`joint_ids_after`), where its length is refused during the run.
-        tokens: whether every token has a value.
+        env: environment, of whose tasks the initial observations are read.
+        body: policy whose trunk the critic has.
+        said: agent -> maximum tokens of an utterance.
+        turns: turns of an episode; utterances of the last are read for values of tokens, and after a truncation
+            (`joint_ids_after`), where their length is checked during the run.
+        tokens: True if every token has a value.
 
     Returns:
         Tokens of the longest sequence that the critic may have to read.
 
     Raises:
-        PolicyError: the openings with all that may be said after them do not fit the context of the model.
+        PolicyError: initial observations with the longest utterances do not fit the context of the model.
     """
     scratch, most = env.fork(), 0
     for task in env.tasks:
@@ -341,13 +341,13 @@ def refuse_long_joint(
 
 
 def refuse_longer(sequences: Sequence[Ids], body: LLMPolicy, what: str = JOINT, remedy: str = OWN_CRITICS) -> None:
-    """Refuse sequences that a critic cannot read to their end.
+    """Check that sequences fit the context of a critic.
 
     Args:
         sequences: any number of them.
-        body: whose trunk the critic's is.
+        body: policy whose trunk the critic has.
         what: the sequences, as the error names them.
-        remedy: what to do where neither data nor utterances can be shorter.
+        remedy: advice if neither data nor utterances can be shorter.
 
     Raises:
         PolicyError: a sequence does not fit the context of the model.
@@ -374,7 +374,7 @@ def _reads(ids: Sequence[Ids], counts: Sequence[int]) -> list[Read]:
 
 
 def _last(end: int, read: Read) -> range:
-    """The places of the values of a sequence that ends before `end`."""
+    """Positions of the values of a sequence that ends before `end`."""
     return range(end - read[1], end)
 
 

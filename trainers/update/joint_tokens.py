@@ -1,4 +1,4 @@
-"""Values of tokens by a critic of the team: the joint conversation, the speaker, and the tokens so far."""
+"""Inputs of a joint critic of tokens: joint conversation, speaker label, tokens so far."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from palaver.trainers.update.critic import joint_ids, refuse_longer
 
 
 def joint_prompts(table: Table, body: LLMPolicy) -> list[Ids]:
-    """The input of a joint critic before the first token of every row (R): joint conversation and label of the speaker.
+    """Inputs of a joint critic before the first token of each row (R), with the speaker's label.
 
     Joint steps that share an utterance share the conversation before it.
 
     Raises:
-        PolicyError: one does not fit the context of the model with the utterance behind it.
+        PolicyError: an input with its utterance appended does not fit the context of the model.
     """
     joint, step = joint_ids(table, body), torch.zeros(len(table), dtype=torch.long)
     step[table.member_row] = table.member_step
@@ -30,7 +30,7 @@ def joint_prompts(table: Table, body: LLMPolicy) -> list[Ids]:
 
 
 def refuse_other_tokens(body: LLMPolicy, policies: Sequence[LLMPolicy]) -> None:
-    """Refuse values of tokens that the critic of the team could not read.
+    """Check that all policies have the vocabulary of the joint critic.
 
     Raises:
         PolicyError: a policy has another vocabulary than the body of the critic.

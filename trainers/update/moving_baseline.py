@@ -1,4 +1,4 @@
-"""A moving mean of each agent's returns, as a baseline: SPIRAL's role-conditioned advantage estimation.
+"""Moving mean of each agent's returns as baseline: SPIRAL's role-conditioned advantages.
 
 The mean moves once an episode. As in the authors' `train_spiral.py` (get, update, subtract) an episode's return is
 compared with the mean before that return moved it:
@@ -28,12 +28,12 @@ def moved(mean: float, seen: float, decay: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Earned:
-    """The returns of one episode.
+    """Returns of one episode.
 
     Attributes:
-        task: place of its task in the step.
+        task: index of its task in the step.
         returns: agent -> discounted return from the first turn on, of the agents that acted.
-        rows: of the table, the utterances of the episode; 0 <= row < R.
+        rows: rows of the table that belong to the episode; 0 <= row < R.
     """
 
     task: str
@@ -42,9 +42,9 @@ class Earned:
 
 
 class Moving:
-    """b_i of every agent: 0 at first, then moved by each episode in which the agent acted.
+    """Baseline b_i of every agent: 0 at first, then updated after each of its episodes.
 
-    A run has one environment, so that a mean for each agent is one for each environment and agent.
+    A run has one environment, so that a mean per agent is one per environment and agent.
 
     Args:
         decay: in [0, 1).
@@ -55,16 +55,16 @@ class Moving:
         self.means: dict[str, float] = {}
 
     def judge(self, table: Table, reward: Tensor, discount: float, world: World) -> tuple[Tensor, dict[str, float]]:
-        """The baseline of every utterance, and the means after the episodes of the step; `means` stays as it is.
+        """Return the baseline of every utterance and the means after the step; `means` stays.
 
-        All utterances of an agent in one episode have the mean before that episode. One that several episodes share,
-        in a tree or with crossed joint actions, has the mean before the first of them, so that no return that it had a
-        part in is in its own baseline. Episodes come in the order of their tasks in the step, then of their branches,
-        over all processes, whatever the number of these.
+        All utterances of an agent in one episode have the mean before that episode. An utterance in several episodes,
+        in a tree or with crossed joint actions, has the mean before the first of them, so that its baseline contains
+        none of its own returns. Episodes are ordered by task, then by branch, over all processes, so that the result
+        does not depend on the number of processes.
 
         Args:
-            table: of this process's share of the rollout.
-            reward: (J, N) the rewards that each agent answers for.
+            table: this process's share of the batch.
+            reward: (J, N) credited rewards.
             discount: gamma, per turn.
             world: the processes that share the rollout; all must call.
 
@@ -85,7 +85,7 @@ class Moving:
         return value, after
 
     def follow(self, episodes: Sequence[Earned]) -> tuple[list[dict[str, float]], dict[str, float]]:
-        """The means before each of some episodes, in their order, and those after the last."""
+        """Means before each episode, in their order, and those after the last."""
         means, before = dict(self.means), []
         for episode in episodes:
             before.append(dict(means))
@@ -95,7 +95,7 @@ class Moving:
 
 
 def earned(table: Table, reward: Tensor, discount: float) -> list[Earned]:
-    """The episodes of a table, which are the paths to its leaves, in the order in which they were tabulated."""
+    """Episodes of a table, which are the paths to its leaves, in the order of their leaves."""
     parents = table.parent.tolist()
     said: list[list[int]] = [[] for _ in parents]
     for row, step in zip(table.member_row.tolist(), table.member_step.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""A policy with its optimiser: what turns rows of the table into one step of the weights."""
+"""Update of one policy: model, optimiser, and the gradient of the loss over its rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from palaver.trainers.update.reference_model import Reference, reference_of
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What one update did.
+    """Statistics of one policy update.
 
     Attributes:
         loss: the weighted sum of token losses of the last optimiser step, KL and entropy included.
@@ -33,11 +33,11 @@ class Stats:
         kl: mean over trained tokens of the estimate of `kl.estimator`, 0 without a reference.
         drift: largest |log-prob now - log-prob at sampling| over this process's tokens before any step; rounding only
             on fresh data.
-        moved: approximate KL between the policy that spoke and the one after the last pass but one; 0 with one pass.
+        moved: approximate KL between the sampling policy and the one after the last pass but one; 0 with one pass.
         passes: over the rows.
-        rows: utterances that paid anything.
-        lr: of this step.
-        entropy: mean over trained tokens of that of the next token in nats, 0 where `algorithm.entropy` is 0.
+        rows: utterances with a gradient.
+        lr: learning rate of this step.
+        entropy: mean over trained tokens of the entropy of the next token in nats, 0 if `algorithm.entropy` is 0.
     """
 
     loss: float
@@ -53,7 +53,7 @@ class Stats:
 
 @dataclass(slots=True)
 class Sums:
-    """What the micro-batches of one optimiser step add up to, over all processes once `shared`."""
+    """Sums over micro-batches; `_gradient` sums all but the drift over processes too."""
 
     loss: float = 0.0
     kl: float = 0.0
@@ -63,7 +63,7 @@ class Sums:
     entropy: float = 0.0
 
     def add(self, other: Sums) -> None:
-        """Sums are added; the drift is the larger one."""
+        """Add another micro-batch in place; the drift is the maximum of both."""
         self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
         self.tokens, self.entropy = self.tokens + other.tokens, self.entropy + other.entropy
         self.drift = max(self.drift, other.drift)
@@ -71,16 +71,16 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one policy is to learn from in a step.
+    """Inputs of the update of one policy.
 
     Attributes:
-        table: of the rollout, with advantages.
-        rows: this policy's, of this process.
-        loss: of each token.
+        table: batch of the rollout, with advantages.
+        rows: rows of this policy on this process.
+        loss: policy loss of each token.
         step: 1, 2, ...
-        weight: (R,) of each row's part in the gradient; None: 1 / rows, of all processes.
-        factor: (R,) that multiplies the policy loss of each row and not its KL and entropy; None is 1.
-        extra: row -> (T,) what is added to the advantage of each token.
+        weight: (R,) weight of each row in the gradient; None: 1 / rows, of all processes.
+        factor: (R,) multiplies the policy loss of each row and not its KL and entropy; None is 1.
+        extra: row -> (T,) terms that are added to the advantage of each token.
         reference: row -> (T,) log-probs under the reference.
         also: adds a gradient for these rows before each optimiser step (a value head on a shared trunk).
     """
@@ -97,7 +97,7 @@ class Work:
 
 
 def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
-    """The rate of step `step` of 1..`steps`: linear warm-up, then constant, or linear or cosine to 0 after the last."""
+    """Learning rate of `step`: linear warm-up, then constant, linear or cosine decay to 0."""
     if step <= config.warmup:
         return config.lr * step / (config.warmup + 1)
     progress = (step - 1 - config.warmup) / max(1, steps - config.warmup)
@@ -109,19 +109,19 @@ def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
 
 
 class Learner:
-    """One model, one optimiser, and the agents it speaks for.
+    """One policy with its optimiser and reference, and the agents that it acts for.
 
     Args:
-        policy: whose fp32 weights are trained; its samplers are refreshed after a step.
-        agents: who share it.
-        config: of the run.
+        policy: its fp32 weights are trained; its samplers are refreshed after a step.
+        agents: agents that share the policy.
+        config: config of the run.
         world: device and processes.
         reference: the model of `kl.reference: model:NAME`, which all share; the other references are made of the policy
             as it is now.
 
     Attributes:
-        coef: weight of the pull to the reference in this step.
-        reference: what it is pulled to, None without.
+        coef: KL coefficient of this step.
+        reference: reference of the KL penalty, or None.
     """
 
     def __init__(
@@ -141,10 +141,10 @@ class Learner:
         self.reference: Reference | None = reference_of(policy, config, reference) if self.coef > 0 else None
 
     def update(self, work: Work) -> Stats:
-        """Passes over the rows, each of one or more optimiser steps.
+        """Update the policy in one or more passes over the rows, of one or more optimiser steps.
 
-        Agents that share the policy are one batch: gradients are scaled by their utterances together. Rows that pay
-        nothing (advantage 0, no KL, no entropy) are counted in the mean and left out of the pass.
+        Agents that share the policy are one batch: gradients are scaled by their utterances together. Rows without a
+        gradient (advantage 0, no KL, no entropy) are counted in the mean and left out of the pass.
 
         Raises:
             NumericalError: loss or gradient is not finite; the weights are as before that optimiser step.
@@ -175,7 +175,7 @@ class Learner:
     def log_probs(
         self, model: Any, table: Table, rows: Sequence[int], sampling: Sampling | None = None
     ) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs of its utterance under a model, without gradient; by default as it is sampled."""
+        """Row -> (T,) log-probs under a model, without gradient; default `sampling`: as sampled."""
         found: dict[int, Tensor] = {}
         with torch.no_grad(), self.world.autocast():
             for batch in micro_batches(table, rows, self.pass_tokens):
@@ -197,14 +197,14 @@ class Learner:
             return self.log_probs(model, table, rows, replace(self.sampling, top_p=1.0, top_k=0))
 
     def pull_state(self) -> dict[str, Any]:
-        """The weight of the pull, and its reference; empty without one."""
+        """State of the KL coefficient and the reference; empty without a reference."""
         return {} if self.reference is None else {"coef": self.coef, "reference": self.reference.state_dict()}
 
     def load_pull(self, state: Mapping[str, Any] | None) -> None:
-        """The inverse of `pull_state`.
+        """Restore what `pull_state` returned.
 
         Raises:
-            CheckpointError: there is none, so that nobody knows what the policy was pulled to.
+            CheckpointError: the state of the reference is missing.
         """
         if self.reference is None:
             return
@@ -226,7 +226,7 @@ class Learner:
         )
 
     def _parts(self, work: Work, number: int) -> list[list[int]]:
-        """The rows of each optimiser step of a pass; all in their order if there is one step."""
+        """Split the rows into the minibatches of a pass; a single minibatch keeps their order."""
         count = self.config.algorithm.minibatches
         if count == 1:
             return [list(work.rows)]
@@ -235,7 +235,7 @@ class Learner:
         return [[work.rows[place] for place in part.tolist()] for part in order.tensor_split(count)]
 
     def _weights(self, work: Work) -> tuple[dict[int, float], float]:
-        """Row -> weight of each of its tokens, and the number of rows, of all processes."""
+        """Row -> weight of each of its tokens, and the number of rows over all processes."""
         lengths = [len(work.table.utterances[row].token_ids) for row in work.rows]
         total = self.world.total(float(len(work.rows)))[0]
         even = [1.0 / max(1.0, total)] * len(work.rows)
@@ -247,16 +247,16 @@ class Learner:
         return dict(zip(work.rows, found, strict=True)), total
 
     def _gradient(self, work: Work, rows: Sequence[int], weights: Mapping[int, float], total: float) -> Sums:
-        """Leave this process's gradient of the loss on the parameters, estimated from these of all rows.
+        """Compute this process's gradient of the loss over all rows, estimated from a minibatch.
 
         Args:
-            work: of the step.
-            rows: of this process, in this optimiser step.
+            work: inputs of the step.
+            rows: minibatch of this process.
             weights: row -> weight of each of its tokens in the loss over all rows.
             total: rows of all processes.
 
         Raises:
-            NumericalError: on every process, where a loss is not finite on one: the others would wait for it forever.
+            NumericalError: the loss is not finite on any process; raised on all, which would otherwise wait for it.
         """
         self.optimizer.zero_grad(set_to_none=True)
         scale = total / max(1.0, self.world.total(float(len(rows)))[0])  # a part represents all rows
@@ -280,7 +280,7 @@ class Learner:
         return Sums(loss, kl, moved, count, sums.drift, entropy)
 
     def _backward(self, model: Any, work: Work, batch: Sequence[int], weights: Sequence[float]) -> Sums:
-        """Add one micro-batch's gradient."""
+        """Add the gradient of one micro-batch."""
         table, a = work.table, self.config.algorithm
         said = [table.utterances[row] for row in batch]
         prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
@@ -332,14 +332,14 @@ class Learner:
         return norm
 
     def probe(self, prompt_tokens: int, answer_tokens: int, rows: int) -> None:
-        """Run the largest backward pass a step can ask for and throw it away: what does not fit fails at once.
+        """Run the largest backward pass of a step and discard it, so that lack of memory shows now.
 
-        Prompts differ, so that no computation is shared; Adam's moments are not there yet.
+        Prompts differ, so that no computation is shared; Adam's moments are not yet allocated.
 
         Args:
-            prompt_tokens: of the longest opening.
-            answer_tokens: at most.
-            rows: utterances of one step, at most.
+            prompt_tokens: tokens of the longest initial prompt.
+            answer_tokens: maximum tokens of an answer.
+            rows: maximum utterances of one step.
         """
         count = max(1, min(rows, self.pass_tokens // (prompt_tokens + answer_tokens)))
         prompts = [[row % 2] * prompt_tokens for row in range(count)]
@@ -358,10 +358,10 @@ class Learner:
 
 
 def _checkpoint_gradients(model: Any) -> None:
-    """Recompute activations in the backward pass, and change nothing else.
+    """Enable gradient checkpointing without dropout.
 
-    transformers does so only in modules in training mode, where dropout would be on as well: the policy would be
-    trained at other log-probs than it was sampled with. So only the modules that ask are switched, without dropout.
+    transformers checkpoints only modules in training mode, where dropout would be on as well: the policy would be
+    trained at other log-probs than it was sampled with. So only the modules that checkpoint are switched.
     """
     model.gradient_checkpointing_enable()
     for module in model.modules():
@@ -373,7 +373,7 @@ def _checkpoint_gradients(model: Any) -> None:
 
 
 def micro_batches(table: Table, rows: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
-    """Rows with one prompt together, long prompts first, at most `most_tokens` padded tokens each (or one row)."""
+    """Yield batches, long prompts first, of at most `most_tokens` padded tokens (or one row)."""
     said = table.utterances
     length = {row: len(said[row].prompt_ids) + len(said[row].token_ids) for row in rows}
     longest = 0
@@ -389,7 +389,7 @@ def micro_batches(table: Table, rows: Sequence[int], most_tokens: int) -> Iterat
 
 
 def padded_rows(values: Sequence[Tensor], like: Tensor) -> Tensor:
-    """(R, T) of `like`'s shape, zeros where a row (T,) is shorter."""
+    """(R, T) rows padded with zeros to the shape of `like`."""
     out = torch.zeros_like(like, requires_grad=False)
     for row, numbers in enumerate(values):
         out[row, : len(numbers)] = numbers.to(out)

@@ -1,6 +1,6 @@
-"""What a policy is pulled to: weights that stand still, or follow some updates behind.
+"""Reference models of the KL penalty: fixed weights, or weights that lag behind.
 
-Scoring with a reference leaves everything as it was: modes of modules, selected adapters, the state of the generators.
+Scoring with a reference has no side effects on modes of modules, selected adapters or random generators.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from palaver.trainers.config.run import RunConfig
 
 
 class Reference:
-    """A model that stands still, and belongs to others.
+    """A fixed reference model, owned by another object.
 
     Args:
-        opened: yields the model that computes as the reference.
-        device: where it computes.
-        shared: the model, where it is there for the references alone.
+        opened: yields the reference model.
+        device: its device.
+        shared: the model, if it is held for the references alone.
     """
 
     def __init__(
@@ -37,44 +37,44 @@ class Reference:
 
     @contextmanager
     def active(self) -> Iterator[Any]:
-        """The model, in evaluation mode and without gradient; afterwards all is as it was."""
+        """Context with the model in evaluation mode, without gradient; restores all state on exit."""
         generators = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(generators), torch.no_grad(), self._opened() as model, evaluating(model):
             yield model
 
     def advance(self, step: int) -> None:
-        """Tell it that update `step` of the policy has been made."""
+        """Called after update `step` of the policy."""
 
     @property
     def held(self) -> int:
-        """Numbers that it alone keeps on its device."""
+        """Number of weights that it alone holds on its device."""
         return 0
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next step depends on, in host memory."""
+        """State that the next step depends on, in host memory."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`."""
+        """Restore what `state_dict` returned."""
 
 
 class Copy(Reference):
-    """A copy of the policy's weights, which may be taken anew.
+    """A copy of the policy's weights, which may be refreshed.
 
     Args:
         frozen: the copy.
-        device: where it computes.
-        step: the update after which the weights are taken once more; None never does.
-        lag: updates that the copy follows the policy behind; 0 lets it stand.
+        device: its device.
+        step: the update after which the copy is refreshed once; None: never.
+        lag: updates by which the copy lags behind the policy; 0: it is fixed.
     """
 
     def __init__(self, frozen: Frozen, device: torch.device, step: int | None = None, lag: int = 0) -> None:
         super().__init__(frozen.active, device)
         self.frozen, self.step, self.lag = frozen, step, lag
-        self.ahead: deque[dict[str, Tensor]] = deque()  # weights it will come to, in host memory
+        self.ahead: deque[dict[str, Tensor]] = deque()  # future weights, in host memory
 
     def advance(self, step: int) -> None:
-        """Take the weights of the policy, or what they were `lag` updates ago, where it is time."""
+        """Refresh the copy with the weights of the policy, or with those of `lag` updates ago."""
         if step == self.step:
             self.frozen.take()
         if self.lag:
@@ -85,26 +85,26 @@ class Copy(Reference):
 
     @property
     def held(self) -> int:
-        """The copy; on a CPU also the weights that it will come to, which are in host memory."""
+        """Weights of the copy; on a CPU also its future weights, which are in host memory."""
         copies = 1 + (self.lag if self.device.type == "cpu" else 0)
         return copies * sum(weight.numel() for weight in self.frozen.state_dict().values())
 
     def state_dict(self) -> dict[str, Any]:
-        """All weights it has and will come to."""
+        """Current and future weights."""
         return {"weights": _on_host(self.frozen), "ahead": list(self.ahead)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`."""
+        """Restore what `state_dict` returned."""
         self.frozen.load_state_dict(state["weights"])
         self.ahead = deque(state["ahead"])
 
 
 def reference_of(policy: LLMPolicy, config: RunConfig, given: Any = None) -> Reference:
-    """What `kl.reference` means for a policy as it is now, at the start of the run.
+    """Make the reference of a policy from `kl.reference`, at the start of the run.
 
     Args:
-        policy: that is pulled.
-        config: of the run.
+        policy: policy with the KL penalty.
+        config: config of the run.
         given: the model of `model:NAME_OR_FOLDER`, which all policies share.
 
     Raises:
@@ -122,11 +122,11 @@ def reference_of(policy: LLMPolicy, config: RunConfig, given: Any = None) -> Ref
     if kind == "step":
         return Copy(frozen, policy.device, step=int(told))
     lag = int(told) if kind == "lag" else 0
-    return Copy(frozen, policy.device, lag=lag if lag < config.train.steps else 0)  # so far behind it stands still
+    return Copy(frozen, policy.device, lag=lag if lag < config.train.steps else 0)  # longer than the run: fixed
 
 
 def refuse_own(config: RunConfig, folder: Path) -> None:
-    """Refuse to pull a run to an adapter of its own, which moves, and goes when the checkpoint does.
+    """Refuse an adapter of the run's own folder as reference, whose checkpoints come and go.
 
     Raises:
         ConfigError: `kl.reference: adapter:PATH` lies in the run's folder.
@@ -140,7 +140,7 @@ def refuse_own(config: RunConfig, folder: Path) -> None:
 
 
 def held(references: Iterable[Reference | None]) -> int:
-    """Numbers that references keep on their devices; what they share counts once."""
+    """Number of weights that references hold on their devices; shared models count once."""
     each = [one for one in references if one is not None]
     shared = {id(one.shared): one.shared for one in each if one.shared is not None}
     sizes: list[int] = [p.numel() for model in shared.values() for p in model.parameters()]
@@ -148,5 +148,5 @@ def held(references: Iterable[Reference | None]) -> int:
 
 
 def _on_host(frozen: Frozen, *, apart: bool = False) -> dict[str, Tensor]:
-    """The weights in host memory; `apart` from the copy's own, which will change."""
+    """Weights in host memory; `apart` forces a copy, for those of `frozen` will change."""
     return {name: weight.detach().to("cpu", copy=apart) for name, weight in frozen.state_dict().items()}

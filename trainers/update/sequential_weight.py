@@ -1,4 +1,4 @@
-"""HAPPO's factor: how much likelier the agents that have moved have made each joint action.
+"""HAPPO's factor: likelihood ratio of each joint action under the agents already updated.
 
 Kuba et al., arXiv 2109.11251, algorithm 4. Axes: J joint steps, R rows.
 """
@@ -14,26 +14,26 @@ from palaver.trainers.rollout.batch import Table
 
 
 def joint_factor(log_rho: Tensor, table: Table, clamp: float) -> Tensor:
-    """(R,) M_r = exp(clip(log rho_j, -clamp, clamp)), the mean over the joint steps j of an utterance."""
+    """(R,) M_r = mean of exp(clip(log rho_j, -clamp, clamp)) over the joint steps j of a row."""
     rho = log_rho.clamp(-clamp, clamp).exp()
     total = torch.zeros(len(table), dtype=rho.dtype).index_add_(0, table.member_row, rho[table.member_step])
     return total / torch.bincount(table.member_row, minlength=len(table))
 
 
 def at_clamp(log_rho: Tensor, table: Table, rows: Sequence[int], clamp: float) -> int:
-    """How many of some rows are in a joint step whose |log rho_j| is the clamp or more."""
+    """Number of rows in a joint step whose |log rho_j| is at or above the clamp."""
     held = set(table.member_row[(log_rho.abs() >= clamp)[table.member_step]].tolist())
     return len(held.intersection(rows))
 
 
 def joint_log_ratio(before: Mapping[int, Tensor], after: Mapping[int, Tensor], table: Table, summed: bool) -> Tensor:
-    """(J,) sum over some utterances of each joint step of their log ratio, the sum or the mean over their tokens.
+    """(J,) sum of the log ratios of the utterances `before` of each joint step.
 
     Args:
         before: row -> (T,) log-probs as sampled.
-        after: of the same rows, as they are now.
-        table: that has the rows; others count 0.
-        summed: True for the ratio of the whole utterance, False for its root of degree T.
+        after: current log-probs of the same rows.
+        table: batch that has the rows; other rows count 0.
+        summed: True sums the log ratio over tokens (whole utterance), False takes the mean (its root of degree T).
     """
     by_row = torch.zeros(len(table), dtype=torch.float64)
     for row, old in before.items():

@@ -1,7 +1,7 @@
-"""From a table of utterances to new weights: what was to be expected, who is answerable, who learns in which order.
+"""One training update: advantages of a batch, then updates of policies and critics.
 
-`judge` fills the table with returns and advantages; `learn` updates policies and critics. It reads the algorithm's row
-and knows no algorithm by name.
+`judge` fills the table with returns and advantages; `learn` updates policies and critics. All choices come from the
+fields of the `Algorithm`; no algorithm is known by name.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A step's table with all that learning needs to know of it.
+    """The batch of one step with advantages and all other inputs of the update.
 
     Attributes:
-        table: with returns and advantages.
-        value: (R,) what the critics expected before the first token; None without.
-        boot: (J, N) what they expected after cuts, 0 elsewhere; None where nothing was cut.
-        joint: what a joint critic read: the joint conversations (J), or with values of tokens what came before the
-            first of each row (R).
+        table: the batch with returns and advantages.
+        value: (R,) critic values before the first token; None without critics.
+        boot: (J, N) critic values of the states after cuts, 0 elsewhere; None where nothing was cut.
+        joint: inputs of a joint critic: the joint conversations (J), or with values of tokens the input before the
+            first token of each row (R).
         reference: row -> (T,) log-probs under the reference; empty without.
         k: row -> (T,) log pi - log pi_ref; empty without a reference.
-        pull: (R,) what the pull to the reference takes from what an utterance earns; None without a reference.
-        cost: (R,) the same where it was taken from the rewards, before the returns; None elsewhere.
-        pairs: of joint steps, where they are compared two by two; None elsewhere.
-        tokens: values of tokens and the costs of each, where critics have them; None elsewhere.
-        means: agent -> moving mean of returns after these episodes; empty without one.
+        pull: (R,) KL penalty of each utterance, in units of reward; None without a reference.
+        cost: (R,) the same if it was subtracted from the rewards, before the returns; else None.
+        pairs: preference pairs of joint steps, for algorithms that compare them; else None.
+        tokens: values and costs of tokens, for critics at the level of tokens; else None.
+        means: agent -> moving mean of returns after these episodes; empty without a moving baseline.
     """
 
     table: Table
@@ -66,11 +66,11 @@ class Judged:
 
 
 class Study:
-    """What a run learns with.
+    """Updater of the policies, critics, baselines and references of a run.
 
     Args:
-        algorithm: the row of choices.
-        config: of the run.
+        algorithm: definition of the algorithm.
+        config: config of the run.
         learners: one per distinct policy.
         world: device and processes.
     """
@@ -96,13 +96,13 @@ class Study:
 
     @property
     def agents(self) -> list[str]:
-        """The seats that are trained."""
+        """The agents that are trained."""
         return [agent for learner in self.learners for agent in learner.agents]
 
     def seat(self, team: Mapping[str, Policy]) -> None:
-        """Let every policy answer for the seats that it fills in `team`, and stand in the order of the seats.
+        """Assign each policy to its agents in `team`, and sort the learners by agent.
 
-        Its optimiser, its critic and its reference stay with it; moving means belong to seats.
+        A policy keeps its optimiser, critic and reference; moving means belong to agents.
         """
         seats = list(team)
         for learner in self.learners:
@@ -113,7 +113,7 @@ class Study:
         """Fill the table with returns and advantages.
 
         Raises:
-            NumericalError: a mixer learns first, and its loss is not finite.
+            NumericalError: the loss of a mixer, which is updated first, is not finite.
         """
         config = self.config
         joint: Sequence[Ids] = []
@@ -143,14 +143,14 @@ class Study:
         return self._weigh(Judged(filled, value, joint, reference, k, pull, cost, pairs, boot, tokens, means))
 
     def learn(self, judged: Judged, step: int) -> dict[str, Any]:
-        """Update every policy, then every critic; what they did, by name.
+        """Update every policy, then every critic, and return the metrics by name.
 
         Raises:
             NumericalError: a loss or gradient is not finite.
         """
         table = judged.table
         extra = self._extra(judged)
-        ahead = torch.zeros(len(table.steps), dtype=torch.float64)  # log of how much likelier joint steps have become
+        ahead = torch.zeros(len(table.steps), dtype=torch.float64)  # log ratio of joint steps so far
         shown: dict[str, Any] = {}
 
         weight = self._weights(table)
@@ -177,9 +177,9 @@ class Study:
         return shown | (self.mixing.shown() if self.mixing is not None else {})
 
     def _weigh(self, judged: Judged, ahead: Tensor | None = None) -> Judged:
-        """With what the pairs gain from each row for its advantage, where there are pairs.
+        """Set each row's advantage to its gradient weight in the pair loss, if there are pairs.
 
-        `ahead` (J,) is the log of how much likelier joint steps have become since they were compared.
+        `ahead` (J,) is the log ratio of the joint steps since they were compared: log pi_now - log pi_old.
         """
         if judged.pairs is None:
             return judged
@@ -193,7 +193,7 @@ class Study:
         self, learner: Learner, judged: Judged, step: int, extra: Mapping[int, Tensor], factor: Tensor | None,
         weight: Tensor | None,
     ) -> dict[str, Any]:  # fmt: skip
-        """Update one policy, and the critic that shares its trunk; what came of it."""
+        """Update one policy and the critic that shares its trunk, and return their metrics."""
         rows = judged.table.rows_of(learner.agents)
         critic = self.critics.get(learner.policy.name)
         shared = critic if critic is not None and critic.shared else None
@@ -213,14 +213,14 @@ class Study:
         return shown
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything beside the policies and their optimisers that the next step depends on."""
+        """State of critics, baselines, references and mixer; policies are saved separately."""
         critics = {name: critic.state_dict() for name, critic in self.critics.items()}
         pulls = {learner.policy.name: learner.pull_state() for learner in self.learners}
         kept = {"critics": critics, "moving": self.moving.means if self.moving else {}, "pulls": pulls}
         return kept | ({"mixing": self.mixing.state_dict()} if self.mixing is not None else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`.
+        """Restore what `state_dict` returned.
 
         Raises:
             CheckpointError: it was written before references were part of it.
@@ -235,7 +235,7 @@ class Study:
             learner.load_pull(state.get("pulls", {}).get(learner.policy.name))
 
     def _pull(self, table: Table) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-        """Row -> (T,) log-probs under the reference, and log pi - log pi_ref; empty without a pull."""
+        """Row -> (T,) reference log-probs, and log pi - log pi_ref; empty if `kl.coef` is 0."""
 
         def score(learner: Learner) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
             rows = table.rows_of(learner.agents)
@@ -254,14 +254,14 @@ class Study:
         return reference, k
 
     def _at_once(self, function: Callable[[Learner], T]) -> list[T]:
-        """`function` of every learner; in threads, unless some compute with one model."""
+        """Apply `function` to every learner; in threads, unless some share one model."""
         hosts = {id(learner.policy.host) for learner in self.learners}
         if len(hosts) < len(self.learners):
             return [function(learner) for learner in self.learners]
         return self.world.at_once(function, self.learners)
 
     def _expect(self, table: Table, joint: Sequence[Ids]) -> tuple[Tensor | None, TokenValues | None]:
-        """(R,) the expected return before each utterance, and before each token where tokens have values."""
+        """(R,) critic values before each utterance, and values of tokens if critics have them."""
         if not self.critics:
             return None, None
         value = torch.full((len(table),), torch.nan, dtype=torch.float64)
@@ -279,19 +279,19 @@ class Study:
         return known[:, 0], TokenValues(known, torch.zeros_like(known), length) if self.by_token else None
 
     def _rows(self, name: str, table: Table) -> list[int]:
-        """The rows that a critic has values of."""
+        """Rows that a critic has values of."""
         return table.rows_of([a for each in self.learners if name in ("joint", each.policy.name) for a in each.agents])
 
     def _reads(self, table: Table, rows: Sequence[int], joint: Sequence[Ids]) -> tuple[list[Ids], list[int]]:
-        """Sequences that critics read of some rows, and the number of values of each; see `Samples`."""
+        """Input sequences of a critic for some rows, and the number of values of each."""
         said = [table.utterances[row] for row in rows]
         prompts = [joint[row] for row in rows] if "joint" in self.critics else [each.prompt_ids for each in said]
         return token_reads(prompts, [each.token_ids for each in said]) if self.by_token else (prompts, [1] * len(rows))
 
     def _samples(self, name: str, judged: Judged) -> Samples:
-        """Training data of a critic: of an own one its policy's utterances, of a joint one each joint step once.
+        """Training data of a critic: its policy's utterances; of a joint critic each joint step.
 
-        With values of tokens a joint one learns from every utterance, too.
+        With values of tokens a joint critic is trained on every utterance, too.
         """
         if name != "joint" or self.by_token:
             return self._own(judged, self._rows(name, judged.table))
@@ -314,9 +314,9 @@ class Study:
         return Samples(ids, table.token_returns[list(rows)][mask], tokens.value[list(rows)][mask], counts)
 
     def _beside(self, critic: Critic, judged: Judged, steps: list[tuple[float, float]]) -> Any:
-        """Adds the value loss of some rows to the gradient of the trunk they share with the policy.
+        """Return a function that adds the value loss of rows to the gradient of the shared trunk.
 
-        Each time its loss and the norm of the output's gradient are put on `steps`.
+        Each call appends the loss and the norm of the head's gradient to `steps`.
         """
 
         def also(rows: Sequence[int]) -> None:
@@ -326,7 +326,7 @@ class Study:
         return also
 
     def _weights(self, table: Table) -> Tensor | None:
-        """(R,) weight of each row in the mean over tasks; None where all rows weigh alike."""
+        """(R,) weight of each row in the mean over tasks; None if all rows have equal weight."""
         if self.algorithm.pairs or self.config.algorithm.turn_weights == "rows":
             return None
         return table.weight / max(1.0, self.world.total(float(table.tasks))[0])
@@ -339,13 +339,13 @@ class Study:
         return [self.learners[place] for place in torch.randperm(len(self.learners), generator=generator).tolist()]
 
     def _factor(self, table: Table, ahead: Tensor) -> Tensor | None:
-        """(R,) M of each utterance: the mean over its joint steps of how much likelier those have become."""
+        """(R,) HAPPO's factor M of each utterance, the mean likelihood ratio of its joint steps."""
         if self.algorithm.order == "together" or self.algorithm.pairs:
             return None
         return joint_factor(ahead, table, self.config.algorithm.factor_clamp)
 
     def _clamped(self, learner: Learner, table: Table, ahead: Tensor) -> dict[str, float]:
-        """The share of a policy's rows whose factor is held by its clamp; nothing where there is no factor."""
+        """Fraction of a policy's rows whose factor is clamped; empty without a factor."""
         if self.algorithm.pairs:
             return {}
         rows = table.rows_of(learner.agents)
@@ -353,7 +353,7 @@ class Study:
         return {f"{agent}/factor_clamped": held / max(1.0, n) for agent in learner.agents}
 
     def _moved(self, learner: Learner, table: Table, rows: Sequence[int]) -> Tensor:
-        """(J,) log of how much likelier this policy has become to play its part in each joint step."""
+        """(J,) log ratio of this policy after its update, summed over its part of each joint step."""
         with learner.policy.active() as model:
             after = learner.log_probs(model, table, rows)
         summed = self.algorithm.pairs or self.config.algorithm.factor == "sum"
@@ -371,12 +371,12 @@ class Study:
         return kl.token_terms(k, part, self.config.kl, self._coefs(judged.table), self.world.total)
 
     def _coefs(self, table: Table) -> list[float]:
-        """The weight of the pull on each agent of the table."""
+        """KL coefficient of each agent of the table."""
         found = {agent: learner.coef for learner in self.learners for agent in learner.agents}
         return [found.get(agent, 0.0) for agent in table.agents]
 
     def _follow(self, learner: Learner, judged: Judged, step: int) -> dict[str, float]:
-        """Let a policy's reference and the weight of the pull to it follow an update; what the weight was, and why."""
+        """Advance a reference and adapt its KL coefficient; return the old coefficient and the KL."""
         far = [float(judged.k[row].double().sum()) for row in judged.table.rows_of(learner.agents)]
         total, n = self.world.total(sum(far), len(far))
         apart, coef, target = total / max(1.0, n), learner.coef, self.config.kl.target

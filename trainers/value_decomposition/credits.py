@@ -1,5 +1,6 @@
-"""What an agent's answer is given credit for. One function is one equation. Axes: J joint steps, N agents, A actions,
-R rows.
+"""Credit of an agent's answer. One function is one equation.
+
+Axes: J joint steps, N agents, A actions, R rows.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ Mix = Callable[[Tensor, Tensor], Tensor]  # (J, N) values, (J, S) states -> (J,)
 
 
 def counterfactual(q: Tensor, allowed: Tensor, chosen: Tensor, state: Tensor, mix: Mix) -> Tensor:
-    """D_i = Q_tot(s, a) - (1 / A_i) sum_b Q_tot(s, (b, a_-i)): what the agent's own answer made of the joint action.
+    """Counterfactual advantage D_i = Q_tot(s, a) - (1 / A_i) sum_b Q_tot(s, (b, a_-i)).
 
-    COMA, Foerster et al., arXiv 1705.08926, equation 4, with Q_tot for the critic and the sampled candidates, which the
-    policy drew, for the expectation under it.
+    COMA, Foerster et al., arXiv 1705.08926, equation 4, with Q_tot as the critic and the mean over sampled candidates
+    in place of the expectation under the policy.
 
     Args:
         q: (J, N, A) values of all candidates.
         allowed: (J, N, A).
-        chosen: (J, N) places of the answers.
+        chosen: (J, N) indices of the answers.
         state: (J, S).
         mix: the mixer.
 
@@ -48,9 +49,9 @@ def confidence_gain(advantage: Tensor, nll: Tensor, group: Tensor, alpha: float)
     """A exp(-alpha z), z = (NLL - mean of the group) / its population standard deviation, (R,) each.
 
     NLL is the mean over an answer's tokens of -log pi, the sample's estimate of the entropy H, and log|V| - H is the
-    mean KL(pi || uniform): where a policy was surer than in the answer's siblings, the advantage of either sign grows.
-    After the confidence gain of MAVERL (reference implementation of 2026), without the sign of its older form, which
-    spared confident mistakes. Groups whose spread is below 1e-6 are left as they are.
+    mean KL(pi || uniform): if a policy was more confident than in the answer's siblings, the advantage of either sign
+    grows. After the confidence gain of MAVERL (reference implementation of 2026), without the sign of its older form,
+    which spared confident mistakes. Groups with a standard deviation below 1e-6 are unchanged.
     """
     apart, spread = nll - group_mean(nll, group), group_std(nll, group, "population")
     z = torch.where(spread > ALMOST_EQUAL, apart / spread.clamp(min=ALMOST_EQUAL), torch.zeros_like(apart))

@@ -1,4 +1,4 @@
-"""Texts as numbers: what values and mixers read. Encoders are not trained."""
+"""Text encoders: features for action values and mixers. Encoders are not trained."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from torch import Tensor
 
 from palaver.core import ConfigError, Conversation
 
-Pair = tuple[Conversation, str]  # what an agent had heard and said before, and what it may say now
+Pair = tuple[Conversation, str]  # an agent's conversation, and an action in it
 _WORD = re.compile(r"\w+")
 
 
 class Encoder(Protocol):
-    """Makes features of texts.
+    """Encoder of texts to features.
 
     Attributes:
         state: S, width of a state's features.
-        action: F, width of the features of an action with what was heard before it.
-        one_hot: whether exactly one feature is 1, so that a layer of weights is a table.
-        held: numbers that a model of its own takes.
+        action: F, width of the features of an action with its conversation.
+        one_hot: True if exactly one feature is 1, so that a linear layer is a table.
+        held: number of weights of a model that it holds.
     """
 
     state: int
@@ -42,11 +42,11 @@ class Encoder(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What later features depend on."""
+        """State that later features depend on."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`."""
+        """Restore what `state_dict` returned."""
         ...
 
 
@@ -56,10 +56,10 @@ def told(conversation: Conversation) -> str:
 
 
 class Table:
-    """A number for each text: one-hot features, in the order in which texts are first seen.
+    """One-hot features, with an index per text in the order in which texts are first seen.
 
     Args:
-        size: most texts, of states and of actions each.
+        size: maximum number of texts, of states and of actions each.
     """
 
     one_hot = True
@@ -106,12 +106,12 @@ class Table:
 
 
 class Words:
-    """Hashed words and pairs of neighbours, a unit vector; of an action with a half for what was heard before it.
+    """Unit vector of hashed words and bigrams; of an action with that of its conversation.
 
     The sign of a feature is hashed too, so that collisions cancel in the mean: Weinberger et al., arXiv 0902.2206.
 
     Args:
-        width: of a text's vector.
+        width: width of a text's vector.
     """
 
     one_hot = False
@@ -139,7 +139,7 @@ class Words:
 
 @functools.lru_cache(maxsize=4096)
 def hashed(text: str, width: int) -> Tensor:
-    """(width,) signed counts of words and of neighbouring words, of length 1; 0 for a text without words."""
+    """(width,) signed counts of words and bigrams, of length 1; 0 for a text without words."""
     words = _WORD.findall(text.casefold())
     found = torch.zeros(width)
     for term in (*words, *map(" ".join, itertools.pairwise(words))):

@@ -1,4 +1,4 @@
-"""Factored values: each agent's, the mixer that joins them, the targets of both, and the step that teaches them."""
+"""Factored values: action values of the agents, mixer, target networks, and their update."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from palaver.trainers.value_decomposition.targets import follow, greedy, picked,
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the networks look like.
+    """Shapes of the networks.
 
     Attributes:
         agents: N.
-        features: F, of an action with what was heard before it.
+        features: F, of an action with its conversation.
         state: S.
-        linear: the features are one-hot, so that a layer of weights is a table.
-        shared: all agents have one network.
+        linear: True if the features are one-hot, so that a linear layer is a table.
+        shared: True if all agents have one network.
     """
 
     agents: int
@@ -39,15 +39,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class MixStats:
-    """What the updates of a step did, means over them.
+    """Means over the updates of a step.
 
     Attributes:
-        td_loss: mean squared distance of Q_tot from its target.
-        q_tot: mean value of the joint actions replayed.
-        target_gap: mean distance of the target's value of them from the live one.
+        td_loss: mean squared TD error of Q_tot.
+        q_tot: mean value of the replayed joint actions.
+        target_gap: mean absolute difference of their values by the target and the live network.
         grad_norm: before clipping.
-        updates: made; 0 until the replay holds a batch.
-        replay: joint steps in it.
+        updates: number of updates; 0 until the replay holds a batch.
+        replay: joint steps in the replay.
     """
 
     td_loss: float = 0.0
@@ -77,9 +77,9 @@ class Factored:
 
     Args:
         config: the section `algorithm.mixer`.
-        kind: of the mixer.
-        shape: of the networks.
-        seed: of their first weights.
+        kind: kind of the mixer.
+        shape: shapes of the networks.
+        seed: seed of their initial weights.
     """
 
     def __init__(self, config: MixerConfig, kind: Kind, shape: Shape, seed: int) -> None:
@@ -111,7 +111,7 @@ class Factored:
         return found
 
     def learn(self, replay: Replay, seed: int) -> MixStats:
-        """The updates of one training step, on batches drawn by `seed`.
+        """Make the updates of one training step, on batches drawn by `seed`.
 
         Raises:
             NumericalError: a loss or gradient is not finite.
@@ -124,7 +124,7 @@ class Factored:
         return MixStats(loss, q_tot, gap, norm, made, len(replay))
 
     def update(self, batch: Batch) -> tuple[float, float, float, float]:
-        """One optimiser step, then the targets follow; loss, mean Q_tot, mean distance of the target's, gradient norm.
+        """Make one optimiser step and update the targets; return loss, mean Q_tot, gap, grad norm.
 
         Raises:
             NumericalError: the loss or its gradient is not finite; the weights are as before.
@@ -149,7 +149,7 @@ class Factored:
         return loss.item(), q_tot.mean().item(), gap.item(), norm.item()
 
     def _following(self, then: Scene) -> Tensor:
-        """(B,) the target's value of the best that could be done next."""
+        """(B,) value of the greedy next joint action by the target network."""
         chooser = self.live if self.config.double else self.target
         best = greedy(chooser.values(then.candidates), then.allowed)
         found: Tensor = self.target(then, best)

@@ -1,4 +1,4 @@
-"""Encoders that read with a model: hidden states of a policy as it began, or a sentence-embedding model."""
+"""Model-based encoders: hidden states of the initial policy, or a sentence-embedding model."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ LEAST = -20.0  # nats; below it one token is as surprising as another
 
 
 class Hidden:
-    """The last hidden states of a policy's first weights.
+    """Last hidden states of a policy with its initial weights.
 
-    A state is read as one message: the mean over its tokens. An action is read after what was heard: the mean over its
-    own tokens, the hidden state of the last token before them, log(1 + number of tokens), which a mean forgets, and
-    where asked for the mean and the least log-probability of its tokens under these weights: what surprises a model is
-    wrong more often. Vectors are divided by their root mean square.
+    A state is encoded as one message: the mean over its tokens. An action is encoded after its conversation: the mean
+    over its own tokens, the hidden state of the last token before them, log(1 + number of tokens), and with
+    `likelihood` the mean and the minimum log-prob of its tokens under these weights: surprising texts are wrong more
+    often. Vectors are divided by their root mean square.
 
     Args:
-        body: whose weights are copied, now.
-        pass_tokens: most padded tokens computed at once.
-        likelihood: read the log-probabilities too.
+        body: policy whose current weights are copied.
+        pass_tokens: maximum padded tokens computed at once.
+        likelihood: add features of the log-probs.
     """
 
     one_hot = False
@@ -65,7 +65,7 @@ class Hidden:
         return torch.cat(parts, dim=1)
 
     def state_dict(self) -> dict[str, Any]:
-        """The copy of what is trained of the policy."""
+        """State of the copy of the policy's trained weights."""
         return {name: part.cpu() for name, part in self.frozen.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -73,7 +73,7 @@ class Hidden:
         self.frozen.load_state_dict({name: part.to(self.body.device) for name, part in state.items()})
 
     def _expected(self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Tensor:
-        """(n, 2): the mean and the least log-probability of an answer's tokens, 0 for one that has none."""
+        """(n, 2) mean and minimum log-prob of an answer's tokens, 0 for one without tokens."""
         found = torch.zeros(len(answers), 2)
         said = [row for row, answer in enumerate(answers) if answer]
         with self.frozen.active() as model, evaluating(model), torch.no_grad():
@@ -86,7 +86,7 @@ class Hidden:
         return found
 
     def _read(self, ids: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
-        """(n, 2 S): the mean over the tokens from `starts` on (of none: the last), and the last token before them."""
+        """(n, 2 S) mean over the tokens from `starts` on (of none: the last), and last token before."""
         found = torch.zeros(len(ids), 2 * self.state)
         with self.frozen.active() as model, evaluating(model), torch.no_grad():
             for batch in _batches(ids, self.pass_tokens):
@@ -104,9 +104,9 @@ class Sentences:
     """A sentence-embedding model of transformers: the mean of its last hidden states, of length 1.
 
     Args:
-        name: of the model, or its folder.
-        device: where it computes.
-        pass_tokens: most padded tokens computed at once.
+        name: name of the model, or its folder.
+        device: device of the model.
+        pass_tokens: maximum padded tokens computed at once.
 
     Raises:
         PolicyError: it cannot be loaded.
@@ -145,7 +145,7 @@ class Sentences:
         return found
 
     def actions(self, pairs: Sequence[Pair]) -> Tensor:
-        """(n, F): what was heard, each different text once, and what is said."""
+        """(n, F) embeddings of the conversations, each distinct text once, and of the actions."""
         heard = [told(before) for before, _ in pairs]
         known = {text: row for row, text in enumerate(dict.fromkeys(heard))}
         first = self.states(list(known))[[known[text] for text in heard]]
@@ -160,12 +160,12 @@ class Sentences:
 
 
 def encoder(config: RunConfig, device: str, body: LLMPolicy | None = None) -> Encoder:
-    """The encoder that `algorithm.mixer` asks for.
+    """Make the encoder of `algorithm.mixer`.
 
     Args:
-        config: of the run.
-        device: for models.
-        body: the policy whose hidden states are read where `policy` is asked for.
+        config: config of the run.
+        device: device of models.
+        body: policy whose hidden states are read by the encoder `policy`.
 
     Raises:
         PolicyError: a model that cannot be loaded.
@@ -187,7 +187,7 @@ def _scaled(vector: Tensor) -> Tensor:
 
 
 def _batches(ids: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-    """Long texts first, at most `most` padded tokens each (or one text)."""
+    """Batches, long texts first, of at most `most` padded tokens (or one text)."""
     found: list[list[int]] = []
     for row in sorted(range(len(ids)), key=lambda row: (-len(ids[row]), row)):
         if not found or len(ids[found[-1][0]]) * (len(found[-1]) + 1) > most:

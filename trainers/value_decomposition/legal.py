@@ -1,6 +1,6 @@
-"""The value-mixing loop over legal actions: play with epsilon-greedy agents, remember, learn, let the targets follow.
+"""Value-decomposition loop over legal actions: epsilon-greedy play, replay, updates of values.
 
-It reads top to bottom and knows no algorithm by name. Every draw is keyed by the run's seed and the step.
+No algorithm is known by name. Every draw is keyed by the run's seed and the step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from palaver.trainers.value_decomposition.targets import epsilon
 
 @dataclass(frozen=True, slots=True)
 class LegalLoop:
-    """Everything a run works with. `report` is called after each step with the step and its metrics."""
+    """Training loop with all resources of the run; `report` is called after each step."""
 
     config: RunConfig
     env: TextEnv
@@ -44,11 +44,11 @@ class LegalLoop:
     interrupted: Callable[[], bool]
 
     def run(self, start: int) -> int:
-        """Train from step `start` to the end or to an interruption; the steps done then."""
+        """Train after step `start` until the end or an interruption; return the steps done."""
         return walk(self, start)
 
     def step(self, step: int) -> dict[str, Any]:
-        """Play, then learn from the replay; the step's metrics."""
+        """Play, then learn from the replay; return the metrics of the step."""
         config, a, began = self.config, self.config.algorithm, time.perf_counter()
         tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
         chance = epsilon(*a.mixer.epsilon, a.mixer.epsilon_steps, step)
@@ -72,7 +72,7 @@ class LegalLoop:
         }
 
     def evaluate(self, step: int) -> None:
-        """Fixed tasks and seeds, every agent playing its best."""
+        """Evaluate the greedy agents on fixed tasks with fixed seeds."""
         if not self.sinks:
             return
         config = self.config.eval
@@ -83,7 +83,7 @@ class LegalLoop:
         self.sinks.episodes("eval", step, found.episodes)
 
     def save(self, step: int) -> None:
-        """A checkpoint."""
+        """Write a checkpoint."""
         seats: Mapping[str, str] = {agent: agent for agent in self.env.possible_agents}
         state = {"team": self.seats.team.state_dict(), "replay": self.replay.state_dict()}
         checkpoint.save(self.folder, step, {}, {}, state, self.config.train.keep, seats)

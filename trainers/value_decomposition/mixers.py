@@ -1,4 +1,4 @@
-"""Mixers: from the value of each agent's action to the value of the joint action. Axes: B joint steps, N agents."""
+"""Mixers of the agents' action values to the joint value. Axes: B joint steps, N agents."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def monotonic(q: Tensor, w1: Tensor, b1: Tensor, wf: Tensor, v: Tensor) -> Tenso
     """Q_tot = ELU(q |W1| + b1) |wf| + v: of no Q_i a falling function. QMIX: Rashid et al., arXiv 1803.11485, figure 2.
 
     Args:
-        q: (B, N) the values of the chosen actions.
+        q: (B, N) values of the chosen actions.
         w1: (B, N, E) weights of either sign.
         b1: (B, E).
         wf: (B, E) weights of either sign.
-        v: (B,) what the state is worth whatever is done.
+        v: (B,) state-dependent bias.
 
     Returns:
         (B,).
@@ -34,7 +34,7 @@ def monotonic(q: Tensor, w1: Tensor, b1: Tensor, wf: Tensor, v: Tensor) -> Tenso
 
 
 class Added(nn.Module):
-    """VDN: the state has no part in it."""
+    """Mixer of VDN, independent of the state."""
 
     def forward(self, q: Tensor, state: Tensor) -> Tensor:  # noqa: ARG002 - every mixer has the same two arguments
         """(B, N) and (B, S) -> (B,)."""
@@ -42,7 +42,7 @@ class Added(nn.Module):
 
 
 class Monotonic(nn.Module):
-    """QMIX: the state says how the values are weighed, through hypernetworks.
+    """Mixer of QMIX, whose weights are hypernetworks of the state.
 
     Args:
         agents: N.
@@ -66,19 +66,19 @@ class Monotonic(nn.Module):
 
 
 def mixer(kind: Kind, agents: int, state: int, embed: int, hyper: int) -> nn.Module:
-    """The mixer of an algorithm's row."""
+    """Make the mixer of an algorithm."""
     return Added() if kind == "sum" else Monotonic(agents, state, embed, hyper)
 
 
 class AgentValues(nn.Module):
-    """Q_i of every candidate action, one network for each agent, or one for all.
+    """Q_i of every candidate action, with one network per agent, or one for all.
 
     Args:
         agents: N.
-        features: F, width of an action's features, which hold what the agent had heard.
+        features: F, width of an action's features, which include the agent's conversation.
         hidden: width of the two hidden layers.
-        shared: whether all agents have one network; what they have heard must tell them apart.
-        linear: a single layer of weights that begin at 0: on one-hot features a table.
+        shared: True for one network of all agents, which must differ by their conversations.
+        linear: True for a single linear layer with weights 0: on one-hot features a table.
     """
 
     def __init__(self, agents: int, features: int, hidden: int, *, shared: bool, linear: bool) -> None:

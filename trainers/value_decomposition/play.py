@@ -1,4 +1,4 @@
-"""Rollouts of teams that choose among legal actions: all episodes advance together, one look at the values a turn."""
+"""Rollouts of teams over legal actions: episodes in lockstep, values in one batch per turn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from palaver.trainers.value_decomposition.replay import Scene, Transition
 
 @dataclass(slots=True)
 class _Open:
-    """A scene whose transition is not complete: the team has acted and been paid, and not decided again."""
+    """A scene with an incomplete transition: the team has acted, and not yet decided again."""
 
     scene: Scene
     chosen: torch.Tensor
@@ -46,10 +46,10 @@ class _Live:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of a rollout: an episode for each task, and the joint steps of the team for the replay.
+    """Result of a rollout: an episode for each task, and the team's transitions for the replay.
 
-    A joint step that was cut leads to the state after the cut, with the actions that were legal there. One that could
-    not be scored, or was cut where none of the team could act, has no target and is not among them.
+    A joint step that was cut leads to the state after the cut, with its legal actions. One that could not be scored, or
+    was cut where none of the team could act, has no target and is left out.
     """
 
     episodes: list[Episode]
@@ -58,12 +58,12 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """Who plays.
+    """Policies of all agents.
 
     Attributes:
-        team: the trained seats.
-        partners: the others.
-        sampling: agent -> how a partner samples.
+        team: values of the trained agents.
+        partners: policies of the other agents.
+        sampling: agent -> sampling parameters of a partner.
     """
 
     team: Team
@@ -76,11 +76,11 @@ def play(env: TextEnv, seats: Seating, tasks: Sequence[str], *, epsilon: float, 
 
     Args:
         env: is forked, never stepped itself.
-        seats: who plays.
+        seats: policies of all agents.
         tasks: ids; a task may be listed more than once.
-        epsilon: the chance that an agent plays any legal action in place of its best.
+        epsilon: probability that an agent plays a random legal action in place of its best.
         discount: gamma, per turn.
-        seed: of every draw.
+        seed: seed of every draw.
 
     Raises:
         ConfigError: the encoder is a table, and it is full.
@@ -139,7 +139,7 @@ def _decide(live: Sequence[_Live], seats: Seating, epsilon: float, seed: int, fo
 
 
 def _decisions(lives: Sequence[_Live], team: Team) -> tuple[list[_Live], list[Decision]]:
-    """A state in which the team may act, and its decision there."""
+    """Episodes in which the team may act, and their decisions."""
     asked, found = [], []
     for each in lives:
         legal = [_legal(each, agent) for agent in team.agents]
@@ -151,7 +151,7 @@ def _decisions(lives: Sequence[_Live], team: Team) -> tuple[list[_Live], list[De
 
 
 def _go_on(lives: Sequence[_Live], team: Team, found: list[Transition]) -> None:
-    """Complete the transitions of episodes that were cut now, with the states after the cut."""
+    """Complete the transitions of episodes that were just cut, with the states after the cut."""
     asked, decisions = _decisions([each for each in lives if each.stop and each.open is not None], team)
     for each, scene in zip(asked, team.look(decisions) if decisions else (), strict=True):
         assert each.open is not None
@@ -164,7 +164,7 @@ def _closed(begun: _Open, then: Scene | None) -> Transition:
 
 
 def _answer(live: Sequence[_Live], seats: Seating, seed: int) -> None:
-    """Ask the partners that may act, in one batch for each policy."""
+    """Query the partners that may act, in one batch per policy."""
     asked: list[tuple[_Live, Policy, Request]] = []
     for each in live:
         for agent, policy in seats.partners.items():
@@ -176,7 +176,7 @@ def _answer(live: Sequence[_Live], seats: Seating, seed: int) -> None:
 
 
 def _step(lives: Sequence[_Live], team: Sequence[str], discount: float, found: list[Transition]) -> None:
-    """Play one joint action of each."""
+    """Play one joint action of each episode."""
     envs = [live.env for live in lives]
     actions = [
         {agent: live.said[agent].text if agent in live.said else None for agent in live.env.agents} for live in lives
@@ -188,7 +188,7 @@ def _step(lives: Sequence[_Live], team: Sequence[str], discount: float, found: l
 def _follow(
     live: _Live, acting: Sequence[str], step: Step, team: Sequence[str], discount: float, found: list[Transition]
 ) -> None:
-    """Take over what a joint action has led to."""
+    """Update an episode with the result of a joint action."""
     env, everyone = live.env, live.env.possible_agents
     told_before = {agent: live.observations[agent] for agent in acting}
     observations, rewards, _, _, infos = step

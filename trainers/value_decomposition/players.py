@@ -1,4 +1,4 @@
-"""Agents that play the legal action they value most, and now and then a random one."""
+"""Epsilon-greedy agents over the values of legal actions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from palaver.trainers.value_decomposition.targets import greedy
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a team has to decide.
+    """State of a team's decision.
 
     Attributes:
-        state: all that the team has heard and said.
-        heard: what each agent has heard and said.
-        legal: the actions of each agent, none for one that may not act.
+        state: joint conversation of the team.
+        heard: conversation of each agent.
+        legal: actions of each agent, none for one that may not act.
     """
 
     state: str
@@ -41,12 +41,12 @@ class Decision:
 
 
 class Team:
-    """Values of legal actions, of all trained seats.
+    """Values of legal actions of all trained agents.
 
     Args:
-        config: of the run.
-        agents: the trained seats.
-        device: for an encoder that is a model.
+        config: config of the run.
+        agents: the trained agents.
+        device: device of a model-based encoder.
     """
 
     def __init__(self, config: RunConfig, agents: Sequence[str], device: str) -> None:
@@ -59,7 +59,7 @@ class Team:
         self.values = Factored(config.algorithm.mixer, kind, shape, config.seed)
 
     def look(self, decisions: Sequence[Decision]) -> list[Scene]:
-        """Decisions as features.
+        """Encode decisions as features.
 
         Raises:
             ConfigError: the encoder is a table, and it is full.
@@ -77,7 +77,7 @@ class Team:
         return [scene_of(state, parts[place * n : place * n + n]) for place, state in enumerate(states)]
 
     def choose(self, scenes: Sequence[Scene], seeds: Sequence[int], epsilon: float) -> list[list[int]]:
-        """The place of each agent's action in each scene: its best, or with chance `epsilon` any that is allowed.
+        """Index of each agent's epsilon-greedy action in each scene.
 
         The draws of a scene depend on its seed alone.
         """
@@ -93,7 +93,7 @@ class Team:
         return best
 
     def state_dict(self) -> dict[str, Any]:
-        """Values, mixer and encoder."""
+        """State of values, mixer and encoder."""
         return {"values": self.values.state_dict(), "encoder": self.encoder.state_dict(), "agents": list(self.agents)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -106,12 +106,12 @@ Player = Callable[[str, Mapping[str, Any]], str]
 
 
 def hears(before: Conversation, text: str, fresh: bool) -> Conversation:
-    """A conversation with what is new; two messages of the user in a row become one, as many chat templates demand.
+    """Append an observation to a conversation; two user messages in a row are merged.
 
     Args:
-        before: what was heard and said.
+        before: conversation so far.
         text: the observation.
-        fresh: whether observations stand on their own, so that nothing before counts.
+        fresh: True if observations are self-contained, so that the conversation so far is dropped.
     """
     if fresh or not before:
         return (Message("user", text),)
@@ -122,16 +122,16 @@ def hears(before: Conversation, text: str, fresh: bool) -> Conversation:
 
 
 def load_players(run: Path, env: TextEnv) -> dict[str, Callable[[], Player]]:
-    """Agent -> what makes a player of one game: a function of (observation, info) that gives the agent's best action.
+    """Agent -> factory of players: functions of (observation, info) that return its best action.
 
-    A player remembers what it has heard and said, so each game needs a new one.
+    A player keeps its conversation, so that each game needs a new one.
 
     Args:
         run: the folder of a run over legal actions.
-        env: that is to be played.
+        env: the environment to be played.
 
     Raises:
-        CheckpointError: there is no such run, or it has no sound checkpoint.
+        CheckpointError: there is no such run, or it has no valid checkpoint.
         ConfigError: its config cannot be read.
     """
     if not (run / CONFIG).is_file():
@@ -166,5 +166,5 @@ def _player(team: Team, agent: str, fresh: bool) -> Player:
 
 
 def decision_seed(seed: int, node: str) -> int:
-    """The seed of the draws at one point of a rollout."""
+    """Seed of the draws at one node of a rollout."""
     return stable_seed(seed, "explore", node)

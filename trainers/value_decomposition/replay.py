@@ -1,4 +1,4 @@
-"""The replay: joint steps that were played, and batches of them. Axes: B joint steps, N agents, A actions."""
+"""Replay buffer of joint steps. Axes: B joint steps, N agents, A actions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where a team had to decide.
+    """Features of a decision of the team.
 
     Attributes:
-        state: (S,) features of all that the team has heard and said.
-        candidates: (N, A, F) features of what each agent could do.
-        allowed: (N, A) false beyond an agent's own candidates; for one that may not act everywhere.
+        state: (S,) features of the joint conversation.
+        candidates: (N, A, F) features of each agent's candidate actions.
+        allowed: (N, A) false beyond an agent's own candidates; everywhere for one that may not act.
     """
 
     state: Tensor
@@ -31,11 +31,11 @@ class Transition:
     """A joint step.
 
     Attributes:
-        scene: where it was decided.
-        chosen: (N,) place of each agent's action among its candidates, 0 for one that could not act.
-        reward: of the team, until it had to decide again.
-        goes_on: what the next scene is worth here: the discount, 0 where the episode ended.
-        then: the next scene; where there is none, the same again.
+        scene: scene of the decision.
+        chosen: (N,) index of each agent's action among its candidates, 0 for one that could not act.
+        reward: discounted team reward until its next decision.
+        goes_on: discount of the next scene's value, 0 if the episode ended.
+        then: the next scene; if there is none, the same again.
     """
 
     scene: Scene
@@ -57,10 +57,10 @@ class Batch:
 
 
 class Replay:
-    """The newest transitions.
+    """Replay buffer of the newest transitions.
 
     Args:
-        size: how many are kept.
+        size: maximum number of transitions.
     """
 
     def __init__(self, size: int) -> None:
@@ -70,16 +70,16 @@ class Replay:
         return len(self.kept)
 
     def add(self, transitions: Iterable[Transition]) -> None:
-        """Keep these; the oldest go."""
+        """Add transitions; the oldest are dropped."""
         self.kept.extend(transitions)
 
     def sample(self, count: int, generator: torch.Generator) -> Batch:
-        """`count` transitions drawn with replacement."""
+        """Draw `count` transitions with replacement."""
         drawn = torch.randint(len(self.kept), (count,), generator=generator).tolist()
         return together([self.kept[place] for place in drawn])
 
     def state_dict(self) -> list[Any]:
-        """All that is kept, as plain data; scenes that transitions share are written once."""
+        """All transitions as plain data; scenes that they share are written once."""
         scenes: dict[int, int] = {}
         written: list[list[Tensor]] = []
         lines = []
@@ -103,7 +103,7 @@ class Replay:
 
 
 def together(transitions: Sequence[Transition]) -> Batch:
-    """Transitions as one batch."""
+    """Collate transitions to one batch."""
     return Batch(
         stacked([each.scene for each in transitions]),
         torch.stack([each.chosen for each in transitions]),
@@ -114,7 +114,7 @@ def together(transitions: Sequence[Transition]) -> Batch:
 
 
 def stacked(scenes: Sequence[Scene]) -> Scene:
-    """B scenes along a first axis; those with fewer actions are filled up with ones that are not allowed."""
+    """Stack B scenes along a first axis; those with fewer actions are padded with disallowed ones."""
     most = max(scene.allowed.shape[1] for scene in scenes)
     wide = [scene if scene.allowed.shape[1] == most else _widened(scene, most) for scene in scenes]
     return Scene(
@@ -132,7 +132,7 @@ def _widened(scene: Scene, most: int) -> Scene:
 
 
 def scene_of(state: Tensor, features: Sequence[Tensor]) -> Scene:
-    """A scene from the state (S,) and the features (A_i, F) of each agent's candidates, none for one that cannot act.
+    """Make a scene from the state (S,) and the features (A_i, F) of each agent's candidates.
 
     Raises:
         ValueError: no agent can act.

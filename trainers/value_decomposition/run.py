@@ -1,4 +1,4 @@
-"""A run over legal actions, from its config: what it refuses, what it says, and its loop."""
+"""Runs over legal actions: checks, summary, and loop."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from palaver.trainers.value_decomposition.replay import Replay
 
 
 def refuse_legal(config: RunConfig, env: TextEnv) -> None:
-    """Refuse what a run over legal actions cannot have.
+    """Refuse settings that a run over legal actions cannot have.
 
     Raises:
-        ConfigError: an environment that does not list its actions, or a team of language models of a kind that is none
-            of values.
+        ConfigError: an environment that does not list its actions, or settings of language-model teams.
     """
     if config.team.kind not in ("separate", "shared"):
         raise ConfigError(
@@ -56,7 +55,7 @@ def train_values(
     config: RunConfig, row: Algorithm, env: TextEnv, eval_env: TextEnv, partners: Mapping[str, Policy], world: World,
     begun: RunStart, console: Console,
 ) -> Path:  # fmt: skip
-    """Train the values of the team's legal actions; the folder.
+    """Train the values of the team's legal actions; return the run's folder.
 
     Raises:
         ConfigError: several processes, or a table of texts that is full.

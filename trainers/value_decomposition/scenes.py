@@ -1,4 +1,4 @@
-"""From the table of a rollout to scenes and transitions. J joint steps, N trained agents, R rows."""
+"""Scenes and transitions of a rollout's table. J joint steps, N trained agents, R rows."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from palaver.trainers.value_decomposition.replay import Scene, Transition, scene
 
 @dataclass(frozen=True, slots=True)
 class Acts:
-    """The decisions of a rollout.
+    """Decisions of a rollout.
 
     Attributes:
-        scenes: by the joint step that they follow, or by the task's place where they are the first; those after a cut
-            too.
-        place: joint step -> where it was decided; joint steps in which no trained agent acts are left out.
-        chosen: joint step -> (N,) places of its answers among the candidates.
-        rows: joint step -> the rows of its answers, by number of the agent.
-        unvalued: joint steps that cut the team where none of its agents could act: nothing there has a value.
+        scenes: by the node of the joint step that they follow, or by the task's index if they are the first; those
+            after a cut too.
+        place: joint step -> key of its scene; joint steps in which no trained agent acts are left out.
+        chosen: joint step -> (N,) indices of its answers among the candidates.
+        rows: joint step -> rows of its answers, by index of the agent.
+        unvalued: joint steps that cut the team where none of its agents could act: the state after has no value.
     """
 
     scenes: Mapping[str, Scene]
@@ -36,10 +36,10 @@ class Acts:
 
 
 def acts(table: Table, agents: Sequence[str], encoder: Encoder) -> Acts:
-    """Where the team of these agents decided, from what, and for what.
+    """Collect the decisions of these agents: scenes, candidates and choices.
 
-    The candidates of an agent are all that were sampled for it at one point: those of sibling joint steps, and after a
-    cut those of `Ahead`.
+    The candidates of an agent are all its samples at one node: those of sibling joint steps, and after a cut those of
+    `Ahead`.
     """
     numbers = {table.agents.index(agent): number for number, agent in enumerate(agents)}
     said: dict[int, dict[int, int]] = {}
@@ -82,7 +82,7 @@ def acts(table: Table, agents: Sequence[str], encoder: Encoder) -> Acts:
 
 
 def _cuts(table: Table, agents: Sequence[str]) -> dict[int, list[list[str]]]:
-    """Last joint step -> each agent's candidate answers after it, where the step cut any of them."""
+    """Last joint step -> each agent's candidate answers after it, if the step cut any of them."""
     inner = set(table.parent.tolist())
     return {
         step: [[said.text for said in turn.ahead[agent].candidates] if agent in turn.ahead else [] for agent in agents]
@@ -92,15 +92,15 @@ def _cuts(table: Table, agents: Sequence[str]) -> dict[int, list[list[str]]]:
 
 
 def transitions(table: Table, found: Acts, reward: Tensor, discount: float) -> list[Transition]:
-    """Every joint step of the team, with what it was paid until it decided again, or until the end.
+    """Transitions of the team's joint steps, with the reward until its next decision or the end.
 
-    What terminated is worth 0. What was cut leads to the scene after the cut; where none of the team could act there,
-    its last decision has no target and is left out.
+    Terminal states have value 0. A step that was cut leads to the scene after the cut; if none of the team could act
+    there, its last decision has no target and is left out.
 
     Args:
-        table: of the rollout.
+        table: table of the rollout.
         found: its decisions.
-        reward: (J,) of the team.
+        reward: (J,) reward of the team.
         discount: gamma, per turn.
     """
     children: dict[int, list[int]] = {}
@@ -116,7 +116,7 @@ def transitions(table: Table, found: Acts, reward: Tensor, discount: float) -> l
             return
         elif step not in children:
             yield paid, 0.0, None
-        else:  # others act alone, and the team is paid for what it did before
+        else:  # others act alone, and the team still receives rewards
             for child in children[step]:
                 yield from onward(child, paid, factor * discount)
 
@@ -128,7 +128,7 @@ def transitions(table: Table, found: Acts, reward: Tensor, discount: float) -> l
 
 
 def heard(table: Table, step: int, agent: str, after: bool = False) -> Conversation:
-    """What an agent had heard and said when joint step `step` was decided; with `after`, once that step had cut it."""
+    """Conversation of an agent before joint step `step`; with `after`, once that step cut it."""
     path = [step]
     while (above := int(table.parent[path[-1]])) >= 0:
         path.append(above)
@@ -150,6 +150,6 @@ def heard(table: Table, step: int, agent: str, after: bool = False) -> Conversat
 
 
 def _place(table: Table, step: int) -> str:
-    """The name of the point at which a joint step and its siblings were sampled."""
+    """Name of the node at which a joint step and its siblings were sampled."""
     turn = table.steps[step]
     return turn.parent or turn.node.partition("/")[0]

@@ -1,7 +1,7 @@
-"""Sentences: the mixer as a source of advantages for the policy-gradient loop.
+"""Value decomposition over sentences: advantages from a mixer for the policy-gradient loop.
 
-The G candidates that an agent sampled at one point are its actions there, so that max and argmax exist. Every joint
-step goes into the replay; values and mixer learn from it; then every answer gets the credit that they give it.
+The G candidates that an agent sampled at one node are its actions there, so that max and argmax exist. Every joint step
+is added to the replay; values and mixer are trained on it; then they give the advantage of every answer.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Mixing:
     """Values, mixer, replay and encoder of a run over sentences.
 
     Args:
-        kind: of the mixer.
-        config: of the run.
-        agents: the trained seats; values belong to seats.
-        body: the policy whose hidden states are read, where the encoder reads some.
+        kind: kind of the mixer.
+        config: config of the run.
+        agents: the trained agents; values belong to agents.
+        body: policy whose hidden states are read by the encoder `policy`.
         world: device and processes. All processes have the whole replay and make the same updates.
     """
 
@@ -48,10 +48,10 @@ class Mixing:
         self.stats = MixStats()
 
     def judge(self, table: Table, cost: Tensor | None) -> Table:
-        """Learn from a filled table, then put the credit of the mixer in the place of its advantages.
+        """Train on a filled table, then replace its advantages with the mixer's.
 
-        In the first `algorithm.mixer.start` steps, and until the replay holds a batch, the advantages stay: those of
-        the plain return of the team.
+        In the first `algorithm.mixer.start` steps, and until the replay holds a batch, the advantages stay those of the
+        plain return of the team.
 
         Raises:
             NumericalError: the loss of the values is not finite.
@@ -63,7 +63,7 @@ class Mixing:
         self.stats = self.values.learn(self.replay, stable_seed(self.config.seed, "mixer replay", self.steps))
         advantage = table.advantage
         if self.steps > self.settings.start and self.values.updates:
-            assert a.normalize != "whiten"  # refused beside a mixer
+            assert a.normalize != "whiten"  # refused with a mixer
             advantage = self._credit(table, found)
             advantage = normalize(advantage, advantage, table.group, a.normalize, a.std, self.world.total)
         if self.settings.confidence:
@@ -75,11 +75,11 @@ class Mixing:
         return replace(table, advantage=advantage)
 
     def shown(self) -> dict[str, float]:
-        """What the values did in the last step, by name."""
+        """Metrics of the last update of the values, by name."""
         return {f"mixer/{name}": value for name, value in asdict(self.stats).items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next step depends on."""
+        """State that the next step depends on."""
         return {
             "values": self.values.state_dict(), "replay": self.replay.state_dict(),
             "encoder": self.encoder.state_dict(), "steps": self.steps,
@@ -93,7 +93,7 @@ class Mixing:
         self.steps = state["steps"]
 
     def _credit(self, table: Table, found: Acts) -> Tensor:
-        """(R,) what each answer is given credit for, the mean over the joint actions that it took part in."""
+        """(R,) credit of each answer, mean over the joint actions that it took part in."""
         steps = list(found.place)
         scene = stacked([found.scenes[found.place[step]] for step in steps])
         chosen = torch.stack([found.chosen[step] for step in steps])

@@ -1,4 +1,4 @@
-"""What values are compared with. One function is one equation. Axes: B joint steps, N agents, A candidate actions."""
+"""Targets of values. One function is one equation. Axes: B joint steps, N agents, A actions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def greedy(q: Tensor, allowed: Tensor) -> Tensor:
 
 
 def picked(q: Tensor, chosen: Tensor, allowed: Tensor) -> Tensor:
-    """The values of the chosen actions, 0 for an agent that may not act. (B, N, A), (B, N), (B, N, A) -> (B, N)."""
+    """Values of chosen actions, 0 for an agent that may not act. (B,N,A), (B,N), (B,N,A) -> (B,N)."""
     own = q.gather(-1, chosen[..., None])[..., 0]
     return torch.where(allowed.any(dim=-1), own, torch.zeros_like(own))
 
@@ -22,12 +22,12 @@ def picked(q: Tensor, chosen: Tensor, allowed: Tensor) -> Tensor:
 def td_target(reward: Tensor, goes_on: Tensor, following: Tensor) -> Tensor:
     """y = r + gamma Q_tot'(s', argmax Q(s', .)), (B,) each.
 
-    Double Q-learning (arXiv 1509.06461) where the argmax is that of the live values and Q_tot' the target's.
+    Double Q-learning (arXiv 1509.06461) if the argmax is that of the live values and Q_tot' the target's.
 
     Args:
-        reward: of the team.
-        goes_on: gamma, or 0 where the episode ended.
-        following: the target's value of what comes next.
+        reward: reward of the team.
+        goes_on: gamma, or 0 if the episode ended.
+        following: the target network's value of the next scene.
     """
     return reward + goes_on * following
 
@@ -38,7 +38,7 @@ def td_loss(q_tot: Tensor, target: Tensor) -> Tensor:
 
 
 def epsilon(first: float, last: float, steps: int, step: int) -> float:
-    """The chance of a random action in training step 1, 2, ...: from `first` to `last` in equal parts over `steps`.
+    """Probability of a random action in step 1, 2, ...: linear from `first` to `last` in `steps`.
 
     >>> [round(epsilon(1.0, 0.2, 3, step), 2) for step in (1, 2, 3, 9)]
     [1.0, 0.6, 0.2, 0.2]

@@ -38,12 +38,12 @@ def wilson(points: float, games: float, level: float = LEVEL) -> tuple[float, fl
 
 
 def effect(points: Array, games: Array) -> float:
-    """By how much the variance of a score differs from that of independent games without ties (the design effect of
-    L. Kish, Survey sampling, 1965): the two games of a match are alike, or opposite, and ties vary less.
+    """Design effect: variance of a score over that of independent games without ties.
 
-    With s² the variance of the matches' shares, M matches of n games in all, and p their mean share:
-    (s² / M) / (p (1 − p) / n). Two games that always end alike give 2, the most that is possible. What fewer than ten
-    matches say is not believed, and less than 1/2 is not either.
+    L. Kish, Survey sampling, 1965: the two games of a match are correlated, and ties vary less. With s² the variance of
+    the matches' shares, M matches of n games in all, and p their mean share: (s² / M) / (p (1 − p) / n). Two games that
+    always end alike give 2, the most that is possible. What fewer than ten matches say is not believed, and less than
+    1/2 is not either.
 
     Args:
         points: (M,) of one player in each match.

@@ -1,4 +1,4 @@
-"""How much better training made a team, and how sure that is, from repeats of a run on the same held-out tasks."""
+"""Improvement by training with its interval, from repeats of a run on the same held-out tasks."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Improvement:
 
     @property
     def verdict(self) -> str:
-        """Whether the interval excludes no improvement: `yes`, `no`, `worse`, or `–` where there is none."""
+        """Result of the interval: `yes`, `no`, `worse`, or `–` if there is none."""
         if self.low is None or self.high is None:
             return "–"
         return "yes" if self.low > 0 else "worse" if self.high < 0 else "no"
 
     def over_limit(self, limit: float) -> Improvement:
-        """The same as a share of the most that can be earned."""
+        """Return the same divided by the maximum return."""
         low, high = (None if end is None else end / limit for end in (self.low, self.high))
         return Improvement(self.mean / limit, low, high, self.over)
 
@@ -47,8 +47,8 @@ class Improvement:
 def improvement(means: Sequence[float], by_task: Sequence[Mapping[str, float]]) -> Improvement:
     """The improvement over several seeds of one setting.
 
-    Where every seed tells it task by task, on the same tasks, the interval is a percentile bootstrap that draws seeds
-    and tasks anew, independently and with replacement (A. Owen, "The pigeonhole bootstrap", 2007), so that it speaks of
+    If every seed has values by task, on the same tasks, the interval is a percentile bootstrap that resamples seeds
+    and tasks, independently and with replacement (A. Owen, "The pigeonhole bootstrap", 2007), so that it speaks of
     other tasks and of other seeds. It is wide in what is neither the task's nor the seed's part, whose variance it
     counts about three times, and narrow in the part of few seeds: S of them are drawn with (S - 1) / S of their
     variance. Of one seed it draws tasks alone, and says nothing of other seeds. Otherwise it is Student's t interval of

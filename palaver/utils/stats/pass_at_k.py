@@ -1,4 +1,4 @@
-"""pass@k: how likely it is that one of k samples solves a task.
+"""pass@k: probability that one of k samples solves a task.
 
 The estimator is that of M. Chen et al., "Evaluating Large Language Models Trained on Code" (arXiv:2107.03374), equation
 1: of n samples of a task c are right, and
@@ -21,7 +21,7 @@ SOLVED = "solved"  # the measurement, 1 or 0, by which an environment says that 
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """The chance that k of n samples, drawn without replacement, hold one of the c right ones.
+    """Probability that k of n samples, drawn without replacement, hold one of the c right ones.
 
     Raises:
         ValueError: not 0 <= c <= n or not 1 <= k <= n.

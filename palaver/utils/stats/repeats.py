@@ -60,7 +60,7 @@ def _bootstrap(values: tuple[float, ...]) -> Interval:
 
 
 def agree(values: Sequence[float], span: float) -> bool:
-    """Whether several seeds came to one result: none further from another than 2 % of the range.
+    """Return whether several seeds agree: none further from another than 2 % of the range.
 
     Args:
         values: of the seeds.
