@@ -28,7 +28,7 @@ def advised(logp: Tensor, advice: Tensor) -> Tensor:
     """sum_a q(a) log pi(a), (...): minus the cross-entropy of logp (..., A) to a coach's q (..., A).
 
     It is learnt as what the coach played is (Ross, Gordon and Bagnell, A Reduction of Imitation Learning and Structured
-    Prediction to No-Regret Online Learning, 2011), with q for the one action. 0 where q is, for nobody was asked.
+    Prediction to No-Regret Online Learning, 2011), with q for the one action. 0 where q is, for there is no label.
     """
     return (advice * logp.masked_fill(advice == 0, 0.0)).sum(-1)
 
