@@ -7,12 +7,13 @@ from itertools import groupby
 from pathlib import Path
 
 from palaver.benchmarks.docs.parts import listed
-from palaver.benchmarks.experiments.matrix_games import view
+from palaver.benchmarks.experiments.matrix_games import fresh, view
 from palaver.benchmarks.experiments.matrix_games.results import RESULTS, Lab, Score, load
 from palaver.benchmarks.experiments.matrix_games.view import READ, markdown
 from palaver.benchmarks.reports.origin import UNKNOWN
 from palaver.markdown import prose
 
+FRESH = "fresh.json"
 ONE_SEED = (
     "**One run a cell: there are no intervals, and differences between cells are not results.** "
     "The table is of an older laboratory and waits for one of several seeds."
@@ -26,7 +27,21 @@ def parts(kept: Path) -> dict[str, str]:
         CheckpointError: no laboratory is kept.
     """
     lab = load(kept / "lab" / RESULTS)
-    return {"table": table(lab), "seeds": seeds(lab), "laws": laws(lab)}
+    again = kept / "lab" / FRESH
+    return {
+        "table": table(lab), "seeds": seeds(lab), "laws": laws(lab),
+        "fresh": reproduced(lab, load(again)) if again.is_file() else "No laboratory of other seeds is kept.",
+    }  # fmt: skip
+
+
+def reproduced(lab: Lab, other: Lab) -> str:
+    """Share of cells whose means agree with those of other seeds, and the cells where they do not."""
+    found = fresh.pairs(lab, other)
+    numbers = sorted({each.seed for each in other.results if each.status == "done"})
+    first, *others = fresh.report(found).splitlines()
+    games = len({each.game for each in found})
+    head = f"Seeds {numbers[0]} to {numbers[-1]}, in {games} of {len(lab.columns)} games: {first}."
+    return "\n".join([head, *(["", *(f"* {line}" for line in others)] if others else [])])
 
 
 def table(lab: Lab) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,18 @@ def test_laws_are_stated_where_intervals_carry_them():
     ]
     assert lab.laws(laboratory(a=[1.0, 1.2], b=[2.0, 2.2])) == "No interval lies above another, of 1 pair compared."
     assert "no order" in lab.laws(laboratory(a=[1.0], b=[9.0]))
+
+
+def test_cells_that_other_seeds_reproduce():
+    """Equal values have the interval of their difference, 0 and 3; [1, 3] against [2, 2]: 0 +- 12.7 x 1."""
+    again = laboratory(same=[1.0, 1.0], wide=[1.0, 3.0], other=[4.0, 4.0])
+    again = replace(again, results=tuple(replace(each, seed=each.seed + 50) for each in again.results))
+    found = lab.reproduced(laboratory(same=[1.0, 1.0], wide=[2.0, 2.0], other=[1.0, 1.0]), again)
+    assert found.splitlines() == [
+        "Seeds 50 to 51, in 1 of 1 games: 2 of 3 cells (66.7%): the interval of (fresh - printed) contains 0.",
+        "",
+        "* other on penalty: [+3.00, +3.00]",
+    ]
 
 
 def test_seeds_and_what_the_table_was_made_from():
