@@ -9,13 +9,13 @@ from typing import Any
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.make_policy import PLAIN
-from palaver.core import CheckpointError, PolicyError, load_attribute, nearest
+from palaver.core import PolicyError, load_attribute, nearest
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.matches import batched_players as crowds
 from palaver.trainers.matches.batched_players import Crowd
 from palaver.trainers.matches.config import Setting, provided
 from palaver.trainers.rollout.team import parse_team
-from palaver.trainers.run.files import CONFIG
+from palaver.trainers.run.files import refuse_no_run
 
 Choose = Callable[[str, Mapping[str, Any]], str]  # (observation, info) -> action
 Begin = Callable[[TextEnv, str, int], Choose]  # (environment of the game, agent, seed) -> a player of one game
@@ -65,8 +65,8 @@ def check(setting: Setting, name: str) -> None:
     if name in (*known, *PLAIN) or name.startswith(_READ) or Path(name).is_dir():
         if name == "human":
             raise PolicyError("a person cannot play in the arena; use: palaver play")
-        if name.startswith("run:") and not (Path(name.removeprefix("run:")) / CONFIG).is_file():
-            raise CheckpointError(f"there is no run in {name.removeprefix('run:')!r}: it has no {CONFIG}")
+        if name.startswith("run:"):
+            refuse_no_run(Path(name.removeprefix("run:")))
         return
     hint = nearest(name, [*known, *PLAIN, "tiny"])
     raise PolicyError(

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import LoraOptions, ModelOptions
 from palaver.agents.make_policy import PLAIN, make_policy, model_source
-from palaver.core import CheckpointError, PolicyError, nearest
+from palaver.core import PolicyError, nearest
 from palaver.envs.base.tasks import is_generated, is_sample
 from palaver.registry import Spec, spec
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.run.files import CONFIG
+from palaver.trainers.run.files import CONFIG, refuse_no_run
 
 if TYPE_CHECKING:  # a team without models needs no torch
     from palaver.agents.llm.policies.llm_policy import LLMPolicy
@@ -187,8 +187,7 @@ def load_run(
     """
     from palaver.trainers.run import checkpoint
 
-    if not (folder / CONFIG).is_file():
-        raise CheckpointError(f"there is no run in {str(folder)!r}: it has no {CONFIG}")
+    refuse_no_run(folder)
     config = parse_file(folder / CONFIG)
     found, complaints = checkpoint.newest(folder)
     for complaint in complaints:

@@ -20,6 +20,16 @@ RUN = "run.json"
 FORMAT = 1  # of a run folder
 
 
+def refuse_no_run(folder: Path) -> None:
+    """Refuse a folder without a run.
+
+    Raises:
+        CheckpointError: it has no config.
+    """
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError(f"there is no run in {str(folder)!r}: it has no {CONFIG}")
+
+
 def ended(folder: Path) -> bool:
     """Return whether the run in a folder is done; False if its status is not known."""
     try:

@@ -17,7 +17,7 @@ from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run import checkpoint
-from palaver.trainers.run.files import CONFIG
+from palaver.trainers.run.files import CONFIG, refuse_no_run
 from palaver.trainers.value_decomposition.encoders import Encoder
 from palaver.trainers.value_decomposition.factored import Factored, Shape
 from palaver.trainers.value_decomposition.hidden import encoder
@@ -134,8 +134,7 @@ def load_players(run: Path, env: TextEnv) -> dict[str, Callable[[], Player]]:
         CheckpointError: there is no such run, or it has no valid checkpoint.
         ConfigError: its config cannot be read.
     """
-    if not (run / CONFIG).is_file():
-        raise CheckpointError(f"there is no run in {str(run)!r}: it has no {CONFIG}")
+    refuse_no_run(run)
     config = parse_file(run / CONFIG)
     found, _ = checkpoint.newest(run)
     state = checkpoint.load_study(found)
