@@ -7,9 +7,9 @@ resume(folder)
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from rich.text import Text
 import palaver
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.core import CheckpointError, ConfigError, Message, PolicyError
+from palaver.core import ConfigError, Message, PolicyError, Sampling
 from palaver.envs.base.env import TextEnv
 from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.registry import Spec
 from palaver.trainers.algorithms.base import Algorithm, chosen
 from palaver.trainers.checks import refuse_contradictions
 from palaver.trainers.config.loading import parse_file
@@ -42,7 +43,7 @@ from palaver.trainers.rollout.team import (
 )
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.distributed import World
-from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited
+from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
 from palaver.trainers.run.logging import check_sinks
 from palaver.trainers.run.memory import most_rows
 from palaver.trainers.run.progress import announce
@@ -96,8 +97,7 @@ def resume(folder: Path, *, console: Console | None = None) -> Path:
         TaskError, PolicyError, NumericalError: as `train`.
     """
     console = console or Console(stderr=True)
-    if not (folder / CONFIG).is_file():
-        raise CheckpointError(f"there is no run in {str(folder)!r}: it has no {CONFIG}")
+    refuse_no_run(folder)
     with locked(folder) if os.environ.get("RANK", "0") == "0" else nullcontext():  # the main process's, for all
         config = parse_file(folder / CONFIG)
         refuse_edited(folder, config)
@@ -183,8 +183,7 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     if begun.launch is not None:
         starts = warm_starts(config, spec, env.possible_agents)
         begun = replace(begun, launch={**begun.launch, "warm_starts": starts})
-    partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
-    team = {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
+    team = _team(config, spec, env, trained, world, console.print)
     opponent = load_opponent(config, eval_env, world.device, console.print)
     longest = longest_prompt(config, env, eval_env, team)
     pairs = PairReader(config, trained, world) if row.pairs and config.algorithm.pairs.file else None
@@ -209,15 +208,33 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     return keep_house(config, world, begun, console, opened)
 
 
-def restore(folder: Path) -> tuple[RunConfig, TextEnv, dict[str, Policy], Study]:
-    """Config, training environment, team and study of a run, at its latest valid checkpoint.
+@dataclass(frozen=True)
+class Restored:
+    """A run at one of its checkpoints.
+
+    Attributes:
+        config: of the run.
+        env: training environment.
+        team: agent -> its policy, as assigned at the checkpoint.
+        sampling: agent -> sampling parameters of its policy.
+        study: learners and critics.
+    """
+
+    config: RunConfig
+    env: TextEnv
+    team: Mapping[str, Policy]
+    sampling: Mapping[str, Sampling]
+    study: Study
+
+
+def restore(folder: Path) -> Restored:
+    """Load a run at its latest valid checkpoint, for use without training.
 
     Raises:
         CheckpointError: there is no run, or no valid checkpoint.
         ConfigError, TaskError, PolicyError: as `train`; or the run learns values of legal actions, and no policy.
     """
-    if not (folder / CONFIG).is_file():
-        raise CheckpointError(f"there is no run in {str(folder)!r}: it has no {CONFIG}")
+    refuse_no_run(folder)
     config = parse_file(folder / CONFIG)
     row, env, eval_env = prepare(config)
     if values_legal(config, row):
@@ -226,10 +243,23 @@ def restore(folder: Path) -> tuple[RunConfig, TextEnv, dict[str, Policy], Study]
     load_rewards(env, eval_env)
     world, spec = World(config.device, config.policy.dtype), palaver.spec(config.env.id)
     trained = trainable_team(config, spec, env.possible_agents, world.device, start)
-    partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device))
-    team: dict[str, Policy] = {**partners, **trained}
-    team = {agent: team[agent] for agent in env.possible_agents}
-    return config, env, team, _study(config, row, trained, world, start)
+    team, study = _team(config, spec, env, trained, world), _study(config, row, trained, world, start)
+    homes = config.team.seating(list(team), checkpoint.step_of(start))
+    team, sampling = (
+        {agent: team[home] for agent, home in homes.items()},
+        {agent: config.seat(home).sampling() for agent, home in homes.items()},
+    )
+    study.seat(team)
+    return Restored(config, env, team, sampling, study)
+
+
+def _team(
+    config: RunConfig, spec: Spec, env: TextEnv, trained: Mapping[str, LLMPolicy], world: World,
+    note: Callable[[str], None] = lambda _: None,
+) -> dict[str, Policy]:  # fmt: skip
+    """Agent -> its policy at the start: trained, or a stored partner."""
+    partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), note)
+    return {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
 
 
 def _study(

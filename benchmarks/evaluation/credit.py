@@ -13,7 +13,7 @@ played again with fresh texts of the others and fresh continuations:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
@@ -94,8 +94,8 @@ class Team:
     """
 
     env: TextEnv
-    policies: dict[str, Policy]
-    sampling: dict[str, Sampling]
+    policies: Mapping[str, Policy]
+    sampling: Mapping[str, Sampling]
     credit: Algorithm
     discount: float
 
@@ -107,16 +107,14 @@ def of_run(folder: Path, effort: Effort) -> Credit:
         CheckpointError, ConfigError, TaskError, PolicyError: as `palaver.trainers.train.restore`.
         ScoringError: nothing could be scored.
     """
-    config, env, policies, study = restore(folder)
-    study.seat(policies)
-    a, key = config.algorithm, stable_seed(effort.seed, "credit")
-    sampling = {agent: config.seat(agent).sampling() for agent in policies}
+    run = restore(folder)
+    env, study, a, key = run.env, run.study, run.config.algorithm, stable_seed(effort.seed, "credit")
     tasks = batch_of_tasks([task.id for task in env.tasks], effort.tasks, key, 1)
     plan = Plan(a.group_size, a.joint, a.turns, a.stop_above, study.mixing.agents if study.mixing else ())
-    episodes = rollout(env, policies, tasks, plan, sampling=sampling, seed=key, workers=effort.workers)
+    episodes = rollout(env, run.team, tasks, plan, sampling=run.sampling, seed=key, workers=effort.workers)
     episodes = only_scored(episodes, "in the rollout")
     table = study.judge(tabulate(episodes, study.agents)).table
-    return measure(table, episodes, Team(env, policies, sampling, chosen(a), a.discount), effort)
+    return measure(table, episodes, Team(env, run.team, run.sampling, chosen(a), a.discount), effort)
 
 
 def measure(table: Table, episodes: Sequence[Episode], team: Team, effort: Effort) -> Credit:
@@ -237,8 +235,8 @@ def _symbol(text: Utterance) -> str:
 def _next(branch: Branch, agent: str, turn: int) -> tuple[tuple[str, str], ...]:
     """Messages of the other agents in the first later turn in which one of them acts; empty if none does."""
     for each in branch.turns[turn + 1 :]:
-        if said := tuple((name, _symbol(text)) for name, text in each.utterances.items() if name != agent):
-            return said
+        if texts := tuple((name, _symbol(text)) for name, text in each.utterances.items() if name != agent):
+            return texts
     return ()
 
 

@@ -22,3 +22,14 @@ def test_a_folder_without_a_run(tmp_path, palaver):
     told = palaver("credit", str(tmp_path))
     assert told.code == 2
     assert "there is no run" in told.err
+
+
+def test_a_run_is_restored_with_the_agents_as_the_checkpoint_assigned_them(tmp_path, palaver):
+    from palaver.trainers.train import restore
+
+    run = tmp_path / "run"
+    small = ["train.steps=1", "train.prompts_per_step=1", "algorithm.group_size=2", "eval.n=0", f"--out={run}"]
+    assert palaver("train", "matrix-c3", "team.swap_every=1", *small).code == 0
+    found = restore(run)
+    homes = found.config.team.seating(["a1", "a2"], 1)
+    assert {agent: policy.name for agent, policy in found.team.items()} == homes
