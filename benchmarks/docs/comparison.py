@@ -66,15 +66,15 @@ def tuning(tried: Tried, shown: Collection[int]) -> str:
         return f"No trials are kept: `{TUNING}` is not there."
     runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for each in tried:
-        said = ", ".join(
+        setting = ", ".join(
             f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
             for key, value in each["settings"].items()
         )
-        runs.setdefault((str(each["recipe"]), said or "as shipped"), []).append(each)
+        runs.setdefault((str(each["recipe"]), setting or "as shipped"), []).append(each)
     lines = [
-        [f"`{recipe}`", f"`{said}`", " ".join(str(each["seed"]) for each in found),
+        [f"`{recipe}`", f"`{setting}`", " ".join(str(each["seed"]) for each in found),
          f"{fmean(each['before'] for each in found):.2f} → {fmean(each['after'] for each in found):.2f}"]
-        for (recipe, said), found in runs.items()
+        for (recipe, setting), found in runs.items()
     ]  # fmt: skip
     efforts = Counter(str(each["recipe"]) for each in tried)
     least, most = min(efforts.values()), max(efforts.values())
@@ -98,7 +98,7 @@ def again(reported: Comparison, fresh: Comparison | None) -> str:
         if other := others.get(group.name):
             same = _inside(group, other)
             inside, known = inside + same, known + 1
-            lines.append([group.name, _said(group), _said(other), "inside" if same else "outside"])
+            lines.append([group.name, _improvement(group), _improvement(other), "inside" if same else "outside"])
     head = ["algorithm", "reported improvement", "fresh improvement", "fresh mean in the reported interval"]
     return f"{markdown_table(head, lines)}\n\n{inside} of {known} reproduce."
 
@@ -108,7 +108,7 @@ def _inside(reported: Group, fresh: Group) -> bool:
     return found.low is not None and found.high is not None and found.low <= fresh.improvement.mean <= found.high
 
 
-def _said(group: Group) -> str:
+def _improvement(group: Group) -> str:
     found = group.improvement
     return f"{found.mean:+.2f} {interval(found.low, found.high, 2)}"
 

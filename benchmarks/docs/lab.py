@@ -84,12 +84,12 @@ def laws(lab: Lab) -> str:
         scores = {name: score for name in lab.algorithms if (score := lab.score(name, game)).interval}
         compared += len(scores) * (len(scores) - 1) // 2
         below = {name: _below(name, scores) for name in sorted(scores, key=lambda name: -(scores[name].mean or 0.0))}
-        told = [
+        orders = [
             f"{listed(list(group))} above {listed(list(others))}"
             for others, group in groupby((name for name in below if below[name]), key=lambda name: below[name])
         ]
-        if told:
-            lines.append(f"* **{game}**: {'; '.join(told)}")
+        if orders:
+            lines.append(f"* **{game}**: {'; '.join(orders)}")
     if not compared:
         return "No cell has an interval, so that no order of algorithms is stated."
     pairs = f"{compared:,} pair{'s' * (compared > 1)} compared"
