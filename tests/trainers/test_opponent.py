@@ -15,7 +15,8 @@ from palaver.envs.base.env import Outcome, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.registry import Spec, register
 from palaver.trainers.config.loading import load, parse
-from palaver.trainers.rollout.opponent import against, returns, win
+from palaver.trainers.rollout.metrics import agent_returns
+from palaver.trainers.rollout.opponent import against, win
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, train
 from tests.trainers.toys import Script, save_model
@@ -89,7 +90,7 @@ def test_a_win_is_a_return_above_all_others_and_a_draw_half(rewards, expected):
 
 
 def test_returns_are_sums_of_own_rewards():
-    assert returns(episode({"a": 2.0, "b": -2.0}, {"a": -3.5, "b": 3.5})) == {"a": -1.5, "b": 1.5}
+    assert agent_returns(episode({"a": 2.0, "b": -2.0}, {"a": -3.5, "b": 3.5})) == {"a": -1.5, "b": 1.5}
 
 
 def test_win_rates_worked_out_by_hand():

@@ -45,15 +45,23 @@ def expected_returns(
     return {f"return/{name}": value / count for name, value in zip(names, sums, strict=True)}
 
 
+def agent_returns(episode: Episode) -> dict[str, float]:
+    """Agent -> undiscounted sum of its own rewards."""
+    found: dict[str, float] = {}
+    for turn in episode.turns:
+        for agent, reward in turn.rewards.items():
+            found[agent] = found.get(agent, 0.0) + reward
+    return found
+
+
 def own_returns(episodes: Sequence[Episode]) -> dict[str, float]:
     """Agent -> mean undiscounted return of its own; empty if rewards are shared in every turn."""
-    rewards = [turn.rewards for episode in episodes for turn in episode.turns]
-    if all(len(set(each.values())) <= 1 for each in rewards):
+    if all(len(set(turn.rewards.values())) <= 1 for episode in episodes for turn in episode.turns):
         return {}
     found: dict[str, float] = {}
-    for each in rewards:
-        for agent, reward in each.items():
-            found[agent] = found.get(agent, 0.0) + reward / len(episodes)
+    for each in map(agent_returns, episodes):
+        for agent, value in each.items():
+            found[agent] = found.get(agent, 0.0) + value / len(episodes)
     return found
 
 

@@ -17,6 +17,7 @@ from palaver.envs.base.env import TextEnv
 from palaver.registry import spec
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.evaluation import evaluate, only_scored
+from palaver.trainers.rollout.metrics import agent_returns
 from palaver.trainers.rollout.team import model_options, named_seats, parse_team, refuse_tiny
 from palaver.trainers.run.files import CONFIG
 
@@ -97,16 +98,8 @@ def against(
         episodes = evaluate(env, seats, tasks, samples=samples, sampling=sampling, seed=seed, workers=workers)
         episodes = only_scored(episodes, f"of {agent} against the opponent")
         found[f"{agent}/win_rate"] = sum(win(episode, agent) for episode in episodes) / len(episodes)
-        found[f"{agent}/return"] = sum(returns(episode)[agent] for episode in episodes) / len(episodes)
+        found[f"{agent}/return"] = sum(agent_returns(episode)[agent] for episode in episodes) / len(episodes)
     return found
-
-
-def returns(episode: Episode) -> dict[str, float]:
-    """Agent -> undiscounted sum of its own rewards."""
-    return {
-        agent: math.fsum(turn.rewards[agent] for turn in episode.turns if agent in turn.rewards)
-        for agent in {agent: None for turn in episode.turns for agent in turn.rewards}
-    }
 
 
 def win(episode: Episode, agent: str) -> float:
@@ -114,7 +107,7 @@ def win(episode: Episode, agent: str) -> float:
 
     Returns that differ by rounding are equal.
     """
-    found = returns(episode)
+    found = agent_returns(episode)
     own, best = found[agent], max(value for other, value in found.items() if other != agent)
     if math.isclose(own, best, rel_tol=1e-9, abs_tol=1e-9):
         return 0.5
