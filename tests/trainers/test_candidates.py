@@ -31,7 +31,7 @@ def worth(text: str) -> float:
 
 
 class Additive(Lengths):
-    """Each agent is paid for its own text; the team's reward is the mean, the last turn's where `late`."""
+    """Rewards each agent for its own text; the team's reward is the mean, the last turn's where `late`."""
 
     def __init__(self, turns: int = 1, late: bool = False, split: bool = True) -> None:
         super().__init__(turns=turns)
@@ -72,13 +72,13 @@ def correlation(name: str, turns: str, width: int) -> list[float]:
 
 @pytest.mark.parametrize(("name", "turns"), [("atgrpo", "by_agent"), ("c3", "counterfactual")])
 def test_the_advantage_is_the_own_contribution_in_an_additive_game(name, turns):
-    """r = x_1 + x_2, paid to both: with the partner frozen the correlation is 1; with teams of candidates 1/sqrt 2."""
+    """r = x_1 + x_2 for both: with the partner frozen the correlation is 1; with teams of candidates 1/sqrt 2."""
     assert min(correlation(name, turns, 64)) >= 0.99
     assert max(correlation("atgrpo-team", "best", 64)) < 0.9
 
 
 def test_a_sweep_keeps_the_best_of_the_agents_before_it():
-    """Agent a's three candidates beside b's first, then b's three beside a's best by a's own reward."""
+    """Agent a's three candidates with b's first, then b's three with a's best by a's own reward."""
     chosen = set()
     for seed in range(5):
         episodes, table = played(Additive(), Plan(3, turns="by_agent"), seed=seed)
@@ -147,7 +147,7 @@ def test_alternatives_of_every_turn_and_leave_one_out_by_hand():
 
 
 def test_a_message_that_changes_nothing_has_an_advantage_of_zero():
-    """What agent b hears of turn 0 is the same whatever was said, and only b is paid, in turn 1, by chance."""
+    """Observations after turn 0 do not depend on the texts, and rewards come in turn 1 alone."""
 
     class Deaf(Additive):
         metadata: ClassVar[dict[str, Any]] = {**Additive.metadata, "conversation": "fresh"}

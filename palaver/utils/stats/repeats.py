@@ -16,7 +16,7 @@ from scipy import stats
 LEVEL = 0.95
 RESAMPLES = 10_000
 AGREE = 0.02  # of the range: seeds no further apart than this agree
-APART = 0.1  # of the range: modes nearer to each other than this are not told apart
+APART = 0.1  # of the range: modes nearer to each other than this are one
 CLEAR = 4.0  # times the spread within a mode that the gap between two exceeds
 FEWEST = 4  # seeds that can have two modes
 
