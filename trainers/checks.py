@@ -104,7 +104,7 @@ def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[
         found.append("policy.temperature=0 samples the same text G times and teaches nothing; set it above 0")
     if a.turns in ("best", "by_agent") and a.discount > 0 and turns > 1:
         found.append(
-            f"algorithm.turns={a.turns} goes on from one sibling alone, so no other could be credited with later turns: "
+            f"algorithm.turns={a.turns} goes on from one sibling alone, so none else can be credited with later turns: "
             "set algorithm.discount=0, or algorithm.turns=tree"
         )
     if a.minibatches > rows:
