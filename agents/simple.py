@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
-from palaver.core import Conversation, PolicyError, Request, Utterance, stable_seed
+from palaver.core import Conversation, PolicyError, Request, Completion, stable_seed
 from palaver.text import clean
 
 WORDS = (
@@ -27,13 +27,13 @@ class ScriptedPolicy:
         self.name = name
         self.function = function
 
-    def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
+    def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """One call of the function per request and seed.
 
         Raises:
             PolicyError: the function returned something that is not text.
         """
-        return [[Utterance(self._text(request, seed)) for seed in request.seeds] for request in requests]
+        return [[Completion(self._text(request, seed)) for seed in request.seeds] for request in requests]
 
     def _text(self, request: Request, seed: int) -> str:
         text = self.function(request.conversation, seed)
@@ -47,9 +47,9 @@ class RandomPolicy:
 
     name = "random"
 
-    def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
+    def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """Each seed fixes its own words."""
-        return [[Utterance(self._words(seed, r.sampling.max_tokens)) for seed in r.seeds] for r in requests]
+        return [[Completion(self._words(seed, r.sampling.max_tokens)) for seed in r.seeds] for r in requests]
 
     @staticmethod
     def _words(seed: int, limit: int) -> str:
@@ -78,9 +78,9 @@ class HumanPolicy:
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console()
 
-    def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
+    def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """Prompts once per request and seed; an end of input (Ctrl-D) is an empty answer."""
-        return [[Utterance(self._ask(request)) for _ in request.seeds] for request in requests]
+        return [[Completion(self._ask(request)) for _ in request.seeds] for request in requests]
 
     def _ask(self, request: Request) -> str:
         shown: list[str] = []

@@ -5,7 +5,7 @@ from pathlib import Path
 if not (Path(__file__).parent / "envs").is_dir():  # a checkout without symbolic links: the wings lie one level up
     __path__.append(str(Path(__file__).parent.parent))
 
-from palaver.core import Conversation, Episode, Message, PalaverError, Request, Sampling, Turn, Utterance
+from palaver.core import Conversation, Episode, Message, PalaverError, Request, Sampling, Turn, Completion
 from palaver.registry import Spec, make, register, spec, specs
 
 __version__ = "0.1.0"
@@ -19,7 +19,7 @@ __all__ = [
     "Sampling",
     "Spec",
     "Turn",
-    "Utterance",
+    "Completion",
     "make",
     "register",
     "spec",

@@ -106,8 +106,8 @@ class Sampling:
         temperature: divides the logits; 0 means greedy.
         top_p: nucleus mass in (0, 1]; 1 keeps everything.
         top_k: number of most likely tokens kept; 0 keeps everything.
-        max_tokens: maximum tokens of one utterance, the end token included.
-        stop: strings that end an utterance; the stop string itself is not part of the text.
+        max_tokens: maximum tokens of one completion, the end token included.
+        stop: strings that end a completion; the stop string itself is not part of the text.
     """
 
     temperature: float = 1.0
@@ -136,7 +136,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Request for `len(seeds)` independent utterances in one conversation.
+    """Request for `len(seeds)` independent completions in one conversation.
 
     The n samples of a request share its prompt. A seed determines a sample's text, independently of its batch.
     """
@@ -148,7 +148,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
+class Completion:
     """One answer of a policy.
 
     Attributes:
@@ -185,7 +185,7 @@ class Ahead:
 
     observation: str
     conversation: Conversation
-    candidates: tuple[Utterance, ...] = ()
+    candidates: tuple[Completion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,17 +197,17 @@ class Turn:
         node: unique name of this joint step in its rollout; the parent's name is a prefix.
         parent: the node of the turn before, "" at the root.
         group: key shared by the joint steps that are compared with each other.
-        choice: agent -> index of its utterance among the candidates of its group; without the agents whose candidates
+        choice: agent -> index of its completion among the candidates of its group; without the agents whose candidates
             are not compared here.
         observations: agent -> its new observation before it acted.
-        utterances: agent -> its utterance (only agents that could act).
+        completions: agent -> its completion (only agents that could act).
         rewards: agent -> reward, of every agent of the episode; 0 for those that have left.
         components: agent -> named parts that sum to the reward.
         metrics: named metrics of the joint action that are not reward.
         reason: explanation of the reward in one line; "" if the environment gives none.
         legal: agent -> its legal actions, for agents that could act if actions are enumerable.
-        executed: agent -> the action that its utterance was parsed to, if the environment reports it.
-        illegal: agent -> number of illegal moves in its utterance, of those with any, if the environment reports it.
+        executed: agent -> the action that its completion was parsed to, if the environment reports it.
+        illegal: agent -> number of illegal moves in its completion, of those with any, if the environment reports it.
         aside: True for an alternative that the episode did not take, played to measure the effect of one message.
         ahead: agent -> its state after this turn, of the agents whose episode was cut here. Used in training, not
             written to files, and no part of a comparison of turns.
@@ -219,7 +219,7 @@ class Turn:
     group: str
     choice: Mapping[str, int]
     observations: Mapping[str, str]
-    utterances: Mapping[str, Utterance]
+    completions: Mapping[str, Completion]
     rewards: Mapping[str, float]
     components: Mapping[str, Mapping[str, float]]
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -267,7 +267,7 @@ class Episode:
         """Return plain data for a JSON line; token ids and log-probs only with `tokens=True`."""
         turns = [
             {name: value for name, value in _shallow(turn).items() if _written(name, value)}
-            | {"utterances": {agent: _said(u, tokens) for agent, u in turn.utterances.items()}}
+            | {"completions": {agent: _said(u, tokens) for agent, u in turn.completions.items()}}
             for turn in self.turns
         ]
         return _shallow(self) | {"turns": turns}
@@ -292,19 +292,19 @@ def _shallow(record: Any) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
-def _said(utterance: Utterance, tokens: bool) -> dict[str, Any]:
+def _said(completion: Completion, tokens: bool) -> dict[str, Any]:
     if tokens:
-        return _shallow(utterance)
-    kept = {name: value for name, value in _shallow(utterance).items() if name not in _BY_TOKEN}
-    return kept | {"tokens": len(utterance.token_ids)}
+        return _shallow(completion)
+    kept = {name: value for name, value in _shallow(completion).items() if name not in _BY_TOKEN}
+    return kept | {"tokens": len(completion.token_ids)}
 
 
 def _turn(record: Mapping[str, Any]) -> Turn:
-    utterances = {}
-    for agent, saved in record["utterances"].items():
+    completions = {}
+    for agent, saved in record["completions"].items():
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in saved.items() if k != "tokens"}
-        utterances[agent] = Utterance(**values)
-    return Turn(**{**record, "utterances": utterances})
+        completions[agent] = Completion(**values)
+    return Turn(**{**record, "completions": completions})
 
 
 # --- the machine ---------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class Case:
     Attributes:
         task: id of the task.
         told: agent -> all its observations when it acted.
-        said: agent -> its utterance; only agents that could act. Untrusted text.
+        said: agent -> its completion; only agents that could act. Untrusted text.
         turn: 0 for the first turn.
         group: key shared by the cases that are compared with each other; "" if there is nothing to compare with.
         reference: a known good answer, "" if there is none.

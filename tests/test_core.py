@@ -23,19 +23,19 @@ from palaver.core import (
     Sampling,
     TaskError,
     Turn,
-    Utterance,
+    Completion,
     load_attribute,
     nearest,
     stable_seed,
 )
 
-SAID = Utterance("héllo \u2028 ✓", (1, 2, 3), (7, 1), (-0.25, -1.5), (-0.125, -0.75), version=4, finish="length")
+SAID = Completion("héllo \u2028 ✓", (1, 2, 3), (7, 1), (-0.25, -1.5), (-0.125, -0.75), version=4, finish="length")
 
 
 def _turn(index=0, rewards=(1.0, 0.5), **changes):
     values = {
         "index": index, "node": f"0/{index}", "parent": "", "group": "0", "choice": {"a": 1, "b": 0},
-        "observations": {"a": "go", "b": ""}, "utterances": {"a": SAID, "b": Utterance("")},
+        "observations": {"a": "go", "b": ""}, "completions": {"a": SAID, "b": Completion("")},
         "rewards": dict(zip("ab", rewards, strict=True)),
         "components": {"a": {"length": rewards[0]}, "b": {"length": rewards[1]}}, "metrics": {"words": 2.0},
     }  # fmt: skip
@@ -57,11 +57,11 @@ def test_an_episode_with_tokens_survives_json():
 
 def test_an_episode_without_tokens_keeps_its_words_and_counts():
     record = json.loads(json.dumps(_episode().to_dict()))
-    first, second = (record["turns"][0]["utterances"][agent] for agent in "ab")
+    first, second = (record["turns"][0]["completions"][agent] for agent in "ab")
     assert first == {"text": SAID.text, "version": 4, "finish": "length", "tokens": 2}
     assert second["tokens"] == 0
     bare = dataclasses.replace(SAID, prompt_ids=(), token_ids=(), logprobs=(), sample_logprobs=())
-    assert Episode.from_dict(record) == _episode(_turn(utterances={"a": bare, "b": Utterance("")}))
+    assert Episode.from_dict(record) == _episode(_turn(completions={"a": bare, "b": Completion("")}))
 
 
 def test_what_was_legal_and_executed_is_recorded_where_the_environment_says_so():
@@ -79,13 +79,13 @@ def test_to_dict_leaves_the_episode_alone():
     episode = _episode()
     episode.to_dict()
     assert episode == _episode()
-    assert episode.turns[0].utterances["a"].token_ids == (7, 1)
+    assert episode.turns[0].completions["a"].token_ids == (7, 1)
 
 
 @given(st.text(), st.lists(st.integers(0, 2**31), max_size=4), st.floats(allow_nan=False))
 def test_any_text_and_number_survives_json(text, ids, number):
-    said = Utterance(text, token_ids=tuple(ids), logprobs=(number,))
-    episode = _episode(_turn(utterances={"a": said}, rewards=(number, 0.0)))
+    said = Completion(text, token_ids=tuple(ids), logprobs=(number,))
+    episode = _episode(_turn(completions={"a": said}, rewards=(number, 0.0)))
     assert _through_json(episode, tokens=True) == episode
 
 
@@ -104,7 +104,7 @@ def test_team_reward_and_return():
     assert dataclasses.replace(_turn(), rewards={}).team_reward == 0.0
 
 
-def test_a_request_asks_for_one_utterance_by_default():
+def test_a_request_asks_for_one_completion_by_default():
     assert len(Request("a", ()).seeds) == 1
     assert Request("a", ()).sampling == Sampling(1.0, 1.0, 0, 256, ())
 

@@ -109,7 +109,7 @@ def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[
         )
     if a.minibatches > rows:
         found.append(
-            f"algorithm.minibatches={a.minibatches} is more than the {rows} utterances that a step has at most for a "
+            f"algorithm.minibatches={a.minibatches} is more than the {rows} completions that a step has at most for a "
             f"policy; lower it, or raise train.prompts_per_step or algorithm.group_size"
         )
     return found
@@ -167,7 +167,7 @@ def _pairs(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
 
 
 def _grouping(config: RunConfig, row: Algorithm, apart: bool) -> list[str]:
-    """Groups of comparable answers, if later prompts depend on earlier utterances."""
+    """Groups of comparable answers, if later prompts depend on earlier completions."""
     a = config.algorithm
     if apart and row.needs_group and a.turns == "independent" and a.group_by == "prompt":
         return [
@@ -183,7 +183,7 @@ def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
     if row.order == "sequence" and not row.pairs and a.joint == "cross":
         found.append(
             f"{row.name} weighs each joint action by its own factor, but algorithm.joint=cross makes one row of all "
-            f"that an utterance is in: set algorithm.joint=aligned"
+            f"that a completion is in: set algorithm.joint=aligned"
         )
     if row.order == "sequence" and not row.pairs and config.team.kind == "shared":
         found.append(
@@ -192,8 +192,8 @@ def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
         )
     if row.loss is clipped and a.ratio == "sequence" and a.aggregate != "mean":
         found.append(
-            "algorithm.ratio=sequence gives every token the gradient of its whole utterance, so that only their mean "
-            "counts an utterance once: set algorithm.aggregate=mean, or algorithm.ratio to token or turn"
+            "algorithm.ratio=sequence gives every token the gradient of its whole completion, so that only their mean "
+            "counts a completion once: set algorithm.aggregate=mean, or algorithm.ratio to token or turn"
         )
     if row.loss is reinforce and max(a.epochs, a.minibatches) > 1 and a.truncate is None:
         found.append(
@@ -304,7 +304,7 @@ def _pull(config: RunConfig, rows: int) -> list[str]:
         found.append("kl.target moves the weight of a pull, and kl.coef=0 is none: set kl.coef to where it shall begin")
     if kl.target is not None and kl.horizon < rows:
         found.append(
-            f"kl.horizon={kl.horizon} is less than the {rows} utterances that a step has at most for a policy, so that "
+            f"kl.horizon={kl.horizon} is less than the {rows} completions that a step has at most for a policy, so that "
             f"one step could turn the pull around: raise it to some times {rows}"
         )
     return found

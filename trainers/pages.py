@@ -35,7 +35,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "algorithms"
 RETURNS = (0.0, 1.0, 1.0, 2.0)
 WON = (1.0, -1.0, 1.0, 1.0)  # returns of episodes that follow each other
 VALUES = (0.25, 0.25, 1.5, 1.5)  # of two prompts, two samples each
-TOKENS = (2.0, (0.5, 1.0, 1.5), (0.1, 0.2, 0.3))  # reward of an utterance, values and costs of its tokens
+TOKENS = (2.0, (0.5, 1.0, 1.5), (0.1, 0.2, 0.3))  # reward of a completion, values and costs of its tokens
 CHAIN = ((0.0, 1.0), (0.3, 0.6), 0.9)  # rewards and values of two turns, discount
 MARGINS = (-2.0, 0.0, 2.0, 10.0)
 BETA = 0.5
@@ -54,7 +54,7 @@ CRITICS = {
     "joint": "`critic.Critic`, one for the team, on what all have heard and said",
     "agent": "`moving_baseline.Moving`, a moving mean of each agent's returns, moved by every episode",
 }
-LEVELS = {"utterance": "one of each utterance", "token": "one before each token"}
+LEVELS = {"completion": "one of each completion", "token": "one before each token"}
 MIXERS: dict[str, Callable[..., torch.Tensor]] = {"sum": added, "monotonic": monotonic}
 ORDERS = {"together": "all update together", "sequence": "one after the other, weighed by how the former have moved"}
 
@@ -139,7 +139,7 @@ def _turns(row: Algorithm) -> str:
 
 
 def _tokens(row: Algorithm) -> str:
-    """Returns and advantages of the tokens of one utterance by lambda."""
+    """Returns and advantages of the tokens of one completion by lambda."""
     reward, values, costs = TOKENS
     value, cost = (torch.tensor([each], dtype=torch.float64) for each in (values, costs))
     tokens = TokenValues(value, cost, torch.tensor([len(values)]))
@@ -225,7 +225,7 @@ def _margins(row: Algorithm) -> str:  # noqa: ARG001 - every table has the same 
 
 
 def _compared(row: Algorithm) -> str:  # noqa: ARG001 - see above
-    """The weights of four utterances of an agent at the start of a run, where all margins are 0; by pairs."""
+    """The weights of four completions of an agent at the start of a run, where all margins are 0; by pairs."""
     lines = [("return", *_numbers(RETURNS, ""))]
     place = torch.arange(len(RETURNS))
     for select in ("all", "extremes"):

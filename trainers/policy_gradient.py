@@ -85,7 +85,7 @@ class Loop:
         table, done = judged.table, time.perf_counter()
         if self.sinks:
             self.sinks.episodes("train", step, everyone)
-        utterances, tokens = self.world.total(*sampled([*drawn.kept, *drawn.replaced], self.study.agents))
+        completions, tokens = self.world.total(*sampled([*drawn.kept, *drawn.replaced], self.study.agents))
         return {
             **self.clock.read(),
             **describe(everyone),
@@ -96,7 +96,7 @@ class Loop:
             **expected_returns(episodes, table, config.algorithm.discount, judged.pull, self.world.total),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
-            "utterances": utterances,
+            "completions": completions,
             "sampled_tokens": tokens,
             "tokens_per_s": tokens / (done - began),
             "time/rollout_s": rolled - began,
@@ -135,8 +135,8 @@ class Loop:
         path = self.folder / f"not-finite-{step:06d}{f'-{self.world.rank}' if self.world.rank else ''}.json"
         rows = [
             {"agent": table.agents[int(table.agent[row])], "advantage": float(table.advantage[row]),
-             "task": episodes[int(table.episode[row])].task, "text": table.utterances[row].text,
-             "token_ids": table.utterances[row].token_ids, "logprobs": table.utterances[row].logprobs}
+             "task": episodes[int(table.episode[row])].task, "text": table.completions[row].text,
+             "token_ids": table.completions[row].token_ids, "logprobs": table.completions[row].logprobs}
             for row in error.rows
         ]  # fmt: skip
         replace_text(path, json.dumps(rows, indent=1))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from palaver.agents.base.chat import Question
 from palaver.agents.remote.chat import RemoteChat
-from palaver.core import Request, Utterance
+from palaver.core import Request, Completion
 from palaver.scoring import Cost
 
 
@@ -21,8 +21,8 @@ class RemotePolicy:
         self.chat = chat
         self.name = name or chat.name
 
-    def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
-        """One list per request, one utterance per seed; all are sent at once, as the chat's limits allow.
+    def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """One list per request, one completion per seed; all are sent at once, as the chat's limits allow.
 
         Raises:
             PolicyError: the server did not answer one of them, or the budget or the deadline ended.
@@ -31,7 +31,7 @@ class RemotePolicy:
             Question(request.conversation, request.sampling, seed) for request in requests for seed in request.seeds
         ]
         answers = self.chat.insist(questions)
-        said = (Utterance(answer.text, finish=answer.finish) for answer in answers)
+        said = (Completion(answer.text, finish=answer.finish) for answer in answers)
         return [[next(said) for _ in request.seeds] for request in requests]
 
     def spent(self) -> Cost:

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from palaver.agents.base.policy import Policy, speak
 from palaver.agents.serving.protocol import Refused
-from palaver.core import PalaverError, Request, Utterance
+from palaver.core import PalaverError, Request, Completion
 
 T = TypeVar("T")
-_Item = tuple[Policy, Request, "asyncio.Future[list[Utterance]]"]
+_Item = tuple[Policy, Request, "asyncio.Future[list[Completion]]"]
 
 
 class Batcher:
@@ -32,8 +32,8 @@ class Batcher:
         self._more = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
-    async def ask(self, policy: Policy, request: Request) -> list[Utterance]:
-        """Query the policy, one utterance per seed.
+    async def ask(self, policy: Policy, request: Request) -> list[Completion]:
+        """Query the policy, one completion per seed.
 
         Raises:
             Refused: there is no room.
@@ -43,7 +43,7 @@ class Batcher:
         if self.under_way + count > self.room:
             busy = f"{self.under_way} answers are waited for and there is room for {self.room}; try again"
             raise Refused(429, busy, "busy", {"Retry-After": "1"})
-        future: asyncio.Future[list[Utterance]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[list[Completion]] = asyncio.get_running_loop().create_future()
         self.under_way += count
         self.waiting.append((policy, request, future))
         self._more.set()
@@ -76,7 +76,7 @@ class Batcher:
                 else:
                     future.set_result(answer)
 
-    async def _answers(self, batch: Sequence[_Item]) -> list[list[Utterance] | BaseException]:
+    async def _answers(self, batch: Sequence[_Item]) -> list[list[Completion] | BaseException]:
         """Of each item; one that cannot be answered must not cost the others theirs, so then each is queried alone."""
         asked = [(policy, request) for policy, request, _ in batch]
         (said,) = await asyncio.gather(self.in_worker(speak, asked), return_exceptions=True)

@@ -7,24 +7,24 @@ from typing import Any
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.serving.protocol import Refused
-from palaver.core import Utterance
+from palaver.core import Completion
 
 
-def told(policy: Policy, said: Sequence[Utterance], top: int) -> list[list[dict[str, Any]] | None]:
-    """For each utterance and each token of its text, its log-probability and the likeliest ones in its place.
+def told(policy: Policy, said: Sequence[Completion], top: int) -> list[list[dict[str, Any]] | None]:
+    """For each completion and each token of its text, its log-probability and the likeliest ones in its place.
 
     They are those of the model's softmax at temperature 1. A token that spells nothing, as the end token, is left out.
 
     Args:
         policy: that sampled them.
-        said: utterances.
+        said: completions.
         top: how many of the likeliest are listed, 0 to 20.
 
     Raises:
         Refused: the policy is no language model of this process.
     """
     tokenizer = getattr(policy, "tokenizer", None)
-    if tokenizer is None or not all(utterance.prompt_ids for utterance in said):
+    if tokenizer is None or not all(completion.prompt_ids for completion in said):
         raise Refused(400, f"{policy.name} has no log-probabilities to tell", "unsupported")
     from palaver.agents.llm.policies.top_logprobs import likely
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaver.agents.remote.prices import estimated_tokens
-from palaver.core import Message, Request, Sampling, Utterance, stable_seed
+from palaver.core import Message, Request, Sampling, Completion, stable_seed
 from palaver.text import one_line
 
 MOST_MESSAGES = 10_000
@@ -71,7 +71,7 @@ class _Format(_Strict):
     json_schema: _Schema | None = None
 
 
-class Completion(_Strict):
+class CompletionRequest(_Strict):
     """The body of a request to `/v1/chat/completions`. A field that is not here is refused, for it would be ignored."""
 
     model: str
@@ -121,14 +121,14 @@ class Completion(_Strict):
         return Request("client", tuple(message.plain() for message in self.messages), seeds, sampling)
 
 
-def read(body: bytes) -> Completion:
+def read(body: bytes) -> CompletionRequest:
     """The request in a body.
 
     Raises:
         Refused: it is not JSON, or a field is missing, unknown or of a wrong kind; the message names the first.
     """
     try:
-        return Completion.model_validate_json(body)
+        return CompletionRequest.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -139,24 +139,27 @@ def read(body: bytes) -> Completion:
 
 
 def written(
-    asked: Completion, request: Request, said: Sequence[Utterance], likely: Sequence[list[dict[str, Any]] | None]
+    asked: CompletionRequest,
+    request: Request,
+    said: Sequence[Completion],
+    likely: Sequence[list[dict[str, Any]] | None],
 ) -> dict[str, Any]:
     """The reply.
 
     Args:
         asked: the client's request.
         request: as the policy got it.
-        said: n utterances.
+        said: n completions.
         likely: for each of them the log-probabilities of its tokens, None if they are not requested.
     """
     choices = [
         {
             "index": place,
-            "message": {"role": "assistant", "content": utterance.text, "refusal": None},
-            "finish_reason": utterance.finish,
+            "message": {"role": "assistant", "content": completion.text, "refusal": None},
+            "finish_reason": completion.finish,
             "logprobs": None if tokens is None else {"content": tokens, "refusal": None},
         }
-        for place, (utterance, tokens) in enumerate(zip(said, likely, strict=True))
+        for place, (completion, tokens) in enumerate(zip(said, likely, strict=True))
     ]
     read_, wrote = _usage(request, said)
     return {
@@ -169,12 +172,12 @@ def written(
     }
 
 
-def _usage(request: Request, said: Sequence[Utterance]) -> tuple[int, int]:
+def _usage(request: Request, said: Sequence[Completion]) -> tuple[int, int]:
     """Tokens read once and written in all; estimated for policies that have none."""
     first = said[0]
     if first.prompt_ids:
-        return len(first.prompt_ids), sum(len(utterance.token_ids) for utterance in said)
+        return len(first.prompt_ids), sum(len(completion.token_ids) for completion in said)
     return (
         sum(estimated_tokens(message.content) for message in request.conversation),
-        sum(estimated_tokens(utterance.text) for utterance in said),
+        sum(estimated_tokens(completion.text) for completion in said),
     )

@@ -52,7 +52,7 @@ def examine(model: Any, tokenizer: Any, known: Sequence[Demonstration], fresh: S
         Request("tiny", conversation, (stable_seed("tiny gate", place),), sampling)
         for place, (conversation, _) in enumerate(fresh)
     ]
-    said = [utterances[0].text for utterances in policy.act(requests)]
+    said = [completions[0].text for completions in policy.act(requests)]
     asked = [_prompt(conversation) for conversation, _ in fresh]
     shown = [answer for _, answer in fresh]
     vocabulary = {word for conversation, answer in known for word in words(_prompt(conversation)) + words(answer)}

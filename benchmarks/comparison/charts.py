@@ -28,7 +28,7 @@ def write_png(found: Comparison, path: str, time: str = "wall_s") -> None:
     left, right = drawing.subplots(1, 2, sharey=True, width_ratios=(1, 1.12))
     curves = [group.curve(found.window, found.shares) for group in found.groups]
     names = [label(group.name, 24) for group in found.groups]
-    lines = draw(left, [(curve.samples, curve) for curve in curves], PAPER, "samples (utterances to learn from)")
+    lines = draw(left, [(curve.samples, curve) for curve in curves], PAPER, "samples (completions to learn from)")
     name_beside(left, lines, names, PAPER)
     lines = draw(right, [(getattr(curve, time), curve) for curve in curves], PAPER, TIMES[time])
     right.set_xlim(right=max(x[-1] for x, _ in lines) / (1 - WIDTH))

@@ -68,7 +68,7 @@ def remains(trial: Trial) -> list[dict[str, Any]]:
     before = 0.0
     lines = []
     for line, samples in zip(trial.lines, trial.samples, strict=True):
-        lines.append(_some(line, TRAIN) | {"utterances": samples - before})
+        lines.append(_some(line, TRAIN) | {"completions": samples - before})
         before = samples
     return [found[0], *lines, found[1]]
 

@@ -25,7 +25,7 @@ class Trial:
         run: contents of its folder.
         config: of the run.
         lines: its train lines in order of step, each with a reward.
-        samples: utterances sampled to learn from, up to and with each of the lines.
+        samples: completions sampled to learn from, up to and with each of the lines.
         before: the evaluation before training.
         after: the last one.
         by_task: task -> mean return after less before; empty if the tasks' returns are unknown.
@@ -118,12 +118,12 @@ def returns_by_task(run: Run, point: Point) -> dict[str, float]:
 
 
 def _samples(run: Run, lines: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Sampled utterances up to each line; if not recorded, those trained on, each policy's once."""
+    """Sampled completions up to each line; if not recorded, those trained on, each policy's once."""
     shared = run.config is not None and run.config.team.kind == "shared"
     agents = run.agents[:1] if shared else run.agents
     total, found = 0.0, []
     for line in lines:
-        counted = number(line, "utterances")
+        counted = number(line, "completions")
         total += sum(number(line, f"{agent}/rows") or 0.0 for agent in agents) if counted is None else counted
         found.append(total)
     return tuple(found)

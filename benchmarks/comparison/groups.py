@@ -66,7 +66,7 @@ class Group:
 
     @property
     def samples(self) -> float:
-        """Mean over seeds of the number of sampled training utterances."""
+        """Mean over seeds of the number of sampled training completions."""
         return float(np.mean([each.samples[-1] for each in self.trials]))
 
     def spent(self, key: str) -> float:

@@ -58,7 +58,7 @@ def captions(found: Comparison) -> list[str]:
     of = "; ".join(said if len(over) == 1 else f"{said} ({', '.join(names)})" for said, names in over.items())
     lines = [
         f"Evaluations before → after training, mean over seeds, in rewards and as a share of the most possible{most}.",
-        "Samples (utterances to learn from) and seconds are those of one run.",
+        "Samples (completions to learn from) and seconds are those of one run.",
         *(f"{note[0].upper()}{note[1:]}." for note in found.notes),
     ]
     if over:

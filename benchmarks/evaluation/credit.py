@@ -23,7 +23,7 @@ import torch
 from scipy.stats import spearmanr
 
 from palaver.agents.base.policy import Policy, speak
-from palaver.core import Episode, Request, Sampling, Utterance, stable_seed
+from palaver.core import Episode, Request, Sampling, Completion, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import Algorithm, chosen
 from palaver.trainers.rollout.batch import Table, tabulate
@@ -137,7 +137,7 @@ def measure(table: Table, episodes: Sequence[Episode], team: Team, effort: Effor
         agent, turn = table.agents[int(table.agent[rows[0]])], int(table.turn[rows[0]])
         before = rebuilt(team.env, episodes[int(table.episode[rows[0]])], turn)
         fresh = _alternatives(before, agent, team, effort, number)
-        texts = [*(table.utterances[row] for row in rows), *fresh]
+        texts = [*(table.completions[row] for row in rows), *fresh]
         ends = _replayed(before, agent, texts, team, effort, number)
         played += sum(map(len, ends))
         q = [float(np.mean([_return(branch, agent, turn, team) for branch in some])) for some in ends]
@@ -198,7 +198,7 @@ def _contexts(table: Table, effort: Effort) -> list[list[int]]:
     return [found[keys[place]] for place in picked]
 
 
-def _alternatives(before: Branch, agent: str, team: Team, effort: Effort, number: int) -> list[Utterance]:
+def _alternatives(before: Branch, agent: str, team: Team, effort: Effort, number: int) -> list[Completion]:
     """Fresh messages of the agent in a context."""
     seeds = tuple(stable_seed(effort.seed, "alternative", number, k) for k in range(effort.alternatives))
     request = Request(agent, hear(before, agent), seeds, team.sampling[agent])
@@ -206,7 +206,7 @@ def _alternatives(before: Branch, agent: str, team: Team, effort: Effort, number
 
 
 def _replayed(
-    before: Branch, agent: str, texts: Sequence[Utterance], team: Team, effort: Effort, number: int
+    before: Branch, agent: str, texts: Sequence[Completion], team: Team, effort: Effort, number: int
 ) -> list[list[Branch]]:
     """Final branches of the replays of each message; replay r of every message has the same seeds."""
     names = [f"replay {number}.{r}" for _ in texts for r in range(effort.replays)]
@@ -227,7 +227,7 @@ def _return(branch: Branch, agent: str, turn: int, team: Team) -> float:
     return float((due * team.discount ** torch.arange(len(turns), dtype=torch.float64)).sum())
 
 
-def _symbol(text: Utterance) -> str:
+def _symbol(text: Completion) -> str:
     """Return the message with case and white space normalised."""
     return " ".join(text.text.casefold().split())
 
@@ -235,7 +235,7 @@ def _symbol(text: Utterance) -> str:
 def _next(branch: Branch, agent: str, turn: int) -> tuple[tuple[str, str], ...]:
     """Messages of the other agents in the first later turn in which one of them acts; empty if none does."""
     for each in branch.turns[turn + 1 :]:
-        if texts := tuple((name, _symbol(text)) for name, text in each.utterances.items() if name != agent):
+        if texts := tuple((name, _symbol(text)) for name, text in each.completions.items() if name != agent):
             return texts
     return ()
 

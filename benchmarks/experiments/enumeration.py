@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from palaver.core import Episode, Turn, Utterance, stable_seed
+from palaver.core import Episode, Turn, Completion, stable_seed
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.candidates import Pick, aligned, counterfactual, crossed, frozen, swept
 
@@ -26,12 +26,12 @@ History = tuple[Joint, ...]
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """Two-agent game in which both observe all earlier utterances.
+    """Two-agent game in which both observe all earlier completions.
 
     Attributes:
         turns: of an episode.
-        tokens: of an utterance.
-        ends: True if token 1 ends an utterance, so that lengths differ.
+        tokens: of a completion.
+        ends: True if token 1 ends a completion, so that lengths differ.
         constant: True if every reward is 1.
         waits: True if the second agent acts in the first turn only.
         seed: of rewards, policies and values.
@@ -58,7 +58,7 @@ class Game:
 
     @property
     def texts(self) -> list[Text]:
-        """All utterances."""
+        """All completions."""
         whole = itertools.product(range(VOCABULARY), repeat=self.tokens)
         return list(dict.fromkeys(text[: text.index(1) + 1] if self.ends and 1 in text else text for text in whole))
 
@@ -274,7 +274,7 @@ def episodes_of(
     return found
 
 
-def _said(model: Tabular, context: Text, text: Text, temperature: float) -> Utterance:
+def _said(model: Tabular, context: Text, text: Text, temperature: float) -> Completion:
     with torch.no_grad():
         logp = tuple(float(each) for each in model.log_probs(context, text, temperature))
-    return Utterance("".join(map(str, text)), context, text, logp, logp)
+    return Completion("".join(map(str, text)), context, text, logp, logp)

@@ -104,9 +104,9 @@ def study_of(game: Game, models: Sequence[Tabular], config: RunConfig) -> tuple[
 
         def expected(played: Table, joint: object) -> tuple[Tensor, TokenValues | None]:
             del joint
-            length = torch.tensor([len(said.token_ids) for said in played.utterances])
+            length = torch.tensor([len(said.token_ids) for said in played.completions])
             known = torch.zeros(len(played), int(length.max()), dtype=torch.float64)
-            for number, said in enumerate(played.utterances):
+            for number, said in enumerate(played.completions):
                 read = said.prompt_ids[1:] if row.critic == "joint" else said.prompt_ids
                 for place in range(len(said.token_ids)):
                     reader = "team" if row.critic == "joint" and not place else AGENTS[int(played.agent[number])]
@@ -236,9 +236,9 @@ BIASES = (
     Bias(f"{CRITICS}, `gae_lambda: 1`", "none, whatever the values", "ippo"),
     Bias("CORY, and the same with `critic.level: token`, `gae_lambda: 1`", "none, whatever the values", "cory"),
     Bias("CORY, `gae_lambda: 0.95`", "wrong values lean on later tokens and turns", "cory", {"gae_lambda": 0.95}),
-    Bias("utterance level, `gae_lambda: 0.95`", "wrong values lean on later turns", "ippo", {"gae_lambda": 0.95},
+    Bias("completion level, `gae_lambda: 0.95`", "wrong values lean on later turns", "ippo", {"gae_lambda": 0.95},
          turns=(2,)),
-    Bias("utterance level, `gae_lambda: 0`", "wrong values replace later turns", "iac", {"gae_lambda": 0.0},
+    Bias("completion level, `gae_lambda: 0`", "wrong values replace later turns", "iac", {"gae_lambda": 0.0},
          turns=(2,)),
     Bias("C3", "none", "c3", {"turns": "counterfactual"}),
     Bias("AT-GRPO, answering for the team", "each turn for its own reward, after the best; partners who are the best; "
@@ -250,13 +250,13 @@ BIASES = (
     Bias("Dr. MAS", "all turns share one mean and one spread", "drmas", {"turns": "independent", "normalize": "std"},
          turns=(2,)),
     Bias("Dr. GRPO", "as MAGRPO, over the largest number of tokens, 8 here", "dr-grpo"),
-    Bias("GRPO, GSPO, the first pass", "the group's spread; tokens of long utterances weigh less", "grpo",
+    Bias("GRPO, GSPO, the first pass", "the group's spread; tokens of long completions weigh less", "grpo",
          {"normalize": "std"}),
     Bias("DAPO, CISPO, the first pass", "the group's spread", "dapo", {"normalize": "std"}),
     Bias("`normalize: std`", "groups whose returns differ little weigh more", "marloo", {"normalize": "std"}),
     Bias("`turn_weights: rows`", "a turn of a tree has the weight of its rows", "marloo", {"turn_weights": "rows"},
          turns=(2,)),
-    Bias("`aggregate: mean`", "tokens of long utterances weigh less", "marloo", {"aggregate": "mean"}, turns=(1,)),
+    Bias("`aggregate: mean`", "tokens of long completions weigh less", "marloo", {"aggregate": "mean"}, turns=(1,)),
     Bias("clipped ratio, a later pass", f"no gradient beyond the clip; {OLDER}", "ippo", shift=0.5),
     Bias("CISPO, a later pass", f"the weight is cut; {OLDER}", "ippo", {"surrogate": "cispo"}, shift=0.5),
     Bias("`truncate: 2`, a later pass", f"the weight is cut; {OLDER}", "marloo", {"truncate": 2.0}, shift=0.5),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from palaver.agents.base.chat import Chat, Question
-from palaver.agents.serving.protocol import Completion, Refused, read
+from palaver.agents.serving.protocol import CompletionRequest, Refused, read
 from palaver.benchmarks.judge_audit.brains import BRAINS, Key
 from palaver.benchmarks.judge_audit.data import Labelled
 from palaver.benchmarks.judge_audit.scripted import ScriptedChat
@@ -42,7 +42,7 @@ def application(chats: Mapping[str, Chat]) -> Starlette:
     return Starlette(routes=[Route("/v1/models", models), Route("/v1/chat/completions", complete, methods=["POST"])])
 
 
-def question(asked: Completion) -> Question:
+def question(asked: CompletionRequest) -> Question:
     """Convert a request of the protocol to a question."""
     form = asked.response_format and asked.response_format.json_schema
     conversation = tuple(message.plain() for message in asked.messages)

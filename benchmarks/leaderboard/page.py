@@ -114,7 +114,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
                 "reward": turn.rewards.get(seat, 0.0),
                 "parts": {one_line(name, 40): value for name, value in turn.components.get(seat, {}).items()},
             }
-            for seat, said in turn.utterances.items()
+            for seat, said in turn.completions.items()
         ],
         "reason": one_line(turn.reason, 400),
     }

@@ -195,7 +195,7 @@ def panels(run: Run) -> list[Panel]:
     agents = run.agents
     wanted = [
         ("Reward components", "The named parts whose sum is the reward.", _names(run, "component/")),
-        ("Tokens per utterance", "Mean length of an answer, by agent.", _of(agents, "tokens")),
+        ("Tokens per completion", "Mean length of an answer, by agent.", _of(agents, "tokens")),
         ("Loss", "Policy loss, by agent. It need not fall for the reward to rise.", _of(agents, "loss")),
         ("Gradient norm", "Before clipping, by agent.", _of(agents, "grad_norm")),
         ("KL to the start", "How far a policy has moved from its first weights.", _of(agents, "kl")),

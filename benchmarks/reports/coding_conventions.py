@@ -107,7 +107,7 @@ def _pair(episode: Episode) -> Pair:
     return Pair(
         episode.task,
         heard.rpartition("\n")[2],
-        {seat: said.text for seat, said in turn.utterances.items()},
+        {seat: said.text for seat, said in turn.completions.items()},
         turn.reason,
         turn.metrics.get(SOLVED) == 1.0,
     )

@@ -36,7 +36,7 @@ def replay(env: TextEnv, episode: Episode) -> list[Frame]:
     drawn = _chosen(len(episode.turns))
     frames = []
     for number, turn in enumerate(episode.turns):
-        _, paid, *_ = own.step({agent: said.text for agent, said in turn.utterances.items()})
+        _, paid, *_ = own.step({agent: said.text for agent, said in turn.completions.items()})
         if not judged and not all(
             math.isclose(paid.get(agent, 0.0), was, abs_tol=1e-6) for agent, was in turn.rewards.items()
         ):

@@ -191,7 +191,7 @@ def _sound(turn: Turn) -> bool:
         and isinstance(turn.legal, Mapping)
         and isinstance(turn.executed, Mapping)
         and all(isinstance(action, str) for action in turn.executed.values())
-        and all(isinstance(said.text, str) for said in turn.utterances.values())
+        and all(isinstance(said.text, str) for said in turn.completions.values())
         and all(
             isinstance(value, float) or number(row, name) is not None for row in paid for name, value in row.items()
         )

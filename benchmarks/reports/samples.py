@@ -26,7 +26,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Said:
-    """One utterance: agent, text, length in words, and the executed action if it differs."""
+    """One completion: agent, text, length in words, and the executed action if it differs."""
 
     agent: str
     text: str
@@ -37,7 +37,7 @@ class Said:
 
 @dataclass(frozen=True)
 class TurnView:
-    """One turn: new observations, utterances, reward with its components and metrics, and its reason."""
+    """One turn: new observations, completions, reward with its components and metrics, and its reason."""
 
     number: int
     shown: list[tuple[str, str]]
@@ -113,7 +113,7 @@ def _turn(turn: Turn, scale: float) -> TurnView:
             one_line(agent, 40), clean(u.text, TEXT_LIMIT), len(u.text.split()), u.finish == "length",
             _taken_for(turn, agent),
         )
-        for agent, u in turn.utterances.items()
+        for agent, u in turn.completions.items()
     ]  # fmt: skip
     shown = [(one_line(agent, 40), clean(text)) for agent, text in turn.observations.items()]
     metrics = [(one_line(name, 40), float(value)) for name, value in turn.metrics.items()]
@@ -123,7 +123,7 @@ def _turn(turn: Turn, scale: float) -> TurnView:
 
 def _taken_for(turn: Turn, agent: str) -> str:
     executed = turn.executed.get(agent, "")
-    return "" if executed == turn.utterances[agent].text.strip() else one_line(executed, 200)
+    return "" if executed == turn.completions[agent].text.strip() else one_line(executed, 200)
 
 
 def _paid(turn: Turn, scale: float) -> list[tuple[str, list[Bar]]]:

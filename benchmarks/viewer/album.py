@@ -115,7 +115,7 @@ class Album:
             "said": [
                 [known[agent], self.text(said.text), len(said.text.split()), said.finish == "length",
                  _taken_for(turn, agent)]
-                for agent, said in turn.utterances.items()
+                for agent, said in turn.completions.items()
             ],
             "reward": figure(turn.team_reward),
             "rewards": [figure(turn.rewards.get(agent, 0.0)) for agent in agents],
@@ -154,7 +154,7 @@ def figure(value: float) -> float | str:
 
 def _agents(episode: Episode) -> list[str]:
     """All agents, in the order of the first turn's rewards."""
-    every = (name for turn in episode.turns for part in (turn.rewards, turn.observations, turn.utterances)
+    every = (name for turn in episode.turns for part in (turn.rewards, turn.observations, turn.completions)
              for name in part)  # fmt: skip
     return list(dict.fromkeys(every))
 
@@ -173,7 +173,7 @@ def _pairs(numbers: Mapping[str, float]) -> list[Pair]:
 
 def _taken_for(turn: Turn, agent: str) -> str:
     executed = turn.executed.get(agent, "")
-    return "" if executed == turn.utterances[agent].text.strip() else one_line(executed, 200)
+    return "" if executed == turn.completions[agent].text.strip() else one_line(executed, 200)
 
 
 def _legal(actions: object) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from palaver.core import Episode, Turn, Utterance
+from palaver.core import Episode, Turn, Completion
 from palaver.trainers.trajectories.reader import Reader
 from palaver.trainers.trajectories.record import Decision, Trajectory
 
@@ -101,7 +101,7 @@ def _turn(index: int, battle: str, agents: Sequence[str], made: Mapping[str, Dec
         group=battle,
         choice=dict.fromkeys(made, 0),
         observations={side: _seen(decision) for side, decision in made.items()},
-        utterances={side: Utterance(decision.requested or decision.executed) for side, decision in made.items()},
+        completions={side: Completion(decision.requested or decision.executed) for side, decision in made.items()},
         rewards={side: made[side].reward if side in made else 0.0 for side in agents},
         components={},
         metrics={"turn": float(number)},

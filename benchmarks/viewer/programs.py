@@ -33,7 +33,7 @@ def verdicts(env: TextEnv, episode: Episode) -> list[dict[str, Any]]:
         raise PalaverError(f"the environment has no task {episode.task!r} any more")
     made = []
     for turn in episode.turns:
-        heard = {agent: as_heard(said.text, env.max_length)[0] for agent, said in turn.utterances.items()}
+        heard = {agent: as_heard(said.text, env.max_length)[0] for agent, said in turn.completions.items()}
         said = {agent: answers.read(text) for agent, text in heard.items()}
         silent = answers.read("")
         aux, main = (said.get(seat) or said.get(SOLO, silent) for seat in (AUX, MAIN))

@@ -126,7 +126,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     that is competitive only with some keywords sets `competitive`; None leaves it to the spec. Where the sign of the
     difference in return does not say who has won, the metric `outcome` of the last turn does: 1 for the first agent, -1
     for the second, 0 for a tie. One where the rewards of all agents add up to the same sum whatever they do, penalties
-    for illegal answers aside, sets `zero_sum`. One whose prompts depend on earlier utterances names in `alike` the
+    for illegal answers aside, sets `zero_sum`. One whose prompts depend on earlier completions names in `alike` the
     turns at which every episode of a task gives an agent the same prompt; trainers then compare answers between
     episodes there alone.
 

@@ -24,7 +24,7 @@ from palaver.agents.llm.policies.lora_policy import adapted, load_adapters
 from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.agents.llm.scoring.split_head import split_head
 from palaver.agents.simple import EchoPolicy
-from palaver.core import ConfigError, PolicyError, Utterance
+from palaver.core import ConfigError, PolicyError, Completion
 from tests.agents.adapting import LORA, NAMES, asks, merged, same, shaken, stored_base, team_of, weights_of
 from tests.agents.test_engine import tiny_qwen2, varied_norms, windowed
 from tests.closeness import assert_same_tokens, assert_values_close
@@ -70,8 +70,8 @@ def test_a_mixed_batch_says_what_each_says_alone_and_what_merged_weights_say(way
     together = speak([(team[request.agent], request) for request in requests])
     base, said = plain(bases(name)), set()
     whole = {agent: LLMPolicy(merged(team[agent], base), byte_tokenizer(), team[agent].options) for agent in NAMES}
-    apart: list[Utterance] = []
-    by_merged: list[Utterance] = []
+    apart: list[Completion] = []
+    by_merged: list[Completion] = []
     for request, answers in zip(requests, together, strict=True):
         policy = team[request.agent]
         for other, rows in ((policy, apart), (whole[request.agent], by_merged)):

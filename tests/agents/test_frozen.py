@@ -7,7 +7,7 @@ import torch
 from palaver.agents.base.policy import speak
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.simple import EchoPolicy, ScriptedPolicy
-from palaver.core import Message, Request, Utterance
+from palaver.core import Message, Request, Completion
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 
 IDS = torch.tensor([[5, 6, 7, 8]])
@@ -73,7 +73,7 @@ class Host:
 
     def speak(self, asked):
         self.asked.append([f"{policy.name}:{request.agent}" for policy, request in asked])
-        return [[Utterance(f"{policy.name} to {request.agent}")] for policy, request in asked]
+        return [[Completion(f"{policy.name} to {request.agent}")] for policy, request in asked]
 
 
 class Guest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palaver.agents.tiny import gate
-from palaver.core import Message, Utterance
+from palaver.core import Message, Completion
 
 PLAN = "Take some.\n1. red\n2. green\n3. blue"
 
@@ -18,7 +18,7 @@ def found(monkeypatch, said, answer="2. green\n3. blue", plan=PLAN):
             pass
 
         def act(self, requests):
-            return [[Utterance(said)] for _ in requests]
+            return [[Completion(said)] for _ in requests]
 
     monkeypatch.setattr(gate, "LLMPolicy", Says)
     texts = [((Message("user", plan),), answer)] * 2

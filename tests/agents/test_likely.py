@@ -8,7 +8,7 @@ import torch
 from palaver.agents.llm.policies import top_logprobs as module
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.policies.top_logprobs import likely
-from palaver.core import Message, PolicyError, Request, Sampling, Utterance
+from palaver.core import Message, PolicyError, Request, Sampling, Completion
 from tests.agents.adapting import stored_base, team_of
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 
@@ -20,27 +20,27 @@ def policy() -> LLMPolicy:
     return LLMPolicy(tiny_qwen3(), byte_tokenizer(template=True))
 
 
-def said(policy: LLMPolicy, *texts: str) -> list[Utterance]:
+def said(policy: LLMPolicy, *texts: str) -> list[Completion]:
     requests = [Request("a", (Message("user", text),), (1, 2), SAMPLING) for text in texts]
-    return [utterance for row in policy.act(requests) for utterance in row]
+    return [completion for row in policy.act(requests) for completion in row]
 
 
-def full(policy: LLMPolicy, utterance: Utterance) -> torch.Tensor:
-    """log softmax (T, V) before each answered token, of the utterance alone and without leaving out any logits."""
-    ids = torch.tensor([[*utterance.prompt_ids, *utterance.token_ids]])
+def full(policy: LLMPolicy, completion: Completion) -> torch.Tensor:
+    """log softmax (T, V) before each answered token, of the completion alone and without leaving out any logits."""
+    ids = torch.tensor([[*completion.prompt_ids, *completion.token_ids]])
     with torch.no_grad():
         logits = policy.model(input_ids=ids).logits[0]
-    return logits[len(utterance.prompt_ids) - 1 : -1].log_softmax(-1)
+    return logits[len(completion.prompt_ids) - 1 : -1].log_softmax(-1)
 
 
 @pytest.mark.parametrize("make", [tiny_qwen3, tiny_gpt2])
-def test_the_best_are_those_of_the_full_softmax_of_each_utterance_alone(make) -> None:
+def test_the_best_are_those_of_the_full_softmax_of_each_completion_alone(make) -> None:
     policy = LLMPolicy(make(), byte_tokenizer())
-    utterances = said(policy, "one", "a much longer prompt than the first")
-    found = likely(policy, utterances, 5)
-    assert [len(places) for places in found] == [len(utterance.token_ids) for utterance in utterances]
-    for utterance, places in zip(utterances, found, strict=True):
-        expected = full(policy, utterance)
+    completions = said(policy, "one", "a much longer prompt than the first")
+    found = likely(policy, completions, 5)
+    assert [len(places) for places in found] == [len(completion.token_ids) for completion in completions]
+    for completion, places in zip(completions, found, strict=True):
+        expected = full(policy, completion)
         for place, row in zip(places, expected, strict=True):
             chances = {}
             for token in row.argsort(descending=True)[:5].tolist():
@@ -51,9 +51,9 @@ def test_the_best_are_those_of_the_full_softmax_of_each_utterance_alone(make) ->
 
 
 def test_a_sampled_token_has_the_log_probability_that_it_was_drawn_with(policy: LLMPolicy) -> None:
-    utterances = said(policy, "x")
-    for utterance, places in zip(utterances, likely(policy, utterances, 20), strict=True):
-        for token, logprob, place in zip(utterance.token_ids, utterance.logprobs, places, strict=True):
+    completions = said(policy, "x")
+    for completion, places in zip(completions, likely(policy, completions, 20), strict=True):
+        for token, logprob, place in zip(completion.token_ids, completion.logprobs, places, strict=True):
             text = policy.tokenizer.decode([token])
             if text in place and "\ufffd" not in text:
                 assert place[text] == pytest.approx(logprob, abs=1e-4)
@@ -64,9 +64,9 @@ def test_each_adapter_tells_its_own(tmp_path) -> None:
     firsts = []
     for policy in team_of(stored_base(tmp_path / "base")).values():
         request = Request("a", (Message("user", "x"),), (0,), Sampling(temperature=0.0, max_tokens=4))
-        (utterance,) = policy.act([request])[0]
-        (places,) = likely(policy, [utterance], 20)
-        for token, logprob, place in zip(utterance.token_ids, utterance.logprobs, places, strict=True):
+        (completion,) = policy.act([request])[0]
+        (places,) = likely(policy, [completion], 20)
+        for token, logprob, place in zip(completion.token_ids, completion.logprobs, places, strict=True):
             text = policy.tokenizer.decode([token])
             assert text == "\ufffd" or place[text] == pytest.approx(logprob, abs=1e-4)
         firsts.append(places[0])
@@ -84,10 +84,10 @@ def test_tokens_spelt_alike_count_as_one() -> None:
 
 
 def test_parts_change_nothing(policy: LLMPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
-    utterances = said(policy, "one", "two three four", "five")
-    together = likely(policy, utterances, 3, first=2)
+    completions = said(policy, "one", "two three four", "five")
+    together = likely(policy, completions, 3, first=2)
     monkeypatch.setattr(module, "_LOGITS", 1)
-    apart = likely(policy, utterances, 3, first=2)
+    apart = likely(policy, completions, 3, first=2)
     assert [len(places) for places in together] == [2] * 6
     for left, right in zip(together, apart, strict=True):
         for one, other in zip(left, right, strict=True):
@@ -103,10 +103,10 @@ def test_the_model_stays_in_its_mode(policy: LLMPolicy) -> None:
 
 def test_an_empty_answer_and_no_answers(policy: LLMPolicy) -> None:
     assert likely(policy, [], 3) == []
-    assert likely(policy, [Utterance("", (5, 6))], 3) == [()]
+    assert likely(policy, [Completion("", (5, 6))], 3) == [()]
 
 
 @pytest.mark.parametrize(("k", "prompt", "says"), [(0, (1,), "not 0"), (21, (1,), "not 21"), (2, (), "plain text")])
 def test_what_cannot_be_told_is_refused(policy: LLMPolicy, k: int, prompt: tuple[int, ...], says: str) -> None:
     with pytest.raises(PolicyError, match=says):
-        likely(policy, [Utterance("x", prompt, (5,))], k)
+        likely(policy, [Completion("x", prompt, (5,))], k)

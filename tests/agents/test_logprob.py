@@ -95,7 +95,7 @@ def test_equal_to_what_the_engine_recorded(make: Callable) -> None:
     sampling = Sampling(temperature=0.8, top_p=0.95, max_tokens=40)
     texts = ["short", "a prompt of some more length", "x"]
     requests = [Request("a", (Message("user", text),), tuple(range(10)), sampling) for text in texts]
-    answers = [utterance for row in policy.act(requests) for utterance in row]
+    answers = [completion for row in policy.act(requests) for completion in row]
     assert any(answer.token_ids[-1] == 1 for answer in answers)  # end tokens are among them
     logprobs, mask = response_logprobs(model, [a.prompt_ids for a in answers], [a.token_ids for a in answers])
     for row, answer in enumerate(answers):

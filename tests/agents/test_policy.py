@@ -70,7 +70,7 @@ def test_the_text_ends_at_the_first_of_the_stop_strings() -> None:
     ids = tuple(tokenizer.encode("abcd"))
     for stop in (("c", "bcd"), ("bcd", "c"), ("x", "b")):
         sample = Sample(ids, (0.0,) * 4, (0.0,) * 4, "stop")
-        assert policy.utterance((5,), Sampling(stop=stop), sample).text == "a"
+        assert policy.completion((5,), Sampling(stop=stop), sample).text == "a"
 
 
 def test_a_model_with_a_vision_part_is_asked_for_its_text_part() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core import Episode, Turn, Utterance
+from palaver.core import Episode, Turn, Completion
 from palaver.trainers.config.loading import dump
 from palaver.trainers.config.run import RunConfig
 
@@ -15,10 +15,10 @@ AGENTS = ("background", "method")
 
 
 def episode(task: str, texts: tuple[str, str], components: dict[str, float], seed: int = 0) -> Episode:
-    said = {a: Utterance(t, (1,), (2, 3), (-0.1, -0.2), (-0.1, -0.2)) for a, t in zip(AGENTS, texts, strict=True)}
+    said = {a: Completion(t, (1,), (2, 3), (-0.1, -0.2), (-0.1, -0.2)) for a, t in zip(AGENTS, texts, strict=True)}
     turn = Turn(
         index=0, node="0", parent="", group=task, choice=dict.fromkeys(AGENTS, 0),
-        observations={a: f"You write the {a}. Title: {task}" for a in AGENTS}, utterances=said,
+        observations={a: f"You write the {a}. Title: {task}" for a in AGENTS}, completions=said,
         rewards=dict.fromkeys(AGENTS, sum(components.values())), components=dict.fromkeys(AGENTS, components),
         metrics={"repeated_sentences": 0.0, "off_topic": 0.125},
     )  # fmt: skip

@@ -52,5 +52,5 @@ def test_the_environment_pays_what_it_paid(seed, step):
         (turn,) = each["turns"]
         told, _ = env.reset(options={"task": each["task"]})
         assert told == turn["observations"]
-        _, rewards, *_ = env.step({agent: said["text"] for agent, said in turn["utterances"].items()})
+        _, rewards, *_ = env.step({agent: said["text"] for agent, said in turn["completions"].items()})
         assert rewards == pytest.approx(turn["rewards"])

@@ -26,7 +26,7 @@ def test_the_window_is_a_tenth_of_the_run_within_bounds():
 def test_panels_show_what_there_is(fabricate):
     titles = [panel.title for panel in charts.panels(read(fabricate()))]
     assert titles == [
-        "Reward components", "Tokens per utterance", "Loss", "Gradient norm", "KL to the start",
+        "Reward components", "Tokens per completion", "Loss", "Gradient norm", "KL to the start",
         "Tokens per second", "Seconds per step",
     ]  # fmt: skip
 

@@ -50,7 +50,7 @@ def run(tmp_path):
         (folder / "config.yaml").write_text(dump(parse(values)))
         lines = [evaluation(step, (0.25 + gain * step, 0.75 + gain * step), by_task) for step in evals if step == 0]
         for step in range(1, steps + 1):
-            told = {"utterances": 10} if counted else {"a/rows": 4, "b/rows": 6, "a/tokens": 3, "b/tokens": 3}
+            told = {"completions": 10} if counted else {"a/rows": 4, "b/rows": 6, "a/tokens": 3, "b/tokens": 3}
             lines.append({"kind": "train", "step": step, "wall_s": step * (1.0 + seed), "cpu_s": 2.0 * step,
                           "reward/mean": gain * step, **told})  # fmt: skip
         lines += [evaluation(step, (0.25 + gain * step, 0.75 + gain * step), by_task) for step in evals if step > 0]
@@ -305,7 +305,7 @@ def test_the_figure_names_every_line_in_both_panels(run, tmp_path, monkeypatch, 
     left, right = drawn[0].axes
     assert sorted(text.get_text() for text in left.texts) == sorted(names)
     assert sorted(text.get_text() for text in right.texts) == sorted(names)
-    assert left.get_xlabel() == "samples (utterances to learn from)"
+    assert left.get_xlabel() == "samples (completions to learn from)"
     assert right.get_xlabel() == {"wall_s": "wall seconds", "cpu_s": "CPU seconds"}[time]
     assert "band: lowest to highest" in left.get_ylabel()
     assert "training reward of 3" in left.get_ylabel()

@@ -80,14 +80,14 @@ def test_replays_differ_in_every_turn_and_are_those_of_every_message():
     env, team = Lengths(turns=3), {seat: make_policy("random") for seat in SEATS}
     (episode,) = rollout(env, team, ["t0"], Plan(), sampling=SAMPLING, seed=1)
     before = rebuilt(env, episode, 1)
-    texts = [replace(episode.turns[1].utterances["a"], text=text) for text in ("one", "two")]
+    texts = [replace(episode.turns[1].completions["a"], text=text) for text in ("one", "two")]
     names = [f"replay {n}" for _ in texts for n in range(3)]
     ends = play_out(
         [replace(before, env=before.env.fork(), seeds=name) for name in names],
         [{"a": text} for text in texts for _ in range(3)], team, sampling=SAMPLING, seed=0,
     )  # fmt: skip
     assert {end.turns[0].node for end in ends} == {episode.turns[0].node}
-    said = [[turn.utterances[seat].text for turn in end.turns[1:] for seat in SEATS] for end in ends]
+    said = [[turn.completions[seat].text for turn in end.turns[1:] for seat in SEATS] for end in ends]
     assert [each[0] for each in said] == ["one"] * 3 + ["two"] * 3
     for place in (1, 2, 3):
         assert len({each[place] for each in said[:3]}) == 3, "three replays, three draws"

@@ -128,7 +128,7 @@ def kept(folder, name, seed, gain):
         {"kind": "eval", "step": step, "mean": 1 + step * gain, "n": 2, "tasks": 2, "greedy": False,
          "by_task": {"s": 1 + step * gain, "t": 1 + step * gain}} for step in (0, 1)
     ]  # fmt: skip
-    train = {"kind": "train", "step": 1, "wall_s": 1.0, "cpu_s": 1.0, "reward/mean": 1.0, "utterances": 4}
+    train = {"kind": "train", "step": 1, "wall_s": 1.0, "cpu_s": 1.0, "reward/mean": 1.0, "completions": 4}
     (here / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (lines[0], train, lines[1])))
 
 

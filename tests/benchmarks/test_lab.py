@@ -173,9 +173,9 @@ def test_a_laboratory(small, tmp_path):
 
 @pytest.mark.slow
 def test_cory_and_ippo_differ(small, tmp_path):
-    """From the same first rollouts, by the values of tokens alone: with one of an utterance they are one algorithm."""
+    """From the same first rollouts, by the values of tokens alone: with one of a completion they are one algorithm."""
     found = {}
-    for level in ("auto", "utterance"):
+    for level in ("auto", "completion"):
         overrides = ["lab.games=[climbing]", "lab.algorithms=[ippo,cory]", *small[2:], f"critic.level={level}"]
         for cell in plan.load("lab", overrides).cells:
             folder = train(cell.config, tmp_path / level / cell.algorithm)
@@ -185,7 +185,7 @@ def test_cory_and_ippo_differ(small, tmp_path):
                 for line in lines if line["kind"] == "train"
             ]  # fmt: skip
             assert len(found[level, cell.algorithm]) == 2
-    assert found["utterance", "cory"] == found["utterance", "ippo"] == found["auto", "ippo"]
+    assert found["completion", "cory"] == found["completion", "ippo"] == found["auto", "ippo"]
     first, other = found["auto", "cory"][0], found["auto", "ippo"][0]
     assert first["reward/mean"] == other["reward/mean"]
     assert all(first[key] != other[key] for key in first if key != "reward/mean")

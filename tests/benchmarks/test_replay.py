@@ -79,7 +79,7 @@ def test_every_turn_is_drawn_with_the_same_dice_and_texts():
         frames = replay(env, saved(episode))
         assert [turn for turn, _ in frames] == [0, 1, 2]
         for (number, picture), turn in zip(frames, episode.turns, strict=True):
-            said = sum(len(each.text) for each in turn.utterances.values())
+            said = sum(len(each.text) for each in turn.completions.values())
             assert picture.shape == (6, 8, 3)
             assert picture[0, 0].tolist() == [number + 1, round(100 * turn.rewards["a"]), said]
     assert env.render_mode is None

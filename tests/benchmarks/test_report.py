@@ -189,8 +189,8 @@ def test_one_task_has_no_interval_on_any_page(fabricate, tmp_path):
 @pytest.mark.parametrize(
     "damage",
     [
-        {"utterances": {"method": {"text": None}}},
-        {"utterances": None},
+        {"completions": {"method": {"text": None}}},
+        {"completions": None},
         {"rewards": {"method": "much"}},
         {"rewards": None},
         {"components": {"method": {"style": None}}},

@@ -89,7 +89,7 @@ def test_a_judge_scores_what_was_said_all_episodes_of_a_turn_at_once():
     result, after = rescore.rescore(found, {"reward": judge})
     assert [len(cases) for cases in judge.calls] == [6, 6, 6]  # three turns
     for old, new in zip(episodes, after, strict=True):
-        said = [sum(len(text.text) for text in turn.utterances.values()) for turn in old.turns]
+        said = [sum(len(text.text) for text in turn.completions.values()) for turn in old.turns]
         assert new.team_return() == pytest.approx(sum(min(1.0, n / 100) for n in said))
     assert (result.n, result.told) == (6, 0)
     assert result.scoring
@@ -138,7 +138,7 @@ def test_dice_fall_as_they_fell_and_who_has_left_is_not_heard(monkeypatch):
     assert len({episode.team_return() for episode in episodes}) == 2
     assert again(env, episodes) == episodes
     (new,) = again(Leaving(soon=True), episodes[:1])
-    assert set(new.turns[1].utterances) == {"b"}
+    assert set(new.turns[1].completions) == {"b"}
     assert new.turns[1].rewards["a"] == 0.0
 
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.core import Episode, Sampling, Turn, Utterance
+from palaver.core import Episode, Sampling, Turn, Completion
 from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
@@ -122,7 +122,7 @@ def anchor(learner: Learner) -> Any:
         return model
 
 
-def row_log_probs(model: Any, said: Utterance) -> torch.Tensor:
+def row_log_probs(model: Any, said: Completion) -> torch.Tensor:
     """(T,) float64 from the full logits of one row alone, with gradient."""
     ids = torch.tensor([*said.prompt_ids, *said.token_ids])
     logp = torch.log_softmax(model(ids[None]).logits[0, :-1].double(), -1)
@@ -151,17 +151,19 @@ def stale(table: Table, by: float = 0.3, seed: int = 2) -> Table:
         return tuple((torch.tensor(logprobs) + by * torch.randn(len(logprobs), generator=generator)).tolist())
 
     return replace(
-        table, utterances=tuple(replace(u, sample_logprobs=noisy(u.sample_logprobs)) for u in table.utterances)
+        table, completions=tuple(replace(u, sample_logprobs=noisy(u.sample_logprobs)) for u in table.completions)
     )
 
 
 def episode(
-    root: str, lane: int, rewards: Sequence[Sequence[float]], said: Sequence[Mapping[str, Utterance]] | None = None
+    root: str, lane: int, rewards: Sequence[Sequence[float]], said: Sequence[Mapping[str, Completion]] | None = None
 ) -> Episode:
     """A chain of turns that branches at the first alone: `rewards` by turn and agent; all agents speak by default."""
     node, turns = root, []
     for index, paid in enumerate(rewards):
-        words = said[index] if said else {a: Utterance("x", (1, 2), (3,), (-0.5,), (-0.5,)) for a in SEATS[: len(paid)]}
+        words = (
+            said[index] if said else {a: Completion("x", (1, 2), (3,), (-0.5,), (-0.5,)) for a in SEATS[: len(paid)]}
+        )
         above, node = node if index else "", f"{node}/{lane if index == 0 else 0}"
         pays = dict(zip(SEATS, paid, strict=False))
         turns.append(
@@ -192,8 +194,8 @@ def together(jobs: Sequence[Callable[[Callable[..., list[float]]], Any]]) -> lis
         return [each.result(240) for each in [pool.submit(job, total_of(rank)) for rank, job in enumerate(jobs)]]
 
 
-def utterance(tokens: int, word: str = "x") -> Utterance:
-    return Utterance(word, (1, 2), tuple(range(3, 3 + tokens)), (-0.5,) * tokens)
+def completion(tokens: int, word: str = "x") -> Completion:
+    return Completion(word, (1, 2), tuple(range(3, 3 + tokens)), (-0.5,) * tokens)
 
 
 def row_at(table: Table) -> dict[tuple[str, str], int]:

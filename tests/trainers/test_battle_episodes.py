@@ -27,11 +27,11 @@ def test_what_was_said_legal_and_played_is_kept():
     read = Episode.from_dict(json.loads(json.dumps(played.to_dict())))
     assert len(read.turns) >= 3
     for turn in read.turns:
-        assert set(turn.executed) == set(turn.legal) == set(turn.utterances)
+        assert set(turn.executed) == set(turn.legal) == set(turn.completions)
         for agent, action in turn.executed.items():
             assert action in turn.legal[agent]
         assert turn.illegal == {"p1": 1}  # one of the legal actions was drawn
-        assert turn.utterances["p1"].text == "I would rather sleep"
+        assert turn.completions["p1"].text == "I would rather sleep"
 
 
 def _first_move(_heard, _seed):

@@ -65,7 +65,7 @@ def correlation(name: str, turns: str, width: int) -> list[float]:
     found = []
     for agent in SEATS:
         rows = filled.rows_of([agent])
-        own = torch.tensor([worth(f"{agent}0{filled.utterances[row].text}") for row in rows], dtype=torch.float64)
+        own = torch.tensor([worth(f"{agent}0{filled.completions[row].text}") for row in rows], dtype=torch.float64)
         found.append(float(torch.corrcoef(torch.stack([own, filled.advantage[rows]]))[0, 1]))
     return found
 
@@ -86,11 +86,11 @@ def test_a_sweep_keeps_the_best_of_the_agents_before_it():
         assert [turn.node for turn in turns] == ["0/0.0", "0/0.1", "0/0.2", "0/1.0", "0/1.1", "0/1.2"]
         assert [turn.choice for turn in turns] == [{"a": 0}, {"a": 1}, {"a": 2}, {"b": 0}, {"b": 1}, {"b": 2}]
         first, second = turns[:3], turns[3:]
-        assert len({turn.utterances["b"].text for turn in first}) == 1
+        assert len({turn.completions["b"].text for turn in first}) == 1
         best = max(first, key=lambda turn: turn.rewards["a"])
         chosen.add(best.node)
-        assert {turn.utterances["a"].text for turn in second} == {best.utterances["a"].text}
-        assert first[0].utterances["b"] == second[0].utterances["b"]
+        assert {turn.completions["a"].text for turn in second} == {best.completions["a"].text}
+        assert first[0].completions["b"] == second[0].completions["b"]
         assert len(table) == 6
         assert table.weight.tolist() == pytest.approx([1 / 3] * 6)
     assert len(chosen) > 1, "the best is not always the first"
@@ -119,7 +119,7 @@ def test_alternatives_change_one_message():
     assert base.choice == {"a": 0, "b": 0}
     for node, turn in turns.items():
         assert turn.aside == (node != "0/0")
-        changed = {seat for seat in SEATS if turn.utterances[seat].text != base.utterances[seat].text}
+        changed = {seat for seat in SEATS if turn.completions[seat].text != base.completions[seat].text}
         assert changed == {"0/1": {"a"}, "0/2": {"b"}}.get(node[:3], set())
         assert set(turn.choice) == (changed or set(SEATS))
     assert len(table) == 6

@@ -12,7 +12,7 @@ from palaver.trainers.config.loading import load
 from palaver.trainers.train import prepare
 from tests.trainers.toys import register_toy
 
-# two agents; one turn of lengths-v0 in the spec, G = 4, so 4 utterances of a policy and task
+# two agents; one turn of lengths-v0 in the spec, G = 4, so 4 completions of a policy and task
 REFUSED = [
     (["algorithm.name=magrpo", "algorithm.group_size=1"], "group_size must be 2 or more"),
     (["policy.temperature=0"], "set it above 0"),
@@ -36,10 +36,10 @@ REFUSED = [
     (["kl.coef=0.1", "kl.reference=base"], "set kl.reference=start"),
     (["kl.coef=0.1", "kl.reference=adapter:somewhere", "team.kind=shared"], "team.kind=shared has none"),
     (["kl.target=3"], "kl.coef=0 is none"),
-    (["kl.coef=0.1", "kl.target=3", "kl.horizon=3"], "less than the 4 utterances"),
-    (["kl.coef=0.1", "kl.target=3", "kl.horizon=7", "team.kind=shared"], "less than the 8 utterances"),
-    (["algorithm.minibatches=5"], "more than the 4 utterances"),
-    (["algorithm.minibatches=9", "team.kind=shared"], "more than the 8 utterances"),
+    (["kl.coef=0.1", "kl.target=3", "kl.horizon=3"], "less than the 4 completions"),
+    (["kl.coef=0.1", "kl.target=3", "kl.horizon=7", "team.kind=shared"], "less than the 8 completions"),
+    (["algorithm.minibatches=5"], "more than the 4 completions"),
+    (["algorithm.minibatches=9", "team.kind=shared"], "more than the 8 completions"),
     (["env.id=echo-v0", "algorithm.turns=best"], "algorithm.discount=0"),
     (["env.id=echo-v0", "algorithm.turns=by_agent"], "algorithm.turns=by_agent goes on from one sibling"),
     (["algorithm.turns=by_agent", "algorithm.joint=cross"], "algorithm.joint=aligned"),
@@ -84,7 +84,7 @@ REFUSED = [
     (["env.id=gsm8k-v0", "env.workflow=parallel", "algorithm.name=cory"], "all act at once"),
     (["algorithm.name=grpo"], "trains 2: set algorithm.name to magrpo or drmas"),
     (["algorithm.name=grpo", "team.kind=shared"], "trains 2: set algorithm.name to magrpo or drmas"),
-    (["algorithm.name=dapo"], "algorithm.minibatches=16 is more than the 4 utterances"),
+    (["algorithm.name=dapo"], "algorithm.minibatches=16 is more than the 4 completions"),
     (["algorithm.name=cispo", "train.prompts_per_step=3"], "raise train.prompts_per_step or algorithm.group_size"),
 ]
 HARMLESS = [
@@ -161,10 +161,10 @@ def test_harmless(recipe, overrides):
 
 
 def test_turns_that_a_keyword_sets_are_counted(recipe):
-    """Two turns of one agent in a tree of G = 2: 2 utterances, then 2 for each of the 2."""
+    """Two turns of one agent in a tree of G = 2: 2 completions, then 2 for each of the 2."""
     settings = ["env.id=echo-v0", "env.num_turns=2", "algorithm.group_size=2", "algorithm.truncate=2"]
     prepare(load(recipe, [*settings, "algorithm.minibatches=6"]))
-    with pytest.raises(ConfigError, match="more than the 6 utterances"):
+    with pytest.raises(ConfigError, match="more than the 6 completions"):
         prepare(load(recipe, [*settings, "algorithm.minibatches=7"]))
 
 

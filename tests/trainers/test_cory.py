@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaver.core import Utterance
+from palaver.core import Completion
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import load, parse
 from palaver.trainers.objectives.token_values import TokenValues
@@ -15,7 +15,7 @@ from palaver.trainers.train import train
 from tests.trainers.learning import config, episode
 from tests.trainers.toys import register_toy, save_model
 
-WORD = Utterance("x", (1, 2), (3,), (-0.5,), (-0.5,))
+WORD = Completion("x", (1, 2), (3,), (-0.5,), (-0.5,))
 TIMINGS = ("wall_s", "cpu_s", "tokens_per_s", "time/")
 
 
@@ -44,7 +44,7 @@ def test_the_example_of_the_page(decay):
     lambda 0: -.1 + 1 and 1.5, at lambda 1: 2.7 and 2.1.
     """
     expected = {0.0: [[0.9, 2.8], [1.5, 2.1]], 0.5: [[1.8, 2.8], [1.8, 2.1]], 1.0: [[2.7, 2.8], [2.1, 2.1]]}
-    answer = Utterance("x", (1, 2), (3, 4), (-0.5, -0.5))
+    answer = Completion("x", (1, 2), (3, 4), (-0.5, -0.5))
     table = tabulate([episode("0", 0, [(1.0, 1.0), (2.0, 2.0)], [{"a": answer}, {"b": answer}])])
     value = torch.tensor([[0.5, 1.0], [0.25, 1.5]], dtype=torch.float64)
     cost = torch.tensor([[0.1, 0.2], [0.0, -0.1]], dtype=torch.float64)
@@ -61,7 +61,7 @@ def test_the_example_of_the_page(decay):
 def test_with_all_settings_equal_it_is_ippo_with_values_of_tokens(tmp_path):
     register_toy()
     model, found = save_model(tmp_path / "m"), {}
-    for name, level in (("cory", "auto"), ("ippo", "token"), ("cory", "utterance"), ("ippo", "auto")):
+    for name, level in (("cory", "auto"), ("ippo", "token"), ("cory", "completion"), ("ippo", "auto")):
         run = parse({
             "env": {"id": "pioneer-v0", "env": "echo-v0", "tasks": "sample[:4]", "keywords": {"num_turns": 1}},
             "policy": {"model": model, "max_tokens": 6}, "team": {"swap_every": 1}, "eval": {"n": 0}, "device": "cpu",
@@ -73,7 +73,7 @@ def test_with_all_settings_equal_it_is_ippo_with_values_of_tokens(tmp_path):
         lines = read_metrics(train(run, tmp_path / f"{name}-{level}") / "metrics.jsonl")
         found[name, level] = [{k: v for k, v in line.items() if not k.startswith(TIMINGS)} for line in lines]
     assert found["cory", "auto"] == found["ippo", "token"]
-    assert found["cory", "utterance"] == found["ippo", "auto"]
+    assert found["cory", "completion"] == found["ippo", "auto"]
     assert found["cory", "auto"] != found["ippo", "auto"]
 
 

@@ -35,7 +35,7 @@ def test_discount_zero_pays_each_turn_for_itself():
     assert returns[:, 0].tolist() == [1.0, 2.0]
 
 
-def test_an_utterance_takes_the_mean_over_the_joint_steps_it_was_in():
+def test_an_completion_takes_the_mean_over_the_joint_steps_it_was_in():
     # two agents with two candidates each, crossed: steps (0,0) (0,1) (1,0) (1,1) return 1, 2, 3, 6
     returns = torch.tensor([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0], [6.0, 60.0]])
     step = torch.tensor([0, 0, 1, 1, 2, 2, 3, 3])

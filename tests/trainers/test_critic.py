@@ -11,7 +11,7 @@ import torch
 import palaver
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.core import Message, PolicyError, Utterance
+from palaver.core import Message, PolicyError, Completion
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.rollout.batch import tabulate
@@ -205,7 +205,7 @@ def test_a_saved_critic_goes_on_as_the_first():
     assert torch.equal(one.values(IDS), other.values(IDS))
 
 
-TEXT = Utterance("first", (1, 2), (3,), (-0.5,), (-0.5,)), Utterance("second", (1, 2), (3,), (-0.5,), (-0.5,))
+TEXT = Completion("first", (1, 2), (3,), (-0.5,), (-0.5,)), Completion("second", (1, 2), (3,), (-0.5,), (-0.5,))
 
 
 def test_the_joint_conversation_is_labelled_and_ends_before_this_turns_words():
@@ -290,10 +290,10 @@ def test_a_shared_trunk_gets_both_gradients(minibatches):
     judged = replace(judged, table=scattered(judged.table, settings))
     table, model = judged.table, team["a"].model
     rows = table.rows_of(["a"])
-    value = plain(made, [table.utterances[row].prompt_ids for row in rows])
+    value = plain(made, [table.completions[row].prompt_ids for row in rows])
     loss = 0.3 * (value - table.returns[rows]).square().sum() / 2
     for row in rows:
-        loss = loss - table.advantage[row] * row_log_probs(model, table.utterances[row]).sum()
+        loss = loss - table.advantage[row] * row_log_probs(model, table.completions[row]).sum()
     expected = gradients(model, loss / len(rows))
     spy = spied(study.learners[0])
     head = made.head.weight.detach().clone()
@@ -314,7 +314,7 @@ def test_one_agent_makes_mappo_ippo(monkeypatch):
     """Up to what the critic reads: where the joint critic is given the agent's own prompt, all weights are equal."""
     monkeypatch.setattr(
         "palaver.trainers.update.updater.joint_ids",
-        lambda table, _: [t.utterances["a"].prompt_ids for t in table.steps],
+        lambda table, _: [t.completions["a"].prompt_ids for t in table.steps],
     )
     ends = []
     for name in ("ippo", "mappo"):

@@ -115,7 +115,7 @@ def test_files_hold_no_states_and_a_turn_is_equal_without_them():
     assert all("ahead" not in turn for turn in record["turns"])
     (repeated,) = again(Limited(), [type(found).from_dict(record)])
     assert repeated.stop == "truncated"
-    assert repeated.turns[-1] == replace(found.turns[-1], ahead={}, utterances=repeated.turns[-1].utterances)
+    assert repeated.turns[-1] == replace(found.turns[-1], ahead={}, completions=repeated.turns[-1].completions)
 
 
 def judged(name: str, env: TextEnv, shared: bool = False, **changes: Any):
@@ -136,7 +136,7 @@ def judged(name: str, env: TextEnv, shared: bool = False, **changes: Any):
 
 
 def texts(found, agent: str) -> list[str]:
-    return [turn.utterances[agent].text for turn in found.turns]
+    return [turn.completions[agent].text for turn in found.turns]
 
 
 def expected_returns(rewards: list[float], values: list[float], after: float) -> list[float]:
@@ -150,8 +150,8 @@ def expected_returns(rewards: list[float], values: list[float], after: float) ->
 
 
 def rows_of(table, found, agent: str) -> list[int]:
-    spoken = [turn.utterances[agent] for turn in found.turns]
-    return [next(n for n, each in enumerate(table.utterances) if each is said) for said in spoken]
+    spoken = [turn.completions[agent] for turn in found.turns]
+    return [next(n for n, each in enumerate(table.completions) if each is said) for said in spoken]
 
 
 def check(study, seen, episodes, value_after) -> None:
@@ -202,8 +202,8 @@ def test_a_joint_critic_values_the_joint_conversation_with_the_last_words(env, c
     def after(found, agent):
         parts = [f"[{seat} reads]\n{seat}: task t0" for seat in SEATS]
         for turn in found.turns:
-            parts += [f"[{seat} says]\n{turn.utterances[seat].text}" for seat in SEATS]
-            parts += [f"[{seat} reads]\n{len(turn.utterances[seat].text)} characters" for seat in SEATS]
+            parts += [f"[{seat} says]\n{turn.completions[seat].text}" for seat in SEATS]
+            parts += [f"[{seat} reads]\n{len(turn.completions[seat].text)} characters" for seat in SEATS]
         return critic.values([tuple(critic.body.render((Message("user", "\n\n".join(parts)),)))]).item()
 
     check(study, seen, episodes, after)
@@ -265,7 +265,7 @@ def test_an_agent_cut_while_others_go_on_counts_its_value_and_nothing_after_it(c
 @pytest.mark.parametrize(("name", "told"), [("iac", "cut episodes earlier"), ("maac", "critics of their own")])
 def test_what_does_not_fit_the_context_is_refused_in_one_line(name, told):
     study, seen, episodes = judged(name, Limited(1))
-    longest = max(map(len, [*seen.joint, *(each.prompt_ids for each in seen.table.utterances)]))
+    longest = max(map(len, [*seen.joint, *(each.prompt_ids for each in seen.table.completions)]))
     for critic in study.critics.values():
         critic.body.model.config.max_position_embeddings = longest
     with pytest.raises(PolicyError, match=told) as caught:

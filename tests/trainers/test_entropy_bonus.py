@@ -18,7 +18,7 @@ def entropies(model, table, rows) -> dict[int, torch.Tensor]:
     """Row -> (T,) from full logits, with gradient."""
     found = {}
     for row in rows:
-        said = table.utterances[row]
+        said = table.completions[row]
         logits = model(input_ids=torch.tensor([[*said.prompt_ids, *said.token_ids]])).logits[0]
         found[row] = torch.distributions.Categorical(logits=logits[len(said.prompt_ids) - 1 : -1]).entropy()
     return found

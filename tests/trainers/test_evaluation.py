@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from palaver.core import Episode, Turn, Utterance
+from palaver.core import Episode, Turn, Completion
 from palaver.trainers.rollout.evaluation import summarize
 
 
 def episode(task, reward):
-    turn = Turn(0, "0", "", task, {"a": 0}, {"a": "?"}, {"a": Utterance("x")}, {"a": reward}, {"a": {"x": reward}})
+    turn = Turn(0, "0", "", task, {"a": 0}, {"a": "?"}, {"a": Completion("x")}, {"a": reward}, {"a": {"x": reward}})
     return Episode("toy-v0", task, 0, (turn,), "terminated")
 
 

@@ -167,7 +167,7 @@ def test_the_estimator_by_place_where_none_was_chosen(place, k):
 
 
 def test_in_the_reward_it_acts_over_turns_and_before_the_baseline():
-    """Two lanes of two turns, pay 1 then 2; the second utterance of lane 0 pays .5, of lane 1 nothing. gamma .5.
+    """Two lanes of two turns, pay 1 then 2; the second completion of lane 0 pays .5, of lane 1 nothing. gamma .5.
 
     Returns of agent a: lane 0 1 + .5 * 1.5 = 1.75 and 1.5, lane 1 2 and 2; advantages -.125, -.25, .125, .25.
     Agent b pays nothing: all 0.
@@ -237,7 +237,7 @@ def test_the_whole_gradient_in_each_place():
         apart = {}
         with torch.no_grad():
             for row in rows:
-                said = table.utterances[row]
+                said = table.completions[row]
                 apart[row] = torch.tensor(said.sample_logprobs).double() - row_log_probs(
                     anchor(study.learners[0]), said
                 )
@@ -245,11 +245,11 @@ def test_the_whole_gradient_in_each_place():
         centre = torch.cat([k[row] for row in rows]).mean()
         loss = torch.tensor(0.0, dtype=torch.float64)
         for row in rows:
-            logp = row_log_probs(model, table.utterances[row])
+            logp = row_log_probs(model, table.completions[row])
             if place == "advantage":
                 loss = loss - table.weight[row] * ((table.advantage[row] + 0.3 * (centre - k[row])) * logp).sum()
             else:
-                d = (torch.tensor(table.utterances[row].sample_logprobs).double() - apart[row]) - logp
+                d = (torch.tensor(table.completions[row].sample_logprobs).double() - apart[row]) - logp
                 loss = loss + table.weight[row] * (-table.advantage[row] * logp + 0.3 * (d.exp() - d - 1)).sum()
         assert_gradients_close(spy.steps[0], gradients(model, loss / table.tasks))
 
@@ -272,12 +272,12 @@ def test_neither_micro_batches_nor_packing_nor_minibatches_decide_what_is_punish
         assert_gradients_close(other, found[0])
 
 
-def test_in_the_reward_each_utterance_pays_the_sum_of_its_tokens():
+def test_in_the_reward_each_completion_pays_the_sum_of_its_tokens():
     study, team, settings = study_of("reward", estimator="k1")
     shaken(anchor(study.learners[0]))
     found = study.judge(played(team, settings))
     for row in range(len(found.table)):
-        said = found.table.utterances[row]
+        said = found.table.completions[row]
         learner = study.learners[int(found.table.agent[row])]
         with torch.no_grad():
             expected = float((torch.tensor(said.sample_logprobs).double() - row_log_probs(anchor(learner), said)).sum())

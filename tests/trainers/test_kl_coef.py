@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from palaver.core import Utterance
+from palaver.core import Completion
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.objectives.kl import adapted
 from palaver.trainers.rollout.batch import tabulate
@@ -71,13 +71,13 @@ def fresh_team(shared=False):
 
 
 def apart(judged, rows) -> list[float]:
-    """log pi - log pi_ref of whole utterances."""
+    """log pi - log pi_ref of whole completions."""
     return [float(judged.k[row].double().sum()) for row in rows]
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_each_policy_has_a_weight_of_its_own_for_all_that_it_says(shared):
-    """Mean over utterances, of both seats where they share; the weight used is logged, the next one used next."""
+    """Mean over completions, of both seats where they share; the weight used is logged, the next one used next."""
     team = fresh_team(shared)
     study, settings = study_of(team, target=0.05, horizon=40)
     judged = study.judge(played(team, settings))
@@ -105,7 +105,7 @@ def test_without_a_target_the_weight_stays():
 
 
 def test_two_processes_have_one_weight():
-    """Ten utterances of 1 nat here, thirty of 2 there: mean 1.75, e = .2 of target 1, n = 40 of horizon 80."""
+    """Ten completions of 1 nat here, thirty of 2 there: mean 1.75, e = .2 of target 1, n = 40 of horizon 80."""
     judged = [
         SimpleNamespace(
             k={row: torch.full((2,), nats / 2) for row in range(count)},
@@ -177,7 +177,7 @@ def test_in_every_place_it_is_the_gradient_of_one_divergence(place, kl):
     speaker.host = speaker
     learner = Learner(speaker, ["a"], settings, WORLD, Softmax((math.log(0.8), math.log(0.2))))
     study = Study(algorithm("mareinforce"), settings, [learner], WORLD)
-    said = [Utterance(str(n), (0,), (n % 2,), (math.log(0.5),), (math.log(0.5),)) for n in range(4)]
+    said = [Completion(str(n), (0,), (n % 2,), (math.log(0.5),), (math.log(0.5),)) for n in range(4)]
     table = tabulate([episode("0", lane, [(0.0,)], [{"a": word}]) for lane, word in enumerate(said)])
     spy = spied(learner)
     shown = study.learn(study.judge(table), 1)

@@ -52,7 +52,7 @@ def plain_gradient(model, table: Table, rows, weight) -> dict[str, torch.Tensor]
     """Gradient of sum_r w_r * -A_r * sum_t log pi, one row at a time, from full logits."""
     model = copy.deepcopy(model)
     for row in rows:
-        said = table.utterances[row]
+        said = table.completions[row]
         ids = torch.tensor([*said.prompt_ids, *said.token_ids])
         logp = torch.log_softmax(model(ids[None]).logits[0, :-1].double(), -1)
         picked = logp[torch.arange(len(ids) - 1), ids[1:]][len(said.prompt_ids) - 1 :]
@@ -87,7 +87,7 @@ def test_the_gradient_is_that_of_the_sampled_tokens_alone(aggregate):
     team = {"a": policy(0), "b": policy(1)}
     table = sampled(team, config)
     rows = table.rows_of(["a"])
-    tokens = sum(len(table.utterances[r].token_ids) for r in rows)
+    tokens = sum(len(table.completions[r].token_ids) for r in rows)
     weight = {
         "sum": lambda u: 1 / len(rows),
         "mean": lambda u: 1 / len(rows) / len(u.token_ids),
@@ -96,7 +96,7 @@ def test_the_gradient_is_that_of_the_sampled_tokens_alone(aggregate):
     }[aggregate]
     got = update_with_spy(Learner(team["a"], ["a"], config, World("cpu", "fp32")), table)
     expected = plain_gradient(team["a"].model, table, rows, weight)
-    assert {len(table.utterances[r].token_ids) for r in rows} != {12}, (
+    assert {len(table.completions[r].token_ids) for r in rows} != {12}, (
         "rows of different length, some with an end token"
     )
     assert_gradients_close(got, expected)
@@ -181,11 +181,11 @@ def test_micro_batches_hold_every_row_once_and_keep_prompts_together():
     rows = list(range(len(table)))
     batches = list(micro_batches(table, rows, 120))
     assert sorted(r for b in batches for r in b) == rows
-    length = [len(u.prompt_ids) + len(u.token_ids) for u in table.utterances]
+    length = [len(u.prompt_ids) + len(u.token_ids) for u in table.completions]
     assert all(len(b) == 1 or max(length[r] for r in b) * len(b) <= 120 for b in batches)
     assert len(batches) > 1
     whole = next(micro_batches(table, rows, 10**6))
-    prompts = [table.utterances[r].prompt_ids for r in whole]
+    prompts = [table.completions[r].prompt_ids for r in whole]
     assert len(prompts) == len(rows)
     assert sum(a != b for a, b in itertools.pairwise(prompts)) == len(set(prompts)) - 1
 
@@ -306,7 +306,7 @@ def test_a_fault_on_another_process_stops_this_one_before_its_step(monkeypatch):
 
 
 def test_most_rows_of_a_step():
-    """2 agents, G = 3, B = 5. Aligned tree of 3 turns: 3 + 9 + 27 utterances; crossed 3 + 27 + 243; lanes 3 + 3 + 3."""
+    """2 agents, G = 3, B = 5. Aligned tree of 3 turns: 3 + 9 + 27 completions; crossed 3 + 27 + 243; lanes 3 + 3 + 3."""
 
     def rows(sharing: int, length: int, **choices: str) -> int:
         algorithm = AlgorithmConfig(group_size=3, **choices)

@@ -96,7 +96,7 @@ def _terms(table: Table, learner: Any, live: bool) -> dict[int, torch.Tensor]:
     """Row -> log pi - log ref of what this learner's agents said."""
     found = {}
     for row in table.rows_of(learner.agents):
-        said = table.utterances[row]
+        said = table.completions[row]
         with learner.reference.active() as model:
             still = row_log_probs(model, said).sum()
         now = row_log_probs(learner.policy.model, said).sum()

@@ -64,7 +64,7 @@ def test_the_whole_way(recipe, model, questions, tmp_path):
     lines = read_metrics(run / "metrics.jsonl")
     assert [(line["kind"], line["step"]) for line in lines] == [("eval", 0), ("train", 1), ("train", 2), ("eval", 2)]
     # 2 candidates of 2 seats, then in each of 2 branches again: 4 + 8 texts of at most 12 tokens and an end
-    assert [line["utterances"] for line in lines[1:3]] == [12, 12]
+    assert [line["completions"] for line in lines[1:3]] == [12, 12]
     assert all(0 < line["sampled_tokens"] <= 12 * 12 for line in lines[1:3])
     before, after = weights(run, 1), weights(run, 2)
     assert {name.partition("/")[0] for name in after} == {"solver1", "solver2"}

@@ -79,7 +79,9 @@ def _weights(folder: Path) -> list[dict[str, torch.Tensor]]:
 @pytest.mark.parametrize("name", list(ROWS))
 def test_matrix(models, tmp_path, kind, turns, name):
     group = {"group_size": 4} if name == "madpo" else {}  # two are often paid the same, and then there is no pair
-    group |= {"minibatches": 2} if name in ("dapo", "gspo", "cispo") else {}  # theirs are more than a step's utterances
+    group |= (
+        {"minibatches": 2} if name in ("dapo", "gspo", "cispo") else {}
+    )  # theirs are more than a step's completions
     env = {"id": "chain-v0", "turns": 2 * turns} if name == "cory" else {"id": "lengths-v0", "turns": turns}
     iterate(models, tmp_path / "run", env, kind, steps=3, name=name, **group)
 

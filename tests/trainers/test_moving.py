@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from palaver.core import Turn, Utterance
+from palaver.core import Turn, Completion
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.rollout.batch import Table, tabulate
 from palaver.trainers.run.distributed import World
@@ -73,7 +73,7 @@ def test_the_turns_of_an_episode_share_its_baseline():
 
 
 def test_an_agent_that_said_nothing_keeps_its_mean():
-    said = Utterance("x", (1, 2), (3,), (-0.5,), (-0.5,))
+    said = Completion("x", (1, 2), (3,), (-0.5,), (-0.5,))
     table = tabulate([episode("0", 0, [(4.0, -4.0)]), episode("1", 0, [(1.0, 0.0)], [{"b": said}])])
     value, after = Moving(0.5).judge(table, table.reward, 1.0, ONE)
     assert value.tolist() == [0.0, 0.0, -2.0]
@@ -82,7 +82,7 @@ def test_an_agent_that_said_nothing_keeps_its_mean():
 
 def tree() -> Table:
     """Agent a alone: turns 0 and 1, two answers each time; the first turn earns nothing, the second 1, 2, 3, 4."""
-    said = [Utterance(str(n), (1,), (n,), (-0.5,), (-0.5,)) for n in range(6)]
+    said = [Completion(str(n), (1,), (n,), (-0.5,), (-0.5,)) for n in range(6)]
     episodes = []
     for leaf in range(4):
         first, second = divmod(leaf, 2)
@@ -95,11 +95,11 @@ def tree() -> Table:
     return tabulate(episodes)
 
 
-def test_an_utterance_of_several_episodes_has_the_mean_before_the_first():
+def test_an_completion_of_several_episodes_has_the_mean_before_the_first():
     """decay .5: b = 0, .5, 1.25, 2.125 before the leaves; the answers of turn 0 are in leaves 1, 2 and 3, 4."""
     table = tree()
     value, after = Moving(0.5).judge(table, table.reward, 1.0, ONE)
-    texts = [said.text for said in table.utterances]
+    texts = [said.text for said in table.completions]
     assert dict(zip(texts, value.tolist(), strict=True)) == {
         "0": 0.0, "2": 0.0, "3": 0.5, "1": 1.25, "4": 1.25, "5": 2.125,
     }  # fmt: skip
@@ -107,7 +107,7 @@ def test_an_utterance_of_several_episodes_has_the_mean_before_the_first():
 
 
 @pytest.mark.parametrize("table", [tree(), game(1.0, -1.0, 1.0, 1.0)], ids=["tree", "chain"])
-def test_no_return_that_an_utterance_had_a_part_in_is_in_its_baseline(table):
+def test_no_return_that_an_completion_had_a_part_in_is_in_its_baseline(table):
     """Every joint step it is in, and all after them, may pay anything: its baseline stays to the last bit."""
     plain, after = Moving(0.95).judge(table, table.reward, 1.0, ONE)
     for row in range(len(table)):

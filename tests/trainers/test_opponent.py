@@ -10,7 +10,7 @@ import pytest
 from palaver import registry
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import comparison
-from palaver.core import ConfigError, Episode, PolicyError, Sampling, Turn, Utterance
+from palaver.core import ConfigError, Episode, PolicyError, Sampling, Turn, Completion
 from palaver.envs.base.env import Outcome, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.registry import Spec, register
@@ -67,7 +67,7 @@ def duel() -> Iterator[None]:
 
 def episode(*rewards: Mapping[str, float]) -> Episode:
     turns = tuple(
-        Turn(n, str(n), "", "t", {}, {}, {seat: Utterance("x") for seat in each}, each, {})
+        Turn(n, str(n), "", "t", {}, {}, {seat: Completion("x") for seat in each}, each, {})
         for n, each in enumerate(rewards)
     )
     return Episode("duel_v0", "t", 0, turns, "terminated")

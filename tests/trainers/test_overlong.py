@@ -16,7 +16,7 @@ from palaver.trainers.rollout.batch import Table, fill, tabulate
 from palaver.trainers.rollout.overlong import mean_overlong, overlong
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
-from tests.trainers.learning import episode, utterance
+from tests.trainers.learning import episode, completion
 from tests.trainers.toys import register_toy, save_model
 
 LIMITS = {"a": 10, "b": 10}
@@ -25,7 +25,7 @@ LIMITS = {"a": 10, "b": 10}
 def said(*lengths: tuple[int, int], pay: float = 1.0, trained: list[str] | None = None) -> Table:
     """One task; in joint action g agent a says the first number of tokens, b the second, and each is paid the same."""
     lanes = [
-        episode("0", lane, [(pay, pay)], [{"a": utterance(a), "b": utterance(b)}])
+        episode("0", lane, [(pay, pay)], [{"a": completion(a), "b": completion(b)}])
         for lane, (a, b) in enumerate(lengths)
     ]
     return tabulate(lanes, trained)
@@ -75,7 +75,7 @@ def test_a_later_text_is_paid_for_by_the_earlier_ones_of_its_agent():
     """Two turns that pay 0 and 1, discount .5: a says 9 tokens in the second, .75; b says 8 in the first, .5."""
     lanes = [
         episode("0", 0, [(0.0, 0.0), (1.0, 1.0)],
-                [{"a": utterance(1), "b": utterance(8)}, {"a": utterance(9), "b": utterance(1)}]),
+                [{"a": completion(1), "b": completion(8)}, {"a": completion(9), "b": completion(1)}]),
     ]  # fmt: skip
     filled = fill(punished(tabulate(lanes)), algorithm("mareinforce"), AlgorithmConfig(discount=0.5))
     keys = zip(filled.agent.tolist(), filled.turn.tolist(), strict=True)
@@ -124,7 +124,7 @@ def test_a_run_logs_the_mean_by_the_limits_of_the_policies_in_the_seats(tmp_path
         lengths = [
             (agent, len(each["token_ids"]))
             for episode in map(json.loads, text.splitlines())
-            for agent, each in episode["turns"][0]["utterances"].items()
+            for agent, each in episode["turns"][0]["completions"].items()
         ]
         paid = [min(1, max(0, (n - (limits[agent] - 3)) / 3)) for agent, n in lengths]
         assert max(n for agent, n in lengths if agent == "a") == limits["a"]

@@ -116,7 +116,7 @@ OTHER_CLIPS = {
 def test_worked_examples_of_critics(name):
     tables = [[" ".join(line) for line in _cells(table)] for table in pages.example(algorithm(name)).split("\n\n")]
     assert tables == [VALUED, CHAINED, *[TOKENS] * (name == "cory"), *[CLIPPED] * (not name.endswith("ac"))]
-    level = "one before each token" if name == "cory" else "one of each utterance"
+    level = "one before each token" if name == "cory" else "one of each completion"
     assert f"| values | {level} |" in pages.choices(algorithm(name))
 
 

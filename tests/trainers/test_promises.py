@@ -100,7 +100,7 @@ def test_training_scores_the_distribution_that_was_sampled(way):
     for learner in found:
         scored = learner.log_probs(learner.model, table, table.rows_of(learner.agents))
         for row, logp in scored.items():
-            assert float((logp - torch.tensor(table.utterances[row].sample_logprobs)).abs().max()) < 1e-5
+            assert float((logp - torch.tensor(table.completions[row].sample_logprobs)).abs().max()) < 1e-5
         spied(learner)
         assert learner.update(work_of(learner, table)).drift < 1e-5
 

@@ -68,7 +68,7 @@ def test_a_learner_scores_with_the_reference_it_is_given():
     rows = table.rows_of(("a",))
     found = given.reference_log_probs(table, rows)
     for row in rows:
-        said = table.utterances[row]
+        said = table.completions[row]
         expected = response_logprobs(other, [said.prompt_ids], [said.token_ids])[0][0].detach()
         assert_values_close(found[row], expected)
 

@@ -73,9 +73,9 @@ def test_what_each_kind_scores_with(kind, base, stored):
     found = learner.reference_log_probs(table, rows)
     for row in rows:
         with torch.no_grad():
-            wanted = row_log_probs(expected, table.utterances[row])
+            wanted = row_log_probs(expected, table.completions[row])
         assert_values_close(found[row], wanted)
-        assert (found[row] - torch.tensor(table.utterances[row].sample_logprobs)).abs().max() > 1e-3
+        assert (found[row] - torch.tensor(table.completions[row].sample_logprobs)).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -129,7 +129,7 @@ def test_scoring_leaves_no_trace(given):
     for row in rows:
         assert torch.equal(first[row], second[row])
         assert not first[row].requires_grad
-        expected = row_log_probs(still, table.utterances[row]).detach()
+        expected = row_log_probs(still, table.completions[row]).detach()
         assert_values_close(first[row], expected)
 
 

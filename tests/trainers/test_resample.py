@@ -154,8 +154,8 @@ def test_a_run_replaces_tasks_counts_all_it_sampled_and_resumes(half, tmp_path):
         tasks = [each["turns"][0]["node"].partition("/")[0] for each in played]
         assert len(played) == 4 * (4 + 4 * line["groups/resampled"]) == 4 * len(set(tasks))
         assert line["groups/zero_advantage"] == 0
-        texts = [said for each in played for said in each["turns"][0]["utterances"].values()]
-        assert line["utterances"] == len(texts)
+        texts = [said for each in played for said in each["turns"][0]["completions"].values()]
+        assert line["completions"] == len(texts)
         assert line["sampled_tokens"] == sum(len(said["token_ids"]) for said in texts)
         paid = [sum(each["turns"][0]["rewards"].values()) / 2 for each in played]
         assert line["reward/mean"] == pytest.approx(sum(paid) / len(paid))

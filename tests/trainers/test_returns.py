@@ -104,7 +104,7 @@ def test_every_algorithm_logs_one_definition(models, tmp_path):
     assert first["return/shaped"] < first["return/shaped_discounted"] < 0 < first["return/raw_discounted"]
     for name, (line, _) in lines.items():
         assert [line[key] for key in NAMES] == pytest.approx([first[key] for key in NAMES]), name
-        assert line["utterances"] == 2 * (2 + 4), "two agents; two candidates, then two for each of two"
+        assert line["completions"] == 2 * (2 + 4), "two agents; two candidates, then two for each of two"
     assert lines["ippo"][0]["return/target"] == pytest.approx(lines["iac"][0]["return/target"])
     assert lines["rae"][0]["return/target"] == pytest.approx(first["return/shaped_discounted"]), "agents are paid alike"
 

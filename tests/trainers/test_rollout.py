@@ -64,7 +64,7 @@ def test_the_team_return_counts_all_agents_of_the_episode():
 
 def test_aligned_pairs_candidates_by_index():
     episodes, team = play(Plan(3))
-    said = [tuple(e.turns[0].utterances[s].text for s in SEATS) for e in episodes]
+    said = [tuple(e.turns[0].completions[s].text for s in SEATS) for e in episodes]
     assert said == [("x", "y"), ("xx", "yy"), ("xxx", "yyy")]
     assert len(team["a"].calls) == 1
     assert len(team["a"].calls[0]) == 1, "the samples of a prompt are one request"
@@ -157,7 +157,7 @@ def test_the_same_seed_gives_the_same_episodes_with_any_number_of_workers(plan):
 def test_candidates_of_one_group_are_drawn_with_different_seeds():
     team = {seat: make_policy("random") for seat in SEATS}
     episodes = rollout(Lengths(), team, ["t0"], Plan(4), sampling=SAMPLING, seed=1)
-    assert len({e.turns[0].utterances["a"].text for e in episodes}) == 4
+    assert len({e.turns[0].completions["a"].text for e in episodes}) == 4
 
 
 def test_an_empty_table_is_refused():

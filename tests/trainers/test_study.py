@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from palaver.core import Utterance
+from palaver.core import Completion
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.objectives.advantages import nothing
 from palaver.trainers.rollout.batch import Table, tabulate
@@ -51,8 +51,8 @@ def game_table() -> Table:
     for lane in range(4):
         first, second = divmod(lane, 2)
         said = {
-            "a": Utterance(str(first), (0,), (first,), (math.log(0.5),), (math.log(0.5),)),
-            "b": Utterance(str(second), (0,), (second,), (math.log(0.5),), (math.log(0.5),)),
+            "a": Completion(str(first), (0,), (first,), (math.log(0.5),), (math.log(0.5),)),
+            "b": Completion(str(second), (0,), (second,), (math.log(0.5),), (math.log(0.5),)),
         }
         episodes.append(episode("0", lane, [(GAME[first][second],) * 2], [said]))
     return tabulate(episodes)
@@ -102,7 +102,7 @@ class Mover:
         self.factor: list[float] | None = None
 
     def log_probs(self, model, table, rows):
-        said = [torch.tensor(table.utterances[row].sample_logprobs) for row in rows]
+        said = [torch.tensor(table.completions[row].sample_logprobs) for row in rows]
         return {row: old + torch.tensor(move) for row, old, move in zip(rows, said, self.moves, strict=True)}
 
     def update(self, work):
@@ -112,11 +112,11 @@ class Mover:
 
 
 @pytest.mark.parametrize(("how", "first", "second"), [("mean", 0.2, -0.3), ("sum", 0.4, -0.3)])
-def test_the_factor_of_utterances_of_several_tokens(how, first, second):
+def test_the_factor_of_completions_of_several_tokens(how, first, second):
     """Agent a's two rows moved by (.1, .3) and (-.3); agent b's factor is exp of their mean or sum, a's is 1."""
-    words = [Utterance("x", (1,), (3, 4), (-1.0, -2.0), (-1.0, -2.0)), Utterance("y", (1,), (5,), (-1.0,), (-1.0,))]
+    words = [Completion("x", (1,), (3, 4), (-1.0, -2.0), (-1.0, -2.0)), Completion("y", (1,), (5,), (-1.0,), (-1.0,))]
     episodes = [
-        episode("0", lane, [(1.0, 1.0)], [{"a": words[lane], "b": Utterance("z", (1,), (3,), (-0.5,), (-0.5,))}])
+        episode("0", lane, [(1.0, 1.0)], [{"a": words[lane], "b": Completion("z", (1,), (3,), (-0.5,), (-0.5,))}])
         for lane in (0, 1)
     ]
     a, b = Mover("a", [[0.1, 0.3], [-0.3]]), Mover("b", [[0.0], [0.0]])
@@ -129,7 +129,7 @@ def test_the_factor_of_utterances_of_several_tokens(how, first, second):
 
 def test_factors_multiply_and_who_waited_has_moved_nothing():
     """Two turns: both speak, then b alone. b's second row stands alone in its joint step: factor 1."""
-    word = Utterance("x", (1,), (3,), (-1.0,), (-1.0,))
+    word = Completion("x", (1,), (3,), (-1.0,), (-1.0,))
     table = tabulate([episode("0", 0, [(1.0, 1.0), (1.0, 1.0)], [{"a": word, "b": word}, {"b": word}])])
     study = Study(BARE, config(algorithm={"order": "fixed"}), [Mover("a", [[0.5]]), Mover("b", [[0.2], [0.3]])], WORLD)
     ahead = torch.zeros(2, dtype=torch.float64)
@@ -141,7 +141,7 @@ def test_factors_multiply_and_who_waited_has_moved_nothing():
 
 
 def test_an_algorithm_whose_agents_update_together_has_no_factor():
-    word = Utterance("x", (1,), (3,), (-1.0,), (-1.0,))
+    word = Completion("x", (1,), (3,), (-1.0,), (-1.0,))
     movers = [Mover("a", [[0.5]]), Mover("b", [[0.5]])]
     study = Study(replace(BARE, order="together"), config(), movers, WORLD)
     study.learn(study.judge(tabulate([episode("0", 0, [(1.0, 1.0)], [{"a": word, "b": word}])])), 1)
@@ -181,7 +181,7 @@ def test_a_loaded_study_goes_on_as_the_first(name):
 def test_what_a_mean_over_tokens_leaves_of_the_correction(ratio, left):
     """One token decides: of M - 1 is left (ratio^(1/L) - 1) / (ratio - 1), the table of docs/algorithms/happo.md."""
     for length, share in zip((1, 4, 8, 32), left, strict=True):
-        said = Utterance("x", (1,), (3,) * length, (-1.0,) * length, (-1.0,) * length)
+        said = Completion("x", (1,), (3,) * length, (-1.0,) * length, (-1.0,) * length)
         found = {}
         for how in ("sum", "mean"):
             a, b = Mover("a", [[math.log(ratio), *[0.0] * (length - 1)]]), Mover("b", [[0.0] * length])
@@ -196,7 +196,7 @@ def test_what_a_mean_over_tokens_leaves_of_the_correction(ratio, left):
 def test_the_share_of_factors_at_the_clamp():
     """By default the sum, clamped at 2: log factors 3, -2.5, 1.2 + 1.2 and 1 of agent b's four rows, three held."""
     one, two = ((-1.0,) * n for n in (1, 2))
-    words = [Utterance("x", (1,), (3,) * len(old), old, old) for old in (one, one, two, one)]
+    words = [Completion("x", (1,), (3,) * len(old), old, old) for old in (one, one, two, one)]
     table = tabulate(
         [episode("0", lane, [(1.0, 1.0)], [{"a": word, "b": words[0]}]) for lane, word in enumerate(words)]
     )

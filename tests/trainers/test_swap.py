@@ -115,7 +115,7 @@ def test_both_models_get_equal_shares_of_both_roles(finished):
     for step in range(1, 7):
         for episode in episodes(finished, "train", step):
             roles.append((step, episode["team"]["pioneer"]))
-            spoke.update((episode["team"][seat], seat) for turn in episode["turns"] for seat in turn["utterances"])
+            spoke.update((episode["team"][seat], seat) for turn in episode["turns"] for seat in turn["completions"])
     assert dict(roles) == {1: "pioneer", 2: "pioneer", 3: "observer", 4: "observer", 5: "pioneer", 6: "pioneer"}
     assert spoke["pioneer", "pioneer"] == spoke["observer", "observer"] == 2 * spoke["observer", "pioneer"] == 8
     assert spoke["pioneer", "observer"] == spoke["observer", "pioneer"]
@@ -128,10 +128,10 @@ def test_the_workflow_of_cory(finished):
     for step in range(1, 7):
         for episode in episodes(finished, "train", step):
             first, second = episode["turns"]
-            assert first["utterances"].keys() == {"pioneer"}
-            assert second["utterances"].keys() == {"observer"}
+            assert first["completions"].keys() == {"pioneer"}
+            assert second["completions"].keys() == {"observer"}
             told = second["observations"]["observer"]
-            assert f"\n\nA partner answered:\n\n{first['utterances']['pioneer']['text']}\n\n" in told
+            assert f"\n\nA partner answered:\n\n{first['completions']['pioneer']['text']}\n\n" in told
             assert told.startswith(first["observations"]["pioneer"])
             assert all(turn["rewards"]["pioneer"] == turn["rewards"]["observer"] for turn in (first, second))
 
@@ -186,8 +186,8 @@ def test_a_trained_team_sits_as_it_was_last_trained(finished, model, tmp_path):
         env, team, [task.id for task in env.tasks[:2]], samples=1, sampling=dict.fromkeys(team, Sampling(max_tokens=6)),
         seed=settings.eval.seed,
     )  # fmt: skip
-    assert [e.turns[1].utterances["observer"].text for e in again] == [
-        e["turns"][1]["utterances"]["observer"]["text"] for e in episodes(folder, "eval", 4)
+    assert [e.turns[1].completions["observer"].text for e in again] == [
+        e["turns"][1]["completions"]["observer"]["text"] for e in episodes(folder, "eval", 4)
     ]
     assert summarize(again).mean == numbers(folder)[-1]["mean"]
 

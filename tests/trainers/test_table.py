@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.core import Episode, Turn, Utterance
+from palaver.core import Episode, Turn, Completion
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.algorithms.mareinforce import MAREINFORCE
@@ -76,7 +76,7 @@ def test_gae_of_an_agent_that_waits_and_a_cost():
 
     a: G_1 = 3, G_0 = 1 + .5 (.5 * 2 + .5 * 3) = 2.25; b: 3 - .5.
     """
-    word = Utterance("x", (1,), (3,), (-1.0,), (-1.0,))
+    word = Completion("x", (1,), (3,), (-1.0,), (-1.0,))
     table = tabulate([episode("0", 0, [(1.0, 1.0), (3.0, 3.0)], [{"a": word}, {"a": word, "b": word}])])
     at = places(table)
     value, cost = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
@@ -120,7 +120,7 @@ def test_crossed_answers_take_the_mean_over_partners():
 @pytest.mark.parametrize("kind", ["population", "unbiased"])
 def test_two_processes_scale_as_one(how, kind):
     """Two tasks, on one process each, one of them with an agent that says nothing."""
-    word = Utterance("x", (1,), (3,), (-1.0,), (-1.0,))
+    word = Completion("x", (1,), (3,), (-1.0,), (-1.0,))
     one = [episode("0", lane, [(float(lane), 3.0 * lane)]) for lane in (0, 1)]
     two = [episode("1", lane, [(5.0 * lane * lane, 0.0)], [{"a": word}]) for lane in (0, 1, 2)]
     config = AlgorithmConfig(normalize=how, std=kind)
@@ -134,7 +134,7 @@ def test_two_processes_scale_as_one(how, kind):
 def turn(node: str, choice: int = 0) -> Turn:
     """A joint step of agent a; the nodes of a rollout say whose child it is."""
     above, _, _ = node.rpartition("/")
-    said = {"a": Utterance("x", (1,), (3,), (-1.0,), (-1.0,))}
+    said = {"a": Completion("x", (1,), (3,), (-1.0,), (-1.0,))}
     return Turn(
         node.count("/") - 1, node, above if "/" in above else "", above, {"a": choice}, {"a": ""}, said, {"a": 0.0},
         {"a": {}},
@@ -159,9 +159,9 @@ def test_the_sibling_that_was_selected_goes_on_with_the_weight_of_all():
 
 def test_rows_weigh_what_their_joint_steps_do():
     """Two candidates crossed with two: each is in two of the four joint steps."""
-    said = [Utterance(str(n), (1,), (n,), (-1.0,), (-1.0,)) for n in range(4)]
+    said = [Completion(str(n), (1,), (n,), (-1.0,), (-1.0,)) for n in range(4)]
     turns = [
-        replace(turn(f"0/{a}.{b}"), choice={"a": a, "b": b}, utterances={"a": said[a], "b": said[2 + b]},
+        replace(turn(f"0/{a}.{b}"), choice={"a": a, "b": b}, completions={"a": said[a], "b": said[2 + b]},
                 rewards={"a": 0.0, "b": 0.0})
         for a in range(2) for b in range(2)
     ]  # fmt: skip

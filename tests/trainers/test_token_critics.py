@@ -36,7 +36,7 @@ from tests.trainers.learning import (
     row_at,
     row_log_probs,
     spied,
-    utterance,
+    completion,
 )  # fmt: skip
 from tests.trainers.toys import Lengths, register_toy, save_model
 
@@ -142,7 +142,7 @@ def test_the_loss_of_the_values_falls_on_a_fixed_batch(name):
         assert losses[-1] < losses[0] / 2
 
 
-def test_a_step_of_a_joint_critic_learns_from_every_utterance_once():
+def test_a_step_of_a_joint_critic_learns_from_every_completion_once():
     """It reads the joint conversation, who speaks now, and the tokens so far."""
     team, settings, study = made_study("maac", critic={"lr": 1e-2, "level": "token"})
     table = played(team, settings)
@@ -151,12 +151,12 @@ def test_a_step_of_a_joint_critic_learns_from_every_utterance_once():
     tokenizer = critic.body.tokenizer
     at = row_at(table)
     for number, turn in enumerate(table.steps):
-        for agent in turn.utterances:
+        for agent in turn.completions:
             row = at[turn.node, agent]
             assert prompts[row][: len(joint[number])] == joint[number]
             assert tokenizer.decode(prompts[row][len(joint[number]) :]) == f"[{agent} says]\n"
     judged = study.judge(table)
-    answers = [said.token_ids for said in table.utterances]
+    answers = [said.token_ids for said in table.completions]
     expected = [value for pair in zip(prompts, answers, strict=True) for value in plain(critic, *pair)]
     samples = study._samples("joint", judged)
     assert_values_close(samples.old, expected)
@@ -175,15 +175,15 @@ def test_a_step_of_a_joint_critic_learns_from_every_utterance_once():
 
 def test_agents_with_other_tokens_are_refused_by_a_joint_critic_alone():
     team = {"a": policy(0), "b": LLMPolicy(tiny_gpt2(), reversed_byte_tokenizer(), ModelOptions(device="cpu"), "other")}
-    for name, level in (("mappo", "utterance"), ("ippo", "token")):
+    for name, level in (("mappo", "completion"), ("ippo", "token")):
         settings = config(critic={"level": level})
         Study(algorithm(name), settings, learners(team, settings), WORLD)
     settings = config(critic={"level": "token"})
-    with pytest.raises(PolicyError, match=r"set critic\.level=utterance"):
+    with pytest.raises(PolicyError, match=r"set critic\.level=completion"):
         Study(algorithm("mappo"), settings, learners(team, settings), WORLD)
 
 
-def test_a_joint_conversation_is_measured_with_the_last_utterance(tmp_path):
+def test_a_joint_conversation_is_measured_with_the_last_completion(tmp_path):
     """Both read their task; in two turns each says 5 tokens, and at the end 4 of one are read behind its label."""
     register_toy()
     body, said = policy(0), {"a": 5, "b": 5}
@@ -220,7 +220,7 @@ def test_the_gradient_weighs_each_token_by_its_own_advantage(loss):
     rows = table.rows_of(["a"])
     total = torch.zeros((), dtype=torch.float64)
     for row in rows:
-        logp = row_log_probs(team["a"].model, table.utterances[row])
+        logp = row_log_probs(team["a"].model, table.completions[row])
         total = total - (table.token_advantage[row, : len(logp)] * logp).sum()
     expected = gradients(team["a"].model, total / len(rows))
     spy = spied(learner)
@@ -229,7 +229,7 @@ def test_the_gradient_weighs_each_token_by_its_own_advantage(loss):
 
 
 @pytest.mark.parametrize("level", ["turn", "sequence"])
-def test_one_ratio_of_an_utterance_weighs_its_mean_advantage(level):
+def test_one_ratio_of_an_completion_weighs_its_mean_advantage(level):
     """On fresh samples rho is 1, and its gradient is the same at all tokens: that of the mean or of the sum."""
     team, settings, study = made_study("cory")
     settings = config(algorithm={"name": "cory", "ratio": level, "aggregate": "mean"})
@@ -238,7 +238,7 @@ def test_one_ratio_of_an_utterance_weighs_its_mean_advantage(level):
     rows = table.rows_of(["a"])
     total = torch.zeros((), dtype=torch.float64)
     for row in rows:
-        logp = row_log_probs(team["a"].model, table.utterances[row])
+        logp = row_log_probs(team["a"].model, table.completions[row])
         total = total - float(table.advantage[row]) * (logp.mean() if level == "turn" else logp.sum())
     expected = gradients(team["a"].model, total / len(rows))
     spy = spied(learner)
@@ -247,7 +247,7 @@ def test_one_ratio_of_an_utterance_weighs_its_mean_advantage(level):
 
 
 def test_rows_whose_tokens_all_have_no_advantage_are_left_out():
-    table = tabulate([episode("0", lane, [(1.0,)], [{"a": utterance(2)}]) for lane in (0, 1)])
+    table = tabulate([episode("0", lane, [(1.0,)], [{"a": completion(2)}]) for lane in (0, 1)])
     each = torch.tensor([[1.0, -1.0], [0.0, 0.0]], dtype=torch.float64)
     table = replace(table, advantage=each.mean(dim=1), token_advantage=each)
     assert [table.teaches(row) for row in (0, 1)] == [True, False]
@@ -289,7 +289,7 @@ def test_a_shared_trunk_learns_values_of_tokens_with_the_policy():
     mask = judged.tokens.mask[rows]
     loss, errors = torch.zeros((), dtype=torch.float64), []
     for row in rows:
-        said = table.utterances[row]
+        said = table.completions[row]
         logp = row_log_probs(model, said)
         loss = loss - (table.token_advantage[row, : len(logp)] * logp).sum() / len(rows)
         hidden = model.base_model(input_ids=torch.tensor([[*said.prompt_ids, *said.token_ids[:-1]]])).last_hidden_state
@@ -301,7 +301,7 @@ def test_a_shared_trunk_learns_values_of_tokens_with_the_policy():
     shown = study.learn(judged, 1)
     assert_gradients_close(spy.steps[0], expected)
     assert shown["critic/p0/loss"] == pytest.approx(float(torch.cat(errors).detach().square().mean()) / 2, rel=1e-5)
-    assert int(mask.sum()) == sum(len(table.utterances[row].token_ids) for row in rows)
+    assert int(mask.sum()) == sum(len(table.completions[row].token_ids) for row in rows)
 
 
 def test_a_study_of_cory_and_one_of_ippo_read_the_same_critic_at_other_places():

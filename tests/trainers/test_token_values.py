@@ -19,7 +19,7 @@ from palaver.trainers.run.distributed import World
 from tests.trainers.learning import (
     episode,
     row_at,
-    utterance,
+    completion,
 )  # fmt: skip
 from tests.trainers.toys import SEATS
 
@@ -30,7 +30,7 @@ IPPO = algorithm("ippo")
 def drawn(table: Table, seed: int, costs: bool = True) -> tuple[torch.Tensor, torch.Tensor, TokenValues]:
     """Values of the first tokens (R,), sums of costs (R,), and values and costs of all tokens, at random."""
     rng = np.random.default_rng(seed)
-    length = torch.tensor([len(said.token_ids) for said in table.utterances])
+    length = torch.tensor([len(said.token_ids) for said in table.completions])
     value, cost = (laid_out(torch.from_numpy(rng.normal(size=int(length.sum()))), length) for _ in range(2))
     tokens = TokenValues(value, cost * costs, length)
     return value[:, 0], tokens.cost.sum(dim=1), tokens
@@ -79,7 +79,7 @@ def test_chains_of_turns_and_agents_equal_numpy(gamma, decay, cut):
     """Three agents, four turns, 1 to 5 tokens, KL per token; each agent waits at other turns, one at the last."""
     rng = np.random.default_rng(4)
     silent = {"a": {1}, "b": {0, 3}, "c": {1, 2}}
-    said = [{s: utterance(int(rng.integers(1, 6))) for s in "abc" if turn not in silent[s]} for turn in range(4)]
+    said = [{s: completion(int(rng.integers(1, 6))) for s in "abc" if turn not in silent[s]} for turn in range(4)]
     paid = rng.normal(size=(4, 3))
     turns = []
     for index, words in enumerate(said):
@@ -123,7 +123,7 @@ def tree(depth: int, width: int, rng: np.random.Generator, waits: Callable[[str,
             episodes.append(Episode("made", "0", 0, above, "terminated", dict.fromkeys(SEATS, "p")))
             return
         for lane in range(width):
-            words = {s: utterance(int(rng.integers(1, 5))) for s in SEATS if not waits(s, len(above))}
+            words = {s: completion(int(rng.integers(1, 5))) for s in SEATS if not waits(s, len(above))}
             rewards = dict(zip(SEATS, rng.normal(size=2).tolist(), strict=True))
             name, parent = f"{node}/{lane}", above[-1].node if above else ""
             turn = Turn(len(above), name, parent, f"{node}@", dict.fromkeys(words, lane), {}, words, rewards, {})
@@ -171,7 +171,7 @@ def test_with_lambda_one_every_token_has_the_discounted_return_less_its_value():
     settings = AlgorithmConfig(discount=0.5, gae_lambda=1.0)
     whole = fill(table, IPPO, settings, value, cost)
     filled = fill(table, IPPO, settings, value, cost, tokens=tokens)
-    assert torch.allclose(filled.returns, whole.returns, atol=1e-12), "the return of the utterance is the same"
+    assert torch.allclose(filled.returns, whole.returns, atol=1e-12), "the return of the completion is the same"
     for row in range(len(table)):
         for t in range(int(tokens.length[row])):
             expected = whole.returns[row] + tokens.cost[row, :t].sum() - tokens.value[row, t]
@@ -179,11 +179,11 @@ def test_with_lambda_one_every_token_has_the_discounted_return_less_its_value():
 
 
 @pytest.mark.parametrize("how", ["none", "std", "batch", "whiten"])
-def test_utterances_of_one_token_have_the_numbers_of_the_utterance(how):
+def test_completions_of_one_token_have_the_numbers_of_the_completion(how):
     episodes = tree(3, 2, np.random.default_rng(6), lambda *_: False)
-    short = utterance(1)
+    short = completion(1)
     episodes = [
-        replace(e, turns=tuple(replace(t, utterances=dict.fromkeys(t.utterances, short)) for t in e.turns))
+        replace(e, turns=tuple(replace(t, completions=dict.fromkeys(t.completions, short)) for t in e.turns))
         for e in episodes
     ]
     table = tabulate(episodes)
@@ -203,7 +203,7 @@ def test_a_crossed_answer_takes_the_mean_of_its_joint_steps():
     paid = {(0, 0): 1.0, (0, 1): 2.0, (1, 0): 3.0, (1, 1): 6.0}
     episodes = []
     for number, ((first, second), reward) in enumerate(paid.items()):
-        made = episode("0", number, [(reward, reward)], [dict.fromkeys(SEATS, utterance(2))])
+        made = episode("0", number, [(reward, reward)], [dict.fromkeys(SEATS, completion(2))])
         turn = replace(made.turns[0], choice={"a": first, "b": second})
         episodes.append(replace(made, turns=(turn,)))
     table = tabulate(episodes)
@@ -225,7 +225,7 @@ def test_normalised_advantages_of_tokens():
 
     Whitened over tokens: means 5/3 and 7/3, deviations sqrt(8)/3. By the spread of the returns 1, 3 of a group: 1.
     """
-    said = [{"a": utterance(2), "b": utterance(1)}, {"a": utterance(1), "b": utterance(2)}]
+    said = [{"a": completion(2), "b": completion(1)}, {"a": completion(1), "b": completion(2)}]
     table = tabulate([episode("0", lane, [(paid, paid)], [said[lane]]) for lane, paid in enumerate((1.0, 3.0))])
     length = torch.tensor([2, 1, 1, 2])
     zero = torch.zeros(4, 2, dtype=torch.float64)
@@ -247,13 +247,13 @@ def test_normalised_advantages_of_tokens():
 
 
 def test_cory_and_ippo_give_other_advantages_to_the_same_rollouts():
-    """One utterance of three tokens, reward 2, values .5, 1, 1.5, costs .1, .2, .3, lambda .5, by hand.
+    """One completion of three tokens, reward 2, values .5, 1, 1.5, costs .1, .2, .3, lambda .5, by hand.
 
     IPPO: 2 - .6 - .5 = .9 for the whole. CORY: G_2 = 1.7; G_1 = -.2 + .5 * 1.5 + .5 * 1.7 = 1.4;
     G_0 = -.1 + .5 * 1 + .5 * 1.4 = 1.1.
     """
-    assert (algorithm("cory").level, algorithm("ippo").level) == ("token", "utterance")
-    table = tabulate([episode("0", 0, [(2.0,)], [{"a": utterance(3)}])])
+    assert (algorithm("cory").level, algorithm("ippo").level) == ("token", "completion")
+    table = tabulate([episode("0", 0, [(2.0,)], [{"a": completion(3)}])])
     each, cost = (torch.tensor([row], dtype=torch.float64) for row in ([0.5, 1.0, 1.5], [0.1, 0.2, 0.3]))
     tokens = TokenValues(each, cost, torch.tensor([3]))
     settings = AlgorithmConfig(gae_lambda=0.5)
@@ -269,7 +269,7 @@ def test_the_level_is_the_rows_unless_a_key_says_otherwise():
     assert rows == {"cory"}
     with_critic = {name for name in ROWS if has_token_values(algorithm(name), CriticConfig(level="token"))}
     assert with_critic == {"iac", "maac", "ippo", "mappo", "happo", "cory"}
-    assert not has_token_values(algorithm("cory"), CriticConfig(level="utterance"))
+    assert not has_token_values(algorithm("cory"), CriticConfig(level="completion"))
     debate = load("maths-debate-ippo")  # MAPoRL's PPO
     assert has_token_values(algorithm(debate.algorithm.name), debate.critic)
 

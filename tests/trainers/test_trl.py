@@ -86,9 +86,9 @@ def table() -> Table:
     table = stale(tabulate(episodes))
     cut = [
         replace(said, token_ids=said.token_ids[: 4 + row], sample_logprobs=said.sample_logprobs[: 4 + row])
-        for row, said in enumerate(table.utterances)
+        for row, said in enumerate(table.completions)
     ]
-    table = replace(table, utterances=tuple(cut))
+    table = replace(table, completions=tuple(cut))
     return replace(table, reward=torch.randn(8, 1, generator=torch.Generator().manual_seed(4), dtype=torch.float64))
 
 
@@ -112,14 +112,14 @@ def test_one_agent_with_the_mean_as_baseline_is_grpo(table, name, coef):
     stats = learner.update(Work(filled, rows, loss, 1, reference=reference))
 
     model = learner.model
-    lengths = [len(said.token_ids) for said in table.utterances]
+    lengths = [len(said.token_ids) for said in table.completions]
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    logp = pad_sequence([row_log_probs(model, said) for said in table.utterances], batch_first=True)
-    old = pad_sequence([torch.tensor(said.sample_logprobs).double() for said in table.utterances], batch_first=True)
+    logp = pad_sequence([row_log_probs(model, said) for said in table.completions], batch_first=True)
+    old = pad_sequence([torch.tensor(said.sample_logprobs).double() for said in table.completions], batch_first=True)
     pulled = None
     if coef:
         with torch.no_grad():
-            each = [row_log_probs(anchor(learner), said) for said in table.utterances]
+            each = [row_log_probs(anchor(learner), said) for said in table.completions]
         pulled = pad_sequence(each, batch_first=True)
     returns = table.reward[:, 0].view(2, 4)
     advantage = (returns - returns.mean(dim=1, keepdim=True)).flatten()

@@ -55,7 +55,7 @@ def test_the_group_is_compared_without_it():
     episodes = play(lambda n, _: "fail" if n == 1 else str(n), Plan(group_size=4))
     table = tabulate(only_scored(episodes, "here"))
     assert table.reward[:, 0].tolist() == [0.0, 2.0, 3.0]
-    assert [utterance.text for utterance in table.utterances] == ["0", "2", "3"]
+    assert [completion.text for completion in table.completions] == ["0", "2", "3"]
     assert len(set(table.group.tolist())) == 1
     shown = describe(episodes)
     assert shown["reward/mean"] == pytest.approx(5 / 3)

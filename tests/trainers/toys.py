@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver import registry
-from palaver.core import Request, Utterance
+from palaver.core import Request, Completion
 from palaver.envs.base.env import Outcome, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.registry import Spec, register
@@ -112,11 +112,11 @@ class Script:
         self.name, self.word = f"script:{word}", word
         self.calls: list[list[Request]] = []
 
-    def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
+    def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         self.calls.append(list(requests))
         return [
             [
-                Utterance(self.word * (k + 1), (1, 2), (3,) * (k + 1), (-0.5,) * (k + 1), (-0.5,) * (k + 1))
+                Completion(self.word * (k + 1), (1, 2), (3,) * (k + 1), (-0.5,) * (k + 1), (-0.5,) * (k + 1))
                 for k, _ in enumerate(r.seeds)
             ]
             for r in requests

@@ -31,7 +31,7 @@ class Algorithm:
         loss: per-token policy loss (`objectives/losses.py`).
         critic: value estimate: none, a critic of each agent's conversation, one of the joint conversation, or a moving
             mean of each agent's returns.
-        level: level of values of a critic model: one per utterance, or one per token (`critic.level`).
+        level: level of values of a critic model: one per completion, or one per token (`critic.level`).
         order: agents update together, or in sequence, each with the likelihood ratio of the former ones.
         needs_group: the baseline compares siblings, so G must be 2 or more.
         mixer: function from the agents' action values to the team's: none, their sum, or one that is monotonic in each
@@ -47,7 +47,7 @@ class Algorithm:
     baseline: Baseline
     loss: Loss
     critic: Literal["none", "own", "joint", "agent"] = "none"
-    level: Literal["utterance", "token"] = "utterance"
+    level: Literal["completion", "token"] = "completion"
     order: Literal["together", "sequence"] = "together"
     needs_group: bool = True
     mixer: Literal["none", "sum", "monotonic"] = "none"

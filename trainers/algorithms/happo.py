@@ -4,7 +4,7 @@
 
 One advantage for all, from a joint critic; with `critic.level: token` one for each token. Agents update one after the
 other, in a random order or a fixed one, and each weights its samples by the likelihood ratio of the joint action under
-those before it (`update/sequential_weight.py`). By default rho_j in M is the ratio of the whole utterance, as in the
+those before it (`update/sequential_weight.py`). By default rho_j in M is the ratio of the whole completion, as in the
 theorem, and |log M| is at most `factor_clamp`: where the clamp acts, which is logged, M is a bounded part of the
 correction. Agents that share one policy update together and would have no factor, so `team.kind: shared` is refused.
 

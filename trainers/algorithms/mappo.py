@@ -2,7 +2,7 @@
 
     L_i = -E[ min(rho_i A, clip(rho_i, 1 - eps, 1 + eps) A) ]        A: GAE on V(h_1, ..., h_N)
 
-IPPO but for the critic, which reads the observations and utterances of all agents, and with `critic.level: token`
+IPPO but for the critic, which reads the observations and completions of all agents, and with `critic.level: token`
 the tokens so far. The name sets the paper's numbers: values normalised, 5 epochs (its advice for hard tasks is 5 or
 10), no minibatches, clip 0.2 of ratio and value, lambda 0.95, standardised advantages, Huber loss beyond 10.
 """

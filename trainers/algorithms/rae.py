@@ -3,7 +3,7 @@
     A_e = R_e - b_i        then        b_i <- decay b_i + (1 - decay) R_e        once an episode e
 
 Every agent (role) has a moving mean of its own returns; an episode's baseline is the mean before it, in the order of
-the rollout, and all utterances of the agent in the episode share it
+the rollout, and all completions of the agent in the episode share it
 (`update/moving_baseline.py`). Each agent is credited with its own reward, as in zero-sum games.
 No group is needed.
 """

@@ -54,7 +54,7 @@ class KLConfig(Section):
 
     coef: float = Field(0.0, ge=0, description="weight of the term; what an adaptive one begins with")
     place: Literal["loss", "reward", "advantage"] = Field(
-        "loss", description="a term of the loss, a cost of the utterance before returns, or of each token's advantage"
+        "loss", description="a term of the loss, a cost of the completion before returns, or of each token's advantage"
     )
     estimator: Literal["auto", "k1", "k2", "k3"] = Field(
         "auto",
@@ -74,9 +74,9 @@ class KLConfig(Section):
         "`base` (adapters off) and `adapter:PATH`",
     )
     target: float | None = Field(
-        None, gt=0, description="KL of an utterance, in nats, that the weight is moved to keep; null keeps the weight"
+        None, gt=0, description="KL of a completion, in nats, that the weight is moved to keep; null keeps the weight"
     )
-    horizon: int = Field(1000, ge=1, description="utterances in which the weight may move by a fifth or so")
+    horizon: int = Field(1000, ge=1, description="completions in which the weight may move by a fifth or so")
 
     @property
     def k(self) -> Estimator:

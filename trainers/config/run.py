@@ -99,7 +99,7 @@ class AlgorithmConfig(Section):
     discount: float = Field(1.0, ge=0, le=1, description="gamma, per turn")
     turn_weights: Literal["balanced", "rows"] = Field(
         "balanced",
-        description="balanced: each turn weighs 1, as in the gradient of the return; rows: each utterance weighs alike",
+        description="balanced: each turn weighs 1, as in the gradient of the return; rows: each completion weighs alike",
     )
     normalize: Literal["none", "std", "batch", "whiten"] = Field(
         "none", description="what divides the advantage; whiten also shifts it, per agent over the batch"
@@ -107,7 +107,7 @@ class AlgorithmConfig(Section):
     std: Literal["population", "unbiased"] = Field("population", description="squares over G, or over G-1")
     aggregate: Literal["sum", "mean", "token", "fixed"] = Field(
         "sum",
-        description="log-probs of an utterance summed (paper), averaged per utterance, per token of the batch, or "
+        description="log-probs of a completion summed (paper), averaged per completion, per token of the batch, or "
         "summed over policy.max_tokens (Dr. GRPO)",
     )
     resample: int = Field(
@@ -123,7 +123,7 @@ class AlgorithmConfig(Section):
     epochs: int = Field(1, ge=1, description="passes over the rollouts of a step")
     minibatches: int = Field(1, ge=1, description="optimiser steps a pass")
     ratio: Level = Field(
-        "token", description="what is one action of the ratio: a token, or an utterance by mean or sum"
+        "token", description="what is one action of the ratio: a token, or a completion by mean or sum"
     )
     clip: tuple[Positive, Positive] = Field((0.2, 0.2), description="how far the ratio may fall and rise")
     dual_clip: float | None = Field(
@@ -136,7 +136,7 @@ class AlgorithmConfig(Section):
     entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus of the next token")
     order: Literal["random", "fixed"] = Field("random", description="of agents that move one after the other (HAPPO)")
     factor: Literal["sum", "mean"] = Field(
-        "sum", description="log ratio of an utterance in HAPPO's factor: over its tokens; the theorem is about the sum"
+        "sum", description="log ratio of a completion in HAPPO's factor: over its tokens; the theorem is about the sum"
     )
     factor_clamp: float = Field(2.0, gt=0, description="largest |log| of HAPPO's factor; see factor_clamped")
     decay: float = Field(0.95, ge=0, lt=1, description="of a moving baseline (RAE)")
@@ -156,8 +156,8 @@ class CriticConfig(Section):
     """Critics of actor-critic algorithms; ignored by other algorithms."""
 
     model: Literal["separate", "shared"] = Field("separate", description="a trunk of its own, or the policy's")
-    level: Literal["auto", "utterance", "token"] = Field(
-        "auto", description="one value of an utterance, or one before each of its tokens; auto: the row's"
+    level: Literal["auto", "completion", "token"] = Field(
+        "auto", description="one value of a completion, or one before each of its tokens; auto: the row's"
     )
     lr: float = Field(1e-5, gt=0, description="learning rate of the critic (of its head where the trunk is shared)")
     coef: float = Field(0.5, ge=0, description="weight beside the policy's loss where the trunk is shared")

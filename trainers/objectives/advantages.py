@@ -1,6 +1,6 @@
 """Advantages: baselines that are subtracted from returns, and their normalisation.
 
-One function is one equation. R rows; `group` (R,) holds equal numbers for the utterances compared with each other,
+One function is one equation. R rows; `group` (R,) holds equal numbers for the completions compared with each other,
 which are the G siblings of one agent at one turn.
 """
 

@@ -42,7 +42,7 @@ def token_terms(
     """coef (centre - k_t) of every token, to be added to its advantage.
 
     The centre makes the terms of a set of tokens sum to 0, so that only drift beyond the mean is penalised: all
-    tokens of the part (`agent_batch`), those of the utterance (`sequence`), the part's others (`leave_one_out`, whose
+    tokens of the part (`agent_batch`), those of the completion (`sequence`), the part's others (`leave_one_out`, whose
     mean gradient is exactly that of the divergence; a centre that includes its own token shrinks it by 1 - 1/n), or
     none. The term of a token alone in its set is 0. Computed over the whole rollout of all processes, before
     minibatches: OpenPipe ART, which this follows, does it within each packed batch, so that it depends on packing.
@@ -82,10 +82,10 @@ def adapted(coef: float, kl: float, n: float, target: float, horizon: float) -> 
 
     Args:
         coef: of the step.
-        kl: mean over its utterances of log pi - log pi_ref of the whole utterance, in nats.
-        n: utterances of the step.
+        kl: mean over its completions of log pi - log pi_ref of the whole completion, in nats.
+        n: completions of the step.
         target: target of kl.
-        horizon: utterances in which the coefficient may change by a factor of exp(0.2).
+        horizon: completions in which the coefficient may change by a factor of exp(0.2).
     """
     error = max(-MOST, min(MOST, (kl - target) / target))
     return coef * (1 + error * n / horizon)

@@ -1,6 +1,6 @@
 """Per-token policy losses, KL estimators and token weights. R rows, T tokens.
 
-Every loss takes (logp, said): the current log-probs with gradient, and the other inputs of the utterances.
+Every loss takes (logp, said): the current log-probs with gradient, and the other inputs of the completions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Loss = Callable[[Tensor, Said], Tensor]
 def reinforce(logp: Tensor, said: Said) -> Tensor:
     """L_rt = -A_rt log pi(a_rt | ...). Williams 1992; MAGRPO (arXiv 2508.04652), equation of the policy gradient.
 
-    With `truncate` c, times min(pi / pi_old, c) without gradient, for utterances of an older policy.
+    With `truncate` c, times min(pi / pi_old, c) without gradient, for completions of an older policy.
 
     Args:
         logp: (R, T).
@@ -159,8 +159,8 @@ def token_weights(
 ) -> list[float]:
     """Weight of one token of each row, so that the loss is a weighted sum over tokens.
 
-    With w the row's weight: `sum`: w; the sum of the log-probs of an utterance (MAGRPO). `mean`: w / length; an
-    utterance has the same weight at any length (GRPO, arXiv 2402.03300). `token`: w * (sum of w) / (sum of w * length);
+    With w the row's weight: `sum`: w; the sum of the log-probs of a completion (MAGRPO). `mean`: w / length; an
+    completion has the same weight at any length (GRPO, arXiv 2402.03300). `token`: w * (sum of w) / (sum of w * length);
     with equal w every token of the batch has the same weight (DAPO, arXiv 2503.14476). `fixed`: w / longest; a sum
     divided by a constant, without length bias (Dr. GRPO, arXiv 2503.20783). Sums are over the whole batch, so that the
     result does not depend on micro-batches.
@@ -170,7 +170,7 @@ def token_weights(
         lengths: sampled tokens of each row.
         how: the aggregation.
         per_token: (sum of w) / (sum of w * length) over the whole batch of this policy.
-        longest: maximum tokens of an utterance.
+        longest: maximum tokens of a completion.
     """
     if how == "sum":
         return list(rows)

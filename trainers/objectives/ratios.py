@@ -13,9 +13,9 @@ LARGEST = 20.0  # of a log ratio; beyond, exp is of no use and would end in infi
 def log_ratio(logp: Tensor, old: Tensor, mask: Tensor, level: Level) -> Tensor:
     """Log importance ratio log rho of every token.
 
-    `token`: log pi(a_t) - log pi_old(a_t) (PPO, arXiv 1707.06347). `turn`: their mean over the tokens of the utterance
+    `token`: log pi(a_t) - log pi_old(a_t) (PPO, arXiv 1707.06347). `turn`: their mean over the tokens of the completion
     (GSPO, arXiv 2507.18071, equation 7; ReMA, arXiv 2503.09501, turn-level ratio). `sequence`: their sum, the ratio of
-    the whole utterances, which grows with length. The last two are equal for all tokens of a row.
+    the whole completions, which grows with length. The last two are equal for all tokens of a row.
 
     Args:
         logp: (R, T) current log-probs.

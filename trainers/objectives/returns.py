@@ -1,4 +1,4 @@
-"""Credit and returns of every utterance. Axes: J joint steps, N agents, R rows."""
+"""Credit and returns of every completion. Axes: J joint steps, N agents, R rows."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def tree_returns(reward: Tensor, parent: Tensor, turn: Tensor, discount: float, 
 
 
 def row_returns(returns: Tensor, step: Tensor, row: Tensor, agent: Tensor) -> Tensor:
-    """Return of each utterance: the mean return of the joint steps it took part in.
+    """Return of each completion: the mean return of the joint steps it took part in.
 
-    With aligned joint actions an utterance is in one step; with crossed ones in G^(N-1), and the mean over them is the
-    marginal value of the utterance against its partners' candidates.
+    With aligned joint actions a completion is in one step; with crossed ones in G^(N-1), and the mean over them is the
+    marginal value of the completion against its partners' candidates.
 
     Args:
         returns: (J, N).

@@ -1,6 +1,6 @@
 """Token-level values: input positions of a critic, and returns. R rows, T tokens.
 
-With v_t the value before token t of an utterance of T tokens, c_t the cost of that token, r the reward of the turn:
+With v_t the value before token t of a completion of T tokens, c_t the cost of that token, r the reward of the turn:
 
     G_{T-1} = r - c_{T-1} + gamma * mean over children ((1 - lambda) v'_0 + lambda G'_0)
     G_t     = -c_t + (1 - lambda) v_{t+1} + lambda G_{t+1}                                    A_t = G_t - v_t
@@ -51,7 +51,7 @@ class TokenValues:
     def start(self, decay: float) -> tuple[Tensor, Tensor]:
         """(R,) a and (R,) b with G_0 = a + b * (G_{T-1} - costs of the earlier tokens).
 
-        The bracket is the return of the whole utterance, less all its costs. A recursion over turns needs of the tokens
+        The bracket is the return of the whole completion, less all its costs. A recursion over turns needs of the tokens
         only these two numbers.
 
         Args:
@@ -110,6 +110,6 @@ def laid_out(flat: Tensor, length: Tensor) -> Tensor:
 
 
 def speaker_label(agent: str, body: LLMPolicy) -> list[int]:
-    """Token ids between a joint conversation and the utterance of the acting agent."""
+    """Token ids between a joint conversation and the completion of the acting agent."""
     found: list[int] = body.tokenizer(f"[{agent} says]\n", add_special_tokens=False)["input_ids"]
     return found

@@ -25,10 +25,10 @@ def dpo_slope(margin: Tensor, beta: float) -> Tensor:
 
 
 def step_log_ratios(k: Tensor, member_row: Tensor, member_step: Tensor, steps: int) -> Tensor:
-    """(J,) sum over the agents of log pi - log ref of their utterances at a joint step.
+    """(J,) sum over the agents of log pi - log ref of their completions at a joint step.
 
     Args:
-        k: (R,) log pi - log ref of every utterance, summed over its tokens.
+        k: (R,) log pi - log ref of every completion, summed over its tokens.
         member_row: (M,).
         member_step: (M,).
         steps: J.
@@ -39,7 +39,7 @@ def step_log_ratios(k: Tensor, member_row: Tensor, member_step: Tensor, steps: i
 def row_weights(
     slope: Tensor, better: Tensor, worse: Tensor, member_row: Tensor, member_step: Tensor, R: int
 ) -> Tensor:
-    """(R,) gradient weight of each utterance: + slope in the better, - slope in the worse action.
+    """(R,) gradient weight of each completion: + slope in the better, - slope in the worse action.
 
     The gradient of the sum of the pairs' losses is - sum over rows of weight times the gradient of log pi(row), for h
     is a sum of log-probabilities.

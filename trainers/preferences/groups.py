@@ -23,7 +23,7 @@ class Group:
     Attributes:
         task: its id.
         told: agent -> all its observations when it acted.
-        said: (G) agent -> its utterance.
+        said: (G) agent -> its completion.
         values: (G,) team return from this turn on, mean over all continuations that were played; undiscounted.
         env: name of the environment.
     """
@@ -48,7 +48,7 @@ def groups(episodes: Sequence[Episode]) -> list[Group]:
         for turn in episode.turns:
             for agent, text in turn.observations.items():
                 told[agent] += [text] if text else []
-            said = tuple((agent, utterance.text) for agent, utterance in turn.utterances.items())
+            said = tuple((agent, completion.text) for agent, completion in turn.completions.items())
             heard = tuple((agent, "\n\n".join(told[agent])) for agent, _ in said)
             found[episode.env, episode.task, turn.group, heard].setdefault(said, worth[turn.node])
     return [

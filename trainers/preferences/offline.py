@@ -12,7 +12,7 @@ import torch
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs
-from palaver.core import Episode, Message, PolicyError, TaskError, Turn, Utterance, stable_seed
+from palaver.core import Episode, Message, PolicyError, TaskError, Turn, Completion, stable_seed
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.preferences.files import read
 from palaver.trainers.preferences.record import ALONE, Preferred
@@ -57,11 +57,11 @@ class PairReader:
         ]
 
     def _scored(self, turns: Sequence[Turn], team: Mapping[str, Policy]) -> list[Turn]:
-        """Add the log-probs of the utterances under the current weights."""
-        known: list[dict[str, Utterance]] = [dict(turn.utterances) for turn in turns]
+        """Add the log-probs of the completions under the current weights."""
+        known: list[dict[str, Completion]] = [dict(turn.completions) for turn in turns]
         by_policy: dict[int, list[tuple[int, str]]] = {}
         for place, turn in enumerate(turns):
-            for agent, said in turn.utterances.items():
+            for agent, said in turn.completions.items():
                 if said.token_ids:
                     by_policy.setdefault(id(team[agent]), []).append((place, agent))
         for spoken in by_policy.values():
@@ -73,11 +73,11 @@ class PairReader:
                     logp, _ = response_logprobs(model, prompts, tokens, self.config.seat(policy.name).sampling())
                 for row, (said, place, agent) in zip(logp.double().tolist(), part, strict=True):
                     known[place][agent] = replace(said, sample_logprobs=tuple(row[: len(said.token_ids)]))
-        return [replace(turn, utterances=said) for turn, said in zip(turns, known, strict=True)]
+        return [replace(turn, completions=said) for turn, said in zip(turns, known, strict=True)]
 
-    def _batches(self, spoken: Sequence[tuple[Utterance, int, str]]) -> Iterator[list[tuple[Utterance, int, str]]]:
-        """Yield batches, in order, of at most the tokens of one pass (or one utterance)."""
-        most, batch, longest = self.config.train.pass_tokens(self.world.device), list[tuple[Utterance, int, str]](), 0
+    def _batches(self, spoken: Sequence[tuple[Completion, int, str]]) -> Iterator[list[tuple[Completion, int, str]]]:
+        """Yield batches, in order, of at most the tokens of one pass (or one completion)."""
+        most, batch, longest = self.config.train.pass_tokens(self.world.device), list[tuple[Completion, int, str]](), 0
         for each in spoken:
             length = len(each[0].prompt_ids) + len(each[0].token_ids)
             longest = max(longest, length)
@@ -92,28 +92,28 @@ class PairReader:
 def _turn(place: int, pair: Preferred, side: int, team: Mapping[str, Policy]) -> Turn:
     """Make a joint step of one side of a pair; texts without tokens for other than language models."""
     name, paid = SIDES[side]
-    said: dict[str, Utterance] = {}
+    said: dict[str, Completion] = {}
     texts = pair.chosen if name == "chosen" else pair.rejected
     for agent, policy in team.items():
         if agent not in texts:
             continue  # a partner who is not trained, and of whom the file knows nothing
         text = texts[agent]
-        said[agent] = _written(policy, pair.told[agent], text) if isinstance(policy, LLMPolicy) else Utterance(text)
+        said[agent] = _written(policy, pair.told[agent], text) if isinstance(policy, LLMPolicy) else Completion(text)
     return Turn(
         index=0, node=f"{place}/{side}", parent="", group=str(place), choice=dict.fromkeys(said, side),
-        observations={agent: pair.told[agent] for agent in said}, utterances=said, rewards=dict.fromkeys(said, paid),
+        observations={agent: pair.told[agent] for agent in said}, completions=said, rewards=dict.fromkeys(said, paid),
         components={agent: {"preferred": paid} for agent in said},
     )  # fmt: skip
 
 
-def _written(policy: LLMPolicy, told: str, said: str) -> Utterance:
-    """Make an utterance of a text in this model's tokens, without log-probs."""
+def _written(policy: LLMPolicy, told: str, said: str) -> Completion:
+    """Make a completion of a text in this model's tokens, without log-probs."""
     prompt = tuple(policy.render((Message("user", told),)))
     tokens = tuple(policy.written(said))
-    return Utterance(said, prompt, tokens, version=policy.version)
+    return Completion(said, prompt, tokens, version=policy.version)
 
 
-def _fits(policy: LLMPolicy, said: Utterance, task: str, agent: str) -> None:
+def _fits(policy: LLMPolicy, said: Completion, task: str, agent: str) -> None:
     context = getattr(policy.model.config.get_text_config(), "max_position_embeddings", math.inf)
     length = len(said.prompt_ids) + len(said.token_ids)
     if length > context:

@@ -19,8 +19,8 @@ class Preferred:
     Attributes:
         task: id of the task; pairs of one task are never on both sides of a split.
         told: agent -> all its observations when it acted, equal for both.
-        chosen: agent -> its utterance in the better one. Untrusted text, as all below.
-        rejected: agent -> its utterance in the worse one.
+        chosen: agent -> its completion in the better one. Untrusted text, as all below.
+        rejected: agent -> its completion in the worse one.
         margin: difference in value, in the source's units; None if the source gives none.
         source: `file`, `env:ID`, or the name of the judge.
     """

@@ -1,7 +1,7 @@
-"""The batch of a rollout: a table with one row per utterance.
+"""The batch of a rollout: a table with one row per completion.
 
-Rows are the distinct utterances of a rollout (R). Joint steps (J) are its distinct `env.step` calls, linked to their
-parents; memberships (M) link each utterance to the joint steps it took part in. No padding over agents or turns: "per
+Rows are the distinct completions of a rollout (R). Joint steps (J) are its distinct `env.step` calls, linked to their
+parents; memberships (M) link each completion to the joint steps it took part in. No padding over agents or turns: "per
 agent", "per group" and "per turn" are comparisons of key columns.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from palaver.core import Episode, Turn, Utterance
+from palaver.core import Episode, Turn, Completion
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.advantages import divisor, normalize
@@ -28,11 +28,11 @@ class Table:
 
     Attributes:
         agents: names of the agents, indexed by `agent`.
-        utterances: (R) utterances, with prompt ids, sampled ids and log-probs at sampling.
+        completions: (R) completions, with prompt ids, sampled ids and log-probs at sampling.
         agent: (R,) index of the agent.
-        group: (R,) equal for the utterances that are compared with each other.
+        group: (R,) equal for the completions that are compared with each other.
         turn: (R,) index of the turn.
-        episode: (R,) index of the first episode with the utterance.
+        episode: (R,) index of the first episode with the completion.
         reward: (J, N) reward of each agent, 0 where it had left.
         parent: (J,) the joint step before, -1 at a root.
         aside: (J,) bool, true at alternatives that no episode took.
@@ -49,7 +49,7 @@ class Table:
     """
 
     agents: tuple[str, ...]
-    utterances: tuple[Utterance, ...]
+    completions: tuple[Completion, ...]
     agent: Tensor
     group: Tensor
     turn: Tensor
@@ -69,7 +69,7 @@ class Table:
     overlong: Tensor | None = None
 
     def __len__(self) -> int:
-        return len(self.utterances)
+        return len(self.completions)
 
     def rows_of(self, agents: Sequence[str]) -> list[int]:
         """Indices of the rows of these agents."""
@@ -106,14 +106,14 @@ class Table:
 def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None) -> Table:
     """Make the table of episodes.
 
-    Turns that episodes share become one joint step, utterances that steps share one row.
+    Turns that episodes share become one joint step, completions that steps share one row.
 
     Args:
         episodes: episodes of a rollout.
-        trained: agents whose utterances are rows; None takes all. Rewards are kept for every agent.
+        trained: agents whose completions are rows; None takes all. Rewards are kept for every agent.
 
     Raises:
-        ValueError: there is no such utterance in any episode.
+        ValueError: there is no such completion in any episode.
     """
     agents = tuple(dict.fromkeys(agent for e in episodes for turn in e.turns for agent in turn.rewards))
     steps: dict[str, int] = {}
@@ -121,7 +121,7 @@ def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None
     groups: dict[tuple[str, str], int] = {}
     turns: list[Turn] = []
     row_keys: list[tuple[int, int, int, int]] = []  # agent, group, turn, episode
-    utterances: list[Utterance] = []
+    completions: list[Completion] = []
     members: list[tuple[int, int]] = []
     for number, episode in enumerate(episodes):
         for turn in episode.turns:
@@ -129,23 +129,23 @@ def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None
                 continue
             steps[turn.node] = len(turns)
             turns.append(turn)
-            for agent, utterance in turn.utterances.items():
+            for agent, completion in turn.completions.items():
                 if agent not in turn.choice or (trained is not None and agent not in trained):
                     continue
                 key = (turn.group, agent, turn.choice[agent])
                 if key not in rows:
-                    rows[key] = len(utterances)
+                    rows[key] = len(completions)
                     group = groups.setdefault((turn.group, agent), len(groups))
                     row_keys.append((agents.index(agent), group, turn.index, number))
-                    utterances.append(utterance)
+                    completions.append(completion)
                 members.append((rows[key], steps[turn.node]))
-    if not utterances:
+    if not completions:
         raise ValueError("no agent said anything in these episodes: there is nothing to tabulate")
     columns = torch.tensor(row_keys).T
     member = torch.tensor(members).T
-    unfilled = torch.full((len(utterances),), torch.nan, dtype=torch.float64)
+    unfilled = torch.full((len(completions),), torch.nan, dtype=torch.float64)
     return Table(
-        agents, tuple(utterances), columns[0], columns[1], columns[2], columns[3],
+        agents, tuple(completions), columns[0], columns[1], columns[2], columns[3],
         reward=torch.tensor([[t.rewards.get(a, 0.0) for a in agents] for t in turns], dtype=torch.float64),
         parent=torch.tensor([steps[t.parent] if t.parent else -1 for t in turns]),
         aside=torch.tensor([t.aside for t in turns]),
@@ -203,15 +203,15 @@ def fill(
     """Fill in returns and advantages: credit, returns over turns, baseline, normalisation.
 
     With values of tokens each token has a return and an advantage of its own. `normalize: std` and `batch` divide those
-    of a row by the spread of the returns of utterances, `whiten` is over the tokens of each agent. The return of a row
-    is that of the utterance, r less all its costs plus the return that follows, whatever the values within it.
+    of a row by the spread of the returns of completions, `whiten` is over the tokens of each agent. The return of a row
+    is that of the completion, r less all its costs plus the return that follows, whatever the values within it.
 
     Args:
         table: table of a rollout.
         row: the algorithm.
         config: its settings.
         value: (R,) critic values before the first token; needed if the algorithm has a critic.
-        cost: (R,) penalty of each utterance, subtracted before the returns.
+        cost: (R,) penalty of each completion, subtracted before the returns.
         total: sums over the processes that share the rollout.
         boot: (J, N) critic values after cuts, 0 elsewhere; None where nothing was cut.
         tokens: values and costs of every token, whose first values and sums are `value` and `cost`.
@@ -231,7 +231,7 @@ def fill(
 
 
 def _fill_tokens(table: Table, row: Algorithm, config: AlgorithmConfig, tokens: TokenValues, total: Total) -> Table:
-    """Returns and advantages of every token, from the returns of the utterances."""
+    """Returns and advantages of every token, from the returns of the completions."""
     target, mask = token_returns(tokens, table.returns + tokens.earlier_cost, config.gae_lambda), tokens.mask
     flat = row.baseline(target[mask], tokens.value[mask])
     if config.normalize == "whiten":
@@ -255,7 +255,7 @@ def joint_returns(
 ) -> Tensor:
     """(J, N) return of each joint step for each agent; with critic values the lambda-return.
 
-    `start` are a and b (R,) of `TokenValues.start`, if an utterance is several decisions.
+    `start` are a and b (R,) of `TokenValues.start`, if a completion is several decisions.
     """
     due = answerable(table, row, cost)
     if value is None or row.critic == "agent":
@@ -268,7 +268,7 @@ def joint_returns(
 
 
 def answerable(table: Table, row: Algorithm, cost: Tensor | None) -> Tensor:
-    """(J, N) credited rewards less the length penalty and the costs of utterances (R,)."""
+    """(J, N) credited rewards less the length penalty and the costs of completions (R,)."""
     reward = row.credit(table.reward)
     if table.overlong is not None:
         reward = reward - table.overlong
@@ -286,7 +286,7 @@ def gone(table: Table) -> Tensor:
 
 
 def by_step(table: Table, value: Tensor) -> Tensor:
-    """(J, N) values of rows (R,) at their joint steps; NaN where an agent has no utterance."""
+    """(J, N) values of rows (R,) at their joint steps; NaN where an agent has no completion."""
     found = torch.full_like(table.reward, torch.nan)
     found[table.member_step, table.agent[table.member_row]] = value.to(found)[table.member_row]
     return found
@@ -294,7 +294,7 @@ def by_step(table: Table, value: Tensor) -> Tensor:
 
 def sampled(table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
     """Row -> (T,) log-probs under the sampling distribution."""
-    return {row: torch.tensor(table.utterances[row].sample_logprobs) for row in rows}
+    return {row: torch.tensor(table.completions[row].sample_logprobs) for row in rows}
 
 
 def task_groups(table: Table) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from palaver.core import Ahead, Conversation, Message, Stop, Turn, Utterance, stable_seed
+from palaver.core import Ahead, Conversation, Message, Stop, Turn, Completion, stable_seed
 from palaver.envs.base.env import Each, Step, TextEnv
 from palaver.trainers.rollout.ends import ended
 
@@ -57,7 +57,7 @@ class Joint:
     node: str
     group: str
     choice: dict[str, int]
-    said: dict[str, Utterance]
+    said: dict[str, Completion]
     aside: bool = False
 
 
@@ -117,7 +117,7 @@ def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
         group=joint.group,
         choice=joint.choice,
         observations={agent: branch.observations[agent] for agent in acting},
-        utterances=said,
+        completions=said,
         rewards={agent: float(rewards.get(agent, 0.0)) for agent in everyone},
         components={agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
         metrics=dict(infos[acting[0]].get("metrics", {})),
@@ -152,7 +152,7 @@ def cut_off(branch: Branch, agents: Collection[str]) -> Branch:
     return _ahead(branch, {**branch.turns[-1].ahead, **found}) if found else branch
 
 
-def foreseen(branch: Branch, words: Mapping[str, Sequence[Utterance]]) -> Branch:
+def foreseen(branch: Branch, words: Mapping[str, Sequence[Completion]]) -> Branch:
     """Add answers that the agents might have given after the cut to a branch."""
     states = branch.turns[-1].ahead
     return _ahead(branch, {agent: replace(s, candidates=tuple(words.get(agent, ()))) for agent, s in states.items()})

@@ -18,7 +18,7 @@ from palaver.core import (
     Episode,
     Request,
     Sampling,
-    Utterance,
+    Completion,
     stable_seed,
 )
 from palaver.envs.base.env import Each, TextEnv
@@ -28,7 +28,7 @@ from palaver.trainers.rollout.branches import Branch, Joint, booked, cut_off, fo
 from palaver.trainers.rollout.candidates import Pick, aligned, counterfactual, crossed, frozen, swept
 from palaver.trainers.rollout.ends import CUT
 
-Words = Mapping[str, list[Utterance]]  # agent -> its candidates
+Words = Mapping[str, list[Completion]]  # agent -> its candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def rollout(
 
     Returns:
         One episode per leaf, in order of task and branch; those that could not be scored are `unscored` and excluded
-        from all comparisons and means. Turns and utterances that leaves have in common are the same records,
+        from all comparisons and means. Turns and completions that leaves have in common are the same records,
         identified by `Turn.node` and by (`Turn.group`, agent, `Turn.choice`).
     """
     numbers = range(len(tasks)) if places is None else places
@@ -131,7 +131,7 @@ def _place(branch: Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
 
 def play_out(
     branches: Sequence[Branch],
-    first: Sequence[Mapping[str, Utterance]],
+    first: Sequence[Mapping[str, Completion]],
     team: Mapping[str, Policy],
     *,
     sampling: Mapping[str, Sampling],
@@ -142,14 +142,14 @@ def play_out(
 
     Args:
         branches: their environments are consumed; draws are keyed by `seed` and `Branch.seeds`.
-        first: for each branch, given utterances of some agents in its next turn.
+        first: for each branch, given completions of some agents in its next turn.
         team: agent -> policy.
         sampling: agent -> sampling parameters.
         seed: seed of every draw.
         workers: threads that step environments.
     """
     found = list(branches)
-    texts: Sequence[Mapping[str, Utterance]] = first
+    texts: Sequence[Mapping[str, Completion]] = first
     with ThreadPoolExecutor(max_workers=workers) as pool:
         while going := [n for n, branch in enumerate(found) if not branch.stop]:
             spoken = _speak([found[n] for n in going], team, sampling, Plan(), seed)
@@ -170,7 +170,7 @@ def _speak(
     sampling: Mapping[str, Sampling],
     plan: Plan,
     seed: int,
-) -> list[dict[str, list[Utterance]]]:
+) -> list[dict[str, list[Completion]]]:
     """Sample candidates for every agent that may act, in one batch per policy or shared host.
 
     In a branch that was cut only the policies of the agents in `plan.look_ahead` are queried.
@@ -183,7 +183,7 @@ def _speak(
                 seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
                 request = Request(agent, hear(branch, agent), seeds, sampling[agent])
                 asked.append((index, team[agent], request))
-    spoken: list[dict[str, list[Utterance]]] = [{} for _ in live]
+    spoken: list[dict[str, list[Completion]]] = [{} for _ in live]
     said = speak([(policy, request) for _, policy, request in asked])
     for (index, _, request), answers in zip(asked, said, strict=True):
         spoken[index][request.agent] = answers

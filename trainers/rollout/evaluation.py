@@ -31,7 +31,7 @@ class Summary:
         tasks: distinct tasks; the samples of one task are averaged before resampling, as they are not independent.
         components: mean of each reward component, over agents and episodes, summed over turns.
         metrics: mean of each metric of the environment, over turns.
-        tokens: agent -> mean sampled tokens of an utterance.
+        tokens: agent -> mean sampled tokens of a completion.
         passes: pass@1 and pass@k if the environment reports which episodes solved their task, else empty.
         unscored: episodes left out because their scoring failed.
         by_task: task -> mean team return of its samples, so that two evaluations can be compared task by task.
@@ -145,12 +145,12 @@ def components(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def tokens(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Agent -> mean number of sampled tokens in an utterance."""
+    """Agent -> mean number of sampled tokens in a completion."""
     said: dict[str, list[int]] = defaultdict(list)
     for episode in episodes:
         for turn in episode.turns:
-            for agent, utterance in turn.utterances.items():
-                said[agent].append(len(utterance.token_ids))
+            for agent, completion in turn.completions.items():
+                said[agent].append(len(completion.token_ids))
     return {agent: float(np.mean(counts)) for agent, counts in said.items()}
 
 
@@ -166,7 +166,7 @@ def answers(episodes: Sequence[Episode], agents: Collection[str] | None = None) 
     """
     due = illegal = 0
     for turn in (turn for episode in episodes for turn in episode.turns):
-        said = [agent for agent in turn.utterances if agents is None or agent in agents]
+        said = [agent for agent in turn.completions if agents is None or agent in agents]
         moves = int(turn.metrics.get("illegal", 0))
         due += len(said)
         illegal += sum(agent in turn.illegal for agent in said) if turn.illegal else min(moves, len(said))

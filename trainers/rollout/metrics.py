@@ -19,7 +19,7 @@ def expected_returns(
 ) -> dict[str, float]:
     """Mean over episodes of sum_t gamma^t r_t, with r_t the mean reward of the agents in turn t.
 
-    `raw` is the environment's reward, `shaped` that less the KL penalty of each agent's utterances; in both gamma is 1,
+    `raw` is the environment's reward, `shaped` that less the KL penalty of each agent's completions; in both gamma is 1,
     and the algorithm's discount in those `_discounted`. Monte Carlo: no critic's value is used. Episodes that were left
     for a better sibling (`outdone`) are excluded.
 
@@ -27,7 +27,7 @@ def expected_returns(
         episodes: episodes of a rollout.
         table: table of the same episodes.
         discount: gamma, per turn.
-        pull: (R,) KL penalty of each utterance; None is 0.
+        pull: (R,) KL penalty of each completion; None is 0.
         total: sums over the processes that share the rollout.
     """
     costs = [0.0] * len(table.steps) if pull is None else by_step(table, pull).nan_to_num().mean(dim=1).tolist()

@@ -27,7 +27,7 @@ def overlong(table: Table, limits: Mapping[str, int], cache: int) -> Tensor:
     """
     found = torch.zeros_like(table.reward)
     for number, step in enumerate(table.steps):
-        for agent, said in step.utterances.items():
+        for agent, said in step.completions.items():
             over = (len(said.token_ids) - (limits[agent] - cache)) / cache
             found[number, table.agents.index(agent)] = min(1.0, max(0.0, over))
     return found

@@ -57,7 +57,7 @@ def _reopened(env: TextEnv, episode: Episode) -> Branch:
 
 
 def _repeated(branch: Branch, turn: Turn) -> Joint:
-    said = {agent: text for agent, text in turn.utterances.items() if agent in branch.env.agents}
+    said = {agent: text for agent, text in turn.completions.items() if agent in branch.env.agents}
     return Joint(branch, turn.node, turn.group, dict(turn.choice), said, turn.aside)
 
 

@@ -83,7 +83,7 @@ def spares(tasks: Sequence[str], taken: Collection[str], seed: int, step: int) -
 
 
 def varies(episodes: Sequence[Episode], row: Algorithm, config: AlgorithmConfig, agents: Collection[str]) -> bool:
-    """Return whether an utterance has an advantage that is not 0, by environment rewards alone.
+    """Return whether a completion has an advantage that is not 0, by environment rewards alone.
 
     Args:
         episodes: episodes of one task.
@@ -92,7 +92,7 @@ def varies(episodes: Sequence[Episode], row: Algorithm, config: AlgorithmConfig,
         agents: trained agents.
     """
     scored = [episode for episode in episodes if episode.scored]
-    if not any(agent in turn.utterances for episode in scored for turn in episode.turns for agent in agents):
+    if not any(agent in turn.completions for episode in scored for turn in episode.turns for agent in agents):
         return False
     plain = config.model_copy(update={"normalize": "none"})
     advantage = fill(tabulate(scored, agents), row, plain).advantage
@@ -100,15 +100,15 @@ def varies(episodes: Sequence[Episode], row: Algorithm, config: AlgorithmConfig,
 
 
 def sampled(episodes: Sequence[Episode], agents: Collection[str]) -> tuple[int, int]:
-    """Numbers of distinct utterances of these agents, and of their tokens, on this process.
+    """Numbers of distinct completions of these agents, and of their tokens, on this process.
 
-    Joint steps share the records of their utterances; equal texts of several draws are several records.
+    Joint steps share the records of their completions; equal texts of several draws are several records.
     """
     said = {
-        id(utterance): len(utterance.token_ids)
+        id(completion): len(completion.token_ids)
         for episode in episodes
         for turn in episode.turns
-        for agent, utterance in turn.utterances.items()
+        for agent, completion in turn.completions.items()
         if agent in agents
     }
     return len(said), sum(said.values())

@@ -49,7 +49,7 @@ class Estimate:
 
 
 def most_rows(config: RunConfig, sharing: int, agents: int, turns: int) -> int:
-    """Maximum utterances of one step that one policy is trained on, over turns and its agents.
+    """Maximum completions of one step that one policy is trained on, over turns and its agents.
 
     Args:
         config: config of the run.

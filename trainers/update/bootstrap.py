@@ -23,7 +23,7 @@ def bootstrap(
     """(J, N) value of each agent's state after a joint step that cut it, 0 elsewhere.
 
     The input of an own critic is the prompt that the agent would have answered next; that of a joint critic the joint
-    conversation with the last utterances and observations, and with `by_token` the agent's label. None if there is no
+    conversation with the last completions and observations, and with `by_token` the agent's label. None if there is no
     critic or nothing was cut.
 
     Raises:

@@ -1,8 +1,8 @@
 """Critics: an LM's trunk with a linear value head, read at the last tokens of a sequence.
 
-The input of an `own` critic is the conversation of its agent; that of a `joint` critic the observations and utterances
-of all, labelled by agent. A value of an utterance is read at the last token of that conversation. For values of tokens
-the utterance is appended, and they are read at as many of the last positions as the utterance has tokens
+The input of an `own` critic is the conversation of its agent; that of a `joint` critic the observations and completions
+of all, labelled by agent. A value of a completion is read at the last token of that conversation. For values of tokens
+the completion is appended, and they are read at as many of the last positions as the completion has tokens
 (`token_values.token_reads`). The LM head is never computed, the value head only where a value is read.
 """
 
@@ -247,9 +247,9 @@ def critic_stats(samples: Samples, losses: Sequence[float], norm: float) -> Crit
 
 
 def joint_text(table: Table, step: int, after: bool = False) -> str:
-    """Observations and utterances of all agents before joint step `step`, labelled by agent.
+    """Observations and completions of all agents before joint step `step`, labelled by agent.
 
-    With `after` that step's utterances follow, and the observations of the agents that it cut.
+    With `after` that step's completions follow, and the observations of the agents that it cut.
     """
     path = [step]
     while (above := int(table.parent[path[-1]])) >= 0:
@@ -259,7 +259,7 @@ def joint_text(table: Table, step: int, after: bool = False) -> str:
         turn = table.steps[number]
         parts += _read(turn.observations)
         if number != step or after:
-            parts += [f"[{agent} says]\n{said.text}" for agent, said in turn.utterances.items()]
+            parts += [f"[{agent} says]\n{said.text}" for agent, said in turn.completions.items()]
     if after:
         parts += _read({agent: state.observation for agent, state in table.steps[step].ahead.items()})
     return "\n\n".join(parts)
@@ -312,8 +312,8 @@ def refuse_long_joint(
     Args:
         env: environment, of whose tasks the initial observations are read.
         body: policy whose trunk the critic has.
-        said: agent -> maximum tokens of an utterance.
-        turns: turns of an episode; utterances of the last are read for values of tokens, and after a truncation
+        said: agent -> maximum tokens of a completion.
+        turns: turns of an episode; completions of the last are read for values of tokens, and after a truncation
             (`joint_ids_after`), where their length is checked during the run.
         tokens: True if every token has a value.
 
@@ -321,7 +321,7 @@ def refuse_long_joint(
         Tokens of the longest sequence that the critic may have to read.
 
     Raises:
-        PolicyError: initial observations with the longest utterances do not fit the context of the model.
+        PolicyError: initial observations with the longest completions do not fit the context of the model.
     """
     scratch, most = env.fork(), 0
     for task in env.tasks:
@@ -329,7 +329,7 @@ def refuse_long_joint(
         length = len(body.render((Message("user", "\n\n".join(_read(observations))),)))
         first = {agent: longest for agent, longest in said.items() if infos[agent].get("can_act", True)}
         grown = min(turns - 1, 1) * sum(first.values()) + max(turns - 2, 0) * sum(said.values())
-        if tokens:  # the last token of the last utterance is not read
+        if tokens:  # the last token of the last completion is not read
             last = first if turns == 1 else said
             grown += max(len(speaker_label(agent, body)) + longest - 1 for agent, longest in last.items())
         if length + grown > _context(body):
@@ -347,7 +347,7 @@ def refuse_longer(sequences: Sequence[Ids], body: LLMPolicy, what: str = JOINT, 
         sequences: any number of them.
         body: policy whose trunk the critic has.
         what: the sequences, as the error names them.
-        remedy: advice if neither data nor utterances can be shorter.
+        remedy: advice if neither data nor completions can be shorter.
 
     Raises:
         PolicyError: a sequence does not fit the context of the model.

@@ -16,16 +16,16 @@ from palaver.trainers.update.critic import joint_ids, refuse_longer
 def joint_prompts(table: Table, body: LLMPolicy) -> list[Ids]:
     """Inputs of a joint critic before the first token of each row (R), with the speaker's label.
 
-    Joint steps that share an utterance share the conversation before it.
+    Joint steps that share a completion share the conversation before it.
 
     Raises:
-        PolicyError: an input with its utterance appended does not fit the context of the model.
+        PolicyError: an input with its completion appended does not fit the context of the model.
     """
     joint, step = joint_ids(table, body), torch.zeros(len(table), dtype=torch.long)
     step[table.member_row] = table.member_step
     agents = [table.agents[number] for number in table.agent.tolist()]
     found = [(*joint[above], *speaker_label(agent, body)) for above, agent in zip(step.tolist(), agents, strict=True)]
-    refuse_longer([(*ids, *said.token_ids[:-1]) for ids, said in zip(found, table.utterances, strict=True)], body)
+    refuse_longer([(*ids, *said.token_ids[:-1]) for ids, said in zip(found, table.completions, strict=True)], body)
     return found
 
 
@@ -40,6 +40,6 @@ def refuse_other_tokens(body: LLMPolicy, policies: Sequence[LLMPolicy]) -> None:
         if policy.tokenizer.get_vocab() != known:
             raise PolicyError(
                 f"the critic of the team reads with the model of {body.name!r}, whose tokens are not those of "
-                f"{policy.name!r}, so it has no value for each of them: set critic.level=utterance, or give all agents "
+                f"{policy.name!r}, so it has no value for each of them: set critic.level=completion, or give all agents "
                 "models with one tokenizer"
             )

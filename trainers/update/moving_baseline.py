@@ -55,9 +55,9 @@ class Moving:
         self.means: dict[str, float] = {}
 
     def judge(self, table: Table, reward: Tensor, discount: float, world: World) -> tuple[Tensor, dict[str, float]]:
-        """Return the baseline of every utterance and the means after the step; `means` stays.
+        """Return the baseline of every completion and the means after the step; `means` stays.
 
-        All utterances of an agent in one episode have the mean before that episode. An utterance in several episodes,
+        All completions of an agent in one episode have the mean before that episode. A completion in several episodes,
         in a tree or with crossed joint actions, has the mean before the first of them, so that its baseline contains
         none of its own returns. Episodes are ordered by task, then by branch, over all processes, so that the result
         does not depend on the number of processes.

@@ -35,7 +35,7 @@ class Stats:
             on fresh data.
         moved: approximate KL between the sampling policy and the one after the last pass but one; 0 with one pass.
         passes: over the rows.
-        rows: utterances with a gradient.
+        rows: completions with a gradient.
         lr: learning rate of this step.
         entropy: mean over trained tokens of the entropy of the next token in nats, 0 if `algorithm.entropy` is 0.
     """
@@ -143,7 +143,7 @@ class Learner:
     def update(self, work: Work) -> Stats:
         """Update the policy in one or more passes over the rows, of one or more optimiser steps.
 
-        Agents that share the policy are one batch: gradients are scaled by their utterances together. Rows without a
+        Agents that share the policy are one batch: gradients are scaled by their completions together. Rows without a
         gradient (advantage 0, no KL, no entropy) are counted in the mean and left out of the pass.
 
         Raises:
@@ -179,14 +179,14 @@ class Learner:
         found: dict[int, Tensor] = {}
         with torch.no_grad(), self.world.autocast():
             for batch in micro_batches(table, rows, self.pass_tokens):
-                said = [table.utterances[row] for row in batch]
+                said = [table.completions[row] for row in batch]
                 prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
                 logp, _ = response_logprobs(model, prompts, answers, sampling or self.sampling)
                 found |= {row: logp[n, : len(u.token_ids)] for n, (row, u) in enumerate(zip(batch, said, strict=True))}
         return found
 
     def reference_log_probs(self, table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
-        """Row -> (T,) log-probs of its utterance under the reference; empty without one.
+        """Row -> (T,) log-probs of its completion under the reference; empty without one.
 
         The reference has the temperature of the policy and the whole vocabulary: KL(pi || pi_ref) is infinite where a
         truncated reference lacks a token.
@@ -236,7 +236,7 @@ class Learner:
 
     def _weights(self, work: Work) -> tuple[dict[int, float], float]:
         """Row -> weight of each of its tokens, and the number of rows over all processes."""
-        lengths = [len(work.table.utterances[row].token_ids) for row in work.rows]
+        lengths = [len(work.table.completions[row].token_ids) for row in work.rows]
         total = self.world.total(float(len(work.rows)))[0]
         even = [1.0 / max(1.0, total)] * len(work.rows)
         each = even if work.weight is None else work.weight[list(work.rows)].tolist()
@@ -282,7 +282,7 @@ class Learner:
     def _backward(self, model: Any, work: Work, batch: Sequence[int], weights: Sequence[float]) -> Sums:
         """Add the gradient of one micro-batch."""
         table, a = work.table, self.config.algorithm
-        said = [table.utterances[row] for row in batch]
+        said = [table.completions[row] for row in batch]
         prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
         with self.world.autocast():
             scores = response_scores(model, prompts, answers, self.sampling, entropy=a.entropy > 0)
@@ -339,7 +339,7 @@ class Learner:
         Args:
             prompt_tokens: tokens of the longest initial prompt.
             answer_tokens: maximum tokens of an answer.
-            rows: maximum utterances of one step.
+            rows: maximum completions of one step.
         """
         count = max(1, min(rows, self.pass_tokens // (prompt_tokens + answer_tokens)))
         prompts = [[row % 2] * prompt_tokens for row in range(count)]
@@ -374,7 +374,7 @@ def _checkpoint_gradients(model: Any) -> None:
 
 def micro_batches(table: Table, rows: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
     """Yield batches, long prompts first, of at most `most_tokens` padded tokens (or one row)."""
-    said = table.utterances
+    said = table.completions
     length = {row: len(said[row].prompt_ids) + len(said[row].token_ids) for row in rows}
     longest = 0
     batch: list[int] = []

@@ -27,13 +27,13 @@ def at_clamp(log_rho: Tensor, table: Table, rows: Sequence[int], clamp: float) -
 
 
 def joint_log_ratio(before: Mapping[int, Tensor], after: Mapping[int, Tensor], table: Table, summed: bool) -> Tensor:
-    """(J,) sum of the log ratios of the utterances `before` of each joint step.
+    """(J,) sum of the log ratios of the completions `before` of each joint step.
 
     Args:
         before: row -> (T,) log-probs as sampled.
         after: current log-probs of the same rows.
         table: batch that has the rows; other rows count 0.
-        summed: True sums the log ratio over tokens (whole utterance), False takes the mean (its root of degree T).
+        summed: True sums the log ratio over tokens (whole completion), False takes the mean (its root of degree T).
     """
     by_row = torch.zeros(len(table), dtype=torch.float64)
     for row, old in before.items():

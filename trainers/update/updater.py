@@ -45,7 +45,7 @@ class Judged:
             first token of each row (R).
         reference: row -> (T,) log-probs under the reference; empty without.
         k: row -> (T,) log pi - log pi_ref; empty without a reference.
-        pull: (R,) KL penalty of each utterance, in units of reward; None without a reference.
+        pull: (R,) KL penalty of each completion, in units of reward; None without a reference.
         cost: (R,) the same if it was subtracted from the rewards, before the returns; else None.
         pairs: preference pairs of joint steps, for algorithms that compare them; else None.
         tokens: values and costs of tokens, for critics at the level of tokens; else None.
@@ -261,7 +261,7 @@ class Study:
         return self.world.at_once(function, self.learners)
 
     def _expect(self, table: Table, joint: Sequence[Ids]) -> tuple[Tensor | None, TokenValues | None]:
-        """(R,) critic values before each utterance, and values of tokens if critics have them."""
+        """(R,) critic values before each completion, and values of tokens if critics have them."""
         if not self.critics:
             return None, None
         value = torch.full((len(table),), torch.nan, dtype=torch.float64)
@@ -284,14 +284,14 @@ class Study:
 
     def _reads(self, table: Table, rows: Sequence[int], joint: Sequence[Ids]) -> tuple[list[Ids], list[int]]:
         """Input sequences of a critic for some rows, and the number of values of each."""
-        said = [table.utterances[row] for row in rows]
+        said = [table.completions[row] for row in rows]
         prompts = [joint[row] for row in rows] if "joint" in self.critics else [each.prompt_ids for each in said]
         return token_reads(prompts, [each.token_ids for each in said]) if self.by_token else (prompts, [1] * len(rows))
 
     def _samples(self, name: str, judged: Judged) -> Samples:
-        """Training data of a critic: its policy's utterances; of a joint critic each joint step.
+        """Training data of a critic: its policy's completions; of a joint critic each joint step.
 
-        With values of tokens a joint critic is trained on every utterance, too.
+        With values of tokens a joint critic is trained on every completion, too.
         """
         if name != "joint" or self.by_token:
             return self._own(judged, self._rows(name, judged.table))
@@ -339,7 +339,7 @@ class Study:
         return [self.learners[place] for place in torch.randperm(len(self.learners), generator=generator).tolist()]
 
     def _factor(self, table: Table, ahead: Tensor) -> Tensor | None:
-        """(R,) HAPPO's factor M of each utterance, the mean likelihood ratio of its joint steps."""
+        """(R,) HAPPO's factor M of each completion, the mean likelihood ratio of its joint steps."""
         if self.algorithm.order == "together" or self.algorithm.pairs:
             return None
         return joint_factor(ahead, table, self.config.algorithm.factor_clamp)

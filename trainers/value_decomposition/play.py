@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from palaver.agents.base.policy import Policy, speak
-from palaver.core import Conversation, Episode, Message, Request, Sampling, Stop, Turn, Utterance, stable_seed
+from palaver.core import Conversation, Episode, Message, Request, Sampling, Stop, Turn, Completion, stable_seed
 from palaver.envs.base.env import Step, TextEnv
 from palaver.trainers.rollout.branches import start
 from palaver.trainers.rollout.ends import ended
@@ -39,7 +39,7 @@ class _Live:
     heard: dict[str, Conversation]
     turns: list[Turn] = field(default_factory=list)
     open: _Open | None = None
-    said: dict[str, Utterance] = field(default_factory=dict)
+    said: dict[str, Completion] = field(default_factory=dict)
     stop: Stop | None = None
     cut: Collection[str] = ()  # the agents whose episode the last step cut
 
@@ -135,7 +135,7 @@ def _decide(live: Sequence[_Live], seats: Seating, epsilon: float, seed: int, fo
         each.open = _Open(scene, torch.tensor(places))
         for agent, offered, place in zip(team.agents, decision.legal, places, strict=True):
             if offered:
-                each.said[agent] = Utterance(offered[place])
+                each.said[agent] = Completion(offered[place])
 
 
 def _decisions(lives: Sequence[_Live], team: Team) -> tuple[list[_Live], list[Decision]]:

@@ -53,7 +53,7 @@ def acts(table: Table, agents: Sequence[str], encoder: Encoder) -> Acts:
             candidates[agent][row] = None
     first = {row: step for step in reversed(place) for row in said[step].values()}
     pairs = [
-        (heard(table, first[row], table.agents[int(table.agent[row])]), table.utterances[row].text)
+        (heard(table, first[row], table.agents[int(table.agent[row])]), table.completions[row].text)
         for row in range(len(table))
     ]
     opened = {where: step for step, where in reversed(place.items())}
@@ -142,8 +142,8 @@ def heard(table: Table, step: int, agent: str, after: bool = False) -> Conversat
     for number in reversed(path):
         turn = table.steps[number]
         read(turn.observations.get(agent, ""))
-        if (number != step or after) and agent in turn.utterances:
-            found.append(Message("assistant", turn.utterances[agent].text))
+        if (number != step or after) and agent in turn.completions:
+            found.append(Message("assistant", turn.completions[agent].text))
     if after and agent in table.steps[step].ahead:
         read(table.steps[step].ahead[agent].observation)
     return tuple(found) or (Message("user", ""),)

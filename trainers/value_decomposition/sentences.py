@@ -68,7 +68,7 @@ class Mixing:
             advantage = normalize(advantage, advantage, table.group, a.normalize, a.std, self.world.total)
         if self.settings.confidence:
             nll = torch.tensor(
-                [-sum(said.sample_logprobs) / max(1, len(said.sample_logprobs)) for said in table.utterances],
+                [-sum(said.sample_logprobs) / max(1, len(said.sample_logprobs)) for said in table.completions],
                 dtype=torch.float64,
             )
             advantage = confidence_gain(advantage, nll, table.group, self.settings.confidence)

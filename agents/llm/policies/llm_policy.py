@@ -19,7 +19,7 @@ from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_devi
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
 from palaver.agents.llm.model.snapshot import Frozen, FrozenModel
 from palaver.agents.llm.model.trunk import OwnTrunk, Trunk
-from palaver.core import Conversation, PolicyError, Request, Sampling, Utterance
+from palaver.core import Conversation, PolicyError, Request, Sampling, Completion
 
 
 class LLMPolicy:
@@ -100,8 +100,8 @@ class LLMPolicy:
         """Token ids of an answer that somebody else has written, its end token included."""
         return self._renderer.answer(text)
 
-    def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
-        """One list per request, one utterance per seed; all of them in one batch.
+    def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        """One list per request, one completion per seed; all of them in one batch.
 
         Raises:
             PolicyError: a prompt is longer than `max_prompt_tokens`, or does not fit the model's context or vocabulary.
@@ -156,11 +156,11 @@ class LLMPolicy:
                 f"it does not fit the context of {context} tokens of {self.name!r}"
             )
 
-    def utterance(self, prompt: tuple[int, ...], sampling: Sampling, sample: Sample) -> Utterance:
-        """Make an utterance of sampled tokens."""
+    def completion(self, prompt: tuple[int, ...], sampling: Sampling, sample: Sample) -> Completion:
+        """Make a completion of sampled tokens."""
         text = self._renderer.text(sample.token_ids)
         ends = [place for place in map(text.find, sampling.stop) if place >= 0]
-        return Utterance(
+        return Completion(
             text[: min(ends, default=len(text))],
             prompt,
             sample.token_ids,
@@ -171,8 +171,10 @@ class LLMPolicy:
         )
 
 
-def answer(generator: Generator, model: nn.Module, asked: Sequence[tuple[LLMPolicy, Request]]) -> list[list[Utterance]]:
-    """One list per request, one utterance per seed; all policies, whose model it is, in one batch.
+def answer(
+    generator: Generator, model: nn.Module, asked: Sequence[tuple[LLMPolicy, Request]]
+) -> list[list[Completion]]:
+    """One list per request, one completion per seed; all policies, whose model it is, in one batch.
 
     Raises:
         PolicyError: see `LLMPolicy.act`.
@@ -187,6 +189,6 @@ def answer(generator: Generator, model: nn.Module, asked: Sequence[tuple[LLMPoli
     with evaluating(model):
         samples = iter(generator.generate([ids for _, ids in prompts], rows))
     return [
-        [policy.utterance(ids, request.sampling, next(samples)) for _ in request.seeds]
+        [policy.completion(ids, request.sampling, next(samples)) for _ in request.seeds]
         for (policy, request), ids in zip(asked, read, strict=True)
     ]

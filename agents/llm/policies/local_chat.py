@@ -13,7 +13,7 @@ from palaver.agents.base.rewards import split_options
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.policies.top_logprobs import likely
-from palaver.core import PolicyError, Request, Utterance
+from palaver.core import PolicyError, Request, Completion
 from palaver.scoring import Cost
 
 PROMPT = 32_768  # tokens, by default: a group's answers share one prompt
@@ -88,5 +88,5 @@ def _request(question: Question) -> Request:
     return Request("judge", question.conversation, (question.seed,), question.sampling)
 
 
-def _cost(utterance: Utterance) -> Cost:
-    return Cost(len(utterance.prompt_ids), len(utterance.token_ids), 0.0, 1)
+def _cost(completion: Completion) -> Cost:
+    return Cost(len(completion.prompt_ids), len(completion.token_ids), 0.0, 1)

@@ -31,7 +31,7 @@ from palaver.agents.llm.model.options import DEFAULT_LORA, DEFAULT_OPTIONS, Lora
 from palaver.agents.llm.model.snapshot import Frozen
 from palaver.agents.llm.model.trunk import Trunk
 from palaver.agents.llm.policies.llm_policy import LLMPolicy, answer
-from palaver.core import PolicyError, Request, Utterance
+from palaver.core import PolicyError, Request, Completion
 
 
 class Host:
@@ -56,7 +56,7 @@ class Host:
             self.model, Renderer(self.tokenizer, self.options.chat), self.options, self.source, self.lora
         )
 
-    def speak(self, asked: Sequence[tuple[AdapterPolicy, Request]]) -> list[list[Utterance]]:
+    def speak(self, asked: Sequence[tuple[AdapterPolicy, Request]]) -> list[list[Completion]]:
         """Answer each policy's request; see `palaver.agents.base.policy.speak`.
 
         Raises:
@@ -138,7 +138,7 @@ class AdapterPolicy(LLMPolicy):
         with self._host.lora.active(None) as model, evaluating(model):
             yield model
 
-    def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
+    def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """See `LLMPolicy.act`."""
         return self._host.speak([(self, request) for request in requests])
 

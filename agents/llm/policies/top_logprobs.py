@@ -12,38 +12,38 @@ from torch import Tensor
 from palaver.agents.llm.model.eval_mode import evaluating
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.packing import padded
-from palaver.core import PolicyError, Utterance
+from palaver.core import PolicyError, Completion
 
 MOST = 20  # largest number of tokens per position, as in OpenAI's protocol
 _LOGITS = 1 << 25  # most logits of one forward, 128 MiB in fp32
 
 
 def likely(
-    policy: LLMPolicy, utterances: Sequence[Utterance], k: int, *, first: int | None = None
+    policy: LLMPolicy, completions: Sequence[Completion], k: int, *, first: int | None = None
 ) -> list[tuple[dict[str, float], ...]]:
-    """The k likeliest tokens at each token of the utterances, with their log-probabilities.
+    """The k likeliest tokens at each token of the completions, with their log-probabilities.
 
-    They are those of the model's full softmax at temperature 1, as `Utterance.logprobs`, given the prompt and the
+    They are those of the model's full softmax at temperature 1, as `Completion.logprobs`, given the prompt and the
     tokens answered before. Tokens that are spelt alike count as one, with the sum of their probabilities, so a place
     may have fewer than k.
 
     Args:
         policy: that sampled them.
-        utterances: R of them, with prompt ids and token ids as `act` gives them.
+        completions: R of them, with prompt ids and token ids as `act` gives them.
         k: 1 to 20.
         first: only of so many first tokens; None for all.
 
     Raises:
-        PolicyError: k is out of range, or an utterance has no prompt ids: its policy has no tokens.
+        PolicyError: k is out of range, or a completion has no prompt ids: its policy has no tokens.
     """
     if not 1 <= k <= MOST:
         raise PolicyError(f"from 1 to {MOST} of the likeliest tokens can be told at a place, not {k}")
-    if not all(utterance.prompt_ids for utterance in utterances):
+    if not all(completion.prompt_ids for completion in completions):
         raise PolicyError("the likeliest tokens are told of what a model of transformers said, not of plain text")
     spelt = _Spelling(policy.tokenizer)
     found: list[tuple[dict[str, float], ...]] = []
     with policy.active() as model, evaluating(model), torch.inference_mode():
-        for prompts, answers in _parts(model, utterances, first):
+        for prompts, answers in _parts(model, completions, first):
             values, ids = (part.cpu() for part in _top(model, prompts, answers, k))
             places = iter(zip(values.tolist(), ids.tolist(), strict=True))
             found += [tuple(spelt.together(*next(places)) for _ in answer) for answer in answers]
@@ -73,19 +73,19 @@ class _Spelling:
 
 
 def _parts(
-    model: Any, utterances: Sequence[Utterance], first: int | None
+    model: Any, completions: Sequence[Completion], first: int | None
 ) -> Iterator[tuple[list[Sequence[int]], list[Sequence[int]]]]:
     """Prompts and answers, in order, in parts whose logits fit the memory."""
     vocabulary = model.config.get_text_config().vocab_size
     prompts: list[Sequence[int]] = []
     answers: list[Sequence[int]] = []
-    for utterance in utterances:
-        answer = utterance.token_ids[:first]
-        width = max(map(len, (*answers, answer))) + max(map(len, (*prompts, utterance.prompt_ids)))
+    for completion in completions:
+        answer = completion.token_ids[:first]
+        width = max(map(len, (*answers, answer))) + max(map(len, (*prompts, completion.prompt_ids)))
         if prompts and width * (len(prompts) + 1) * vocabulary > _LOGITS:
             yield prompts, answers
             prompts, answers = [], []
-        prompts.append(utterance.prompt_ids)
+        prompts.append(completion.prompt_ids)
         answers.append(answer)
     if prompts:
         yield prompts, answers

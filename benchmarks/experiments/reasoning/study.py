@@ -168,7 +168,7 @@ def right(episodes: Sequence[Episode]) -> tuple[float, ...]:
 
 def written(episodes: Sequence[Episode]) -> float:
     """Mean number of tokens of an episode, over all agents and turns."""
-    said = [sum(len(u.token_ids) for turn in episode.turns for u in turn.utterances.values()) for episode in episodes]
+    said = [sum(len(u.token_ids) for turn in episode.turns for u in turn.completions.values()) for episode in episodes]
     return sum(said) / len(said)
 
 

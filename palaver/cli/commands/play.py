@@ -69,7 +69,7 @@ def play(
 
 
 def show(episode: Episode, max_reward: float | None) -> None:
-    """Print an episode turn by turn: observations, utterances, and rewards with their components.
+    """Print an episode turn by turn: observations, completions, and rewards with their components.
 
     Args:
         episode: to be printed.
@@ -100,12 +100,12 @@ def _show_turn(turn: Turn, episode: Episode) -> None:
         if observation:
             heading = Text(f"{clean(agent, 60)} is shown", style="dim")
             console.print(Panel(Text(clean(observation)), title=heading, title_align="left", border_style="dim"))
-    for agent, utterance in turn.utterances.items():
+    for agent, completion in turn.completions.items():
         player = clean(episode.team.get(agent, ""), 60)
         heading = Text.assemble(
-            (clean(agent, 60), "bold"), f" ({player}), {count(len(utterance.text.split()), 'word')}"
+            (clean(agent, 60), "bold"), f" ({player}), {count(len(completion.text.split()), 'word')}"
         )
-        text = Text(clean(utterance.text)) if utterance.text.strip() else Text("says nothing", style="dim italic")
+        text = Text(clean(completion.text)) if completion.text.strip() else Text("says nothing", style="dim italic")
         console.print(Panel(text, title=heading, title_align="left", border_style="blue"))
     console.print(_paid(turn))
     measured = ", ".join(f"{clean(name, 60)} {value:.3g}" for name, value in turn.metrics.items())

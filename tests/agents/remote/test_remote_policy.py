@@ -43,7 +43,7 @@ def test_one_request_for_every_seed() -> None:
             ("some/model:8b", 1, 256), ("some/model:8b", 2, 256), ("some/model:8b", 3, 4)
         ]  # fmt: skip
         assert policy.name == f"openai:some/model:8b@{server.url}?concurrency=1"
-    assert [[utterance.text for utterance in row] for row in said] == [["seed 1", "seed 2"], [], ["seed 3"]]
+    assert [[completion.text for completion in row] for row in said] == [["seed 1", "seed 2"], [], ["seed 3"]]
     assert policy.spent() == Cost(21, 9, 0.0, 3)
 
 

@@ -17,7 +17,7 @@ from palaver.agents.serving import deadline
 from palaver.agents.serving.app import make_app
 from palaver.agents.serving.server import serving
 from palaver.agents.simple import EchoPolicy
-from palaver.core import Request, Utterance
+from palaver.core import Request, Completion
 
 SHORT = 0.3
 HALF = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
@@ -139,7 +139,7 @@ def test_an_answer_may_take_longer_than_the_deadline(short: None) -> None:
     class Slow:
         name = "slow"
 
-        def act(self, requests: Sequence[Request]) -> list[list[Utterance]]:
+        def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
             assert go_on.wait(60)
             return EchoPolicy().act(requests)
 

@@ -33,8 +33,8 @@ def board(tmp_path_factory):
     path = rows / "echo-v0--random.json"
     lines = gzip.decompress(path.with_suffix(".jsonl.gz").read_bytes()).decode().splitlines()
     episodes = [Episode.from_dict(json.loads(line)) for line in lines]
-    said = {agent: replace(text, text=HOSTILE) for agent, text in episodes[0].turns[0].utterances.items()}
-    turn = replace(episodes[0].turns[0], utterances=said, reason=HOSTILE, observations={"a1": HOSTILE})
+    said = {agent: replace(text, text=HOSTILE) for agent, text in episodes[0].turns[0].completions.items()}
+    turn = replace(episodes[0].turns[0], completions=said, reason=HOSTILE, observations={"a1": HOSTILE})
     episodes[0] = replace(episodes[0], task=HOSTILE, turns=(turn, *episodes[0].turns[1:]))
     by_task = {episode.task: episode.team_return() for episode in episodes}
     kept = store(rows, "echo-v0--random", episodes).model_dump()

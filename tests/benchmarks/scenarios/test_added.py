@@ -14,7 +14,7 @@ from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.read import read
 from palaver.benchmarks.scenarios import play
 from palaver.benchmarks.scenarios.spec import load, parse, shipped
-from palaver.core import ConfigError, Episode, ScoringError, Turn, Utterance
+from palaver.core import ConfigError, Episode, ScoringError, Turn, Completion
 from palaver.envs.base.transcripts import HOSTILE
 from palaver.registry import spec
 from palaver.trainers.rollout.evaluation import answers
@@ -71,7 +71,7 @@ def test_nonsense_leads_no_row_that_is_kept():
 def episode(task, own, other=0.0, illegal=(), said=("a", "b"), moves=0):
     """One turn that pays `own` to a and `other` to b."""
     turn = Turn(
-        0, "0", "", "g", {}, {}, {agent: Utterance("x") for agent in said}, {"a": own, "b": other}, {},
+        0, "0", "", "g", {}, {}, {agent: Completion("x") for agent in said}, {"a": own, "b": other}, {},
         metrics={"illegal": moves or len(illegal)}, illegal=dict.fromkeys(illegal, 1),
     )  # fmt: skip
     return Episode("e", task, 0, (turn,), "terminated")

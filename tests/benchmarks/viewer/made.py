@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from palaver.core import Episode, Turn, Utterance
+from palaver.core import Episode, Turn, Completion
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=alert(1)><!-- {{ 7*7 }}{% raw %}"
@@ -33,7 +33,7 @@ def episode(
             "index": n, "node": f"{group}/{n}", "parent": "", "group": f"{group}@{n}",
             "choice": dict.fromkeys(texts, 0),
             "observations": {agent: f"{task}, turn {n}, for {agent}" for agent in texts},
-            "utterances": {agent: Utterance(text) for agent, text in texts.items()},
+            "completions": {agent: Completion(text) for agent, text in texts.items()},
             "rewards": dict.fromkeys(texts, sum(parts.values())), "components": dict.fromkeys(texts, parts),
             **changed,
         })

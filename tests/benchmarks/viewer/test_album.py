@@ -11,7 +11,7 @@ import pytest
 from palaver.benchmarks.viewer import album as module
 from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.sources import Source
-from palaver.core import Utterance
+from palaver.core import Completion
 from tests.benchmarks.viewer.made import HOSTILE, episode, save
 
 
@@ -128,7 +128,7 @@ def test_steps_are_in_order_whatever_was_read_first(tmp_path):
 
 
 def test_an_episode_without_turns_and_an_agent_that_waits(collect):
-    waits = episode(utterances={"a": Utterance("alone")})
+    waits = episode(completions={"a": Completion("alone")})
     made = collect(replace(episode(), turns=()), waits)
     assert made.episodes[0]["turns"] == []
     assert [who for who, *_ in made.episodes[1]["turns"][0]["said"]] == [0]

@@ -56,7 +56,7 @@ def test_both_sides_of_a_battle_stand_side_by_side():
     two = trajectory(0, "p2", [decision(1, 0), decision(1, 1), decision(2, 1)], player="y", opponent="x")
     found = episode([two, one])
     assert found.team == {"p1": "x", "p2": "y"}
-    assert [sorted(turn.utterances) for turn in found.turns] == [["p1", "p2"], ["p1", "p2"], ["p2"], ["p1"]]
+    assert [sorted(turn.completions) for turn in found.turns] == [["p1", "p2"], ["p1", "p2"], ["p2"], ["p1"]]
     assert [turn.metrics["turn"] for turn in found.turns] == [1, 2, 2, 3]
     assert found.turns[2].rewards == {"p1": 0.0, "p2": 2 + 1 / 3}
     assert found.turns[1].executed == {"p1": "move m1", "p2": "move m1"}

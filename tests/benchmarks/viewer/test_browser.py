@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from palaver.benchmarks.viewer.page import write
-from palaver.core import Utterance
+from palaver.core import Completion
 from tests.benchmarks.viewer.made import HOSTILE, episode, save
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -46,7 +46,7 @@ def page_path(tmp_path_factory):
         metrics={"tests_passed": 1.0, "tests_total": 2.0}, reason="1 of 2 tests passed; it raised",
     )  # fmt: skip
     moves = episode(
-        "battle", turns=6, group="b", utterances={"a": Utterance("move 1"), "b": Utterance("jump")},
+        "battle", turns=6, group="b", completions={"a": Completion("move 1"), "b": Completion("jump")},
         rewards={"a": 0.5, "b": -0.5}, legal={"a": ["move 1", "move 2"]}, executed={"b": "move 2"},
     )  # fmt: skip
     save(folder / "episodes" / "eval-000020.jsonl", *debate, hostile, code, moves)

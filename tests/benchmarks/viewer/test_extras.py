@@ -9,7 +9,7 @@ import pytest
 from palaver import make, registry
 from palaver.benchmarks.viewer import extras, programs
 from palaver.benchmarks.viewer.page import Choices, collect
-from palaver.core import Episode, PalaverError, Utterance
+from palaver.core import Episode, PalaverError, Completion
 from palaver.envs.code import scoring
 from palaver.envs.code.sandbox.report import Report, TestResult
 from palaver.trainers.rollout.branches import start
@@ -55,7 +55,7 @@ def test_what_is_no_program_is_not_run(sandbox):
     env = make("coding-mini-v0")
     task = env.tasks[0].id
     (broken,) = programs.verdicts(env, program(task, "def f(:"))
-    (missing,) = programs.verdicts(env, episode(task, utterances={"aux": Utterance(AUX)}, env="coding_mini_v0"))
+    (missing,) = programs.verdicts(env, episode(task, completions={"aux": Completion(AUX)}, env="coding_mini_v0"))
     assert (broken["verdict"], missing["verdict"], sandbox) == ("not run", "not run", [])
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from palaver.core import Episode, ScoringError, Turn, Utterance
+from palaver.core import Episode, ScoringError, Turn, Completion
 from palaver.scoring import Comparer, Pair, Preference
 from palaver.trainers.config.preferences import PairsConfig
 from palaver.trainers.preferences.groups import Group, by_judge, by_reward, groups
@@ -17,7 +17,7 @@ def turn(node: str, parent: str, said: dict[str, str], reward: float, heard: dic
     group = parent or node.partition("/")[0]
     return Turn(
         node.count("/") - 1, node, parent, group, dict.fromkeys(said, 0), heard or {"a": "to a", "b": "to b"},
-        {agent: Utterance(text) for agent, text in said.items()}, {"a": reward, "b": reward}, {},
+        {agent: Completion(text) for agent, text in said.items()}, {"a": reward, "b": reward}, {},
     )  # fmt: skip
 
 

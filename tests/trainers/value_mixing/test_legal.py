@@ -63,8 +63,8 @@ def test_play_of_a_team_that_moves_together_and_alone():
     found = play(Steps(), seats("a", "b"), ["t", "t"], epsilon=1.0, discount=0.5, seed=0)
     assert [episode.stop for episode in found.episodes] == ["terminated"] * 2
     turns = found.episodes[0].turns
-    assert [sorted(turn.utterances) for turn in turns] == [["a", "b"], ["b"], ["a", "b"], ["b"]]
-    assert all(u.text.startswith(f"{turn.index}-") for turn in turns for u in turn.utterances.values())
+    assert [sorted(turn.completions) for turn in turns] == [["a", "b"], ["b"], ["a", "b"], ["b"]]
+    assert all(u.text.startswith(f"{turn.index}-") for turn in turns for u in turn.completions.values())
     assert found.episodes[0].team_return() == 8.0
     mine = [each for each in found.transitions if each.scene.allowed.shape[1] == 2]
     assert len(found.transitions) == 8
@@ -83,7 +83,7 @@ def test_what_a_team_is_paid_while_it_waits_belongs_to_its_last_decision():
     assert [(each.reward, each.goes_on) for each in found.transitions] == [(1.5, 0.25), (1.5, 0.0)]
     assert found.transitions[0].then is found.transitions[1].scene
     assert found.episodes[0].team == {"a": "values", "b": "scripted:x"}
-    assert found.episodes[0].turns[1].utterances["b"].text == "anything"
+    assert found.episodes[0].turns[1].completions["b"].text == "anything"
 
 
 def test_what_was_cut_leads_to_the_state_after_the_cut():
@@ -102,8 +102,8 @@ def test_exploration_is_as_likely_as_it_says_and_fixed_by_the_seed():
         found, again = (
             play(env, table, ["wording-0-0"] * 300, epsilon=epsilon, discount=1.0, seed=4) for _ in range(2)
         )
-        texts = [said.text for episode in found.episodes for said in episode.turns[0].utterances.values()]
-        assert texts == [said.text for episode in again.episodes for said in episode.turns[0].utterances.values()]
+        texts = [said.text for episode in found.episodes for said in episode.turns[0].completions.values()]
+        assert texts == [said.text for episode in again.episodes for said in episode.turns[0].completions.values()]
         chosen[epsilon] = texts.count("red") / len(texts)  # all values are 0, so the first action is the best
     assert chosen[0.0] == 1.0
     assert chosen[0.5] == pytest.approx(1 / 2 + 1 / 6, abs=0.08)  # 600 draws: 4 standard errors are 0.077

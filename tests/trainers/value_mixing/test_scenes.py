@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palaver.core import Message, Turn, Utterance
+from palaver.core import Message, Turn, Completion
 from palaver.trainers.rollout.batch import tabulate
 from palaver.trainers.value_decomposition.encoders import Table
 from palaver.trainers.value_decomposition.scenes import acts, heard, transitions
 from tests.trainers.learning import episode
 
 
-def said(*texts: str) -> dict[str, Utterance]:
-    return {agent: Utterance(text, (1, 2), (3,), (-0.5,), (-0.5,)) for agent, text in zip("ab", texts, strict=False)}
+def said(*texts: str) -> dict[str, Completion]:
+    return {agent: Completion(text, (1, 2), (3,), (-0.5,), (-0.5,)) for agent, text in zip("ab", texts, strict=False)}
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_turn_in_which_others_act_alone_is_part_of_the_step_before():
 
 
 def test_what_an_agent_had_heard(two_lanes):
-    step = next(n for n, turn in enumerate(two_lanes.steps) if turn.index == 1 and "b" in turn.utterances)
+    step = next(n for n, turn in enumerate(two_lanes.steps) if turn.index == 1 and "b" in turn.completions)
     assert heard(two_lanes, step, "b") == (
         Message("user", "b hears 0"), Message("assistant", "y2"), Message("user", "b hears 1"),
     )  # fmt: skip

@@ -49,7 +49,7 @@ def judged(kind: str, times: int = 1, **mixer: Any) -> tuple[Mixing, Table, Tabl
 
 def by_text(table: Table) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
-    for row, each in enumerate(table.utterances):
+    for row, each in enumerate(table.completions):
         found.setdefault(each.text, []).append(float(table.advantage[row]))
     return found
 
@@ -95,7 +95,7 @@ def test_a_cost_is_taken_from_what_the_team_is_paid():
 def test_confidence_acts_on_the_advantage():
     _, filled, plain = judged("sum", start=9)
     sure = [0.1 * (row + 1) for row in range(len(filled))]
-    for row, each in enumerate(filled.utterances):
+    for row, each in enumerate(filled.completions):
         object.__setattr__(each, "sample_logprobs", (-sure[row],))
     config = settings(start=9, confidence=0.5)
     found = Mixing("sum", config, ("a", "b"), policy(), ALONE).judge(filled, None)
