@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
-from palaver.core import Conversation, PolicyError, Request, Completion, stable_seed
+from palaver.core import Completion, Conversation, PolicyError, Request, stable_seed
 from palaver.text import clean
 
 WORDS = (

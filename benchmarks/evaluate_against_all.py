@@ -16,10 +16,10 @@ import typer
 import yaml
 
 from palaver.benchmarks.arena.tables import markdown
-from palaver.benchmarks.arena.tournament import contest
+from palaver.benchmarks.arena.tournament import tournament
 from palaver.core import ConfigError, PalaverError
 from palaver.registry import spec
-from palaver.trainers.matches.config import ALL, Setting, read_players
+from palaver.trainers.matches.config import ALL, TournamentConfig, read_players
 from palaver.trainers.matches.standings import Standings
 
 AGENT = "agent"
@@ -37,16 +37,16 @@ def evaluate_against_all(
         opponents: as `read_players` reads them; `all` are those that the environment provides.
         resume: continue with the games in the folder.
         jobs: processes.
-        settings: further fields of `palaver.trainers.matches.config.Setting`.
+        settings: further fields of `palaver.trainers.matches.config.TournamentConfig`.
 
     Raises:
-        PalaverError: see `palaver.benchmarks.arena.tournament.contest`.
+        PalaverError: see `palaver.benchmarks.arena.tournament.tournament`.
     """
     setting = against_all(env, agent, opponents, **settings)
-    return contest(setting, folder, resume=resume, jobs=jobs, command=shlex.join(sys.argv))[0]
+    return tournament(setting, folder, resume=resume, jobs=jobs, command=shlex.join(sys.argv))[0]
 
 
-def against_all(env: str, agent: str, opponents: str = ALL, **settings: Any) -> Setting:
+def against_all(env: str, agent: str, opponents: str = ALL, **settings: Any) -> TournamentConfig:
     """Return the setting in which one agent plays all opponents, except itself."""
     found = spec(env)
     mine = read_players(agent, found)
@@ -56,7 +56,7 @@ def against_all(env: str, agent: str, opponents: str = ALL, **settings: Any) -> 
     others = read_players(opponents, found)
     if others.get(label, mine[label]) != mine[label]:
         raise ConfigError(f"an opponent is called {label!r} too; give the agent another name, as new={mine[label]}")
-    return Setting(env=found.id, players=mine | others, agent=label, **settings)
+    return TournamentConfig(env=found.id, players=mine | others, agent=label, **settings)
 
 
 def main(

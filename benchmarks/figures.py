@@ -17,7 +17,7 @@ from palaver.benchmarks.reports.rerender import replay
 from palaver.core import Sampling
 from palaver.envs.pages import pictures
 from palaver.registry import Spec, spec, specs
-from palaver.trainers.rollout.episodes import Plan, rollout, text_env
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
 
@@ -28,7 +28,7 @@ def picture(found: Spec, team: str) -> NDArray[np.uint8]:
     policy = make_policy(f"scripted:{team}", scripted=found.scripted)
     players = dict.fromkeys(env.possible_agents, policy)
     how = dict.fromkeys(env.possible_agents, Sampling())
-    (episode,) = rollout(env, players, [env.tasks[0].id], Plan(), sampling=how, seed=0)
+    (episode,) = rollout(env, players, [env.tasks[0].id], SamplingPlan(), sampling=how, seed=0)
     return replay(env, episode)[0][1]
 
 

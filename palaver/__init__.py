@@ -5,12 +5,13 @@ from pathlib import Path
 if not (Path(__file__).parent / "envs").is_dir():  # a checkout without symbolic links: the wings lie one level up
     __path__.append(str(Path(__file__).parent.parent))
 
-from palaver.core import Conversation, Episode, Message, PalaverError, Request, Sampling, Turn, Completion
+from palaver.core import Completion, Conversation, Episode, Message, PalaverError, Request, Sampling, Turn
 from palaver.registry import Spec, make, register, spec, specs
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Completion",
     "Conversation",
     "Episode",
     "Message",
@@ -19,7 +20,6 @@ __all__ = [
     "Sampling",
     "Spec",
     "Turn",
-    "Completion",
     "make",
     "register",
     "spec",

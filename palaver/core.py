@@ -174,7 +174,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class CutState:
     """State of an agent after a step that cut its episode, in which no agent has acted.
 
     Attributes:
@@ -228,7 +228,7 @@ class Turn:
     executed: Mapping[str, str] = field(default_factory=dict)
     illegal: Mapping[str, int] = field(default_factory=dict)
     aside: bool = False
-    ahead: Mapping[str, Ahead] = field(default_factory=dict, compare=False, repr=False)
+    ahead: Mapping[str, CutState] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def team_reward(self) -> float:

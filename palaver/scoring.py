@@ -30,7 +30,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ScoringRequest:
     """One joint action to be scored.
 
     Attributes:
@@ -51,7 +51,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Score:
     """Score of a case by a judge.
 
     Attributes:
@@ -74,7 +74,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class AnswerPair:
     """Two answers to one prompt. Both are untrusted text."""
 
     prompt: str
@@ -91,7 +91,7 @@ class Preference:
         orders: the same with the first presented first, and with the second presented first.
         reason: the judge's explanation. Untrusted text.
         cost: cost of the preference.
-        failure: as in `Verdict`.
+        failure: as in `Score`.
     """
 
     first: float | None
@@ -102,7 +102,7 @@ class Preference:
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class RewardPlacement:
     """Combination of a score with the environment's reward; may be an attribute of a reward.
 
     Attributes:
@@ -125,7 +125,7 @@ class Reward(Protocol):
 
     name: str
 
-    def score(self, cases: Sequence[Case]) -> list[Verdict]:
+    def score(self, cases: Sequence[ScoringRequest]) -> list[Score]:
         """Return one verdict per case, in order; a failure is a verdict without a score, not raised."""
         ...
 
@@ -136,6 +136,6 @@ class Comparer(Protocol):
 
     name: str
 
-    def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
+    def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """Return one preference per pair, in order; a failure has no probability and is not raised."""
         ...

@@ -19,10 +19,10 @@ settings.load_profile("palaver")
 @pytest.fixture(scope="session")
 def pool():
     """A process of the Pokémon simulator; a test that needs one is skipped where there is none, and says why."""
-    from palaver.envs.pokemon.showdown import Pool, ShowdownError
+    from palaver.envs.pokemon.showdown import BattlePool, ShowdownError
 
     try:
-        made = Pool(1)
+        made = BattlePool(1)
     except ShowdownError as error:
         pytest.skip(str(error))
     with made:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from palaver.core import (
     CheckpointError,
+    Completion,
     ConfigError,
     Episode,
     PalaverError,
@@ -23,7 +24,6 @@ from palaver.core import (
     Sampling,
     TaskError,
     Turn,
-    Completion,
     load_attribute,
     nearest,
     stable_seed,

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from palaver.core import ConfigError
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.objectives.losses import clipped, reinforce
-from palaver.trainers.objectives.returns import team
+from palaver.trainers.objectives.losses import ppo_clip, reinforce
+from palaver.trainers.objectives.returns import shared_reward
 from palaver.trainers.run.memory import most_rows
 
 
@@ -50,7 +50,7 @@ def refuse_contradictions(
 def _mixing(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
     """Value decomposition: action values and mixer."""
     mixer, found = config.algorithm.mixer, []
-    if row.credit is not team:
+    if row.credit is not shared_reward:
         found.append(
             f"the mixer of {row.name} learns what the team is paid, and finds out who earned it: set "
             "algorithm.credit=team, or auto"
@@ -157,7 +157,7 @@ def _pairs(config: RunConfig, row: Algorithm, turns: int) -> list[str]:
             f"{row.name} compares log-probabilities of whole texts: set algorithm.aggregate=sum and "
             "algorithm.normalize=none"
         )
-    if row.loss is not reinforce or row.credit is not team:
+    if row.loss is not reinforce or row.credit is not shared_reward:
         found.append(f"{row.name} has its own loss and compares teams: leave algorithm.surrogate and algorithm.credit")
     if a.turns == "independent" and turns > 1:
         found.append(
@@ -190,7 +190,7 @@ def _ratios(config: RunConfig, row: Algorithm) -> list[str]:
             f"{row.name} moves one policy after the other, and with team.kind=shared there is one for all agents "
             "and no factor: set team.kind=separate (or lora), or algorithm.name=mappo, which is what would be left"
         )
-    if row.loss is clipped and a.ratio == "sequence" and a.aggregate != "mean":
+    if row.loss is ppo_clip and a.ratio == "sequence" and a.aggregate != "mean":
         found.append(
             "algorithm.ratio=sequence gives every token the gradient of its whole completion, so that only their mean "
             "counts a completion once: set algorithm.aggregate=mean, or algorithm.ratio to token or turn"
@@ -251,7 +251,7 @@ def _overlong(config: RunConfig, row: Algorithm) -> list[str]:
 
 def _credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:
     """Team credit in zero-sum environments, where the team's reward is constant."""
-    if not zero_sum or row.credit is not team:
+    if not zero_sum or row.credit is not shared_reward:
         return []
     other = "algorithm.credit=own, or " if row.critic != "joint" and row.mixer == "none" and not row.pairs else ""
     return [
@@ -263,7 +263,7 @@ def _credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:
 def _values(config: RunConfig, row: Algorithm) -> list[str]:
     """Critics, credit and normalisation."""
     found = []
-    if row.critic == "joint" and row.credit is not team:
+    if row.critic == "joint" and row.credit is not shared_reward:
         found.append(
             f"the critic of {row.name} expects what the team is paid, and no agent can be judged by that for its own: "
             "set algorithm.credit=team, or take an algorithm whose critics are the agents' own"
@@ -304,7 +304,7 @@ def _pull(config: RunConfig, rows: int) -> list[str]:
         found.append("kl.target moves the weight of a pull, and kl.coef=0 is none: set kl.coef to where it shall begin")
     if kl.target is not None and kl.horizon < rows:
         found.append(
-            f"kl.horizon={kl.horizon} is less than the {rows} completions that a step has at most for a policy, so that "
-            f"one step could turn the pull around: raise it to some times {rows}"
+            f"kl.horizon={kl.horizon} is less than the {rows} completions that a step has at most for a policy, so "
+            f"that one step could turn the pull around: raise it to some times {rows}"
         )
     return found

@@ -24,7 +24,7 @@ from palaver.trainers.config.preferences import ComparedConfig, PairsConfig, cho
 from palaver.trainers.config.run import AlgorithmConfig, CriticConfig, OptimConfig
 from palaver.trainers.objectives.advantages import normalize
 from palaver.trainers.objectives.lambda_returns import lambda_returns, whiten
-from palaver.trainers.objectives.losses import Said, clipped, clipped_weight
+from palaver.trainers.objectives.losses import LossInputs, cispo, ppo_clip
 from palaver.trainers.objectives.token_values import TokenValues, token_returns
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights
 from palaver.trainers.update.moving_baseline import moved
@@ -95,7 +95,7 @@ def example(row: Algorithm) -> str:
         tables = [_mixed, _credited]
     if row.pairs:
         tables = [_margins, _compared]
-    if row.loss in (clipped, clipped_weight):
+    if row.loss in (ppo_clip, cispo):
         tables = [*tables, _ratios]
     return "\n\n".join(table(row) for table in tables)
 
@@ -207,7 +207,7 @@ def _ratios(row: Algorithm) -> str:
     mask, clip = torch.ones_like(logp, dtype=torch.bool), AlgorithmConfig(name=row.name).clip
     lines = []
     for advantage in (1.0, -1.0):
-        said = Said(torch.full_like(logp, advantage), torch.zeros_like(logp), mask, clip=clip)
+        said = LossInputs(torch.full_like(logp, advantage), torch.zeros_like(logp), mask, clip=clip)
         loss = row.loss(logp, said)
         (slope,) = torch.autograd.grad(loss.sum(), logp)
         lines.append((f"loss, advantage {advantage:+g}", *_numbers(loss[0].tolist())))

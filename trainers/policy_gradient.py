@@ -18,24 +18,24 @@ import torch
 from palaver.agents.base.policy import Policy
 from palaver.core import Episode, Sampling, stable_seed
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.preferences.offline import PairReader
-from palaver.trainers.rollout.batch import Table, tabulate
-from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.batch import Batch, make_batch
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.rollout.evaluation import evaluate, only_scored, summarize
 from palaver.trainers.rollout.metrics import describe, expected_returns
 from palaver.trainers.rollout.opponent import against
 from palaver.trainers.rollout.overlong import mean_overlong, overlong
-from palaver.trainers.rollout.resample import Rolled, resampled, sampled, spares, varies
+from palaver.trainers.rollout.resample import ResampledEpisodes, resampled, sampled, spares, varies
 from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.clock import Clock
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
-from palaver.trainers.run.logging import Sinks
-from palaver.trainers.run.steps import walk
-from palaver.trainers.update.updater import Study
+from palaver.trainers.run.logging import RunLogger
+from palaver.trainers.run.steps import run_steps
+from palaver.trainers.update.updater import Updater
 from palaver.utils.run_folder import replace_text
 
 
@@ -52,9 +52,9 @@ class Loop:
     env: TextEnv
     eval_env: TextEnv
     team: Mapping[str, Policy]
-    study: Study
-    world: World
-    sinks: Sinks | None
+    study: Updater
+    world: Distributed
+    sinks: RunLogger | None
     folder: Path
     clock: Clock
     report: Callable[[int, dict[str, Any]], None]
@@ -64,7 +64,7 @@ class Loop:
 
     def run(self, start: int) -> int:
         """Train after step `start` until the end or an interruption; return the updates done."""
-        return walk(self, start)
+        return run_steps(self, start)
 
     def step(self, step: int) -> dict[str, Any]:
         """Make one update of every policy and return the metrics of the step."""
@@ -73,7 +73,7 @@ class Loop:
         torch.manual_seed(stable_seed(config.seed, "torch", step))
         team = self.seated(step)
         self.study.seat(team)
-        drawn = Rolled(self.pairs.episodes(step, team), [], 0) if self.pairs else self.rolled(step, team)
+        drawn = ResampledEpisodes(self.pairs.episodes(step, team), [], 0) if self.pairs else self.rolled(step, team)
         rolled = time.perf_counter()
         everyone = self.world.gather([*drawn.kept, *drawn.replaced])
         episodes = only_scored(drawn.kept, f"in step {step}")
@@ -103,7 +103,7 @@ class Loop:
             "time/update_s": done - rolled,
         }  # fmt: skip
 
-    def rolled(self, step: int, team: Mapping[str, Policy]) -> Rolled:
+    def rolled(self, step: int, team: Mapping[str, Policy]) -> ResampledEpisodes:
         """Roll out this process's shard of the episodes of a step."""
         config, a = self.config, self.config.algorithm
         every, size = [task.id for task in self.env.tasks], config.train.prompts_per_step
@@ -112,8 +112,8 @@ class Loop:
 
         def play(mine: Sequence[tuple[int, str]], again: int) -> list[Episode]:
             return rollout(
-                self.env, team, [task for _, task in mine], Plan(a.group_size, a.joint, a.turns, a.stop_above, ahead),
-                sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
+                self.env, team, [task for _, task in mine],
+                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, ahead), sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
                 workers=config.train.workers, places=[place for place, _ in mine],
             )  # fmt: skip
 
@@ -122,13 +122,13 @@ class Loop:
             lambda episodes: varies(episodes, self.study.algorithm, a, self.study.agents),
         )  # fmt: skip
 
-    def tabulated(self, episodes: Sequence[Episode], step: int) -> Table:
+    def tabulated(self, episodes: Sequence[Episode], step: int) -> Batch:
         """Make the table of a step's episodes, with length penalties."""
-        table, cache = tabulate(episodes, self.study.agents), self.config.algorithm.overlong
+        table, cache = make_batch(episodes, self.study.agents), self.config.algorithm.overlong
         limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
         return replace(table, overlong=overlong(table, limits, cache)) if cache else table
 
-    def keep(self, error: NumericalError, table: Table, episodes: Sequence[Episode], step: int) -> NumericalError:
+    def keep(self, error: NumericalError, table: Batch, episodes: Sequence[Episode], step: int) -> NumericalError:
         """Save the rows at fault; return an error that names their file."""
         if not error.rows:
             return error
@@ -182,17 +182,17 @@ class Loop:
 
     def describe_scoring(self) -> dict[str, float]:
         """Metrics of this process's judge or reward model since the last step, evaluations included."""
-        told = self.env.measured() if isinstance(self.env, Rewarded) else {}
+        told = self.env.measured() if isinstance(self.env, RewardWrapper) else {}
         return {f"judge/{name}": value for name, value in told.items()}
 
-    def describe_draws(self, drawn: Rolled) -> dict[str, float]:
+    def describe_draws(self, drawn: ResampledEpisodes) -> dict[str, float]:
         """Mean number of replacements per task; empty without dynamic sampling."""
         config = self.config
         if not config.algorithm.resample:
             return {}
         return {"groups/resampled": self.world.total(drawn.again)[0] / config.train.prompts_per_step}
 
-    def describe_table(self, table: Table) -> dict[str, float]:
+    def describe_table(self, table: Batch) -> dict[str, float]:
         """Metrics of the table: mean root return, share of groups without an advantage."""
         groups = int(table.group.max()) + 1
         alive = len({int(table.group[row]) for row in range(len(table)) if table.teaches(row)})

@@ -22,7 +22,7 @@ from palaver.agents.base.policy import Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import ConfigError, Message, PolicyError, Sampling
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import Spec
 from palaver.trainers.algorithms.base import Algorithm, chosen
 from palaver.trainers.checks import refuse_contradictions
@@ -42,16 +42,16 @@ from palaver.trainers.rollout.team import (
     warm_starts,
 )
 from palaver.trainers.run import checkpoint
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import CONFIG, METRICS, refuse_edited, refuse_no_run
 from palaver.trainers.run.logging import check_sinks
 from palaver.trainers.run.memory import most_rows
 from palaver.trainers.run.progress import announce
-from palaver.trainers.run.session import Opened, RunStart, keep_house
+from palaver.trainers.run.session import RunStart, SessionResources, run_session
 from palaver.trainers.update.critic import refuse_long_joint
-from palaver.trainers.update.policy_update import Learner
+from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.reference_model import refuse_own
-from palaver.trainers.update.updater import Study
+from palaver.trainers.update.updater import Updater
 from palaver.trainers.value_decomposition.run import refuse_legal, train_values
 from palaver.utils.run_folder import locked, refuse_in_use
 
@@ -145,9 +145,9 @@ def load_rewards(env: TextEnv, eval_env: TextEnv) -> None:
     Raises:
         PolicyError: it cannot be loaded.
     """
-    if isinstance(env, Rewarded):
+    if isinstance(env, RewardWrapper):
         env.ready()
-        if isinstance(eval_env, Rewarded):
+        if isinstance(eval_env, RewardWrapper):
             eval_env.score_with(env.reward)
 
 
@@ -165,7 +165,7 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     """Load everything, print a summary, and train from the checkpoint or from the beginning."""
     row, env, eval_env = prepare(config)
     load_rewards(env, eval_env)
-    world = World(config.device, config.policy.dtype)
+    world = Distributed(config.device, config.policy.dtype)
     begun = replace(begun, folder=Path(world.share(str(begun.folder))))  # processes may differ in a folder's time stamp
     folder, start = begun.folder, begun.checkpoint
     refuse_own(config, folder)
@@ -199,17 +199,17 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
         learner.probe(longest, config.seat(learner.agents[0]).max_tokens, rows)
 
-    def opened(given: Opened) -> Loop:
+    def opened(given: SessionResources) -> Loop:
         return Loop(
             config, env, eval_env, team, study, world, given.sinks, folder, given.clock, given.report,
             given.interrupted, pairs, opponent,
         )  # fmt: skip
 
-    return keep_house(config, world, begun, console, opened)
+    return run_session(config, world, begun, console, opened)
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredRun:
     """A run at one of its checkpoints.
 
     Attributes:
@@ -224,10 +224,10 @@ class Restored:
     env: TextEnv
     team: Mapping[str, Policy]
     sampling: Mapping[str, Sampling]
-    study: Study
+    study: Updater
 
 
-def restore(folder: Path) -> Restored:
+def restore(folder: Path) -> RestoredRun:
     """Load a run at its latest valid checkpoint, for use without training.
 
     Raises:
@@ -241,7 +241,7 @@ def restore(folder: Path) -> Restored:
         raise ConfigError(f"the run {str(folder)!r} learns values of legal actions and has no policies that answer")
     start, _ = checkpoint.newest(folder)
     load_rewards(env, eval_env)
-    world, spec = World(config.device, config.policy.dtype), palaver.spec(config.env.id)
+    world, spec = Distributed(config.device, config.policy.dtype), palaver.spec(config.env.id)
     trained = trainable_team(config, spec, env.possible_agents, world.device, start)
     team, study = _team(config, spec, env, trained, world), _study(config, row, trained, world, start)
     homes = config.team.seating(list(team), checkpoint.step_of(start))
@@ -250,11 +250,11 @@ def restore(folder: Path) -> Restored:
         {agent: config.seat(home).sampling() for agent, home in homes.items()},
     )
     study.seat(team)
-    return Restored(config, env, team, sampling, study)
+    return RestoredRun(config, env, team, sampling, study)
 
 
 def _team(
-    config: RunConfig, spec: Spec, env: TextEnv, trained: Mapping[str, LLMPolicy], world: World,
+    config: RunConfig, spec: Spec, env: TextEnv, trained: Mapping[str, LLMPolicy], world: Distributed,
     note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Policy]:  # fmt: skip
     """Agent -> its policy at the start: trained, or a stored partner."""
@@ -263,11 +263,11 @@ def _team(
 
 
 def _study(
-    config: RunConfig, row: Algorithm, trained: Mapping[str, LLMPolicy], world: World, start: Path | None
-) -> Study:
+    config: RunConfig, row: Algorithm, trained: Mapping[str, LLMPolicy], world: Distributed, start: Path | None
+) -> Updater:
     """Make learners and critics, from a checkpoint if given."""
     reference = reference_model(config, trained.values(), world.device)
-    study = Study(row, config, _learners(config, trained, world, start, reference), world)
+    study = Updater(row, config, _learners(config, trained, world, start, reference), world)
     if start:
         study.load_state_dict(checkpoint.load_study(start))
     return study
@@ -303,8 +303,8 @@ def _prompt_length(config: RunConfig, policy: LLMPolicy, task: str, agent: str, 
 
 
 def _learners(
-    config: RunConfig, team: Mapping[str, LLMPolicy], world: World, start: Path | None, reference: Any
-) -> list[Learner]:
+    config: RunConfig, team: Mapping[str, LLMPolicy], world: Distributed, start: Path | None, reference: Any
+) -> list[PolicyUpdater]:
     """Make one learner per distinct policy, with the optimiser of the checkpoint if given.
 
     References are made of these weights, and replaced by those of the run once its study is loaded.
@@ -312,7 +312,7 @@ def _learners(
     agents: dict[int, list[str]] = {}
     for agent, policy in team.items():
         agents.setdefault(id(policy), []).append(agent)
-    learners = [Learner(team[names[0]], names, config, world, reference) for names in agents.values()]
+    learners = [PolicyUpdater(team[names[0]], names, config, world, reference) for names in agents.values()]
     if start:
         for learner in learners:
             name = learner.policy.name

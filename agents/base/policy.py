@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from palaver.core import Request, Completion
+from palaver.core import Completion, Request
 
 
 @runtime_checkable
@@ -25,10 +25,10 @@ class Policy(Protocol):
         ...
 
 
-def speak(asked: Sequence[tuple[Policy, Request]]) -> list[list[Completion]]:
+def act_batched(asked: Sequence[tuple[Policy, Request]]) -> list[list[Completion]]:
     """Answer each policy's request, in order: `act`, one batch for all policies of one host.
 
-    A policy without a `host`, or that is its own, is queried alone. Any other host has a `speak` like this one.
+    A policy without a `host`, or that is its own, is queried alone. Any other host has a `act_batched` like this one.
     """
     hosts: dict[int, tuple[Any, list[int]]] = {}
     for place, (policy, _) in enumerate(asked):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from urllib.parse import parse_qsl
 
 from palaver.core import ConfigError, load_attribute, nearest
-from palaver.scoring import Case, Reward, Verdict
+from palaver.scoring import Reward, Score, ScoringRequest
 
 _KINDS = MappingProxyType(
     {"judge": "palaver.agents.judges.factory:make_judge", "rm": "palaver.agents.reward_models:load"}
@@ -85,7 +85,7 @@ class Later:
             self._loaded = self._load()
         return self._loaded
 
-    def score(self, cases: Sequence[Case]) -> list[Verdict]:
+    def score(self, cases: Sequence[ScoringRequest]) -> list[Score]:
         """See `Reward.score`."""
         return self.ready().score(cases)
 

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from palaver.agents.battle_net.net import BattleNet
-from palaver.agents.battle_net.shape import REPLIES, Layout, Size, Vocabulary
+from palaver.agents.battle_net.shape import REPLIES, Layout, NetSize, Vocabulary
 from palaver.core import CheckpointError
 from palaver.text import one_line
 
@@ -23,7 +23,7 @@ VERSION = 1  # of the architecture; weights of another one mean something else
 
 
 @dataclass(frozen=True)
-class Plan:
+class NetConfig:
     """Configuration of a net: all but its weights.
 
     Attributes:
@@ -37,7 +37,7 @@ class Plan:
     """
 
     format: str
-    size: Size
+    size: NetSize
     layout: Layout
     vocabulary: Vocabulary
     reply: str = "result"
@@ -49,7 +49,7 @@ class Plan:
         return BattleNet(self.size, self.layout, len(self.vocabulary), self.bins)
 
 
-def save(folder: Path, plan: Plan, net: BattleNet) -> None:
+def save(folder: Path, plan: NetConfig, net: BattleNet) -> None:
     """Write both files into a folder, which is made."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
@@ -70,7 +70,7 @@ def locate(folder: Path | str) -> Path:
     raise CheckpointError(f"there is no battle net in {str(folder)!r}; train one: palaver clone --help")
 
 
-def load(folder: Path | str) -> tuple[Plan, BattleNet]:
+def load(folder: Path | str) -> tuple[NetConfig, BattleNet]:
     """A net in evaluation mode, and its plan.
 
     Raises:
@@ -100,7 +100,7 @@ def identity(folder: Path | str) -> str:
         raise CheckpointError(f"the weights in {str(place)!r} cannot be read: {error.strerror}") from error
 
 
-def _read(place: Path) -> Plan:
+def _read(place: Path) -> NetConfig:
     try:
         told: dict[str, Any] = json.loads((place / ABOUT).read_text(encoding="utf-8"))
         if (version := told.pop("version")) != VERSION:
@@ -109,8 +109,8 @@ def _read(place: Path) -> Plan:
             )
         layout = told.pop("layout")
         rows = {key: tuple(map(tuple, layout[key])) for key in ("mons", "left", "attacks")}
-        plan = Plan(
-            size=Size(**told.pop("size")),
+        plan = NetConfig(
+            size=NetSize(**told.pop("size")),
             layout=Layout(layout["count"], tuple(layout["shared"]), **rows),
             vocabulary=Vocabulary(tuple(told.pop("vocabulary")["words"])),
             **told,
@@ -122,7 +122,7 @@ def _read(place: Path) -> Plan:
     return plan
 
 
-def fresh(plan: Plan, seed: int) -> BattleNet:
+def fresh(plan: NetConfig, seed: int) -> BattleNet:
     """The net with weights that the seed decides; torch's global generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

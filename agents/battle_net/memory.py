@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from palaver.agents.battle_net.shape import Size
+from palaver.agents.battle_net.shape import NetSize
 
 BASE = 1000.0  # of the rotation's wavelengths: battles are some hundred turns long
 
@@ -25,7 +25,7 @@ class Recall:
         turns: that were remembered.
     """
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: NetSize) -> None:
         self.held = torch.zeros(2, size.layers, size.window, size.width)
         self.turns = 0
 
@@ -45,10 +45,10 @@ def rotate(vectors: Tensor, turns: Tensor) -> Tensor:
     return torch.cat((one * cos - two * sin, one * sin + two * cos), -1)
 
 
-class Block(nn.Module):
+class AttentionBlock(nn.Module):
     """Attention over turns, then a layer of 4E units; both are added to what came in."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: NetSize) -> None:
         super().__init__()
         self.heads = size.heads
         self.before_look, self.before_think = nn.RMSNorm(size.width), nn.RMSNorm(size.width)
@@ -80,13 +80,13 @@ class Block(nn.Module):
         return x + added
 
 
-class Memory(nn.Module):
+class TurnMemory(nn.Module):
     """L blocks and a norm."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, size: NetSize) -> None:
         super().__init__()
         self.size = size
-        self.blocks = nn.ModuleList(Block(size) for _ in range(size.layers))
+        self.blocks = nn.ModuleList(AttentionBlock(size) for _ in range(size.layers))
         self.norm = nn.RMSNorm(size.width)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class Memory(nn.Module):
         back = turns[:, None] - turns
         seen = ((back >= 0) & (back < self.size.window))[None, None]
         for block in self.blocks:
-            assert isinstance(block, Block)
+            assert isinstance(block, AttentionBlock)
             x = block.rest(x, *block.parts(x, turns[None]), seen)
         made: Tensor = self.norm(x)
         return made
@@ -110,7 +110,7 @@ class Memory(nn.Module):
         rows = torch.arange(len(recalls), device=x.device)
         x = x[:, None]
         for layer, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
+            assert isinstance(block, AttentionBlock)
             query, key, value = block.parts(x, turns[:, None])
             held[rows, 0, layer, place], held[rows, 1, layer, place] = key[:, 0], value[:, 0]
             x = block.rest(x, query, held[:, 0, layer], held[:, 1, layer], seen)

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from palaver.agents.battle_net.memory import Block, Memory, Recall
-from palaver.agents.battle_net.shape import ABOUT, HEADING, MONS, MOVES, TEAM, WORDS, Layout, Size
+from palaver.agents.battle_net.memory import AttentionBlock, Recall, TurnMemory
+from palaver.agents.battle_net.shape import ABOUT, HEADING, MONS, MOVES, TEAM, WORDS, Layout, NetSize
 
 _PLACES = (0, *[1] * (TEAM - 1), 2, *[3] * (TEAM - 1))  # own active, own others, their active, their others
 
@@ -47,7 +47,7 @@ class BattleNet(nn.Module):
         values: outputs of the value head, Q.
     """
 
-    def __init__(self, size: Size, layout: Layout, words: int, values: int = 1) -> None:
+    def __init__(self, size: NetSize, layout: Layout, words: int, values: int = 1) -> None:
         super().__init__()
         self.size, self.layout = size, layout
         for name in ("shared", "mons", "left", "attacks"):
@@ -63,7 +63,7 @@ class BattleNet(nn.Module):
         own = len(layout.mons[0])
         turn = 4 * m + len(layout.shared) + len(layout.attacks) * len(layout.attacks[0]) + HEADING * e + 4 * own
         self.turn = nn.Sequential(nn.Linear(turn, 2 * d), nn.GELU(approximate="tanh"), nn.Linear(2 * d, d))
-        self.memory = Memory(size)
+        self.memory = TurnMemory(size)
         self.ask = nn.Linear(d, 2 * m)
         self.by_move = nn.Linear(m + len(layout.attacks[0]), 2 * m, bias=False)
         self.by_mon = nn.Linear(m, 2 * m, bias=False)
@@ -113,7 +113,7 @@ class BattleNet(nn.Module):
             assert isinstance(last, nn.Linear)
             last.weight.mul_(0.3)
         for block in self.memory.blocks:
-            assert isinstance(block, Block)
+            assert isinstance(block, AttentionBlock)
             block.quieten(self.size.layers)
 
     def _turn(self, words: Tensor, numbers: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,7 @@ from palaver.core import PolicyError
 
 
 @dataclass
-class Game:
+class GameState:
     """One side of one battle: what the net recalls of it, and who throws its dice."""
 
     recall: Recall
@@ -25,10 +25,10 @@ class Game:
 
 
 @dataclass(frozen=True)
-class Turn:
+class TurnFeatures:
     """Input of a side: 135 words, K numbers, 14 legal slots of which at least one is true."""
 
-    game: Game
+    game: GameState
     words: Sequence[str]
     numbers: Sequence[float] | np.ndarray
     mask: Sequence[bool]
@@ -44,7 +44,7 @@ class NetPlayer:
         temperature: divides the scores; 0 takes the best.
     """
 
-    plan: files.Plan
+    plan: files.NetConfig
     net: torch.nn.Module = field(repr=False)
     temperature: float = 0.0
 
@@ -58,12 +58,12 @@ class NetPlayer:
         plan, net = files.load(folder)
         return cls(plan, net.to(device or torch.device("cpu")), temperature)
 
-    def begin(self, seed: int) -> Game:
+    def begin(self, seed: int) -> GameState:
         """A side of a new battle."""
-        return Game(Recall(self.plan.size), random.Random(seed))
+        return GameState(Recall(self.plan.size), random.Random(seed))
 
     @torch.inference_mode()
-    def decide(self, turns: Sequence[Turn]) -> list[int]:
+    def decide(self, turns: Sequence[TurnFeatures]) -> list[int]:
         """A legal slot for each turn, which is taken up into its game's recall.
 
         The draw of a game depends on its own seed alone, the scores up to rounding.

@@ -23,7 +23,7 @@ REPLIES = ("result", "return")
 
 
 @dataclass(frozen=True)
-class Size:
+class NetSize:
     """Widths and depths.
 
     Attributes:
@@ -49,16 +49,16 @@ class Size:
             raise ConfigError(f"width {self.width} must be a multiple of twice {self.heads} heads")
 
 
-SIZES: Mapping[str, Size] = MappingProxyType(
+SIZES: Mapping[str, NetSize] = MappingProxyType(
     {
-        "nano": Size(word=32, mon=96, width=128, layers=3, heads=4),
-        "small": Size(word=48, mon=160, width=256, layers=5, heads=8),
-        "medium": Size(word=96, mon=320, width=640, layers=9, heads=10),
+        "nano": NetSize(word=32, mon=96, width=128, layers=3, heads=4),
+        "small": NetSize(word=48, mon=160, width=256, layers=5, heads=8),
+        "medium": NetSize(word=96, mon=320, width=640, layers=9, heads=10),
     }
 )
 
 
-def size(name: str) -> Size:
+def size(name: str) -> NetSize:
     """One of `SIZES`.
 
     Raises:

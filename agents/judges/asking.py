@@ -19,7 +19,7 @@ AGAIN = "Your last answer could not be used ({why}). Answer again, with the JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Item(Generic[T]):
+class JudgeQuery(Generic[T]):
     """A question and how its answer is read; `read` raises `UnreadError`."""
 
     question: Question
@@ -27,7 +27,7 @@ class Item(Generic[T]):
 
 
 @dataclass(slots=True)
-class Result(Generic[T]):
+class QueryResult(Generic[T]):
     """Result of an item: its value, or the reason why there is none."""
 
     value: T | None = None
@@ -61,9 +61,9 @@ class Asker:
                 "unread": self._unread / max(1, self._called),
             }
 
-    def ask(self, items: Sequence[Item[T]]) -> list[Result[T]]:
+    def ask(self, items: Sequence[JudgeQuery[T]]) -> list[QueryResult[T]]:
         """One result an item, in order. Equal questions are put once."""
-        results: list[Result[T]] = [Result() for _ in items]
+        results: list[QueryResult[T]] = [QueryResult() for _ in items]
         waiting = dict(enumerate(item.question for item in items))
         for attempt in range(self.asks):
             waiting = self._round(items, waiting, results)
@@ -74,7 +74,7 @@ class Asker:
         return results
 
     def _round(
-        self, items: Sequence[Item[T]], waiting: Mapping[int, Question], results: list[Result[T]]
+        self, items: Sequence[JudgeQuery[T]], waiting: Mapping[int, Question], results: list[QueryResult[T]]
     ) -> dict[int, Question]:
         """Query the waiting questions; return those whose answers could not be parsed."""
         keys = {place: key(self.chat, question, self.sample) for place, question in waiting.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palaver.agents.judges.judge import Judge
-from palaver.scoring import Case, Cost, Pair, Placing, Preference, Verdict
+from palaver.scoring import AnswerPair, Cost, Preference, RewardPlacement, Score, ScoringRequest
 
 
 class Ensemble:
@@ -31,11 +31,11 @@ class Ensemble:
         members: Sequence[Judge],
         holdout: Judge | None = None,
         name: str = "judge:ensemble",
-        placing: Placing | None = None,
+        placing: RewardPlacement | None = None,
         failure_limit: float = 0.2,
     ) -> None:
         self.members, self.holdout, self.name = tuple(members), holdout, name
-        self.placing, self.failure_limit = placing or Placing(), failure_limit
+        self.placing, self.failure_limit = placing or RewardPlacement(), failure_limit
 
     def ready(self) -> None:
         """Load every model.
@@ -46,7 +46,7 @@ class Ensemble:
         for judge in self._all():
             judge.ready()
 
-    def score(self, cases: Sequence[Case]) -> list[Verdict]:
+    def score(self, cases: Sequence[ScoringRequest]) -> list[Score]:
         """See `Reward.score`.
 
         Raises:
@@ -55,7 +55,7 @@ class Ensemble:
         found = [judge.score(cases) for judge in self._all()]
         return [self._verdict(each) for each in zip(*found, strict=True)]
 
-    def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
+    def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """See `Comparer.compare`: the mean of the members' preferences; the hold-out judge is not queried.
 
         Raises:
@@ -73,19 +73,19 @@ class Ensemble:
     def _all(self) -> list[Judge]:
         return [*self.members, *([self.holdout] if self.holdout else [])]
 
-    def _verdict(self, given: Sequence[Verdict]) -> Verdict:
+    def _verdict(self, given: Sequence[Score]) -> Score:
         own = given[: len(self.members)]
         cost = sum((verdict.cost for verdict in given), Cost())
         scores = [verdict.score for verdict in own if verdict.score is not None]
         if len(scores) < len(own):
-            return Verdict(None, cost=cost, failure=next(verdict.failure for verdict in own if verdict.score is None))
+            return Score(None, cost=cost, failure=next(verdict.failure for verdict in own if verdict.score is None))
         mean = sum(scores) / len(scores)
         metrics = {"spread": max(scores) - min(scores)}
         if self.holdout and given[-1].score is not None:
             metrics |= {"holdout": given[-1].score, "holdout_gap": mean - given[-1].score}
         names = [name for name in own[0].criteria if all(name in verdict.criteria for verdict in own)]
         criteria = {name: sum(verdict.criteria[name] for verdict in own) / len(own) for name in names}
-        return Verdict(mean, criteria, own[0].reason, cost, metrics=metrics)
+        return Score(mean, criteria, own[0].reason, cost, metrics=metrics)
 
 
 def _preference(given: Sequence[Preference]) -> Preference:

@@ -12,7 +12,7 @@ from palaver.agents.judges.asking import Asker
 from palaver.agents.judges.cache import VERSION, AnswerCache
 from palaver.agents.judges.chats import ScriptedChat, make_chat
 from palaver.agents.judges.spec import JudgeSpec
-from palaver.scoring import Case, Pair, Preference, Verdict
+from palaver.scoring import AnswerPair, Preference, Score, ScoringRequest
 
 
 class Judge:
@@ -67,7 +67,7 @@ class Judge:
         """
         self._sit()
 
-    def score(self, cases: Sequence[Case]) -> list[Verdict]:
+    def score(self, cases: Sequence[ScoringRequest]) -> list[Score]:
         """See `Reward.score`.
 
         Raises:
@@ -77,7 +77,7 @@ class Judge:
         """
         return modes.MODES[self.spec.mode](self._sit(), cases) if cases else []
 
-    def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
+    def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """See `Comparer.compare`; each pair is shown in both orders, whatever the judge's mode is.
 
         Raises:
@@ -85,7 +85,10 @@ class Judge:
             ScoringError: the cache cannot be used.
         """
         shown = [
-            (Case("", {"": pair.prompt}, {"": pair.first}), Case("", {"": pair.prompt}, {"": pair.second}))
+            (
+                ScoringRequest("", {"": pair.prompt}, {"": pair.first}),
+                ScoringRequest("", {"": pair.prompt}, {"": pair.second}),
+            )
             for pair in pairs
         ]
         return modes.prefer(self._sit(), shown) if pairs else []

@@ -12,12 +12,12 @@ from typing import Any
 
 from palaver.agents.base.chat import Answer, Question
 from palaver.agents.judges import parsing, prompts
-from palaver.agents.judges.asking import Asker, Item, Result
-from palaver.agents.judges.prompts import Shown
+from palaver.agents.judges.asking import Asker, JudgeQuery, QueryResult
+from palaver.agents.judges.prompts import JudgeMaterial
 from palaver.agents.judges.rubric import Criterion
 from palaver.agents.judges.spec import JudgeSpec
 from palaver.core import ConfigError, Conversation, Sampling, stable_seed
-from palaver.scoring import Case, Cost, Preference, Verdict
+from palaver.scoring import Cost, Preference, Score, ScoringRequest
 
 MOST = 8  # answers shown at once: more are not distinguished well
 TOP = 20  # likely tokens requested, the maximum of servers
@@ -31,14 +31,16 @@ class Bench:
     spec: JudgeSpec
     asker: Asker
 
-    def item(self, conversation: Conversation, schema: dict[str, Any], read: Callable[[Answer], Any]) -> Item[Any]:
+    def item(
+        self, conversation: Conversation, schema: dict[str, Any], read: Callable[[Answer], Any]
+    ) -> JudgeQuery[Any]:
         """A question that is answered with JSON."""
         spec = self.spec
         sampling = Sampling(spec.temperature, max_tokens=spec.max_tokens)
-        return Item(Question(conversation, sampling, stable_seed(spec.seed, spec.sample), schema), read)
+        return JudgeQuery(Question(conversation, sampling, stable_seed(spec.seed, spec.sample), schema), read)
 
 
-def pointwise(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
+def pointwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
     """Each case alone: a choice for each criterion, and their weighted mean."""
     rubric, limit = bench.spec.rubric, bench.spec.max_chars
     schema = prompts.choices_schema(rubric)
@@ -47,14 +49,14 @@ def pointwise(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
         for case in cases
     ]
     return [
-        Verdict(None, cost=result.cost, failure=result.failure)
+        Score(None, cost=result.cost, failure=result.failure)
         if result.value is None
-        else Verdict(rubric.mean(result.value[0]), result.value[0], result.value[1], result.cost)
+        else Score(rubric.mean(result.value[0]), result.value[0], result.value[1], result.cost)
         for result in bench.asker.ask(items)
     ]
 
 
-def weighted(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
+def weighted(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
     """Each case alone, a question for each criterion: the mean of the numbers by their probabilities (G-Eval)."""
     criteria = bench.spec.rubric.criteria
     results = bench.asker.ask([_number(bench, case, criterion) for case in cases for criterion in criteria])
@@ -63,29 +65,29 @@ def weighted(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
         own = results[start : start + len(criteria)]
         cost, failure = _spent(own), next((result.failure for result in own if result.value is None), "")
         if failure:
-            verdicts.append(Verdict(None, cost=cost, failure=failure))
+            verdicts.append(Score(None, cost=cost, failure=failure))
             continue
         values = {c.name: r.value for c, r in zip(criteria, own, strict=True) if r.value is not None}
-        verdicts.append(Verdict(bench.spec.rubric.mean(values), values, cost=cost))
+        verdicts.append(Score(bench.spec.rubric.mean(values), values, cost=cost))
     return verdicts
 
 
-def _number(bench: Bench, case: Case, criterion: Criterion) -> Item[float]:
+def _number(bench: Bench, case: ScoringRequest, criterion: Criterion) -> JudgeQuery[float]:
     n = len(criterion.choices)
     conversation = prompts.weigh(_one(case), criterion, bench.spec.max_chars)
     question = Question(
         conversation, Sampling(0.0, max_tokens=4), stable_seed(bench.spec.seed, bench.spec.sample), top_logprobs=TOP
     )
-    return Item(question, lambda answer: (parsing.weighted(answer.top, n) - 1) / (n - 1))
+    return JudgeQuery(question, lambda answer: (parsing.weighted(answer.top, n) - 1) / (n - 1))
 
 
-def listwise(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
+def listwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
     """The cases of a group in one question, in an order of its own; equal ones are shown once and share a score.
 
     Raises:
         ConfigError: more different cases in a group than can be distinguished at once.
     """
-    verdicts: dict[int, Verdict] = {}
+    verdicts: dict[int, Score] = {}
     groups = [_unlike(cases, places) for places in _groups(cases)]
     for unlike in groups:
         if len(unlike) > MOST:
@@ -100,14 +102,14 @@ def listwise(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
             for place in places:
                 cost = result.cost if place == shared[0] else Cost()
                 if result.value is None:
-                    verdicts[place] = Verdict(None, cost=cost, failure=result.failure)
+                    verdicts[place] = Score(None, cost=cost, failure=result.failure)
                 else:
                     score, reason = result.value[number]
-                    verdicts[place] = Verdict(score, reason=reason, cost=cost)
+                    verdicts[place] = Score(score, reason=reason, cost=cost)
     return [verdicts[place] for place in range(len(cases))]
 
 
-def _list(bench: Bench, cases: Sequence[Case]) -> Item[list[tuple[float, str]]]:
+def _list(bench: Bench, cases: Sequence[ScoringRequest]) -> JudgeQuery[list[tuple[float, str]]]:
     """One question about different cases; its value has their scores and reasons in order."""
     order = list(range(len(cases)))
     texts = [text for case in cases for text in (*case.told.values(), *case.said.values())]
@@ -123,7 +125,7 @@ def _list(bench: Bench, cases: Sequence[Case]) -> Item[list[tuple[float, str]]]:
     return bench.item(conversation, prompts.list_schema(list(shown.answers)), read)
 
 
-def pairwise(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
+def pairwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
     """The mean probability of each case to be better than another of its group, over all others, in both orders."""
     matches = [match for places in _groups(cases) for match in itertools.combinations(places, 2)]
     found = prefer(bench, [(cases[one], cases[other]) for one, other in matches])
@@ -135,18 +137,18 @@ def pairwise(bench: Bench, cases: Sequence[Case]) -> list[Verdict]:
     return [_share(wins[place]) for place in range(len(cases))]
 
 
-def _share(preferences: Sequence[Preference]) -> Verdict:
+def _share(preferences: Sequence[Preference]) -> Score:
     if not preferences:
-        return Verdict(None, failure="alone: mode=pairwise compares, and the group has no other case")
+        return Score(None, failure="alone: mode=pairwise compares, and the group has no other case")
     cost = sum((preference.cost for preference in preferences), Cost())
     won = [preference.first for preference in preferences if preference.first is not None]
     if len(won) < len(preferences):
         failure = next(preference.failure for preference in preferences if preference.first is None)
-        return Verdict(None, cost=cost, failure=failure)
-    return Verdict(sum(won) / len(won), reason=preferences[0].reason, cost=cost)
+        return Score(None, cost=cost, failure=failure)
+    return Score(sum(won) / len(won), reason=preferences[0].reason, cost=cost)
 
 
-def prefer(bench: Bench, pairs: Sequence[tuple[Case, Case]]) -> list[Preference]:
+def prefer(bench: Bench, pairs: Sequence[tuple[ScoringRequest, ScoringRequest]]) -> list[Preference]:
     """Preference for each pair: P = (P(first | shown first) + P(first | shown second)) / 2.
 
     A judge that names the same slot twice, whatever its content, gives 0.5.
@@ -166,27 +168,27 @@ def prefer(bench: Bench, pairs: Sequence[tuple[Case, Case]]) -> list[Preference]
     return preferences
 
 
-def _match(bench: Bench, one: Case, other: Case) -> Item[tuple[float, str]]:
+def _match(bench: Bench, one: ScoringRequest, other: ScoringRequest) -> JudgeQuery[tuple[float, str]]:
     conversation = prompts.prefer(_many({"first": one, "second": other}), bench.spec.rubric, bench.spec.max_chars)
     return bench.item(conversation, prompts.prefer_schema(), lambda answer: parsing.better(answer.text))
 
 
-def _one(case: Case) -> Shown:
-    return Shown(case.told, {"": case.said}, case.reference)
+def _one(case: ScoringRequest) -> JudgeMaterial:
+    return JudgeMaterial(case.told, {"": case.said}, case.reference)
 
 
-def _many(cases: dict[str, Case]) -> Shown:
+def _many(cases: dict[str, ScoringRequest]) -> JudgeMaterial:
     """Several answers. Their prompts are shown once if they are the same, else with each."""
     told = [dict(case.told) for case in cases.values()]
     first = next(iter(cases.values()))
     answers = {id: case.said for id, case in cases.items()}
     if all(each == told[0] for each in told):
-        return Shown(told[0], answers, first.reference)
+        return JudgeMaterial(told[0], answers, first.reference)
     apart = {f"{agent} of {id}": text for id, case in cases.items() for agent, text in case.told.items()}
-    return Shown(apart, answers, first.reference)
+    return JudgeMaterial(apart, answers, first.reference)
 
 
-def _groups(cases: Sequence[Case]) -> list[list[int]]:
+def _groups(cases: Sequence[ScoringRequest]) -> list[list[int]]:
     """Indices of the cases that are compared with each other; one without a group is alone."""
     found: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, case in enumerate(cases):
@@ -194,7 +196,7 @@ def _groups(cases: Sequence[Case]) -> list[list[int]]:
     return list(found.values())
 
 
-def _unlike(cases: Sequence[Case], places: Sequence[int]) -> list[list[int]]:
+def _unlike(cases: Sequence[ScoringRequest], places: Sequence[int]) -> list[list[int]]:
     """The places of equal cases together."""
     found: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for place in places:
@@ -203,11 +205,11 @@ def _unlike(cases: Sequence[Case], places: Sequence[int]) -> list[list[int]]:
     return list(found.values())
 
 
-def _spent(results: Sequence[Result[Any]]) -> Cost:
+def _spent(results: Sequence[QueryResult[Any]]) -> Cost:
     return sum((result.cost for result in results), Cost())
 
 
-MODES: dict[str, Callable[[Bench, Sequence[Case]], list[Verdict]]] = {
+MODES: dict[str, Callable[[Bench, Sequence[ScoringRequest]], list[Score]]] = {
     "pointwise": pointwise,
     "weighted": weighted,
     "listwise": listwise,

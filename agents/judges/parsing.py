@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from palaver.agents.judges.rubric import Rubric, as_choice
+from palaver.agents.judges.rubric import JudgeRubric, as_choice
 from palaver.text import one_line
 
 LONGEST = 50_000  # characters of an answer that are read, from its end
@@ -60,7 +60,7 @@ def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def choices(text: str, rubric: Rubric) -> tuple[dict[str, float], str]:
+def choices(text: str, rubric: JudgeRubric) -> tuple[dict[str, float], str]:
     """Criterion -> value from 0 to 1, and the reasons, from an answer in the form of `prompts.choices_schema`.
 
     Raises:

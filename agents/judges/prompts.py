@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from palaver.agents.judges.fences import fence, nonce
-from palaver.agents.judges.rubric import Criterion, Rubric
+from palaver.agents.judges.rubric import Criterion, JudgeRubric
 from palaver.core import Conversation, Message
 
 SYSTEM = Template(
@@ -39,7 +39,7 @@ PREFER = Template(
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class JudgeMaterial:
     """Material to be judged.
 
     Attributes:
@@ -69,7 +69,7 @@ class Shown:
         return Message("system", SYSTEM.substitute(mark=mark)), Message("user", user)
 
 
-def choose(shown: Shown, rubric: Rubric, limit: int) -> Conversation:
+def choose(shown: JudgeMaterial, rubric: JudgeRubric, limit: int) -> Conversation:
     """Asks for a choice for each criterion."""
     example = {c.name: {"reason": "...", "choice": "..."} for c in rubric.criteria}
     criteria = "\n".join(
@@ -78,14 +78,14 @@ def choose(shown: Shown, rubric: Rubric, limit: int) -> Conversation:
     return shown.fill(criteria, CHOOSE.substitute(example=json.dumps(example)), limit)
 
 
-def weigh(shown: Shown, criterion: Criterion, limit: int) -> Conversation:
+def weigh(shown: JudgeMaterial, criterion: Criterion, limit: int) -> Conversation:
     """Asks for a number for one criterion."""
     scale = "\n".join(f"{number} is: {choice}" for number, choice in enumerate(criterion.choices, 1))
     form = WEIGH.substitute(n=len(criterion.choices), scale=scale)
     return shown.fill(f"- {criterion.name}: {criterion.text}", form, limit)
 
 
-def score_each(shown: Shown, rubric: Rubric, limit: int) -> Conversation:
+def score_each(shown: JudgeMaterial, rubric: JudgeRubric, limit: int) -> Conversation:
     """Asks for a score for each of several answers."""
     ids = list(shown.answers)
     example = {"answers": [{"id": id, "reason": "...", "score": 0.5} for id in ids]}
@@ -93,13 +93,13 @@ def score_each(shown: Shown, rubric: Rubric, limit: int) -> Conversation:
     return shown.fill(_weighted_criteria(rubric), form, limit)
 
 
-def prefer(shown: Shown, rubric: Rubric, limit: int) -> Conversation:
+def prefer(shown: JudgeMaterial, rubric: JudgeRubric, limit: int) -> Conversation:
     """Asks which of the answers `first` and `second` is better."""
     form = PREFER.substitute(example=json.dumps({"reason": "...", "better": "..."}))
     return shown.fill(_weighted_criteria(rubric), form, limit)
 
 
-def choices_schema(rubric: Rubric) -> dict[str, Any]:
+def choices_schema(rubric: JudgeRubric) -> dict[str, Any]:
     """JSON schema of the answer to `choose`."""
     return _object(
         {
@@ -135,7 +135,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _weighted_criteria(rubric: Rubric) -> str:
+def _weighted_criteria(rubric: JudgeRubric) -> str:
     return "\n".join(f"- {c.name} (weight {c.weight:g}): {c.text}" for c in rubric.criteria)
 
 

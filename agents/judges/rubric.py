@@ -66,7 +66,7 @@ class Criterion(BaseModel):
         return known.index(asked) / (len(known) - 1) if asked in known else None
 
 
-class Rubric(BaseModel):
+class JudgeRubric(BaseModel):
     """Criteria with different names; one of them or more counts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -74,7 +74,7 @@ class Rubric(BaseModel):
     criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=20)
 
     @model_validator(mode="after")
-    def _counts(self) -> Rubric:
+    def _counts(self) -> JudgeRubric:
         names = [criterion.name for criterion in self.criteria]
         if len(set(names)) < len(names):
             raise ValueError(f"two criteria have one name: {', '.join(names)}")
@@ -88,7 +88,7 @@ class Rubric(BaseModel):
         return math.fsum(criterion.weight * values[criterion.name] for criterion in self.criteria) / weights
 
 
-DEFAULT_RUBRIC = Rubric(
+DEFAULT_RUBRIC = JudgeRubric(
     criteria=(
         Criterion(
             name="done", text="The answers do what was asked.", weight=2.0, choices=("not at all", "in part", "fully")
@@ -103,7 +103,7 @@ DEFAULT_RUBRIC = Rubric(
 )
 
 
-def read_rubric(path: Path) -> Rubric:
+def read_rubric(path: Path) -> JudgeRubric:
     """The rubric in a YAML or JSON file: `criteria`, a list of criteria.
 
     Raises:
@@ -112,14 +112,14 @@ def read_rubric(path: Path) -> Rubric:
     return checked_rubric(read_data(path, "the rubric"), repr(str(path)))
 
 
-def checked_rubric(found: object, where: str) -> Rubric:
+def checked_rubric(found: object, where: str) -> JudgeRubric:
     """A rubric from plain data.
 
     Raises:
         ConfigError: it does not fit.
     """
     try:
-        return Rubric.model_validate(found)
+        return JudgeRubric.model_validate(found)
     except ValidationError as error:
         raise ConfigError(f"the rubric in {where} does not fit: {first_fault(error)}") from error
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from palaver.agents.base.rewards import split_options
 from palaver.agents.judges.rubric import (
     DEFAULT_RUBRIC,
-    Rubric,
+    JudgeRubric,
     checked_rubric,
     first_fault,
     read_data,
@@ -20,7 +20,7 @@ from palaver.agents.judges.rubric import (
 )
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.core import ConfigError, nearest
-from palaver.scoring import Placing
+from palaver.scoring import RewardPlacement
 
 FILES = (".yaml", ".yml", ".json")
 S = TypeVar("S", bound=BaseModel)
@@ -28,7 +28,7 @@ Mode = Literal["pointwise", "weighted", "listwise", "pairwise"]
 
 
 class PlacingSpec(BaseModel):
-    """Placing of the score in the environment's reward, and the failure limit of a run."""
+    """RewardPlacement of the score in the environment's reward, and the failure limit of a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,9 +39,9 @@ class PlacingSpec(BaseModel):
     failures: float = Field(0.2, ge=0, le=1, description="share of unscored cases above which the run stops")
 
     @property
-    def placing(self) -> Placing:
+    def placing(self) -> RewardPlacement:
         """The same as the environments know it."""
-        return Placing(self.own, self.weight, self.gate, self.when)
+        return RewardPlacement(self.own, self.weight, self.gate, self.when)
 
 
 class JudgeSpec(PlacingSpec):
@@ -49,7 +49,7 @@ class JudgeSpec(PlacingSpec):
 
     model: str = Field(min_length=1, description="`hf:NAME`, `openai:MODEL`, `scripted:module:function`")
     mode: Mode = Field("pointwise", description="how it is asked")
-    rubric: Rubric = Field(DEFAULT_RUBRIC, description="a file, or the criteria themselves")
+    rubric: JudgeRubric = Field(DEFAULT_RUBRIC, description="a file, or the criteria themselves")
     seed: int = Field(0, description="of draws and of the order in which a group is shown")
     sample: int = Field(0, ge=0, description="repeats of one judge are told apart by it")
     temperature: float = Field(0.0, ge=0, allow_inf_nan=False)

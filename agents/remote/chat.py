@@ -17,7 +17,7 @@ from palaver.agents.remote import wire
 from palaver.agents.remote.background import wait_for
 from palaver.agents.remote.budget import Budget, purse
 from palaver.agents.remote.failures import CallError, failed
-from palaver.agents.remote.keys import Key, is_local
+from palaver.agents.remote.keys import SecretKey, is_local
 from palaver.agents.remote.options import PREFIX, Options, checked, price_of, read_name
 from palaver.agents.remote.prices import most_tokens
 from palaver.core import PolicyError
@@ -51,7 +51,7 @@ class RemoteChat:
         self.name = f"{PREFIX}{model}@{self.url}" if url else f"{PREFIX}{model}"
         self.revision = options.revision
         self.price = price_of(model, options)
-        self._key = Key(options.key, self.url)
+        self._key = SecretKey(options.key, self.url)
         tokens = math.inf if options.tokens is None else options.tokens
         dollars = math.inf if options.dollars is None else options.dollars
         self.budget = Budget(dollars, tokens, purse())

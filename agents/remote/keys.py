@@ -11,7 +11,7 @@ from palaver.core import PolicyError
 SHORTEST = 8  # a shorter key is no secret, and replacing it everywhere would garble texts
 
 
-class Key:
+class SecretKey:
     """A key that does not show itself: neither printed nor pickled, it is read again where it is unpickled.
 
     Args:
@@ -47,8 +47,8 @@ class Key:
     def __repr__(self) -> str:
         return f"Key({self.variable!r})"
 
-    def __reduce__(self) -> tuple[type[Key], tuple[str, str]]:
-        return Key, (self.variable, self._url)
+    def __reduce__(self) -> tuple[type[SecretKey], tuple[str, str]]:
+        return SecretKey, (self.variable, self._url)
 
 
 def is_local(url: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from palaver.agents.base.chat import Question
 from palaver.agents.remote.chat import RemoteChat
-from palaver.core import Request, Completion
+from palaver.core import Completion, Request
 from palaver.scoring import Cost
 
 

@@ -24,7 +24,7 @@ HINT = "a language model becomes a reward model by `palaver train reward-model`"
 FALLBACK_TOKENS = 4096  # where neither the folder nor the model's config knows
 
 
-class Reading(BaseModel):
+class InputFormat(BaseModel):
     """Text format that a reward model was trained with.
 
     Attributes:
@@ -58,7 +58,7 @@ def load(source: str, options: ModelOptions) -> RewardModel:
     return wrap(model, tokenizer, reading.chat if reading else options.chat, reading, f"rm:{source}")
 
 
-def wrap(model: Any, tokenizer: Any, chat: str, reading: Reading | None, name: str) -> RewardModel:
+def wrap(model: Any, tokenizer: Any, chat: str, reading: InputFormat | None, name: str) -> RewardModel:
     """A reward model around a classifier that has one output, with its padding set.
 
     Raises:
@@ -104,14 +104,14 @@ def fresh(source: str, device: str, chat: str, max_tokens: int, seed: int) -> Re
 def save(model: RewardModel, folder: Path) -> None:
     """Write model, tokenizer and how it reads; `load` gives the same scores."""
     save_pretrained(model.model, model.tokenizer, folder)
-    reading = Reading(chat="template" if model.chat == "template" else "plain", max_tokens=model.max_tokens)
+    reading = InputFormat(chat="template" if model.chat == "template" else "plain", max_tokens=model.max_tokens)
     replace_text(folder / READING, reading.model_dump_json(indent=1) + "\n")
 
 
-def _reading(path: Path) -> Reading | None:
+def _reading(path: Path) -> InputFormat | None:
     if not path.is_file():
         return None
     try:
-        return Reading.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return InputFormat.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
         raise PolicyError(f"{str(path)!r} does not say how the reward model reads: {one_line(error)}") from error

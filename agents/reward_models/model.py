@@ -11,7 +11,7 @@ import torch
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.reward_models.reading import conversation
 from palaver.core import PolicyError
-from palaver.scoring import Case, Cost, Verdict
+from palaver.scoring import Cost, Score, ScoringRequest
 
 PASS_TOKENS = {"cpu": 8192}  # padded tokens of one forward pass; elsewhere
 ELSEWHERE = 65536
@@ -43,7 +43,7 @@ class RewardModel:
         device: torch.device = next(self.model.parameters()).device
         return device
 
-    def read(self, case: Case) -> Ids:
+    def read(self, case: ScoringRequest) -> Ids:
         """The tokens of a joint action.
 
         Raises:
@@ -51,7 +51,7 @@ class RewardModel:
         """
         return tuple(self._renderer.closed(conversation(case)))
 
-    def score(self, cases: Sequence[Case]) -> list[Verdict]:
+    def score(self, cases: Sequence[ScoringRequest]) -> list[Score]:
         """One verdict a case, in order; equal texts are computed once.
 
         A text that is too long or that the template refuses, and a score that is no finite number, is a failure.
@@ -79,17 +79,17 @@ class RewardModel:
                 found |= zip(batch, out.logits[:, 0].double().tolist(), strict=True)
         return found
 
-    def _verdict(self, ids: Ids | None, known: dict[Ids, float], refused: str) -> Verdict:
+    def _verdict(self, ids: Ids | None, known: dict[Ids, float], refused: str) -> Score:
         if ids is None:
-            return Verdict(None, failure=f"unparseable: {refused}")
+            return Score(None, failure=f"unparseable: {refused}")
         if ids not in known:
-            return Verdict(
+            return Score(
                 None, failure=f"unparseable: {len(ids)} tokens, but {self.name!r} reads at most {self.max_tokens}"
             )
         cost = Cost(prompt_tokens=len(ids), calls=1)
         if not math.isfinite(known[ids]):
-            return Verdict(None, cost=cost, failure=f"unparseable: the score of {self.name!r} is {known[ids]}")
-        return Verdict(known[ids], cost=cost)
+            return Score(None, cost=cost, failure=f"unparseable: the score of {self.name!r} is {known[ids]}")
+        return Score(known[ids], cost=cost)
 
     def _batches(self, texts: dict[Ids, None]) -> Iterator[list[Ids]]:
         """Long texts first, so that the first batch is the largest."""

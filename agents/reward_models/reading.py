@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Mapping
 
 from palaver.core import Conversation, Message
-from palaver.scoring import Case
+from palaver.scoring import ScoringRequest
 
 
-def conversation(case: Case) -> Conversation:
+def conversation(case: ScoringRequest) -> Conversation:
     """Conversation of the agents' observations and completions.
 
     One agent's words are left as they are, as models of single conversations were trained to read them. Those of a team

@@ -22,7 +22,7 @@ from palaver.agents.base.policy import Policy
 from palaver.agents.serving import protocol
 from palaver.agents.serving.batcher import Batcher
 from palaver.agents.serving.likely import told
-from palaver.agents.serving.protocol import Refused
+from palaver.agents.serving.protocol import RequestRefused
 from palaver.core import PalaverError
 
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -32,7 +32,7 @@ _CLOSE = {"Connection": "close"}
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """Limits of a server.
 
     Attributes:
@@ -55,9 +55,9 @@ class Limits:
         return f"Limits(body={self.body}, room={self.room}, tokens={self.tokens}, window={self.window})"
 
 
-def make_app(policies: Mapping[str, Policy], limits: Limits | None = None) -> Starlette:
+def make_app(policies: Mapping[str, Policy], limits: ServerLimits | None = None) -> Starlette:
     """The application that serves policies by the names clients call them."""
-    served = _Served(policies, limits or Limits())
+    served = _Served(policies, limits or ServerLimits())
     return Starlette(
         routes=[
             Route("/v1/models", served.models, methods=["GET"]),
@@ -72,7 +72,7 @@ def make_app(policies: Mapping[str, Policy], limits: Limits | None = None) -> St
 class _Served:
     """The policies and their batcher."""
 
-    def __init__(self, policies: Mapping[str, Policy], limits: Limits) -> None:
+    def __init__(self, policies: Mapping[str, Policy], limits: ServerLimits) -> None:
         self.policies = policies
         self.limits = limits
         self.batcher: Batcher | None = None
@@ -97,12 +97,14 @@ class _Served:
         self._admit(call)
         if call.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             # any web page may send other types here without asking; this one its browser will not let it
-            raise Refused(415, "the body must be JSON, with Content-Type: application/json", "invalid_type")
+            raise RequestRefused(415, "the body must be JSON, with Content-Type: application/json", "invalid_type")
         asked = protocol.read(await self._body(call))
         policy = self.policies.get(asked.model)
         if policy is None:
             known = ", ".join(map(repr, self.policies))
-            raise Refused(404, f"there is no model {asked.model[:100]!r} here; known: {known}", "model_not_found")
+            raise RequestRefused(
+                404, f"there is no model {asked.model[:100]!r} here; known: {known}", "model_not_found"
+            )
         request = asked.request(self.limits.tokens)
         assert self.batcher
         said = await self.batcher.ask(policy, request)
@@ -120,7 +122,7 @@ class _Served:
         scheme, _, key = call.headers.get("authorization", "").partition(" ")
         right = hmac.compare_digest(key.strip().encode("utf-8", "replace"), self.limits.key.encode())
         if self.limits.key and not (scheme.lower() == "bearer" and right):
-            raise Refused(401, "a key is needed, as Authorization: Bearer KEY", "invalid_api_key")
+            raise RequestRefused(401, "a key is needed, as Authorization: Bearer KEY", "invalid_api_key")
 
     async def _body(self, call: Call) -> bytes:
         """
@@ -138,25 +140,25 @@ class _Served:
                     elif length > PATIENCE * self.limits.body:
                         break
         except TimeoutError:
-            raise Refused(408, f"the body did not come within {BODY_SECONDS} s", "too_slow", _CLOSE) from None
+            raise RequestRefused(408, f"the body did not come within {BODY_SECONDS} s", "too_slow", _CLOSE) from None
         if length > self.limits.body:
-            raise Refused(413, f"the body is longer than {self.limits.body} bytes", "too_long", _CLOSE)
+            raise RequestRefused(413, f"the body is longer than {self.limits.body} bytes", "too_long", _CLOSE)
         return bytes(body)
 
 
-async def _refused(call: Call, error: Refused) -> Response:  # noqa: ARG001 - called by position
+async def _refused(call: Call, error: RequestRefused) -> Response:  # noqa: ARG001 - called by position
     return JSONResponse(error.body(), error.status, error.headers)
 
 
 async def _impossible(call: Call, error: PalaverError) -> Response:
     """Response for a policy that cannot answer."""
-    return await _refused(call, Refused(400, str(error), "policy_error"))
+    return await _refused(call, RequestRefused(400, str(error), "policy_error"))
 
 
 async def _unknown(call: Call, error: HTTPException) -> Response:
     """No such path, or another method."""
     message = f"{error.detail}: there are GET /v1/models and POST /v1/chat/completions"
-    return await _refused(call, Refused(error.status_code, message, "unknown_path", dict(error.headers or {})))
+    return await _refused(call, RequestRefused(error.status_code, message, "unknown_path", dict(error.headers or {})))
 
 
 async def _gone(call: Call, error: ClientDisconnect) -> Response:  # noqa: ARG001 - called by position
@@ -166,11 +168,11 @@ async def _gone(call: Call, error: ClientDisconnect) -> Response:  # noqa: ARG00
 
 async def _defect(call: Call, error: Exception) -> Response:
     """Anything else is a defect; what it is goes to the server's own log, not over the wire."""
-    return await _refused(call, Refused(500, f"the server failed ({type(error).__name__})", "defect"))
+    return await _refused(call, RequestRefused(500, f"the server failed ({type(error).__name__})", "defect"))
 
 
 _HANDLERS: dict[Any, Any] = {
-    Refused: _refused,
+    RequestRefused: _refused,
     PalaverError: _impossible,
     HTTPException: _unknown,
     ClientDisconnect: _gone,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from palaver.agents.base.policy import Policy, speak
-from palaver.agents.serving.protocol import Refused
-from palaver.core import PalaverError, Request, Completion
+from palaver.agents.base.policy import Policy, act_batched
+from palaver.agents.serving.protocol import RequestRefused
+from palaver.core import Completion, PalaverError, Request
 
 T = TypeVar("T")
 _Item = tuple[Policy, Request, "asyncio.Future[list[Completion]]"]
@@ -42,7 +42,7 @@ class Batcher:
         count = len(request.seeds)
         if self.under_way + count > self.room:
             busy = f"{self.under_way} answers are waited for and there is room for {self.room}; try again"
-            raise Refused(429, busy, "busy", {"Retry-After": "1"})
+            raise RequestRefused(429, busy, "busy", {"Retry-After": "1"})
         future: asyncio.Future[list[Completion]] = asyncio.get_running_loop().create_future()
         self.under_way += count
         self.waiting.append((policy, request, future))
@@ -79,7 +79,7 @@ class Batcher:
     async def _answers(self, batch: Sequence[_Item]) -> list[list[Completion] | BaseException]:
         """Of each item; one that cannot be answered must not cost the others theirs, so then each is queried alone."""
         asked = [(policy, request) for policy, request, _ in batch]
-        (said,) = await asyncio.gather(self.in_worker(speak, asked), return_exceptions=True)
+        (said,) = await asyncio.gather(self.in_worker(act_batched, asked), return_exceptions=True)
         if not isinstance(said, BaseException):
             return list(said)
         if len(batch) == 1 or not isinstance(said, PalaverError):

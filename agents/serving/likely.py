@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from palaver.agents.base.policy import Policy
-from palaver.agents.serving.protocol import Refused
+from palaver.agents.serving.protocol import RequestRefused
 from palaver.core import Completion
 
 
@@ -25,7 +25,7 @@ def told(policy: Policy, said: Sequence[Completion], top: int) -> list[list[dict
     """
     tokenizer = getattr(policy, "tokenizer", None)
     if tokenizer is None or not all(completion.prompt_ids for completion in said):
-        raise Refused(400, f"{policy.name} has no log-probabilities to tell", "unsupported")
+        raise RequestRefused(400, f"{policy.name} has no log-probabilities to tell", "unsupported")
     from palaver.agents.llm.policies.top_logprobs import likely
 
     places = likely(policy, said, top) if top else [({},) * len(each.token_ids) for each in said]  # type: ignore[arg-type]

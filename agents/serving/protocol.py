@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaver.agents.remote.prices import estimated_tokens
-from palaver.core import Message, Request, Sampling, Completion, stable_seed
+from palaver.core import Completion, Message, Request, Sampling, stable_seed
 from palaver.text import one_line
 
 MOST_MESSAGES = 10_000
@@ -19,7 +19,7 @@ NOT_ENFORCED = "response_format is read, not enforced: the model writes what it 
 Stop = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
-class Refused(Exception):  # noqa: N818 - an answer of the protocol, not an error of ours
+class RequestRefused(Exception):  # noqa: N818 - an answer of the protocol, not an error of ours
     """A request that gets an error in OpenAI's shape instead of an answer.
 
     Attributes:
@@ -100,12 +100,14 @@ class CompletionRequest(_Strict):
             Refused: it asks for more tokens, or for an option that is not served.
         """
         if self.stream:
-            raise Refused(400, "stream is not served; leave it out, the answer comes in one piece", "unsupported")
+            raise RequestRefused(
+                400, "stream is not served; leave it out, the answer comes in one piece", "unsupported"
+            )
         if self.top_logprobs and not self.logprobs:
-            raise Refused(400, "top_logprobs needs logprobs: true", "invalid_value")
+            raise RequestRefused(400, "top_logprobs needs logprobs: true", "invalid_value")
         asked = self.max_completion_tokens or self.max_tokens
         if asked is not None and asked > most_tokens:
-            raise Refused(
+            raise RequestRefused(
                 400, f"max_tokens is {asked}; this server answers with {most_tokens} at most", "invalid_value"
             )
         defaults = Sampling(max_tokens=asked or min(most_tokens, Sampling().max_tokens))
@@ -133,9 +135,11 @@ def read(body: bytes) -> CompletionRequest:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            raise Refused(400, f"the field {place:.100} is not served", "unknown_parameter") from None
+            raise RequestRefused(400, f"the field {place:.100} is not served", "unknown_parameter") from None
         message = f"{place:.100}: {first['msg']}" if place else first["msg"]
-        raise Refused(400, message, "invalid_json" if first["type"] == "json_invalid" else "invalid_value") from None
+        raise RequestRefused(
+            400, message, "invalid_json" if first["type"] == "json_invalid" else "invalid_value"
+        ) from None
 
 
 def written(

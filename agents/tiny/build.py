@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from palaver.agents.llm.model.load import save_pretrained
 from palaver.agents.tiny import cache as store
-from palaver.agents.tiny.gate import PROMPTS, Check, demand, examine
+from palaver.agents.tiny.gate import PROMPTS, GateCheck, demand, examine
 from palaver.agents.tiny.recipe import Recipe
 from palaver.agents.tiny.tokenizer import train_tokenizer
 from palaver.agents.tiny.training import Demonstration, encode, train
@@ -93,9 +93,9 @@ def suited(generate: Generator) -> Recipe:
         raise PolicyError(f"TINY of {generate.__module__} does not fit a recipe: {one_line(error)}") from error
 
 
-def checks(folder: Path) -> list[Check]:
+def checks(folder: Path) -> list[GateCheck]:
     """The examination that the model in this folder passed."""
-    return [Check(**record) for record in json.loads((folder / GATE).read_text(encoding="utf-8"))]
+    return [GateCheck(**record) for record in json.loads((folder / GATE).read_text(encoding="utf-8"))]
 
 
 def _generator(path: str) -> Generator:

@@ -23,7 +23,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class GateCheck:
     """One measurement: what was found and the range that is accepted."""
 
     name: str
@@ -37,7 +37,9 @@ class Check:
         return self.low <= self.value <= self.high
 
 
-def examine(model: Any, tokenizer: Any, known: Sequence[Demonstration], fresh: Sequence[Demonstration]) -> list[Check]:
+def examine(
+    model: Any, tokenizer: Any, known: Sequence[Demonstration], fresh: Sequence[Demonstration]
+) -> list[GateCheck]:
     """Measure the model's answers, at temperature 1, to prompts it has not seen.
 
     Args:
@@ -60,20 +62,20 @@ def examine(model: Any, tokenizer: Any, known: Sequence[Demonstration], fresh: S
     usual = mean(len(text.split()) for text in shown)
     bar = 0.6 * _grounded(shown, asked, topics)
     found = [
-        Check("unknown words", _unknown(said, vocabulary), 0.0, 0.003),
-        Check("topic words from the prompt", _grounded(said, asked, topics), bar, 1.0),
-        Check("repeated sentences", _repeated(said), 0.0, max(0.08, 2 * _repeated(shown))),
-        Check("words per text", mean(len(text.split()) for text in said), 0.6 * usual, 1.6 * usual),
+        GateCheck("unknown words", _unknown(said, vocabulary), 0.0, 0.003),
+        GateCheck("topic words from the prompt", _grounded(said, asked, topics), bar, 1.0),
+        GateCheck("repeated sentences", _repeated(said), 0.0, max(0.08, 2 * _repeated(shown))),
+        GateCheck("words per text", mean(len(text.split()) for text in said), 0.6 * usual, 1.6 * usual),
     ]
     for name, holds in (("texts with a full stop", _stopped), ("texts that are Python", _is_python)):
         if all(map(holds, shown)):
-            found.append(Check(name, mean(map(holds, said)), 0.97, 1.0))
+            found.append(GateCheck(name, mean(map(holds, said)), 0.97, 1.0))
     if _copied(shown, asked) == 1.0:
-        found.append(Check("lines from the prompt", _copied(said, asked), 0.9, 1.0))
+        found.append(GateCheck("lines from the prompt", _copied(said, asked), 0.9, 1.0))
     return found
 
 
-def demand(checks: Iterable[Check], name: str) -> None:
+def demand(checks: Iterable[GateCheck], name: str) -> None:
     """Refuse a model.
 
     Raises:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaver.benchmarks.reports import plot_style as theme
-from palaver.trainers.matches.standings import Standings, Table
+from palaver.trainers.matches.standings import PairTable, Standings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ def draw(found: Standings, path: Path) -> None:
     theme.save_png(drawing, str(path))
 
 
-def _panel(ax: Axes, table: Table, found: Standings) -> None:
+def _panel(ax: Axes, table: PairTable, found: Standings) -> None:
     names = [rating.player for rating in table.ratings]
     for y, one in enumerate(names):
         for x, two in enumerate(names):
@@ -55,7 +55,7 @@ def _panel(ax: Axes, table: Table, found: Standings) -> None:
     ax.set_xlabel(said, fontsize=8.5, color=theme.PAPER.muted, labelpad=8)
 
 
-def _cell(ax: Axes, x: int, y: int, table: Table, one: str, two: str) -> None:
+def _cell(ax: Axes, x: int, y: int, table: PairTable, one: str, two: str) -> None:
     from matplotlib.patches import Rectangle
 
     cell = table.cells.get((one, two))

@@ -11,7 +11,7 @@ from pathlib import Path
 from palaver.benchmarks.arena import heatmap as picture
 from palaver.core import ConfigError
 from palaver.markdown import code_block, markdown_table, prose
-from palaver.trainers.matches.standings import Cell, Standings, Table
+from palaver.trainers.matches.standings import PairResult, PairTable, Standings
 from palaver.utils.run_folder import replace_text
 
 STEM = "arena"
@@ -59,7 +59,7 @@ def markdown(found: Standings) -> str:
     return "\n".join(parts)
 
 
-def _ratings(table: Table, found: Standings) -> str:
+def _ratings(table: PairTable, found: Standings) -> str:
     rows = []
     for rating in table.ratings:
         row = table.conduct[rating.player]
@@ -83,7 +83,7 @@ def _ratings(table: Table, found: Standings) -> str:
     return f"{_grid([titles, *rows])}\n{' '.join(said)}\n"
 
 
-def _matrix(table: Table) -> str:
+def _matrix(table: PairTable) -> str:
     names = [rating.player for rating in table.ratings]
     rows = [
         [f"**{_name(one)}**", *("" if one == two else cell(table.cells.get((one, two))) for two in names)]
@@ -93,7 +93,7 @@ def _matrix(table: Table) -> str:
     return f"{_grid([['', *map(_name, names)], *rows])}\n{note}"
 
 
-def cell(found: Cell | None) -> str:
+def cell(found: PairResult | None) -> str:
     """Cell of the matrix: score in percent, interval, counts; – for players that have not met."""
     if found is None:
         return "–"
@@ -136,7 +136,7 @@ def ratings_csv(found: Standings) -> str:
     return _csv(COLUMNS, rows)
 
 
-def vars_of(table: Table, place: int) -> dict[str, object]:
+def vars_of(table: PairTable, place: int) -> dict[str, object]:
     """Return the statistics of the player at index `place` of a table, by name."""
     rating = table.ratings[place]
     row = table.conduct[rating.player]

@@ -12,9 +12,9 @@ from palaver.benchmarks.arena import tables as view
 from palaver.core import ConfigError, nearest
 from palaver.trainers.matches import players
 from palaver.trainers.matches import workers as pool
-from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.config import GameSpec, TournamentConfig
 from palaver.trainers.matches.recording import Recording
-from palaver.trainers.matches.results import GAMES, Played, describe, prepare, read_games
+from palaver.trainers.matches.results import GAMES, GameResult, describe, prepare, read_games
 from palaver.trainers.matches.standings import MIDDLE, Standings, standings
 from palaver.utils.provenance import provenance
 from palaver.utils.run_folder import locked
@@ -23,7 +23,7 @@ PROBES = 12  # pairings that an estimate plays at most
 
 
 @dataclass(frozen=True)
-class Estimate:
+class TimeEstimate:
     """Number of games to be played, their estimated seconds, and the number of `probed` games played for it."""
 
     games: int
@@ -31,11 +31,11 @@ class Estimate:
     probed: int
 
 
-def check(setting: Setting, anchor: str = "") -> str:
+def check(setting: TournamentConfig, anchor: str = "") -> str:
     """Validate the setting before any work; returns the anchor, by default the first player but the agent.
 
     Raises:
-        ConfigError, TaskError: see `Setting.environment`; the anchor is no player.
+        ConfigError, TaskError: see `TournamentConfig.environment`; the anchor is no player.
         PolicyError: there is no such player.
     """
     for teamset in setting.sets:
@@ -47,7 +47,7 @@ def check(setting: Setting, anchor: str = "") -> str:
     return anchor or next(label for label in setting.players if label != setting.agent)
 
 
-def estimate(setting: Setting, done: Sequence[Played] = (), jobs: int = 1) -> Estimate:
+def estimate(setting: TournamentConfig, done: Sequence[GameResult] = (), jobs: int = 1) -> TimeEstimate:
     """Estimate the time of the missing games from those done, or else from one game of some pairings.
 
     Loading is not counted, and two processes are taken to be twice as fast as one.
@@ -62,10 +62,10 @@ def estimate(setting: Setting, done: Sequence[Played] = (), jobs: int = 1) -> Es
         seconds[played.game.first, played.game.second].append(played.seconds)
     mean = fmean(each for found in seconds.values() for each in found) if seconds else 0.0
     total = sum(fmean(seconds.get((game.first, game.second), [mean])) for game in waiting)
-    return Estimate(len(waiting), total / max(1, min(jobs, len(waiting))), probed)
+    return TimeEstimate(len(waiting), total / max(1, min(jobs, len(waiting))), probed)
 
 
-def _probes(setting: Setting) -> list[Game]:
+def _probes(setting: TournamentConfig) -> list[GameSpec]:
     """A first game of some pairings, in which every player appears."""
     pairs: list[tuple[str, str]] = []
     seen: set[str] = set()
@@ -73,11 +73,11 @@ def _probes(setting: Setting) -> list[Game]:
         if len(setting.pairs) <= PROBES or not set(pair) <= seen:
             pairs.append(pair)
             seen |= set(pair)
-    return [Game(setting.sets[0], *pair, 0, False) for pair in pairs]
+    return [GameSpec(setting.sets[0], *pair, 0, False) for pair in pairs]
 
 
-def contest(
-    setting: Setting,
+def tournament(
+    setting: TournamentConfig,
     folder: Path,
     *,
     resume: bool = False,
@@ -86,7 +86,7 @@ def contest(
     at: float = MIDDLE,
     command: str = "",
     start: Callable[[int, int], None] = lambda _done, _all: None,
-    report: Callable[[Played], None] = lambda _: None,
+    report: Callable[[GameResult], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
     recording: Recording | None = None,
 ) -> tuple[Standings, list[Path]]:
@@ -120,7 +120,7 @@ def contest(
         start(len(wanted) - len(waiting), len(wanted))
         failed = []
 
-        def heard(played: Played) -> None:
+        def heard(played: GameResult) -> None:
             failed.extend([played] if played.failed else [])
             report(played)
 
@@ -130,7 +130,9 @@ def contest(
         return found, view.write(found, folder)
 
 
-def _tables(setting: Setting, games: list[Played], anchor: str, at: float, failed: int, command: str) -> Standings:
+def _tables(
+    setting: TournamentConfig, games: list[GameResult], anchor: str, at: float, failed: int, command: str
+) -> Standings:
     order = {teamset: n for n, teamset in enumerate(setting.sets)}
     games.sort(key=lambda played: (order[played.game.teamset], played.game.match))
     made = {

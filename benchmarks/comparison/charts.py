@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palaver.benchmarks.comparison.groups import Comparison, Curve
+from palaver.benchmarks.comparison.groups import Comparison, RewardCurve
 from palaver.benchmarks.reports.plot_style import PAPER, Theme, dress, entitle, figure, label, save_png
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ COLORS = 6  # of the theme, which every kind of colour vision tells apart; lines
 DASHES: tuple[tuple[float, ...], ...] = ((), (4.5, 1.3), (1.2, 1.2), (6, 1.3, 1.2, 1.3))
 GAP, WIDTH = 0.052, 0.16  # of the axes: between two names, and most that a name is wide
 TIMES = {"wall_s": "wall seconds", "cpu_s": "CPU seconds"}
-Line = tuple[NDArray[np.float64], Curve]
+Line = tuple[NDArray[np.float64], RewardCurve]
 
 
 def write_png(found: Comparison, path: str, time: str = "wall_s") -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.benchmarks.comparison.finished_runs import Trial, returns_by_task
-from palaver.benchmarks.comparison.groups import Group
+from palaver.benchmarks.comparison.groups import RunGroup
 from palaver.core import ConfigError
 from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS
 from palaver.utils.run_folder import replace_text
@@ -19,7 +19,7 @@ TRAIN = ("kind", "step", "wall_s", "cpu_s", "reward/mean", "sampled_tokens")
 EVAL = ("kind", "step", "wall_s", "cpu_s", "mean", "low", "high", "n", "tasks", "greedy")
 
 
-def keep(groups: Sequence[Group], folder: Path) -> list[Path]:
+def keep(groups: Sequence[RunGroup], folder: Path) -> list[Path]:
     """Copy the config, the launch info and the metrics that a comparison reads of every run.
 
     The folders are called `GROUP-SEED`. If the metrics lack an evaluation's returns by task, they are computed from

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from palaver.benchmarks.comparison.tuned import complaint
-from palaver.benchmarks.reports.run_folder import Run, number, numbers, read
-from palaver.benchmarks.reports.summary import Point, score
+from palaver.benchmarks.reports.run_folder import RunFolder, number, numbers, read
+from palaver.benchmarks.reports.summary import EvaluationPoint, score
 from palaver.core import CheckpointError
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.evaluation import summarize
@@ -31,12 +31,12 @@ class Trial:
         by_task: task -> mean return after less before; empty if the tasks' returns are unknown.
     """
 
-    run: Run
+    run: RunFolder
     config: RunConfig
     lines: tuple[Mapping[str, Any], ...]
     samples: tuple[float, ...]
-    before: Point
-    after: Point
+    before: EvaluationPoint
+    after: EvaluationPoint
     by_task: Mapping[str, float]
 
     @property
@@ -82,7 +82,7 @@ def _is_run(folder: Path) -> bool:
     return (folder / CONFIG).is_file() or (folder / METRICS).is_file()
 
 
-def trial(run: Run) -> Trial:
+def trial(run: RunFolder) -> Trial:
     """Reduce a run to the data of a comparison.
 
     Raises:
@@ -108,7 +108,7 @@ def trial(run: Run) -> Trial:
     return Trial(run, run.config, lines, _samples(run, lines), found.before, found.after, differences)
 
 
-def returns_by_task(run: Run, point: Point) -> dict[str, float]:
+def returns_by_task(run: RunFolder, point: EvaluationPoint) -> dict[str, float]:
     """Map tasks to mean returns of an evaluation, from the metrics, else from its episodes; empty if in neither."""
     told = numbers(point.line.get("by_task"))
     if told:
@@ -117,7 +117,7 @@ def returns_by_task(run: Run, point: Point) -> dict[str, float]:
     return dict(summarize(episodes).by_task) if len(episodes) == point.n > 0 else {}
 
 
-def _samples(run: Run, lines: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
+def _samples(run: RunFolder, lines: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
     """Sampled completions up to each line; if not recorded, those trained on, each policy's once."""
     shared = run.config is not None and run.config.team.kind == "shared"
     agents = run.agents[:1] if shared else run.agents

@@ -27,7 +27,7 @@ NOT_A_SETTING = ("seed", "out", "device", "threads", "log", "tuning")
 
 
 @dataclass(frozen=True)
-class Curve:
+class RewardCurve:
     """Training reward of a group, by update. All (P,) but for the last two, the lowest and the highest seed's."""
 
     samples: NDArray[np.float64]
@@ -39,7 +39,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Group:
+class RunGroup:
     """Runs that are repeats of each other.
 
     Attributes:
@@ -73,7 +73,7 @@ class Group:
         """Mean over seeds of the seconds until the last update, by `wall_s` or `cpu_s`."""
         return float(np.mean([each.spent(key) for each in self.trials]))
 
-    def curve(self, window: int, shares: bool) -> Curve:
+    def curve(self, window: int, shares: bool) -> RewardCurve:
         """Mean over seeds of the moving mean of the training reward, at the steps that all seeds have.
 
         Args:
@@ -94,7 +94,7 @@ class Group:
 
         samples = [[each.samples[where[step]] for step in steps] for each, where in zip(self.trials, at, strict=True)]
         reward = np.stack([moving_mean(row.tolist(), window) for row in told("reward/mean")]) / scale
-        return Curve(
+        return RewardCurve(
             np.mean(samples, axis=0), told("wall_s").mean(axis=0), told("cpu_s").mean(axis=0),
             reward.mean(axis=0), reward.min(axis=0), reward.max(axis=0),
         )  # fmt: skip
@@ -113,7 +113,7 @@ class Comparison:
     """
 
     by: str
-    groups: tuple[Group, ...]
+    groups: tuple[RunGroup, ...]
     shares: bool
     window: int
     notes: tuple[str, ...]
@@ -230,9 +230,9 @@ def _scale(trials: Sequence[Trial]) -> bool:
     return len({scene(each.config) for each in trials}) > 1
 
 
-def _group(name: str, trials: Sequence[Trial]) -> Group:
+def _group(name: str, trials: Sequence[Trial]) -> RunGroup:
     found = [max_reward(each.run) for each in trials]
     limit = None if None in found else found[0]
     means = [each.after.mean - each.before.mean for each in trials]
     by_task = [each.by_task for each in trials if each.by_task]
-    return Group(name, tuple(sorted(trials, key=lambda each: each.config.seed)), limit, improvement(means, by_task))
+    return RunGroup(name, tuple(sorted(trials, key=lambda each: each.config.seed)), limit, improvement(means, by_task))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from palaver.benchmarks.comparison.groups import Comparison, Group
+from palaver.benchmarks.comparison.groups import Comparison, RunGroup
 from palaver.benchmarks.reports.origin import origin
 from palaver.benchmarks.reports.summary import interval
 from palaver.markdown import markdown_table, prose
@@ -27,7 +27,7 @@ def columns(found: Comparison, time: str) -> list[str]:
     return [column for column in rows(found)[0] if column not in left]
 
 
-def _row(group: Group) -> Row:
+def _row(group: RunGroup) -> Row:
     limit = group.limit
     return {
         "seeds": str(len(group.trials)),

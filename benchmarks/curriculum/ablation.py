@@ -16,8 +16,8 @@ from palaver.benchmarks.curriculum import battles, records
 from palaver.benchmarks.curriculum.read import load as curriculum
 from palaver.benchmarks.curriculum.read import parse, put
 from palaver.benchmarks.curriculum.records import BATTLES, RATING, Place
-from palaver.benchmarks.curriculum.run import Watch, run, table
-from palaver.benchmarks.curriculum.shop import Shop
+from palaver.benchmarks.curriculum.run import CurriculumProgress, run, table
+from palaver.benchmarks.curriculum.shop import Backend
 from palaver.benchmarks.curriculum.spec import Curriculum
 from palaver.benchmarks.curriculum.state import State
 from palaver.core import CheckpointError, ConfigError
@@ -116,8 +116,8 @@ def ablate(
     key: str,
     variants: Mapping[str, Curriculum],
     folder: Path,
-    shop: Shop,
-    watch: Watch | None = None,
+    shop: Backend,
+    watch: CurriculumProgress | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Ablation:
     """Run every variant, then rate all last students against the opponents and each other in one arena.
@@ -136,7 +136,7 @@ def ablate(
         PalaverError: see `palaver.benchmarks.curriculum.run.run`.
     """
     folder = folder.resolve()
-    watch = watch or Watch()
+    watch = watch or CurriculumProgress()
     with locked(folder):
         states: dict[str, State] = {}
         for value, spec in variants.items():
@@ -154,7 +154,7 @@ def ablate(
         return made
 
 
-def _last(state: State) -> records.Verdict:
+def _last(state: State) -> records.StageAttempt:
     return state.promoted[state.spec.stages[-1].name]
 
 

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from palaver.benchmarks.curriculum.spec import COACH, PUPIL, Ratings, Stage
 from palaver.core import stable_seed
-from palaver.trainers.matches.config import Game
+from palaver.trainers.matches.config import GameSpec
 from palaver.trainers.matches.recording import Advice
 
 MIRROR = "+2"  # suffix of a player's second label in self-play
 
 
-class Seat(NamedTuple):
+class StagePlayer(NamedTuple):
     """A player: its label, its name in the arena, and an identifier of the player."""
 
     label: str
@@ -26,7 +26,7 @@ class Seat(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Order:
+class BattleOrder:
     """Battles to be played.
 
     Attributes:
@@ -38,7 +38,7 @@ class Order:
     """
 
     players: Mapping[str, str]
-    games: tuple[Game, ...]
+    games: tuple[GameSpec, ...]
     seed: int
     marks: Mapping[str, str]
     advice: Advice | None = None
@@ -90,7 +90,7 @@ def portions(total: int, parts: Sequence[float]) -> list[int]:
     return found
 
 
-def order(stage: Stage, players: Mapping[str, Seat], seed: int) -> Order:
+def order(stage: Stage, players: Mapping[str, StagePlayer], seed: int) -> BattleOrder:
     """Battles of one attempt, each match twice with sides swapped; pairs and team sets are evenly interleaved.
 
     Args:
@@ -116,18 +116,18 @@ def order(stage: Stage, players: Mapping[str, Seat], seed: int) -> Order:
         second += MIRROR if first == second else ""
         known |= {first: players[one].player, second: players[two].player}
         marks |= {first: players[one].mark, second: players[two].mark}
-        games += [Game(teams, first, second, match, swapped) for swapped in (False, True)]
-    return Order(known, tuple(games), seed, marks, _advice(stage, players))
+        games += [GameSpec(teams, first, second, match, swapped) for swapped in (False, True)]
+    return BattleOrder(known, tuple(games), seed, marks, _advice(stage, players))
 
 
-def _advice(stage: Stage, players: Mapping[str, Seat]) -> Advice | None:
+def _advice(stage: Stage, players: Mapping[str, StagePlayer]) -> Advice | None:
     if not stage.advice:
         return None
     label = players[PUPIL].label
     return Advice(players[COACH].player, (label, label + MIRROR), stage.advice)
 
 
-def field(ratings: Ratings, pupils: Mapping[str, str], seed: int) -> Order:
+def field(ratings: Ratings, pupils: Mapping[str, str], seed: int) -> BattleOrder:
     """Games of an arena of students, each against the earlier ones and the opponents, on all team sets.
 
     Args:
@@ -140,17 +140,17 @@ def field(ratings: Ratings, pupils: Mapping[str, str], seed: int) -> Order:
     if ratings.among:
         pairs += [(one, two) for n, one in enumerate(opponents) for two in opponents[:n]]
     games = tuple(
-        Game(teams, *pair, match, swapped)
+        GameSpec(teams, *pair, match, swapped)
         for teams in ratings.sets
         for match in range(ratings.battles // 2)
         for pair in pairs
         for swapped in (False, True)
     )
     players = {name: name for name in opponents} | dict(pupils)
-    return Order(players, games, stable_seed(seed, "rating"), players)
+    return BattleOrder(players, games, stable_seed(seed, "rating"), players)
 
 
-def shown(stage: Stage, players: Mapping[str, Seat]) -> tuple[str, ...]:
+def shown(stage: Stage, players: Mapping[str, StagePlayer]) -> tuple[str, ...]:
     """Labels of the players whose decisions are imitated; empty for all."""
     if stage.learn != COACH:
         return ()
@@ -158,7 +158,7 @@ def shown(stage: Stage, players: Mapping[str, Seat]) -> tuple[str, ...]:
     return label, label + MIRROR
 
 
-def teachers(stage: Stage, players: Mapping[str, Seat]) -> tuple[str, ...]:
+def teachers(stage: Stage, players: Mapping[str, StagePlayer]) -> tuple[str, ...]:
     """Labels of the student's teachers: the coach, or all other players."""
     if stage.learn == COACH:
         return (players[COACH].label,)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.curriculum.records import NET, Verdict, here
+from palaver.benchmarks.curriculum.records import NET, StageAttempt, here
 from palaver.benchmarks.curriculum.spec import Curriculum
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import flatten, read_metrics, wandb_run
@@ -16,7 +16,9 @@ from palaver.utils.run_folder import replace_text
 TOLD = "wandb_told"  # number of lines sent to W&B
 
 
-def lines(folder: Path, verdicts: Sequence[Verdict], running: tuple[str, int] | None = None) -> list[dict[str, Any]]:
+def lines(
+    folder: Path, verdicts: Sequence[StageAttempt], running: tuple[str, int] | None = None
+) -> list[dict[str, Any]]:
     """Metrics of the attempts in order, with steps counted from the previous attempt's last, each followed by ratings.
 
     Args:
@@ -44,7 +46,7 @@ def _attempt(folder: Path, stage: str, attempt: int, past: int) -> list[dict[str
     ]
 
 
-class Curve:
+class MergedMetrics:
     """Writer of the merged metrics. Lines are sent to W&B once; after a kill between sending and recording it, those of
     one phase are sent twice, at the same steps.
     """
@@ -54,7 +56,7 @@ class Curve:
         config = spec.model_dump(mode="json")
         self._wandb = wandb_run(folder, spec.wandb, spec.project, config) if spec.wandb != "disabled" else None
 
-    def write(self, verdicts: Sequence[Verdict], running: tuple[str, int] | None = None) -> None:
+    def write(self, verdicts: Sequence[StageAttempt], running: tuple[str, int] | None = None) -> None:
         """Rewrite the file, and send the new lines to W&B."""
         found = lines(self.folder, verdicts, running)
         replace_text(self.folder / METRICS, "".join(json.dumps(line) + "\n" for line in found))

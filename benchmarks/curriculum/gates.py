@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy import stats
 
-from palaver.benchmarks.curriculum.records import Check
+from palaver.benchmarks.curriculum.records import GateCondition
 from palaver.benchmarks.curriculum.spec import Gate, Guard
 from palaver.core import ConfigError
-from palaver.trainers.matches.results import Played
-from palaver.trainers.matches.standings import Standings, Table
+from palaver.trainers.matches.results import GameResult
+from palaver.trainers.matches.standings import PairTable, Standings
 from palaver.utils.stats.effects import LEVEL
 
 
-def passes(gate: Gate, found: Standings, pupil: str, labels: Mapping[str, str]) -> list[Check]:
+def passes(gate: Gate, found: Standings, pupil: str, labels: Mapping[str, str]) -> list[GateCondition]:
     """Check the conditions of a gate.
 
     A score passes if it, or with `sure` the lower end of its interval, reaches the threshold. A rating passes if it is
@@ -39,31 +39,33 @@ def passes(gate: Gate, found: Standings, pupil: str, labels: Mapping[str, str]) 
     return checks
 
 
-def _table(found: Standings, teamset: str) -> Table:
+def _table(found: Standings, teamset: str) -> PairTable:
     for table in found.tables:
         if table.teamset == teamset:
             return table
     raise ConfigError(f"no game was played on the team set {teamset!r}")
 
 
-def _score(gate: Gate, table: Table, pupil: str, other: str, least: float) -> Check:
+def _score(gate: Gate, table: PairTable, pupil: str, other: str, least: float) -> GateCondition:
     cell = table.cells[pupil, other]
     sure = ", surely" if gate.sure else ""
     asks = f"score {100 * least:g} % against {other} on {table.teamset}{sure}"
-    return Check(asks, cell.score, cell.low, cell.high, (cell.low if gate.sure else cell.score) >= least)
+    return GateCondition(asks, cell.score, cell.low, cell.high, (cell.low if gate.sure else cell.score) >= least)
 
 
-def _above(gate: Gate, table: Table, pupil: str, other: str, by: float) -> Check:
+def _above(gate: Gate, table: PairTable, pupil: str, other: str, by: float) -> GateCondition:
     ratings = {rating.player: rating for rating in table.ratings}
     mine, theirs = ratings[pupil], ratings[other]
     gain = mine.elo - theirs.elo
     apart = mine.low > theirs.high
     sure = ", intervals apart" if gate.sure else ""
     asks = f"{by:+g} Elo on {other} on {table.teamset}{sure}"
-    return Check(asks, gain, mine.low - theirs.high, mine.high - theirs.low, gain >= by and (apart or not gate.sure))
+    return GateCondition(
+        asks, gain, mine.low - theirs.high, mine.high - theirs.low, gain >= by and (apart or not gate.sure)
+    )
 
 
-def kept(guard: Guard, games: Sequence[Played], pupil: str, before: str, opponents: Sequence[str]) -> Check:
+def kept(guard: Guard, games: Sequence[GameResult], pupil: str, before: str, opponents: Sequence[str]) -> GateCondition:
     """Check that the student's score on the guard's team set did not drop by more than allowed.
 
     Both have played the same matches, so the drop is the mean of the differences by match, over both sides and the
@@ -76,10 +78,10 @@ def kept(guard: Guard, games: Sequence[Played], pupil: str, before: str, opponen
     drop, half = paired([one[match] - two[match] for match in both])
     low, high = (None, None) if half is None else (drop - half, drop + half)
     asks = f"at most {100 * guard.drop:g} points below {before} on {guard.teams}"
-    return Check(asks, drop, low, high, drop <= guard.drop)
+    return GateCondition(asks, drop, low, high, drop <= guard.drop)
 
 
-def _by_match(games: Sequence[Played], teamset: str, player: str, opponents: Sequence[str]) -> dict[int, float]:
+def _by_match(games: Sequence[GameResult], teamset: str, player: str, opponents: Sequence[str]) -> dict[int, float]:
     scores: dict[int, list[float]] = defaultdict(list)
     for played in games:
         first, second = played.game.first, played.game.second

@@ -19,7 +19,7 @@ STAGES, BATTLES, RATING, NET = "stages", "battles", "rating", "net"
 
 
 @dataclass(frozen=True)
-class Check:
+class GateCondition:
     """One condition of a gate: threshold, value with its 95 % interval, and whether it passed. For a difference of
     ratings the ends are the minimum and the maximum that the two intervals allow.
     """
@@ -44,7 +44,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StageAttempt:
     """An attempt at a stage.
 
     Attributes:
@@ -81,7 +81,7 @@ class Verdict:
     steps: int
     decisions: int
     places: tuple[Place, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[GateCondition, ...] = ()
     passed: bool = True
     seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
@@ -108,7 +108,7 @@ def here(folder: Path, stage: str, attempt: int) -> Path:
     return folder / STAGES / stage / str(attempt)
 
 
-def read(folder: Path, stage: str, attempt: int) -> Verdict | None:
+def read(folder: Path, stage: str, attempt: int) -> StageAttempt | None:
     """Read the verdict of an attempt, None if it has not ended.
 
     Raises:
@@ -120,10 +120,10 @@ def read(folder: Path, stage: str, attempt: int) -> Verdict | None:
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         values["places"] = tuple(Place(**each) for each in values["places"])
-        values["checks"] = tuple(Check(**each) for each in values["checks"])
+        values["checks"] = tuple(GateCondition(**each) for each in values["checks"])
         for name in ("taught_by", "shown", "seconds"):
             values[name] = tuple(values[name])
-        return Verdict(**values)
+        return StageAttempt(**values)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{str(path)!r} is no verdict of a curriculum: {one_line(error)}") from error
 
@@ -138,6 +138,6 @@ def _place(teamset: str, found: Rating) -> Place:
     return Place(teamset, found.player, elo, low, high, found.bounded)
 
 
-def timeless(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def timeless(verdicts: Sequence[StageAttempt]) -> list[StageAttempt]:
     """Return the verdicts without the seconds, the only part that may differ between a run and its repetition."""
     return [replace(each, seconds=(0.0, 0.0, 0.0)) for each in verdicts]

@@ -10,14 +10,14 @@ from pathlib import Path
 from statistics import fmean, median
 
 from palaver.benchmarks.curriculum import battles
-from palaver.benchmarks.curriculum.battles import MIRROR, Order
-from palaver.benchmarks.curriculum.shop import Lesson, Shop, Source
+from palaver.benchmarks.curriculum.battles import MIRROR, BattleOrder
+from palaver.benchmarks.curriculum.shop import Backend, BattleData, TrainingJob
 from palaver.benchmarks.curriculum.spec import COACH, PUPIL, Curriculum, Stage
 from palaver.benchmarks.curriculum.tables import Grid
 from palaver.core import TaskError, usable_cores
-from palaver.trainers.matches.config import Game
+from palaver.trainers.matches.config import GameSpec
 from palaver.trainers.matches.recording import Advice
-from palaver.trainers.matches.results import Played
+from palaver.trainers.matches.results import GameResult
 
 PUPIL_LABEL = "a-pupil"
 MATCHES = 3  # of every player
@@ -53,7 +53,7 @@ class Forecast:
         return self.ms.get(name, self.ms[PUPIL_LABEL])
 
 
-def rehearse(spec: Curriculum, shop: Shop) -> Forecast:
+def rehearse(spec: Curriculum, shop: Backend) -> Forecast:
     """Play matches of every player against the anchor, train a student on them for one epoch, and play matches of it,
     also with each coach that gives advice.
 
@@ -74,15 +74,15 @@ def rehearse(spec: Curriculum, shop: Shop) -> Forecast:
         played = [each for each in done if each.game.first in (others or mirror)]
         if not played:
             raise TaskError("no battle of the rehearsal could be played to its end")
-        own = (Source(folder / "games", 1.0),)
-        lesson = Lesson(own, own, None, spec.size, 1, first.loss, 0, spec.device, first.options)
+        own = (BattleData(folder / "games", 1.0),)
+        lesson = TrainingJob(own, own, None, spec.size, 1, first.loss, 0, spec.device, first.options)
         began = time.perf_counter()
         learnt = shop.learn(lesson, folder / "pupil", _quiet)
         pace = learnt.decisions / max(learnt.seconds or time.perf_counter() - began, 1e-9)
         pupil = {PUPIL_LABEL: shop.player(learnt.net)}
         alone = _order(spec, pupil, _matches(spec, pupil, teams, WARM))
         played += shop.play(alone, folder / "more", False, _quiet)
-        advised: dict[str, Sequence[Played]] = {}
+        advised: dict[str, Sequence[GameResult]] = {}
         for n, coach in enumerate(dict.fromkeys(stage.coach for stage in spec.stages if stage.advice)):
             asked = replace(alone, advice=Advice(coach, (PUPIL_LABEL,), 1.0))
             advised[coach] = shop.play(asked, folder / f"advice-{n}", True, _quiet)
@@ -93,21 +93,23 @@ def _quiet(_text: str, _total: int) -> None:
     return
 
 
-def _matches(spec: Curriculum, players: Iterable[str], teams: str, count: int) -> tuple[Game, ...]:
+def _matches(spec: Curriculum, players: Iterable[str], teams: str, count: int) -> tuple[GameSpec, ...]:
     return tuple(
-        Game(teams, name, spec.ratings.anchor, match, swapped)
+        GameSpec(teams, name, spec.ratings.anchor, match, swapped)
         for match in range(count)
         for name in players
         for swapped in (False, True)
     )
 
 
-def _order(spec: Curriculum, players: Mapping[str, str], games: tuple[Game, ...]) -> Order:
+def _order(spec: Curriculum, players: Mapping[str, str], games: tuple[GameSpec, ...]) -> BattleOrder:
     known = {**players, spec.ratings.anchor: spec.ratings.anchor}
-    return Order(known, games, spec.seed, known)
+    return BattleOrder(known, games, spec.seed, known)
 
 
-def measured(played: Sequence[Played], advised: Mapping[str, Sequence[Played]], pace: float, batch: float) -> Forecast:
+def measured(
+    played: Sequence[GameResult], advised: Mapping[str, Sequence[GameResult]], pace: float, batch: float
+) -> Forecast:
     """Summarise games by medians, as a process is slow in its first ones.
 
     Args:
@@ -134,7 +136,7 @@ def measured(played: Sequence[Played], advised: Mapping[str, Sequence[Played]], 
     return Forecast(fmean(share.decisions for _, share in shares), ms, rest, asking, pace, batch)
 
 
-def _rest(played: Played) -> float:
+def _rest(played: GameResult) -> float:
     """Milliseconds of a game outside the players."""
     return max(0.0, 1000 * played.seconds - sum(share.ms for share in played.did))
 

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from palaver.benchmarks.curriculum import battles, gates, records
 from palaver.benchmarks.curriculum import state as states
-from palaver.benchmarks.curriculum.battles import Order
-from palaver.benchmarks.curriculum.curve import Curve
+from palaver.benchmarks.curriculum.battles import BattleOrder
+from palaver.benchmarks.curriculum.curve import MergedMetrics
 from palaver.benchmarks.curriculum.read import FILE, dump, load
-from palaver.benchmarks.curriculum.records import BATTLES, NET, RATING, Check, Verdict, here, label
-from palaver.benchmarks.curriculum.shop import Learnt, Shop, Source, Tick
+from palaver.benchmarks.curriculum.records import BATTLES, NET, RATING, GateCondition, StageAttempt, here, label
+from palaver.benchmarks.curriculum.shop import Backend, BattleData, Tick, TrainingResult
 from palaver.benchmarks.curriculum.spec import PREVIOUS, Curriculum, Stage
 from palaver.benchmarks.curriculum.state import State
 from palaver.core import ConfigError, TaskError
-from palaver.trainers.matches.results import Played
+from palaver.trainers.matches.results import GameResult
 from palaver.trainers.matches.standings import Standings, standings
 from palaver.utils.run_folder import locked, replace_text
 
@@ -34,27 +34,27 @@ def _nothing(*_: object) -> None:
 
 
 @dataclass(frozen=True)
-class Watch:
+class CurriculumProgress:
     """Progress callbacks: start of a phase with its name, its progress with its total, and every verdict with the state
     after it.
     """
 
     phase: Callable[[str], None] = _nothing
     tick: Tick = _nothing
-    verdict: Callable[[Verdict, State], None] = _nothing
+    verdict: Callable[[StageAttempt, State], None] = _nothing
 
 
 @dataclass(frozen=True)
-class Run:
+class CurriculumRun:
     """Context of one call of `run`."""
 
     state: State
-    shop: Shop
-    watch: Watch
+    shop: Backend
+    watch: CurriculumProgress
     rated: bool
     named: dict[str, str] = field(default_factory=dict)
 
-    def know(self, verdict: Verdict) -> None:
+    def know(self, verdict: StageAttempt) -> None:
         """Register the verdict's student as a player of the arena."""
         self.named[verdict.pupil] = self.shop.player(self.state.folder / verdict.net)
 
@@ -62,8 +62,8 @@ class Run:
 def run(
     spec: Curriculum,
     folder: Path,
-    shop: Shop,
-    watch: Watch | None = None,
+    shop: Backend,
+    watch: CurriculumProgress | None = None,
     *,
     store: Path | None = None,
     rated: bool = True,
@@ -86,15 +86,17 @@ def run(
     with locked(folder):
         settle(spec, folder)
         replace_text(folder / FILE, dump(spec))
-        work = Run(states.read(spec, folder, store or folder / BATTLES), shop, watch or Watch(), rated)
+        work = CurriculumRun(
+            states.read(spec, folder, store or folder / BATTLES), shop, watch or CurriculumProgress(), rated
+        )
         return _go(work)
 
 
-def _go(work: Run) -> State:
+def _go(work: CurriculumRun) -> State:
     state = work.state
     for verdict in state.verdicts:
         work.know(verdict)
-    curve = Curve(state.folder, state.spec)
+    curve = MergedMetrics(state.folder, state.spec)
     try:
         curve.write(state.verdicts)
         while coming := state.next():
@@ -127,7 +129,7 @@ def settle(spec: Curriculum, folder: Path) -> None:
             )
 
 
-def _attempt(work: Run, stage: Stage, attempt: int, curve: Curve) -> Verdict:
+def _attempt(work: CurriculumRun, stage: Stage, attempt: int, curve: MergedMetrics) -> StageAttempt:
     state = work.state
     place = here(state.folder, stage.name, attempt)
     place.mkdir(parents=True, exist_ok=True)
@@ -138,12 +140,12 @@ def _attempt(work: Run, stage: Stage, attempt: int, curve: Curve) -> Verdict:
     played = _played(work, order, place, stage.name)
     playing = time.perf_counter() - began
     shown = battles.shown(stage, players)
-    own = Source(state.store / order.key, 1.0, frozenset(shown) or None, stage.learn == "winners")
+    own = BattleData(state.store / order.key, 1.0, frozenset(shown) or None, stage.learn == "winners")
     work.watch.phase(f"{label(stage.name, attempt)}: learning")
     parent = state.parent(stage)
     learnt = work.shop.learn(state.lesson(stage, attempt, own, played), place / NET, work.watch.tick)
     curve.write(state.verdicts, (stage.name, attempt))
-    verdict = Verdict(
+    verdict = StageAttempt(
         stage.name, attempt, label(stage.name, attempt), str(learnt.net.relative_to(state.folder)), learnt.digest,
         parent.pupil if parent else "", battles.teachers(stage, players), order.key, shown, stage.learn == "winners",
         played, learnt.steps, learnt.decisions,
@@ -153,7 +155,7 @@ def _attempt(work: Run, stage: Stage, attempt: int, curve: Curve) -> Verdict:
     return verdict
 
 
-def _played(work: Run, order: Order, place: Path, stage: str) -> int:
+def _played(work: CurriculumRun, order: BattleOrder, place: Path, stage: str) -> int:
     """Number of valid battles of an attempt. It is fixed once all have been tried: a failed one is not played later, as
     the data of a training that has begun must not change.
     """
@@ -168,7 +170,9 @@ def _played(work: Run, order: Order, place: Path, stage: str) -> int:
     return int(told.read_text(encoding="utf-8"))
 
 
-def _rate(work: Run, stage: Stage, verdict: Verdict, learnt: Learnt, playing: float) -> Verdict:
+def _rate(
+    work: CurriculumRun, stage: Stage, verdict: StageAttempt, learnt: TrainingResult, playing: float
+) -> StageAttempt:
     """Return the verdict with ratings and checks, if they are enabled."""
     spent = (_round(playing), _round(learnt.seconds))
     if not work.rated:
@@ -190,7 +194,7 @@ def _round(seconds: float) -> float:
     return round(seconds, 3)
 
 
-def table(games: Sequence[Played], players: Iterable[str], spec: Curriculum) -> Standings:
+def table(games: Sequence[GameResult], players: Iterable[str], spec: Curriculum) -> Standings:
     """Rate these players from all games between them, sorted, on the team sets in their order.
 
     Raises:
@@ -201,7 +205,7 @@ def table(games: Sequence[Played], players: Iterable[str], spec: Curriculum) -> 
     return standings(ranked, list(players), spec.ratings.anchor, at=spec.ratings.at)
 
 
-def check(state: State, stage: Stage, pupil: str, found: Standings, games: Sequence[Played]) -> list[Check]:
+def check(state: State, stage: Stage, pupil: str, found: Standings, games: Sequence[GameResult]) -> list[GateCondition]:
     """Check the conditions of the stage's gate and guard."""
     labels = {name: verdict.pupil for name, verdict in state.promoted.items()}
     before = state.before(stage)

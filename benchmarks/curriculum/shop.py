@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from palaver.benchmarks.curriculum.battles import Order
-from palaver.trainers.matches.results import Played
+from palaver.benchmarks.curriculum.battles import BattleOrder
+from palaver.trainers.matches.results import GameResult
 
 
 @dataclass(frozen=True)
-class Source:
+class BattleData:
     """Recorded battles as training data.
 
     Attributes:
@@ -29,7 +29,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingJob:
     """Settings of one training.
 
     Attributes:
@@ -44,8 +44,8 @@ class Lesson:
         device: that trains.
     """
 
-    sources: tuple[Source, ...]
-    own: tuple[Source, ...]
+    sources: tuple[BattleData, ...]
+    own: tuple[BattleData, ...]
     start: Path | None
     size: str
     epochs: int
@@ -56,7 +56,7 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Learnt:
+class TrainingResult:
     """A trained network with the digest of its weights and its cost: optimiser steps, decisions seen in all of them,
     seconds.
     """
@@ -71,18 +71,18 @@ class Learnt:
 Tick = Callable[[str, int], None]  # (what was done, total)
 
 
-class Shop(Protocol):
+class Backend(Protocol):
     """Backend that plays and trains. Both calls resume an earlier one with the same arguments that was stopped at any
     moment, and repeat no finished work.
     """
 
-    def play(self, order: Order, folder: Path, recorded: bool, tick: Tick) -> Sequence[Played]:
+    def play(self, order: BattleOrder, folder: Path, recorded: bool, tick: Tick) -> Sequence[GameResult]:
         """Return the valid battles of the order, some of which may have been played before; `games.jsonl` in the folder
         holds them, and if `recorded` the folder also holds the decisions of both sides. `tick` is called as each
         ends, and at once for those that had ended.
         """
 
-    def learn(self, lesson: Lesson, folder: Path, tick: Tick) -> Learnt:
+    def learn(self, lesson: TrainingJob, folder: Path, tick: Tick) -> TrainingResult:
         """Train a network in this folder; its `metrics.jsonl` has a line for every logged step."""
 
     def player(self, net: Path) -> str:

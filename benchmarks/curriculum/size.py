@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from palaver.trainers.trajectories.index import Entry
+from palaver.trainers.trajectories.index import TrajectoryEntry
 from palaver.trainers.trajectories.reader import Reader
 
 
 def sized(reader: Reader, taught: float, decisions: float, seed: int) -> Reader:
     """Subsample a reader to about `decisions` decisions, of which about `taught` train the policy.
 
-    The others train the value only, see `palaver.trainers.trajectories.index.Entry.taught`. The former determine what
-    can be learnt from a source, all together its cost.
+    The others train the value only, see `TrajectoryEntry.taught`. The former determine what can be learnt from a
+    source, all together its cost.
 
     Whole trajectories are taken, in an order given by the seed: policy-training ones until `taught` is reached, then
     others until `decisions` is, that is those that train the value only and after them the first kind muted. It stops
@@ -43,10 +43,10 @@ def sized(reader: Reader, taught: float, decisions: float, seed: int) -> Reader:
 
 
 def _taken(
-    order: Sequence[tuple[int, Entry]], amount: Callable[[Entry], int], wanted: float
-) -> list[tuple[int, Entry]]:
+    order: Sequence[tuple[int, TrajectoryEntry]], amount: Callable[[TrajectoryEntry], int], wanted: float
+) -> list[tuple[int, TrajectoryEntry]]:
     """Take entries in order, cyclically, until their sum is nearest to the wanted amount."""
-    chosen: list[tuple[int, Entry]] = []
+    chosen: list[tuple[int, TrajectoryEntry]] = []
     total = 0
     for place, entry in itertools.cycle(order):
         if wanted - total <= amount(entry) / 2:

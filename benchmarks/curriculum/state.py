@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from palaver.benchmarks.curriculum import battles, records
-from palaver.benchmarks.curriculum.battles import Order, Seat
-from palaver.benchmarks.curriculum.records import Verdict
-from palaver.benchmarks.curriculum.shop import Lesson, Source
+from palaver.benchmarks.curriculum.battles import BattleOrder, StagePlayer
+from palaver.benchmarks.curriculum.records import StageAttempt
+from palaver.benchmarks.curriculum.shop import BattleData, TrainingJob
 from palaver.benchmarks.curriculum.spec import COACH, FRESH, PREVIOUS, PUPIL, Curriculum, Stage
 from palaver.core import stable_seed
 
@@ -30,11 +30,11 @@ class State:
     spec: Curriculum
     folder: Path
     store: Path
-    verdicts: list[Verdict] = field(default_factory=list)
-    promoted: dict[str, Verdict] = field(default_factory=dict)
+    verdicts: list[StageAttempt] = field(default_factory=list)
+    promoted: dict[str, StageAttempt] = field(default_factory=dict)
     stopped: str = ""
 
-    def attempts(self, stage: str) -> list[Verdict]:
+    def attempts(self, stage: str) -> list[StageAttempt]:
         """Those at a stage, in order."""
         return [each for each in self.verdicts if each.stage == stage]
 
@@ -47,7 +47,7 @@ class State:
                 return stage, len(self.attempts(stage.name)) + 1
         return None
 
-    def ended(self, verdict: Verdict) -> None:
+    def ended(self, verdict: StageAttempt) -> None:
         """Update the state by a finished attempt: promote, repeat or stop."""
         self.verdicts.append(verdict)
         stage = next(each for each in self.spec.stages if each.name == verdict.stage)
@@ -59,20 +59,20 @@ class State:
             else:
                 self.promoted[stage.name] = self._best(stage.name)
 
-    def _best(self, stage: str) -> Verdict:
+    def _best(self, stage: str) -> StageAttempt:
         """The attempt whose student has the highest rating in the last arena, in which all of them played."""
         attempts = self.attempts(stage)
         last = attempts[-1]
         ratings = {place.player: place.elo for place in last.places if place.teamset == last.places[0].teamset}
         return max(attempts, key=lambda each: (ratings.get(each.pupil, 0.0), each.attempt))
 
-    def before(self, stage: Stage) -> Verdict | None:
+    def before(self, stage: Stage) -> StageAttempt | None:
         """The promoted attempt of the previous stage."""
         names = [each.name for each in self.spec.stages]
         at = names.index(stage.name)
         return self.promoted[names[at - 1]] if at else None
 
-    def parent(self, stage: Stage) -> Verdict | None:
+    def parent(self, stage: Stage) -> StageAttempt | None:
         """The attempt whose network initialises the next one; None for a fresh one."""
         tried = self.attempts(stage.name)
         if stage.start == FRESH:
@@ -81,14 +81,14 @@ class State:
             return tried[-1]
         return self.before(stage) if stage.start == PREVIOUS else self.promoted[stage.start]
 
-    def players(self, stage: Stage, named: Mapping[str, str]) -> dict[str, Seat]:
+    def players(self, stage: Stage, named: Mapping[str, str]) -> dict[str, StagePlayer]:
         """Map the names in the stage to players.
 
         Args:
             stage: of the next attempt.
             named: label of a pupil -> player of the arena.
         """
-        found = {name: Seat(name, name, name) for name in stage.names}
+        found = {name: StagePlayer(name, name, name) for name in stage.names}
         for name in stage.names:
             if name in self.promoted:
                 found[name] = _seat(self.promoted[name], named)
@@ -100,7 +100,7 @@ class State:
             found[PUPIL] = _drawing(_seat(now, named), stage.temperature)
         return found
 
-    def lesson(self, stage: Stage, attempt: int, own: Source, played: int) -> Lesson:
+    def lesson(self, stage: Stage, attempt: int, own: BattleData, played: int) -> TrainingJob:
         """Settings of the next attempt's training.
 
         Args:
@@ -112,9 +112,9 @@ class State:
         new, old, human = self.spec.mix_of(stage).parts()
         mine = [(source(each, self.store), each.played) for each in self.attempts(stage.name)] + [(own, played)]
         earlier = [(source(each, self.store), each.played) for each in self.verdicts if each.stage != stage.name]
-        people = [(Source(Path(name), 1.0), 1) for name in self.spec.mix_of(stage).human]
+        people = [(BattleData(Path(name), 1.0), 1) for name in self.spec.mix_of(stage).human]
         start = self.parent(stage)
-        return Lesson(
+        return TrainingJob(
             sources=(*_weighed(mine, new), *_weighed(earlier, old), *_weighed(people, human)),
             own=_weighed(mine, 1.0),
             start=self.folder / start.net if start else None,
@@ -126,7 +126,7 @@ class State:
             options=stage.options,
         )
 
-    def rating(self, pupil: str, named: Mapping[str, str]) -> Order:
+    def rating(self, pupil: str, named: Mapping[str, str]) -> BattleOrder:
         """Games of the arena at the end of an attempt: this student and all earlier ones against each other and against
         the opponents, on the ratings' team sets. It includes all games of earlier attempts.
         """
@@ -134,30 +134,30 @@ class State:
         return battles.field(self.spec.ratings, {name: named[name] for name in pupils}, self.spec.seed)
 
 
-def _seat(verdict: Verdict, named: Mapping[str, str]) -> Seat:
-    return Seat(verdict.pupil, named[verdict.pupil], verdict.digest)
+def _seat(verdict: StageAttempt, named: Mapping[str, str]) -> StagePlayer:
+    return StagePlayer(verdict.pupil, named[verdict.pupil], verdict.digest)
 
 
-def _drawing(seat: Seat, temperature: float) -> Seat:
+def _drawing(seat: StagePlayer, temperature: float) -> StagePlayer:
     """The same network at a temperature, under a separate name: the one without may play in the same stage."""
     if not temperature:
         return seat
     heat = f"{temperature:g}"
-    return Seat(f"{seat.label}~{heat}", f"{seat.player}@{heat}", f"{seat.mark}~{heat}")
+    return StagePlayer(f"{seat.label}~{heat}", f"{seat.player}@{heat}", f"{seat.mark}~{heat}")
 
 
-def source(verdict: Verdict, store: Path) -> Source:
+def source(verdict: StageAttempt, store: Path) -> BattleData:
     """The recorded battles of an attempt as training data."""
-    return Source(store / verdict.battles, 1.0, frozenset(verdict.shown) or None, verdict.winners)
+    return BattleData(store / verdict.battles, 1.0, frozenset(verdict.shown) or None, verdict.winners)
 
 
-def _weighed(found: list[tuple[Source, int]], share: float) -> tuple[Source, ...]:
+def _weighed(found: list[tuple[BattleData, int]], share: float) -> tuple[BattleData, ...]:
     """The sources with weights in proportion to their battles that add up to `share`; none where that is 0."""
     total = sum(played for _, played in found)
     if not share or not total:
         return ()
     return tuple(
-        Source(each.folder, share * played / total, each.players, each.winners) for each, played in found if played
+        BattleData(each.folder, share * played / total, each.players, each.winners) for each, played in found if played
     )
 
 
@@ -173,7 +173,7 @@ def read(spec: Curriculum, folder: Path, store: Path) -> State:
     return state
 
 
-def order(state: State, stage: Stage, attempt: int, named: Mapping[str, str]) -> Order:
+def order(state: State, stage: Stage, attempt: int, named: Mapping[str, str]) -> BattleOrder:
     """The battles of the next attempt."""
     seed = stable_seed(state.spec.seed, "battles", stage.name, attempt)
     return battles.order(stage, state.players(stage, named), seed)

@@ -11,7 +11,7 @@ from typing import Any
 from palaver.benchmarks.curriculum import state as states
 from palaver.benchmarks.curriculum.curve import lines
 from palaver.benchmarks.curriculum.read import FILE, load
-from palaver.benchmarks.curriculum.records import BATTLES, RATING, Place, Verdict
+from palaver.benchmarks.curriculum.records import BATTLES, RATING, Place, StageAttempt
 from palaver.benchmarks.curriculum.run import table
 from palaver.benchmarks.curriculum.spec import Curriculum
 from palaver.benchmarks.curriculum.state import State
@@ -68,7 +68,7 @@ class Story:
     made: Mapping[str, Any]
 
     @property
-    def verdicts(self) -> Sequence[Verdict]:
+    def verdicts(self) -> Sequence[StageAttempt]:
         """Of the attempts, in order."""
         return self.state.verdicts
 
@@ -96,7 +96,7 @@ class Story:
             for each in self.verdicts
         ]
 
-    def untaught(self, verdict: Verdict) -> list[str]:
+    def untaught(self, verdict: StageAttempt) -> list[str]:
         """Opponents of the ratings that were teachers neither of a student nor of its ancestors."""
         line, seen = verdict, set(verdict.taught_by)
         by_label = {each.pupil: each for each in self.verdicts}

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from palaver.benchmarks.arena.tables import cell
-from palaver.benchmarks.curriculum.records import Check, Place, Verdict
+from palaver.benchmarks.curriculum.records import GateCondition, Place, StageAttempt
 from palaver.benchmarks.curriculum.story import Member, Story
 from palaver.markdown import markdown_table, prose
-from palaver.trainers.matches.standings import Gap, Table
+from palaver.trainers.matches.standings import Gap, PairTable
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ def stages(story: Story) -> Grid:
     return Grid("Stages", note, head, rows)
 
 
-def _minutes(verdict: Verdict) -> str:
+def _minutes(verdict: StageAttempt) -> str:
     return " + ".join(f"{seconds / 60:.1f}" for seconds in verdict.seconds)
 
 
-def _outcome(story: Story, verdict: Verdict) -> str:
+def _outcome(story: Story, verdict: StageAttempt) -> str:
     if verdict.passed:
         return "passed" if verdict.checks else "none"
     goes_on = story.state.promoted.get(verdict.stage)
@@ -67,7 +67,7 @@ def checks(story: Story) -> Grid:
     )
 
 
-def _found(check: Check) -> tuple[str, str]:
+def _found(check: GateCondition) -> tuple[str, str]:
     elo = " Elo on " in check.asks
     scale = 1 if elo else 100
     ends = "–" if check.low is None or check.high is None else f"{scale * check.low:.0f} to {scale * check.high:.0f}"
@@ -103,7 +103,7 @@ def rating(place: Place | None) -> str:
     return "–" if place is None else f"{place.elo:.0f} [{place.low:.0f}, {place.high:.0f}]"
 
 
-def ratings(story: Story, found: Table) -> Grid:
+def ratings(story: Story, found: PairTable) -> Grid:
     """Ratings of all players in the arena on one team set."""
     assert story.found is not None
     rows = []
@@ -143,7 +143,7 @@ def untaught(story: Story) -> Grid:
     return Grid(f"{last.pupil} against strangers", note, ["opponent", *story.sets], rows)
 
 
-def matrix(found: Table) -> Grid:
+def matrix(found: PairTable) -> Grid:
     """Scores of all pairs of players."""
     names = [rating.player for rating in found.ratings]
     rows = [[one, *("" if one == two else _short(found, one, two) for two in names)] for one in names]
@@ -152,7 +152,7 @@ def matrix(found: Table) -> Grid:
     )
 
 
-def _short(found: Table, one: str, two: str) -> str:
+def _short(found: PairTable, one: str, two: str) -> str:
     met = found.cells.get((one, two))
     return "–" if met is None else f"{100 * met.score:.0f} [{100 * met.low:.0f}, {100 * met.high:.0f}]"
 

@@ -10,18 +10,18 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from palaver.agents.battle_net import files
-from palaver.benchmarks.curriculum.battles import Order
-from palaver.benchmarks.curriculum.shop import Learnt, Lesson, Source, Tick
+from palaver.benchmarks.curriculum.battles import BattleOrder
+from palaver.benchmarks.curriculum.shop import BattleData, Tick, TrainingJob, TrainingResult
 from palaver.benchmarks.curriculum.size import sized
 from palaver.benchmarks.curriculum.spec import COACH, ENV, PUPIL, Curriculum
 from palaver.core import CheckpointError, ConfigError, Sampling, stable_seed, usable_cores
 from palaver.envs.pokemon.players import advice
-from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.matches import players
 from palaver.trainers.matches import workers as pool
-from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.config import GameSpec, TournamentConfig
 from palaver.trainers.matches.recording import Recording
-from palaver.trainers.matches.results import GAMES, Played, read_games
+from palaver.trainers.matches.results import GAMES, GameResult, read_games
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.trajectories.reader import Reader
@@ -30,13 +30,13 @@ RECORD = "record"  # folder of the decisions, within that of the games
 
 
 @dataclass(frozen=True)
-class Workshop:
+class ArenaBackend:
     """Backend of a curriculum."""
 
     spec: Curriculum
 
-    def play(self, order: Order, folder: Path, recorded: bool, tick: Tick) -> Sequence[Played]:
-        """See `Shop.play`.
+    def play(self, order: BattleOrder, folder: Path, recorded: bool, tick: Tick) -> Sequence[GameResult]:
+        """See `Backend.play`.
 
         Raises:
             PalaverError: an unavailable player or team set, or a process that died.
@@ -58,23 +58,25 @@ class Workshop:
         wanted = set(order.games)
         return [played for played in read_games(folder / GAMES) if played.game in wanted]
 
-    def _missing(self, setting: Setting, order: Order, folder: Path, recording: Recording | None) -> list[Game]:
+    def _missing(
+        self, setting: TournamentConfig, order: BattleOrder, folder: Path, recording: Recording | None
+    ) -> list[GameSpec]:
         """Games that have not ended, or are not recorded as required."""
         wanted = set(order.games)
         done = [played for played in read_games(folder / GAMES) if played.game in wanted]
         known = {played.game for played in (recording.held(setting, done) if recording else done)}
         return [game for game in order.games if game not in known]
 
-    def setting(self, named: Mapping[str, str], teamsets: Sequence[str], seed: int) -> Setting:
+    def setting(self, named: Mapping[str, str], teamsets: Sequence[str], seed: int) -> TournamentConfig:
         """An arena of the curriculum's format."""
-        return Setting(
+        return TournamentConfig(
             env=ENV, players=named, keywords={"format": self.spec.format, **self.spec.keywords},
             teamsets=tuple(dict.fromkeys(teamsets)), battles=2, seed=seed, sampling=Sampling(temperature=0.0),
             parallel=self.spec.parallel,
         )  # fmt: skip
 
-    def learn(self, lesson: Lesson, folder: Path, tick: Tick) -> Learnt:
-        """See `Shop.learn`.
+    def learn(self, lesson: TrainingJob, folder: Path, tick: Tick) -> TrainingResult:
+        """See `Backend.learn`.
 
         Raises:
             PalaverError: settings, battles or a network that do not fit.
@@ -98,10 +100,10 @@ class Workshop:
         )  # fmt: skip
         lines = [line for line in read_metrics(folder / METRICS) if line["kind"] == "train"]
         seen = sum(int(line["decisions"]) for line in lines)
-        return Learnt(net, files.identity(net), int(lines[-1]["step"]), seen, float(lines[-1]["seconds"]))
+        return TrainingResult(net, files.identity(net), int(lines[-1]["step"]), seen, float(lines[-1]["seconds"]))
 
     def player(self, net: Path) -> str:
-        """See `Shop.player`."""
+        """See `Backend.player`."""
         return f"net:{net}"
 
     def check(self) -> None:
@@ -123,13 +125,13 @@ class Workshop:
                 advice.check(stage.coach)
             mix = spec.mix_of(stage)
             for folder in mix.human if mix.synthetic < 1 else ():
-                read(Source(Path(folder), 1.0))
-            config_of(Lesson((), (), None, spec.size, stage.epochs, stage.loss, 0, spec.device, stage.options))
+                read(BattleData(Path(folder), 1.0))
+            config_of(TrainingJob((), (), None, spec.size, stage.epochs, stage.loss, 0, spec.device, stage.options))
         for name in spec.ratings.opponents:
             players.check(rated, name)
 
 
-def config_of(lesson: Lesson) -> Cloning:
+def config_of(lesson: TrainingJob) -> BCConfig:
     """Return the behaviour cloning config of a training.
 
     Raises:
@@ -141,7 +143,7 @@ def config_of(lesson: Lesson) -> Cloning:
     if taken:
         raise ConfigError(f"options.{taken[0]}: a stage or the curriculum has a key of its own for it")
     try:
-        return Cloning.model_validate({**lesson.options, **own})
+        return BCConfig.model_validate({**lesson.options, **own})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
@@ -150,7 +152,7 @@ def config_of(lesson: Lesson) -> Cloning:
         ) from error
 
 
-def read(source: Source) -> Reader:
+def read(source: BattleData) -> Reader:
     """Read a source, in an order that does not depend on playing speed. Players whose decisions are not imitated still
     train the value head by their results.
 
@@ -172,7 +174,7 @@ def read(source: Source) -> Reader:
     return found
 
 
-def _heard(tick: Tick, total: int, played: Played) -> None:
+def _heard(tick: Tick, total: int, played: GameResult) -> None:
     game = played.game
     ends = {1.0: "beat", 0.5: "tied with", 0.0: "lost to"}[played.score]
     if not played.failed:

@@ -14,7 +14,7 @@ from typing import Any
 
 from palaver.benchmarks.comparison import table as compare_table
 from palaver.benchmarks.comparison.finished_runs import Trial, find
-from palaver.benchmarks.comparison.groups import Comparison, Group, compare, value_of
+from palaver.benchmarks.comparison.groups import Comparison, RunGroup, compare, value_of
 from palaver.benchmarks.reports.summary import interval
 from palaver.core import CheckpointError
 from palaver.markdown import markdown_table
@@ -103,12 +103,12 @@ def again(reported: Comparison, fresh: Comparison | None) -> str:
     return f"{markdown_table(head, lines)}\n\n{inside} of {known} reproduce."
 
 
-def _inside(reported: Group, fresh: Group) -> bool:
+def _inside(reported: RunGroup, fresh: RunGroup) -> bool:
     found = reported.improvement
     return found.low is not None and found.high is not None and found.low <= fresh.improvement.mean <= found.high
 
 
-def _improvement(group: Group) -> str:
+def _improvement(group: RunGroup) -> str:
     found = group.improvement
     return f"{found.mean:+.2f} {interval(found.low, found.high, 2)}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from palaver.benchmarks.docs.parts import listed
 from palaver.benchmarks.experiments.matrix_games import fresh, view
-from palaver.benchmarks.experiments.matrix_games.results import RESULTS, Lab, Score, load
+from palaver.benchmarks.experiments.matrix_games.results import RESULTS, AlgorithmScore, Lab, load
 from palaver.benchmarks.experiments.matrix_games.view import READ, markdown
 from palaver.benchmarks.reports.origin import UNKNOWN
 from palaver.markdown import prose
@@ -100,9 +100,9 @@ def laws(lab: Lab) -> str:
     )
 
 
-def _below(name: str, scores: dict[str, Score]) -> tuple[str, ...]:
+def _below(name: str, scores: dict[str, AlgorithmScore]) -> tuple[str, ...]:
     """Algorithms whose interval is entirely below this one's."""
     own = scores[name].interval
     assert own is not None
-    ends: Sequence[tuple[str, Score]] = list(scores.items())
+    ends: Sequence[tuple[str, AlgorithmScore]] = list(scores.items())
     return tuple(other for other, score in ends if score.interval is not None and score.interval[1] < own[0])

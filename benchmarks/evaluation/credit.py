@@ -22,13 +22,13 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from palaver.agents.base.policy import Policy, speak
-from palaver.core import Episode, Request, Sampling, Completion, stable_seed
+from palaver.agents.base.policy import Policy, act_batched
+from palaver.core import Completion, Episode, Request, Sampling, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import Algorithm, chosen
-from palaver.trainers.rollout.batch import Table, tabulate
+from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.rollout.branches import Branch, hear
-from palaver.trainers.rollout.episodes import Plan, play_out, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rollout
 from palaver.trainers.rollout.evaluation import only_scored
 from palaver.trainers.rollout.replay import rebuilt
 from palaver.trainers.rollout.tasks import batch_of_tasks
@@ -82,7 +82,7 @@ class Credit:
 
 
 @dataclass(frozen=True)
-class Team:
+class SampledTeam:
     """Policies of an environment's agents and how they sample.
 
     Attributes:
@@ -110,14 +110,14 @@ def of_run(folder: Path, effort: Effort) -> Credit:
     run = restore(folder)
     env, study, a, key = run.env, run.study, run.config.algorithm, stable_seed(effort.seed, "credit")
     tasks = batch_of_tasks([task.id for task in env.tasks], effort.tasks, key, 1)
-    plan = Plan(a.group_size, a.joint, a.turns, a.stop_above, study.mixing.agents if study.mixing else ())
+    plan = SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, study.mixing.agents if study.mixing else ())
     episodes = rollout(env, run.team, tasks, plan, sampling=run.sampling, seed=key, workers=effort.workers)
     episodes = only_scored(episodes, "in the rollout")
-    table = study.judge(tabulate(episodes, study.agents)).table
-    return measure(table, episodes, Team(env, run.team, run.sampling, chosen(a), a.discount), effort)
+    table = study.judge(make_batch(episodes, study.agents)).table
+    return measure(table, episodes, SampledTeam(env, run.team, run.sampling, chosen(a), a.discount), effort)
 
 
-def measure(table: Table, episodes: Sequence[Episode], team: Team, effort: Effort) -> Credit:
+def measure(table: Batch, episodes: Sequence[Episode], team: SampledTeam, effort: Effort) -> Credit:
     """Credit diagnostics of a batch with advantages.
 
     Args:
@@ -168,7 +168,7 @@ def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | No
     return float(spearmanr(one, other).statistic)
 
 
-def variance_within(table: Table) -> float:
+def variance_within(table: Batch) -> float:
     """Mean over groups of the population variance of their advantages."""
     groups = [table.advantage[table.group == group] for group in sorted(set(table.group.tolist()))]
     return float(torch.stack([each.var(unbiased=False) for each in groups]).mean())
@@ -185,7 +185,7 @@ def mutual_information(pairs: Sequence[tuple[Hashable, Hashable]]) -> float:
     return sum(k / n * log(k * n / (left[one] * right[other])) for (one, other), k in both.items())
 
 
-def _contexts(table: Table, effort: Effort) -> list[list[int]]:
+def _contexts(table: Batch, effort: Effort) -> list[list[int]]:
     """Rows of randomly drawn contexts; a context has the rows of one agent after one joint step."""
     first = dict(reversed(list(zip(table.member_row.tolist(), table.member_step.tolist(), strict=True))))
     found: dict[tuple[str, int], list[int]] = {}
@@ -198,15 +198,15 @@ def _contexts(table: Table, effort: Effort) -> list[list[int]]:
     return [found[keys[place]] for place in picked]
 
 
-def _alternatives(before: Branch, agent: str, team: Team, effort: Effort, number: int) -> list[Completion]:
+def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort, number: int) -> list[Completion]:
     """Fresh messages of the agent in a context."""
     seeds = tuple(stable_seed(effort.seed, "alternative", number, k) for k in range(effort.alternatives))
     request = Request(agent, hear(before, agent), seeds, team.sampling[agent])
-    return speak([(team.policies[agent], request)])[0]
+    return act_batched([(team.policies[agent], request)])[0]
 
 
 def _replayed(
-    before: Branch, agent: str, texts: Sequence[Completion], team: Team, effort: Effort, number: int
+    before: Branch, agent: str, texts: Sequence[Completion], team: SampledTeam, effort: Effort, number: int
 ) -> list[list[Branch]]:
     """Final branches of the replays of each message; replay r of every message has the same seeds."""
     names = [f"replay {number}.{r}" for _ in texts for r in range(effort.replays)]
@@ -218,7 +218,7 @@ def _replayed(
     return [ends[n : n + effort.replays] for n in range(0, len(ends), effort.replays)]
 
 
-def _return(branch: Branch, agent: str, turn: int, team: Team) -> float:
+def _return(branch: Branch, agent: str, turn: int, team: SampledTeam) -> float:
     """Discounted return of an agent from a turn on, by the algorithm's credit."""
     turns = branch.turns[turn:]
     names = list(turns[0].rewards)

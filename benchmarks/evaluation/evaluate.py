@@ -12,13 +12,13 @@ from palaver.agents.base.policy import Policy
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.fingerprint import fingerprint
-from palaver.benchmarks.evaluation.focal import Seating, answered, focal, refuse_rivals, seated, silenced
+from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal, refuse_rivals, seated, silenced
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.benchmarks.scenarios.trained import resolved
 from palaver.core import ConfigError, Episode, Sampling, TaskError
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import Spec, spec
 from palaver.trainers.config.run import EVAL_SEED
 from palaver.trainers.rollout.episodes import text_env
@@ -28,7 +28,7 @@ from palaver.utils.provenance import provenance
 
 
 @dataclass(frozen=True)
-class Setting:
+class EvaluationConfig:
     """Settings of an evaluation.
 
     Attributes:
@@ -59,14 +59,14 @@ class Setting:
     own: Mapping[str, Sampling] = field(default_factory=dict)
     options: ModelOptions = field(default_factory=ModelOptions)
     force: bool = False
-    seatings: tuple[Seating, ...] = ()
+    seatings: tuple[FocalRound, ...] = ()
     scenario: str = ""
     max_reward: float | None = None
     added: bool = False
 
 
 @dataclass(frozen=True)
-class Result:
+class EvaluationOutcome:
     """Result of an evaluation. `mean`, `low` and `high` are the mean team return and its 95 % bootstrap interval over
     tasks; one task has none. `focal` is the same for the focal agents, where there are any.
 
@@ -144,7 +144,9 @@ def _moved(folder: Path) -> dict[str, str]:
     return {home: seat for seat, home in checkpoint.seats_of(checkpoint.newest(folder)[0]).items()}
 
 
-def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> tuple[Result, list[Episode]]:
+def measure(
+    setting: EvaluationConfig, note: Callable[[str], None] = lambda _: None
+) -> tuple[EvaluationOutcome, list[Episode]]:
     """Play the episodes and summarise them; `note` is called with warnings, as of a corrupt checkpoint.
 
     Every seating plays all tasks; the episodes are in the order of the seatings.
@@ -157,7 +159,7 @@ def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> t
     found = spec(setting.env)
     refuse_players_of_the_arena(setting.team, found)
     env = text_env(setting.env, setting.keywords)
-    if isinstance(env, Rewarded):
+    if isinstance(env, RewardWrapper):
         env.ready()
     ids = [task.id for task in env.tasks][: setting.n or None]
     if not ids:
@@ -186,17 +188,17 @@ def measure(setting: Setting, note: Callable[[str], None] = lambda _: None) -> t
 
 def scoring(env: TextEnv) -> dict[str, float]:
     """Usage and failures of a judge or a reward model since the last call; empty without one."""
-    return env.measured() if isinstance(env, Rewarded) else {}
+    return env.measured() if isinstance(env, RewardWrapper) else {}
 
 
 def _result(
-    setting: Setting,
+    setting: EvaluationConfig,
     ids: list[str],
     teams: list[dict[str, Policy]],
     episodes: tuple[list[list[Episode]], list[list[Episode]]],
     seconds: float,
     most: float,
-) -> Result:
+) -> EvaluationOutcome:
     played, silent = episodes
     summary = summarize([episode for part in played for episode in part])
     sampling = asdict(setting.sampling) | {seat: asdict(own) for seat, own in setting.own.items()}
@@ -209,7 +211,7 @@ def _result(
     config = rows.config_hash(
         **facts, ids=ids, policies=policies, weights=weights, focal=[each.focal for each in setting.seatings]
     )
-    return Result(
+    return EvaluationOutcome(
         **facts,
         team=setting.team,
         policies=policies,
@@ -240,7 +242,7 @@ def _named(teams: list[dict[str, Policy]], of: Callable[[Policy], str]) -> dict[
     return {seat: " | ".join(dict.fromkeys(of(team[seat]) for team in teams)) for seat in teams[0]}
 
 
-def to_row(result: Result, episodes: list[Episode], label: str, folder: Path) -> rows.Row:
+def to_row(result: EvaluationOutcome, episodes: list[Episode], label: str, folder: Path) -> rows.EvaluationResult:
     """Write a result, its episodes and its row, into `folder`.
 
     Raises:

@@ -25,7 +25,7 @@ from palaver.trainers.rollout.evaluation import answers, interval, only_scored
 
 
 @dataclass(frozen=True)
-class Seating:
+class FocalRound:
     """Focal agents of one round of all tasks, and the names of the other agents' policies.
 
     An agent that is in neither keeps the team's policy. `weights` maps agents to the required fingerprint of a partner.
@@ -42,7 +42,7 @@ class Seating:
 
 
 def seated(
-    team: dict[str, Policy], seatings: Sequence[Seating], make: Callable[[str], dict[str, Policy]]
+    team: dict[str, Policy], seatings: Sequence[FocalRound], make: Callable[[str], dict[str, Policy]]
 ) -> list[dict[str, Policy]]:
     """Return the policies of each seating; partners of one name share one copy.
 
@@ -63,7 +63,7 @@ def seated(
     return teams or [team]
 
 
-def _refuse_others(beside: Mapping[str, Policy], seating: Seating) -> None:
+def _refuse_others(beside: Mapping[str, Policy], seating: FocalRound) -> None:
     for seat, wanted in seating.weights.items():
         if seat in beside and (found := fingerprint(beside[seat])) != wanted:
             raise PolicyError(
@@ -72,13 +72,13 @@ def _refuse_others(beside: Mapping[str, Policy], seating: Seating) -> None:
             )
 
 
-def silenced(teams: Sequence[dict[str, Policy]], seatings: Sequence[Seating]) -> list[dict[str, Policy]]:
+def silenced(teams: Sequence[dict[str, Policy]], seatings: Sequence[FocalRound]) -> list[dict[str, Policy]]:
     """Return the team of each seating with its focal agents silent."""
     mute = ScriptedPolicy(lambda _conversation, _seed: "", "silent")
     return [team | dict.fromkeys(seating.focal, mute) for team, seating in zip(teams, seatings, strict=True)]
 
 
-def refuse_rivals(env: TextEnv, found: Spec, seatings: Sequence[Seating]) -> None:
+def refuse_rivals(env: TextEnv, found: Spec, seatings: Sequence[FocalRound]) -> None:
     """Refuse to add the returns of opponents: what one wins another loses.
 
     Raises:
@@ -94,7 +94,7 @@ def refuse_rivals(env: TextEnv, found: Spec, seatings: Sequence[Seating]) -> Non
 
 
 def focal(
-    played: Sequence[Sequence[Episode]], seatings: Sequence[Seating], silent: Sequence[Sequence[Episode]] = ()
+    played: Sequence[Sequence[Episode]], seatings: Sequence[FocalRound], silent: Sequence[Sequence[Episode]] = ()
 ) -> Focal:
     """Return the score of the focal agents: their mean undiscounted return, or its gain over silence.
 
@@ -132,7 +132,7 @@ def focal(
     )
 
 
-def _returns(episodes: Sequence[Episode], seating: Seating) -> dict[str, list[float]]:
+def _returns(episodes: Sequence[Episode], seating: FocalRound) -> dict[str, list[float]]:
     """Map each task to the mean returns of the focal agents in its scored episodes."""
     found: dict[str, list[float]] = defaultdict(list)
     for episode in only_scored(episodes, f"with {seating.name} in focus"):

@@ -17,12 +17,12 @@ import numpy as np
 
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.evaluate import scoring
-from palaver.benchmarks.evaluation.focal import Seating, focal
+from palaver.benchmarks.evaluation.focal import FocalRound, focal
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import most_possible
 from palaver.core import ConfigError, Episode, ScoringError
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.registry import spec, specs
 from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.rollout.evaluation import interval, summarize
@@ -34,7 +34,7 @@ SAME = 1e-9  # returns closer than this are equal
 
 
 @dataclass(frozen=True)
-class Source:
+class EpisodeSource:
     """Stored episodes with their environment, its keywords, and their row.
 
     The keywords are None if neither a row nor a run records them.
@@ -44,11 +44,11 @@ class Source:
     sha256: str
     env: str
     keywords: Mapping[str, Any] | None
-    row: rows.Row | None
+    row: rows.EvaluationResult | None
 
 
 @dataclass(frozen=True)
-class Rescored:
+class RescoreResult:
     """Change of the returns. `before` and `after` are mean team returns over the episodes scored in both.
 
     Attributes:
@@ -76,7 +76,7 @@ class Rescored:
     scoring: Mapping[str, float] = field(default_factory=dict)
 
 
-def source(path: Path, env: str = "") -> Source:
+def source(path: Path, env: str = "") -> EpisodeSource:
     """Read episodes with their row next to `NAME.jsonl.gz`, or the config of the run that holds them.
 
     Args:
@@ -101,7 +101,7 @@ def source(path: Path, env: str = "") -> Source:
         held = f"those of {', '.join(sorted(names))}" if names else "none"
         raise ConfigError(f"{str(path)!r} must hold episodes of one environment; it holds {held}")
     id = spec(env).id if env else row.env if row is not None else _id(next(iter(names)))
-    return Source(episodes, sha256, id, _keywords(path, row), row)
+    return EpisodeSource(episodes, sha256, id, _keywords(path, row), row)
 
 
 def _id(name: str) -> str:
@@ -109,7 +109,7 @@ def _id(name: str) -> str:
     return next((id for id in specs() if id.replace("-", "_") == name), name)
 
 
-def _keywords(path: Path, row: rows.Row | None) -> Mapping[str, Any] | None:
+def _keywords(path: Path, row: rows.EvaluationResult | None) -> Mapping[str, Any] | None:
     """Keywords of the row, or of the run whose `episodes` folder contains the file."""
     if row is not None:
         return row.keywords
@@ -121,7 +121,7 @@ def _keywords(path: Path, row: rows.Row | None) -> Mapping[str, Any] | None:
     return None
 
 
-def rescore(found: Source, keywords: Mapping[str, Any], workers: int = 1) -> tuple[Rescored, list[Episode]]:
+def rescore(found: EpisodeSource, keywords: Mapping[str, Any], workers: int = 1) -> tuple[RescoreResult, list[Episode]]:
     """Replay all episodes with `keywords`; those of the recording are in the source.
 
     Raises:
@@ -130,7 +130,7 @@ def rescore(found: Source, keywords: Mapping[str, Any], workers: int = 1) -> tup
         ScoringError: nothing can be compared, as all episodes are unscored.
     """
     env = text_env(found.env, keywords)
-    if isinstance(env, Rewarded):
+    if isinstance(env, RewardWrapper):
         env.ready()
     if found.episodes[0].env != env.metadata["name"]:
         raise ConfigError(f"the episodes are of {found.episodes[0].env}, not of {env.metadata['name']}")
@@ -138,7 +138,7 @@ def rescore(found: Source, keywords: Mapping[str, Any], workers: int = 1) -> tup
     return replace(compare(found.episodes, played), scoring=scoring(env)), played
 
 
-def compare(before: Sequence[Episode], after: Sequence[Episode]) -> Rescored:
+def compare(before: Sequence[Episode], after: Sequence[Episode]) -> RescoreResult:
     """Compare two scorings of the same episodes.
 
     Raises:
@@ -154,7 +154,7 @@ def compare(before: Sequence[Episode], after: Sequence[Episode]) -> Rescored:
         differences[old.task].append(new.team_return() - old.team_return())
     means = np.array([float(np.mean(values)) for values in differences.values()])
     low, high = interval(means)
-    return Rescored(
+    return RescoreResult(
         before=old_mean.mean,
         after=new_mean.mean,
         difference=float(means.mean()),
@@ -173,13 +173,13 @@ def _told_otherwise(old: Episode, new: Episode) -> bool:
 
 
 def new_row(
-    found: Source,
+    found: EpisodeSource,
     keywords: Mapping[str, Any],
     episodes: Sequence[Episode],
     label: str,
     folder: Path,
     took: Mapping[str, float] = MappingProxyType({}),
-) -> rows.Row:
+) -> rows.EvaluationResult:
     """Store a second scoring as a row with the first as its parent; `took` is the usage of its judge or reward model.
 
     Raises:
@@ -196,7 +196,7 @@ def new_row(
     if old.focal is not None:
         size = len(episodes) // len(old.focal.seatings)
         parts = [episodes[start : start + size] for start in range(0, len(episodes), size)]
-        focus = focal(parts, [Seating(seats) for seats in old.focal.seatings]).model_dump()
+        focus = focal(parts, [FocalRound(seats) for seats in old.focal.seatings]).model_dump()
     env = text_env(found.env, keywords)
     return _kept(
         folder,
@@ -213,12 +213,12 @@ def new_row(
     )  # fmt: skip
 
 
-def _most(old: rows.Row, env: TextEnv) -> float | None:
+def _most(old: rows.EvaluationResult, env: TextEnv) -> float | None:
     """Upper bound of the return now; that of the row if the environment's instance declares none."""
     return old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
 
 
-def _kept(folder: Path, record: Mapping[str, Any]) -> rows.Row:
+def _kept(folder: Path, record: Mapping[str, Any]) -> rows.EvaluationResult:
     row = rows.plain(record)
     rows.save(row, folder)
     return row

@@ -28,7 +28,7 @@ from palaver.utils.run_folder import replace_bytes, replace_text
 ROW, EPISODES = ".json", ".jsonl.gz"
 
 
-class Stored(Section):
+class EpisodeFile(Section):
     """Episode file of a row: its name in the row's folder, the SHA-256 of its contents, and the number of episodes."""
 
     file: str
@@ -76,7 +76,7 @@ class Spent(Section):
     calls: int = 0
 
 
-class Row(Section):
+class EvaluationResult(Section):
     """One evaluation. `mean`, `low`, `high` are of the team's return; `weights` are the fingerprints by agent.
 
     Attributes:
@@ -125,7 +125,7 @@ class Row(Section):
     answers: Answers | None = None
     made_with: dict[str, Any]
     date: str
-    episodes: Stored
+    episodes: EpisodeFile
     parent: str = ""
 
     @property
@@ -163,7 +163,7 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def store(folder: Path, name: str, episodes: Sequence[Episode]) -> Stored:
+def store(folder: Path, name: str, episodes: Sequence[Episode]) -> EpisodeFile:
     """Write the episodes of a row; equal episodes give equal bytes.
 
     Raises:
@@ -176,10 +176,10 @@ def store(folder: Path, name: str, episodes: Sequence[Episode]) -> Stored:
         replace_bytes(path, gzip.compress(text, mtime=0))
     except OSError as error:
         raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
-    return Stored(file=path.name, sha256=hashlib.sha256(text).hexdigest(), n=len(episodes))
+    return EpisodeFile(file=path.name, sha256=hashlib.sha256(text).hexdigest(), n=len(episodes))
 
 
-def save(row: Row, folder: Path) -> Path:
+def save(row: EvaluationResult, folder: Path) -> Path:
     """Write a row into the folder of its episodes; returns the file.
 
     Raises:
@@ -193,21 +193,21 @@ def save(row: Row, folder: Path) -> Path:
     return path
 
 
-def parse(record: object, where: str) -> Row:
+def parse(record: object, where: str) -> EvaluationResult:
     """A row from plain data.
 
     Raises:
         ConfigError: it is none; the first field that does not fit is named.
     """
     try:
-        return Row.model_validate(record)
+        return EvaluationResult.model_validate(record)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the row"
         raise ConfigError(f"{where}: {field}: {first['msg'].lower()}") from error
 
 
-def plain(record: Mapping[str, Any]) -> Row:
+def plain(record: Mapping[str, Any]) -> EvaluationResult:
     """Return a row from a record's JSON round trip, so that it equals the row read from a file."""
     return parse(json.loads(json.dumps(record, default=str)), "the result")
 
@@ -229,7 +229,7 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def load(path: Path) -> Row:
+def load(path: Path) -> EvaluationResult:
     """The row in a file.
 
     Raises:

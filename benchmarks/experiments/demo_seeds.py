@@ -66,13 +66,13 @@ ACTS: Mapping[str, Act] = MappingProxyType(
 
 def greedy_solved(folder: Path, config: RunConfig) -> str:
     """Number of held-out problems that a trained coding team solves greedily, as `58 of 60`."""
-    from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure
+    from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
     from palaver.utils.stats.pass_at_k import SOLVED
 
     team = f"run:{folder}"
     keywords, sampling, _ = as_trained(team, config.env.id)
     greedy = replace(sampling, temperature=0.0)
-    result, _ = measure(Setting(config.env.id, keywords, team, n=config.eval.n, sampling=greedy))
+    result, _ = measure(EvaluationConfig(config.env.id, keywords, team, n=config.eval.n, sampling=greedy))
     return f"{round(result.metrics[SOLVED] * result.n)} of {result.n}"
 
 

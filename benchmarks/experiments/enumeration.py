@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from palaver.core import Episode, Turn, Completion, stable_seed
+from palaver.core import Completion, Episode, Turn, stable_seed
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.rollout.candidates import Pick, aligned, counterfactual, crossed, frozen, swept
 
@@ -25,7 +25,7 @@ History = tuple[Joint, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Game:
+class EnumerableGame:
     """Two-agent game in which both observe all earlier completions.
 
     Attributes:
@@ -84,7 +84,7 @@ def prompt(agent: int, history: History) -> Text:
 class Tabular(nn.Module):
     """A language model with logits of its own for every context, in float64."""
 
-    def __init__(self, game: Game, agent: int) -> None:
+    def __init__(self, game: EnumerableGame, agent: int) -> None:
         super().__init__()
         before = [history for turns in range(game.turns) for history in game.histories(turns)]
         prefixes = [p for n in range(game.tokens) for p in itertools.product(range(VOCABULARY), repeat=n)]
@@ -116,7 +116,7 @@ class Tabular(nn.Module):
         return [(self.logits[row] / temperature).log_softmax(0)[token] for row, token in zip(rows, text, strict=True)]
 
 
-def exact(game: Game, models: Sequence[Tabular], temperature: float, own: bool = False) -> list[Tensor]:
+def exact(game: EnumerableGame, models: Sequence[Tabular], temperature: float, own: bool = False) -> list[Tensor]:
     """Gradient of each agent's expected return for its own logits, from all trajectories.
 
     Args:
@@ -142,7 +142,7 @@ def exact(game: Game, models: Sequence[Tabular], temperature: float, own: bool =
 
 
 @dataclass(slots=True)
-class Node:
+class JointAction:
     """A joint action of an outcome.
 
     Attributes:
@@ -153,12 +153,12 @@ class Node:
 
     pick: Pick
     texts: Joint
-    children: list[Node] = field(default_factory=list)
+    children: list[JointAction] = field(default_factory=list)
 
 
 def outcomes(
-    game: Game, models: Sequence[Tabular], config: RunConfig, random: np.random.Generator | None = None
-) -> Iterator[tuple[list[Node], float]]:
+    game: EnumerableGame, models: Sequence[Tabular], config: RunConfig, random: np.random.Generator | None = None
+) -> Iterator[tuple[list[JointAction], float]]:
     """All outcomes of one task's rollout with their probabilities; with `random` a single sampled one of weight 1."""
     a, temperature = config.algorithm, config.policy.temperature
     known: dict[tuple[int, Text], list[float]] = {}
@@ -171,7 +171,7 @@ def outcomes(
             known[agent, context] = [math.exp(float(each)) for each in logp]
         return known[agent, context]
 
-    def draws(history: History, aside: bool) -> Iterator[tuple[list[Node], float]]:
+    def draws(history: History, aside: bool) -> Iterator[tuple[list[JointAction], float]]:
         width = 1 if aside or (a.turns == "independent" and history) else a.group_size
         acting = game.acting(len(history))
         given = [chances(agent, prompt(agent, history)) for agent in acting for _ in range(width)]
@@ -184,13 +184,13 @@ def outcomes(
             said = {AGENTS[n]: texts[n * width : (n + 1) * width] for n in acting}
             yield _nodes(game, history, said, config, aside), chance
 
-    def grown(history: History, aside: bool = False) -> Iterator[tuple[list[Node], float]]:
+    def grown(history: History, aside: bool = False) -> Iterator[tuple[list[JointAction], float]]:
         for nodes, chance in draws(history, aside):
             if len(history) + 1 == game.turns:
                 yield nodes, chance
                 continue
             going = _going(game, nodes, history, config)
-            branches: list[list[tuple[list[Node], float]]] = [
+            branches: list[list[tuple[list[JointAction], float]]] = [
                 list(grown((*history, node.texts), node.pick.aside)) if node in going else [([], 1.0)] for node in nodes
             ]
             for picked in itertools.product(*branches):
@@ -203,19 +203,19 @@ def outcomes(
 Said = Mapping[str, Sequence[Text]]  # candidates of the agents that act
 
 
-def _nodes(game: Game, history: History, said: Said, config: RunConfig, aside: bool) -> list[Node]:
+def _nodes(game: EnumerableGame, history: History, said: Said, config: RunConfig, aside: bool) -> list[JointAction]:
     """Joint actions of a branch, with candidates combined as in a rollout."""
     a, names = config.algorithm, list(said)
     width = len(said[names[0]])
 
-    def made(picks: Sequence[Pick]) -> list[Node]:
-        return [Node(p, tuple(said[n][p.index[n]] if n in said else () for n in AGENTS)) for p in picks]
+    def made(picks: Sequence[Pick]) -> list[JointAction]:
+        return [JointAction(p, tuple(said[n][p.index[n]] if n in said else () for n in AGENTS)) for p in picks]
 
     if a.turns == "counterfactual":
         return made(frozen(names) if aside else counterfactual(names, width))
     if a.turns != "by_agent":
         return made(crossed(names, width) if a.joint == "cross" else aligned(names, width))
-    found: list[Node] = []
+    found: list[JointAction] = []
     index: Mapping[str, int] = dict.fromkeys(names, 0)
     for place in range(len(names)):
         swept_nodes = made(swept(names, place, width, index))
@@ -223,7 +223,9 @@ def _nodes(game: Game, history: History, said: Said, config: RunConfig, aside: b
     return found
 
 
-def _going(game: Game, nodes: Sequence[Node], history: History, config: RunConfig) -> list[Node]:
+def _going(
+    game: EnumerableGame, nodes: Sequence[JointAction], history: History, config: RunConfig
+) -> list[JointAction]:
     """Joint actions that have a next turn."""
     if config.algorithm.turns == "best":
         return [_best(game, nodes, history, range(len(AGENTS)))]
@@ -233,19 +235,19 @@ def _going(game: Game, nodes: Sequence[Node], history: History, config: RunConfi
     return list(nodes)
 
 
-def _best(game: Game, nodes: Sequence[Node], history: History, agents: Sequence[int]) -> Node:
+def _best(game: EnumerableGame, nodes: Sequence[JointAction], history: History, agents: Sequence[int]) -> JointAction:
     """First joint action with the largest sum of these agents' rewards."""
     return max(nodes, key=lambda node: sum(game.reward(n, (*history, node.texts)) for n in agents))
 
 
 def episodes_of(
-    game: Game, nodes: Sequence[Node], root: str, config: RunConfig, models: Sequence[Tabular]
+    game: EnumerableGame, nodes: Sequence[JointAction], root: str, config: RunConfig, models: Sequence[Tabular]
 ) -> list[Episode]:
     """The episodes of an outcome, named as a rollout names them."""
     independent = config.algorithm.turns == "independent"
     found: list[Episode] = []
 
-    def walk(nodes: Sequence[Node], above: str, turns: tuple[Turn, ...], history: History, lane: int) -> None:
+    def walk(nodes: Sequence[JointAction], above: str, turns: tuple[Turn, ...], history: History, lane: int) -> None:
         for number, node in enumerate(nodes):
             first = not turns
             here = number if first else lane

@@ -19,16 +19,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palaver.benchmarks.experiments.enumeration import AGENTS, Game, Node, Tabular, episodes_of, exact, outcomes
+from palaver.benchmarks.experiments.enumeration import (
+    AGENTS,
+    EnumerableGame,
+    JointAction,
+    Tabular,
+    episodes_of,
+    exact,
+    outcomes,
+)
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.token_values import TokenValues
-from palaver.trainers.rollout.batch import Table, tabulate
-from palaver.trainers.run.distributed import World
-from palaver.trainers.update.moving_baseline import Earned, Moving
-from palaver.trainers.update.policy_update import Learner
-from palaver.trainers.update.updater import Study
+from palaver.trainers.rollout.batch import Batch, make_batch
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.moving_baseline import EpisodeReturns, MovingBaseline
+from palaver.trainers.update.policy_update import PolicyUpdater
+from palaver.trainers.update.updater import Updater
 
 
 class Keep(torch.optim.SGD):
@@ -45,10 +53,10 @@ class Keep(torch.optim.SGD):
         self.kept = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
 
 
-class Alternatives(Moving):
+class Alternatives(MovingBaseline):
     """Moving baseline that starts every task equally: the tasks of a batch are alternative outcomes of one task."""
 
-    def follow(self, episodes: Sequence[Earned]) -> tuple[list[dict[str, float]], dict[str, float]]:
+    def follow(self, episodes: Sequence[EpisodeReturns]) -> tuple[list[dict[str, float]], dict[str, float]]:
         """Baselines before each episode: those at the start, updated by the earlier episodes of its task only."""
         found: list[dict[str, float]] = []
         for _, task in itertools.groupby(episodes, key=lambda each: each.task):
@@ -57,7 +65,7 @@ class Alternatives(Moving):
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class GradientEstimate:
     """The expectation of an agent's gradient and the exact one.
 
     Attributes:
@@ -80,10 +88,10 @@ class Estimate:
         return float(self.found.norm() / self.exact.norm())
 
 
-def study_of(game: Game, models: Sequence[Tabular], config: RunConfig) -> tuple[Study, list[Keep]]:
+def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig) -> tuple[Updater, list[Keep]]:
     """Make an updater whose critics are the game's value function, and return it with its optimisers."""
     row = chosen(config.algorithm)
-    made: list[Learner] = []
+    made: list[PolicyUpdater] = []
     kept: list[Keep] = []
     for agent, model in zip(AGENTS, models, strict=True):
         speaker: Any = SimpleNamespace(
@@ -91,18 +99,20 @@ def study_of(game: Game, models: Sequence[Tabular], config: RunConfig) -> tuple[
             active=lambda model=model: nullcontext(model),
         )  # fmt: skip
         speaker.host = speaker
-        learner = Learner(speaker, [agent], config, World("cpu", "fp32"))
+        learner = PolicyUpdater(speaker, [agent], config, Distributed("cpu", "fp32"))
         kept.append(Keep(model))
         learner.optimizer = kept[-1]  # type: ignore[assignment]
         made.append(learner)
-    study = Study(replace(row, critic="agent" if row.critic == "agent" else "none"), config, made, World("cpu", "fp32"))
+    study = Updater(
+        replace(row, critic="agent" if row.critic == "agent" else "none"), config, made, Distributed("cpu", "fp32")
+    )
     study.algorithm = row
     if study.moving is not None:
         study.moving = Alternatives(study.moving.decay)
         study.moving.means = {agent: game.value("moving", agent) for agent in AGENTS}
     elif row.critic != "none":
 
-        def expected(played: Table, joint: object) -> tuple[Tensor, TokenValues | None]:
+        def expected(played: Batch, joint: object) -> tuple[Tensor, TokenValues | None]:
             del joint
             length = torch.tensor([len(said.token_ids) for said in played.completions])
             known = torch.zeros(len(played), int(length.max()), dtype=torch.float64)
@@ -133,7 +143,7 @@ def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorit
 
 
 def gradients(
-    game: Game, config: RunConfig, table: Table, chance: Sequence[float], moved: Sequence[Tabular]
+    game: EnumerableGame, config: RunConfig, table: Batch, chance: Sequence[float], moved: Sequence[Tabular]
 ) -> list[Tensor]:
     """Each agent's gradient from a table of many tasks, as the trainer computes it, task n with weight `chance[n]`.
 
@@ -154,7 +164,7 @@ def gradients(
     return [-each.kept for each in kept]
 
 
-def estimate(game: Game, config: RunConfig, shift: float = 0.0) -> list[Estimate]:
+def estimate(game: EnumerableGame, config: RunConfig, shift: float = 0.0) -> list[GradientEstimate]:
     """Expectation of the trainer's gradient over all outcomes of a task, and the exact gradient, by agent.
 
     With `shift` the samples are those of an older policy: every logit has moved since by up to as much.
@@ -170,10 +180,10 @@ def estimate(game: Game, config: RunConfig, shift: float = 0.0) -> list[Estimate
     chance = [part for _, part in found]
     assert abs(sum(chance) - 1) < 1e-9
     ours = gradients(game, config, _table(game, [nodes for nodes, _ in found], config, models), chance, moved)
-    return [Estimate(*pair) for pair in zip(ours, exact(game, moved, temperature, own), strict=True)]
+    return [GradientEstimate(*pair) for pair in zip(ours, exact(game, moved, temperature, own), strict=True)]
 
 
-def per_outcome(game: Game, config: RunConfig) -> list[float]:
+def per_outcome(game: EnumerableGame, config: RunConfig) -> list[float]:
     """Expectation of the norm of the gradient of a single task, by agent."""
     models = [Tabular(game, agent) for agent in range(len(AGENTS))]
     sizes = [0.0] * len(AGENTS)
@@ -183,13 +193,15 @@ def per_outcome(game: Game, config: RunConfig) -> list[float]:
     return sizes
 
 
-def _table(game: Game, tasks: Sequence[Sequence[Node]], config: RunConfig, models: Sequence[Tabular]) -> Table:
+def _table(
+    game: EnumerableGame, tasks: Sequence[Sequence[JointAction]], config: RunConfig, models: Sequence[Tabular]
+) -> Batch:
     """Make the batch of one outcome for each task."""
     episodes = [episodes_of(game, nodes, str(number), config, models) for number, nodes in enumerate(tasks)]
-    return tabulate([each for some in episodes for each in some])
+    return make_batch([each for some in episodes for each in some])
 
 
-def sampled(game: Game, config: RunConfig, batches: int, tasks: int, seed: int) -> list[Tensor]:
+def sampled(game: EnumerableGame, config: RunConfig, batches: int, tasks: int, seed: int) -> list[Tensor]:
     """(batches,) for each agent: projection of a sampled batch's gradient on the exact one, in units of the latter."""
     own = chosen(config.algorithm).credit.__name__ == "own"
     models = [Tabular(game, agent) for agent in range(len(AGENTS))]
@@ -264,9 +276,9 @@ BIASES = (
 SEEDS = range(10)
 
 
-def games(bias: Bias) -> list[Game]:
+def games(bias: Bias) -> list[EnumerableGame]:
     """Games for every seed: one turn with texts of one or two tokens, two turns, or both."""
-    kinds = {1: Game(1, 2, ends=True), 2: Game(2, 1, waits=True)}
+    kinds = {1: EnumerableGame(1, 2, ends=True), 2: EnumerableGame(2, 1, waits=True)}
     return [replace(kinds[turns], seed=seed) for seed in SEEDS for turns in bias.turns]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from palaver.benchmarks.judge_audit.data import Graded, Labelled
 from palaver.benchmarks.judge_audit.probes import Kind, Probe, probes
 from palaver.core import ConfigError, ScoringError, stable_seed
-from palaver.scoring import Case, Comparer, Pair, Preference, Reward, Verdict
+from palaver.scoring import AnswerPair, Comparer, Preference, Reward, Score, ScoringRequest
 
 ENOUGH = 10  # failures without any verdict, after which the audit stops
 PAIRS, REPEAT, PROBE, CONTROL = "pairs", "repeat", "probe", "control"
@@ -18,7 +18,7 @@ Make = Callable[[int], Comparer]  # the judge for a repeat, counted from 0; each
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AuditPlan:
     """Number of queries of an audit.
 
     Attributes:
@@ -43,7 +43,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ComparisonItem:
     """One pair to be compared.
 
     Attributes:
@@ -58,7 +58,7 @@ class Item:
 
     part: str
     row: str
-    pair: Pair
+    pair: AnswerPair
     repeat: int = 0
     probe: str = ""
     kind: Kind | str = ""
@@ -66,50 +66,54 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedPair:
     """An item, the judge's preference, and its latency in seconds if it was queried alone."""
 
-    item: Item
+    item: ComparisonItem
     preference: Preference
     seconds: float | None = field(default=None, compare=False)
 
 
-def items(pairs: Sequence[Labelled], plan: Plan, what: Sequence[Probe] | None = None) -> list[Item]:
+def items(pairs: Sequence[Labelled], plan: AuditPlan, what: Sequence[Probe] | None = None) -> list[ComparisonItem]:
     """All queries, in order."""
-    found = [Item(PAIRS, row.id, row.pair) for row in pairs]
+    found = [ComparisonItem(PAIRS, row.id, row.pair) for row in pairs]
     for repeat in range(1, plan.repeats):
-        found += [Item(REPEAT, row.id, row.pair, repeat) for row in pairs[: plan.repeated]]
+        found += [ComparisonItem(REPEAT, row.id, row.pair, repeat) for row in pairs[: plan.repeated]]
     decided = [row for row in pairs if row.label != 0.5]
     for probe in probes() if what is None else what:
         found += _tried(probe, _chosen(decided, probe, plan))
     return found
 
 
-def _chosen(rows: Sequence[Labelled], probe: Probe, plan: Plan) -> list[Labelled]:
+def _chosen(rows: Sequence[Labelled], probe: Probe, plan: AuditPlan) -> list[Labelled]:
     """Pairs for a probe, drawn by the seed independently of the order and number of the probes."""
     dealt = sorted(rows, key=lambda row: stable_seed(plan.seed, "audit", probe.name, row.id))
     return dealt[: plan.probed]
 
 
-def _tried(probe: Probe, rows: Sequence[Labelled]) -> Iterator[Item]:
+def _tried(probe: Probe, rows: Sequence[Labelled]) -> Iterator[ComparisonItem]:
     """Items of each row with the probe in place of the worse answer, and for an injection its control."""
     for place, row in enumerate(rows):
         good_first = place % 2 == 0
         parts = ((PROBE, probe.answer(row.bad)), (CONTROL, probe.control(row.bad)))
         for part, worse in parts if probe.kind == "injection" else parts[:1]:
-            pair = Pair(row.pair.prompt, row.good, worse) if good_first else Pair(row.pair.prompt, worse, row.good)
-            yield Item(part, row.id, pair, 0, probe.name, probe.kind, good_first)
+            pair = (
+                AnswerPair(row.pair.prompt, row.good, worse)
+                if good_first
+                else AnswerPair(row.pair.prompt, worse, row.good)
+            )
+            yield ComparisonItem(part, row.id, pair, 0, probe.name, probe.kind, good_first)
 
 
 def ask(
     make: Make,
-    wanted: Sequence[Item],
-    plan: Plan,
+    wanted: Sequence[ComparisonItem],
+    plan: AuditPlan,
     *,
     clock: Callable[[], float] = time.perf_counter,
     report: Callable[[int], None] = lambda _: None,
-    keep: Callable[[Sequence[Asked]], None] = lambda _: None,
-) -> list[Asked]:
+    keep: Callable[[Sequence[AskedPair]], None] = lambda _: None,
+) -> list[AskedPair]:
     """Query the judge with all items, in order.
 
     Args:
@@ -124,14 +128,14 @@ def ask(
         ScoringError: only failures from the beginning; the remaining items are skipped.
     """
     judges: dict[int, Comparer] = {}
-    found: list[Asked] = []
+    found: list[AskedPair] = []
     for together in _batches(wanted, plan):
         repeat = together[0].repeat
         judge = judges[repeat] if repeat in judges else judges.setdefault(repeat, make(repeat))
         begun = clock()
         said = judge.compare([item.pair for item in together])
         seconds = clock() - begun if len(found) < plan.timed else None
-        more = [Asked(item, preference, seconds) for item, preference in zip(together, said, strict=True)]
+        more = [AskedPair(item, preference, seconds) for item, preference in zip(together, said, strict=True)]
         found += more
         keep(more)
         report(len(more))
@@ -141,7 +145,7 @@ def ask(
     return found
 
 
-def _batches(wanted: Sequence[Item], plan: Plan) -> Iterator[Sequence[Item]]:
+def _batches(wanted: Sequence[ComparisonItem], plan: AuditPlan) -> Iterator[Sequence[ComparisonItem]]:
     """Yield the first `timed` items one by one, then batches of at most `batch` for one judge."""
     begin = 0
     while begin < len(wanted):
@@ -159,7 +163,7 @@ class ByScore:
     def __init__(self, reward: Reward) -> None:
         self.name, self.reward = reward.name, reward
 
-    def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
+    def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """Return one preference per pair, without orders, as each answer is scored alone."""
         told = self.reward.score([case(pair.prompt, text) for pair in pairs for text in (pair.first, pair.second)])
         verdicts = [_finite(verdict) for verdict in told]
@@ -175,10 +179,10 @@ class ByScore:
 
 
 def grade(
-    reward: Reward, rows: Sequence[Graded], plan: Plan, report: Callable[[int], None] = lambda _: None
-) -> list[Verdict]:
+    reward: Reward, rows: Sequence[Graded], plan: AuditPlan, report: Callable[[int], None] = lambda _: None
+) -> list[Score]:
     """Return one verdict per graded answer, in order."""
-    found: list[Verdict] = []
+    found: list[Score] = []
     for begin in range(0, len(rows), plan.batch):
         together = rows[begin : begin + plan.batch]
         found += map(_finite, reward.score([case(row.prompt, row.answer) for row in together]))
@@ -186,13 +190,15 @@ def grade(
     return found
 
 
-def _finite(verdict: Verdict) -> Verdict:
+def _finite(verdict: Score) -> Score:
     """Return the verdict, as a failure if its score is not finite."""
     if verdict.score is None or math.isfinite(verdict.score):
         return verdict
     return replace(verdict, score=None, failure=f"out of menu: the score is {verdict.score}")
 
 
-def case(prompt: str, answer: str) -> Case:
+def case(prompt: str, answer: str) -> ScoringRequest:
     """Return one answer to one prompt as the input of a reward."""
-    return Case(task=f"audit-{stable_seed(prompt, answer):016x}", told={"agent": prompt}, said={"agent": answer})
+    return ScoringRequest(
+        task=f"audit-{stable_seed(prompt, answer):016x}", told={"agent": prompt}, said={"agent": answer}
+    )

@@ -31,7 +31,7 @@ def plain(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class JudgeInput:
     """Input of a judge: two answers in the order of the prompt, and the seed of the draw."""
 
     prompt: str
@@ -40,21 +40,21 @@ class Shown:
     seed: int = 0
 
 
-Brain = Callable[[Shown, "Key"], Choice]
+Brain = Callable[[JudgeInput, "AnswerKey"], Choice]
 
 
 @dataclass(frozen=True)
-class Key:
+class AnswerKey:
     """Answers that people preferred, as `plain` text."""
 
     good: frozenset[str]
 
     @classmethod
-    def of(cls, rows: Iterable[Labelled]) -> Key:
+    def of(cls, rows: Iterable[Labelled]) -> AnswerKey:
         """Make a key from labelled pairs; a tie has no better answer."""
         return cls(frozenset(_under(row.pair.prompt, row.good) for row in rows if row.label != 0.5))
 
-    def choice(self, shown: Shown) -> Choice:
+    def choice(self, shown: JudgeInput) -> Choice:
         """Return the better answer; a tie if neither is known."""
         first, second = (_under(shown.prompt, text) in self.good for text in (shown.first, shown.second))
         return "tie" if first == second else "first" if first else "second"
@@ -64,17 +64,17 @@ def _under(prompt: str, answer: str) -> str:
     return f"{plain(prompt)}\n{plain(answer)}"
 
 
-def fair(shown: Shown, key: Key) -> Choice:
+def fair(shown: JudgeInput, key: AnswerKey) -> Choice:
     """Prefer what people preferred."""
     return key.choice(shown)
 
 
-def slot(shown: Shown, key: Key) -> Choice:
+def slot(shown: JudgeInput, key: AnswerKey) -> Choice:
     """Prefer the first answer for six prompts out of ten."""
     return "first" if _chance("slot", plain(shown.prompt)) < SLOT else fair(shown, key)
 
 
-def length(shown: Shown, key: Key) -> Choice:
+def length(shown: JudgeInput, key: AnswerKey) -> Choice:
     """Prefer the longer answer if it is at least three times as long."""
     first, second = len(shown.first) + 1, len(shown.second) + 1
     if max(first, second) < LONGER * min(first, second):
@@ -82,19 +82,19 @@ def length(shown: Shown, key: Key) -> Choice:
     return "first" if first > second else "second"
 
 
-def injectable(shown: Shown, key: Key) -> Choice:
+def injectable(shown: JudgeInput, key: AnswerKey) -> Choice:
     """Follow instructions in an answer."""
     first, second = (bool(PULL.search(_visible(text))) for text in (shown.first, shown.second))
     return fair(shown, key) if first == second else "first" if first else "second"
 
 
-def gullible(shown: Shown, key: Key) -> Choice:
+def gullible(shown: JudgeInput, key: AnswerKey) -> Choice:
     """Accept the opening of an answer as an answer."""
     first, second = (bool(OPENING.fullmatch(text.strip())) for text in (shown.first, shown.second))
     return fair(shown, key) if first == second else "first" if first else "second"
 
 
-def flaky(shown: Shown, key: Key) -> Choice:
+def flaky(shown: JudgeInput, key: AnswerKey) -> Choice:
     """Choose at random four times out of ten, by the seed."""
     lot = _chance("flaky", shown.seed, plain(shown.prompt), plain(shown.first), plain(shown.second))
     if lot >= FLAKY:
@@ -102,7 +102,7 @@ def flaky(shown: Shown, key: Key) -> Choice:
     return "first" if lot < FLAKY / 2 else "second"
 
 
-def refusing(shown: Shown, key: Key) -> Choice:
+def refusing(shown: JudgeInput, key: AnswerKey) -> Choice:
     """Refuse to judge four prompts out of ten."""
     return "refusal" if _chance("refusing", plain(shown.prompt)) < REFUSED else fair(shown, key)
 

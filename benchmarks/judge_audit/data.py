@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from palaver.benchmarks.judge_audit.sums import pairs as sums
 from palaver.core import TaskError, stable_seed
 from palaver.envs.base.tasks import Task, load_tasks
-from palaver.scoring import Pair
+from palaver.scoring import AnswerPair
 from palaver.text import one_line
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ class Labelled:
     """A pair with its human label: 1 if the first answer is better, 0 if the second is, 1/2 for a tie."""
 
     id: str
-    pair: Pair
+    pair: AnswerPair
     label: float
 
     @property
@@ -110,7 +110,7 @@ def _pair(where: str, id: str, prompt: str, first: str, second: str, label: Any)
     known = isinstance(label, str | int) and not isinstance(label, bool)
     if not known or label not in LABELS:
         raise TaskError(f"{where}: the label must be 1 or first, 2 or second, or tie; got {one_line(label, 40)!r}")
-    return Labelled(id, Pair(prompt, first, second), LABELS[label])
+    return Labelled(id, AnswerPair(prompt, first, second), LABELS[label])
 
 
 def _graded(where: str, id: str, prompt: str, answer: str, grade: Any) -> Graded:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaver.benchmarks.judge_audit.run import Audit, Tried
+from palaver.benchmarks.judge_audit.run import Audit, ProbeResult
 from palaver.benchmarks.reports.plot_style import Theme, dress, label, legend
 from palaver.utils.stats.effects import wilson
 
@@ -50,5 +50,5 @@ def draw_probes(ax: Axes, found: Audit, theme: Theme) -> None:
     legend(ax, theme)
 
 
-def _name(each: Tried) -> str:
+def _name(each: ProbeResult) -> str:
     return label(f"{each.kind}: {each.name}", 48)

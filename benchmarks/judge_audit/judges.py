@@ -12,11 +12,11 @@ from palaver.agents.judges.chats import make_chat
 from palaver.agents.judges.ensemble import Ensemble
 from palaver.agents.judges.judge import Judge
 from palaver.agents.judges.spec import EnsembleSpec, JudgeSpec, read_spec
-from palaver.benchmarks.judge_audit.ask import ByScore, Make, Plan
-from palaver.benchmarks.judge_audit.brains import Key
+from palaver.benchmarks.judge_audit.ask import AuditPlan, ByScore, Make
+from palaver.benchmarks.judge_audit.brains import AnswerKey
 from palaver.benchmarks.judge_audit.data import Data
-from palaver.benchmarks.judge_audit.recorded import Recorded
-from palaver.benchmarks.judge_audit.scripted import ScriptedChat
+from palaver.benchmarks.judge_audit.recorded import RecordedComparer
+from palaver.benchmarks.judge_audit.scripted import ScriptedJudgeChat
 from palaver.core import ConfigError, nearest
 from palaver.scoring import Comparer, Reward
 
@@ -26,7 +26,7 @@ WAYS = ("auto", "pairs", "scores")
 
 
 @dataclass(frozen=True)
-class Audited:
+class AuditedJudge:
     """A judge in the roles that an audit needs.
 
     Attributes:
@@ -39,10 +39,10 @@ class Audited:
     name: str
     make: Make
     reward: Reward | None
-    plan: Plan
+    plan: AuditPlan
 
 
-def audited(name: str, data: Data, plan: Plan, by: str = "auto") -> Audited:
+def audited(name: str, data: Data, plan: AuditPlan, by: str = "auto") -> AuditedJudge:
     """Make the judge called `name`.
 
     A language model has another seed in each repeat, and no cache, so that times and costs are true. A reward model
@@ -60,10 +60,10 @@ def audited(name: str, data: Data, plan: Plan, by: str = "auto") -> Audited:
     if by not in WAYS:
         raise ConfigError(f"--by takes {', '.join(WAYS)}, not {by!r}.{nearest(by, WAYS)}")
     if name.startswith(RECORDED):
-        recorded = Recorded(name.removeprefix(RECORDED))
+        recorded = RecordedComparer(name.removeprefix(RECORDED))
         if by == "scores":
             raise ConfigError("what is recorded are verdicts on pairs, so --by scores cannot be had of it")
-        return Audited(recorded.name, lambda _: recorded, None, replace(plan, repeats=1, probed=0, timed=0))
+        return AuditedJudge(recorded.name, lambda _: recorded, None, replace(plan, repeats=1, probed=0, timed=0))
     repeated = _repeated(name, data)
     if repeated is None:
         reward = make_reward(name)
@@ -73,17 +73,17 @@ def audited(name: str, data: Data, plan: Plan, by: str = "auto") -> Audited:
     return _ways(name, functools.cache(repeated), plan, by)
 
 
-def _ways(name: str, make: Callable[[int], Reward], plan: Plan, by: str) -> Audited:
+def _ways(name: str, make: Callable[[int], Reward], plan: AuditPlan, by: str) -> AuditedJudge:
     first = make(0)
     if by == "scores" or not isinstance(first, Comparer):
-        return Audited(name, lambda repeat: ByScore(make(repeat)), first, plan)
-    return Audited(name, make, first, plan)  # type: ignore[arg-type]
+        return AuditedJudge(name, lambda repeat: ByScore(make(repeat)), first, plan)
+    return AuditedJudge(name, make, first, plan)  # type: ignore[arg-type]
 
 
 def _repeated(name: str, data: Data) -> Callable[[int], Judge | Ensemble] | None:
     """Return the judge for each repeat, its models loaded once; None if it is no language model."""
     if name.startswith(SCRIPTED):
-        known = ScriptedChat(name.removeprefix(SCRIPTED), Key.of(data.pairs))
+        known = ScriptedJudgeChat(name.removeprefix(SCRIPTED), AnswerKey.of(data.pairs))
         spec = JudgeSpec(model=name)
         return lambda repeat: _seated(spec, name, lambda _: known, repeat)
     if not name.startswith((JUDGE, *MODELS)):

@@ -8,7 +8,7 @@ from typing import Any
 
 from palaver.core import TaskError
 from palaver.envs.base.tasks import Task, load_tasks
-from palaver.scoring import Pair, Preference
+from palaver.scoring import AnswerPair, Preference
 from palaver.text import one_line
 
 ORDERS = ("swap = False", "swap = True")
@@ -16,7 +16,7 @@ WINNERS: Mapping[str, float] = {"1": 1.0, "2": 0.0, "tie": 0.5}
 ABSENT = Preference(None, failure="not recorded: the file has no verdict on this pair")
 
 
-class Recorded:
+class RecordedComparer:
     """Comparer that returns the recorded verdict of each pair, in either order.
 
     The form is that of LLMBar's evaluators: rows `input output_1 output_2 results`, where `results` holds for each run
@@ -32,16 +32,16 @@ class Recorded:
 
     def __init__(self, file: Path | str, run: int = 0) -> None:
         self.name = f"recorded:{Path(file).name}"
-        self._said: dict[Pair, Preference] = {}
+        self._said: dict[AnswerPair, Preference] = {}
         fields = {"input": str, "output_1": str, "output_2": str, "results": list}
         for task in load_tasks(file, sample=Path(file), fields=fields):
             one, two = (_winner(task, run, order, f"{file}, {task.id}") for order in ORDERS)
-            pair = Pair(task["input"], task["output_1"], task["output_2"])
+            pair = AnswerPair(task["input"], task["output_1"], task["output_2"])
             self._said[pair] = _preference(one, two)
             turned = _preference(*(None if each is None else 1 - each for each in (two, one)))
-            self._said[Pair(pair.prompt, pair.second, pair.first)] = turned
+            self._said[AnswerPair(pair.prompt, pair.second, pair.first)] = turned
 
-    def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
+    def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """Return one preference per pair; unrecorded pairs fail."""
         return [self._said.get(pair, ABSENT) for pair in pairs]
 

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 
 from palaver.benchmarks.judge_audit import ask, measures, table
-from palaver.benchmarks.judge_audit.ask import Asked, Item, Make, Plan
+from palaver.benchmarks.judge_audit.ask import AskedPair, AuditPlan, ComparisonItem, Make
 from palaver.benchmarks.judge_audit.data import Data
 from palaver.benchmarks.judge_audit.faults import Fault, Thresholds, faults
 from palaver.benchmarks.judge_audit.measures import Bin
 from palaver.benchmarks.judge_audit.probes import Probe, probes
 from palaver.benchmarks.judge_audit.table import Measure
 from palaver.core import ConfigError, ScoringError
-from palaver.scoring import Cost, Preference, Reward, Verdict
+from palaver.scoring import Cost, Preference, Reward, Score
 from palaver.utils.run_folder import append_lines, locked, replace_text
 
 JSON, VERDICTS = "audit.json", "verdicts.jsonl"
 
 
 @dataclass(frozen=True)
-class Tried:
+class ProbeResult:
     """Result of one probe: number of pairs, and of those it won; likewise for an injection's control."""
 
     name: str
@@ -62,7 +62,7 @@ class Audit:
     measures: tuple[Measure, ...]
     faults: tuple[Fault, ...]
     bins: tuple[Bin, ...]
-    tried: tuple[Tried, ...]
+    tried: tuple[ProbeResult, ...]
     failures: Mapping[str, int]
     cost: Cost
     limits: Thresholds = field(default_factory=Thresholds)
@@ -76,12 +76,12 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Work:
+class AuditQueries:
     """Queries of an audit: pairs for `make(repeat)`, and graded answers for `reward` if given."""
 
     data: Data
-    plan: Plan
-    items: tuple[Item, ...]
+    plan: AuditPlan
+    items: tuple[ComparisonItem, ...]
     make: Make
     reward: Reward | None = None
 
@@ -91,7 +91,7 @@ class Work:
         return len(self.items) + (len(self.data.graded) if self.reward else 0)
 
 
-def prepare(data: Data, plan: Plan, make: Make, reward: Reward | None = None) -> Work:
+def prepare(data: Data, plan: AuditPlan, make: Make, reward: Reward | None = None) -> AuditQueries:
     """Prepare the queries of an audit.
 
     Args:
@@ -100,11 +100,11 @@ def prepare(data: Data, plan: Plan, make: Make, reward: Reward | None = None) ->
         make: the judge of pairs, for each repeat.
         reward: the judge of graded answers; None leaves them out.
     """
-    return Work(data, plan, tuple(ask.items(data.pairs, plan)), make, reward)
+    return AuditQueries(data, plan, tuple(ask.items(data.pairs, plan)), make, reward)
 
 
 def audit(
-    work: Work,
+    work: AuditQueries,
     name: str,
     sources: Sequence[str],
     *,
@@ -127,7 +127,7 @@ def audit(
         kept.graded(verdicts)
     _some(name, asked, verdicts)
     found = table.measure(work.data, asked, verdicts)
-    done = table.Compared.of(work.data, asked)
+    done = table.ComparedPairs.of(work.data, asked)
     return Audit(
         judge=name, data=tuple(sources), pairs=len(work.data.pairs), graded=len(verdicts), measures=tuple(found),
         faults=tuple(faults(found, limits)), bins=tuple(measures.reliability(done.probability, done.label)),
@@ -136,7 +136,7 @@ def audit(
     )  # fmt: skip
 
 
-def _some(name: str, asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> None:
+def _some(name: str, asked: Sequence[AskedPair], verdicts: Sequence[Score]) -> None:
     reached = any(each.preference.first is not None for each in asked) or any(v.score is not None for v in verdicts)
     if not reached:
         said = [each.preference.failure for each in asked] + [verdict.failure for verdict in verdicts]
@@ -144,17 +144,17 @@ def _some(name: str, asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> Non
         raise ScoringError(f"{name} gave no verdict on any of {len(said)} questions; the first failure: {why}")
 
 
-def _tried(asked: Sequence[Asked]) -> list[Tried]:
+def _tried(asked: Sequence[AskedPair]) -> list[ProbeResult]:
     twins = table.twins(asked)
     found = []
     for probe in probes():
         if probe.kind == "injection":
             both = [(one, two) for one, two in twins if one.item.probe == probe.name]
             won, control = (sum(map(table.wins, side)) for side in zip(*both, strict=True)) if both else (0, 0)
-            found.append(Tried(probe.name, probe.kind, _text(probe), len(both), won, control))
+            found.append(ProbeResult(probe.name, probe.kind, _text(probe), len(both), won, control))
         else:
             done = [each for each in asked if each.item.probe == probe.name and each.preference.first is not None]
-            found.append(Tried(probe.name, probe.kind, _text(probe), len(done), sum(map(table.wins, done))))
+            found.append(ProbeResult(probe.name, probe.kind, _text(probe), len(done), sum(map(table.wins, done))))
     return [each for each in found if each.n]
 
 
@@ -176,11 +176,11 @@ class _Kept:
                 f"cannot write into {str(folder)!r} ({error.strerror}); name a folder with --out"
             ) from error
 
-    def asked(self, more: Sequence[Asked]) -> None:
+    def asked(self, more: Sequence[AskedPair]) -> None:
         """Write compared pairs."""
         self._write({**_plain(each.item), **_plain(each.preference), "seconds": each.seconds} for each in more)
 
-    def graded(self, verdicts: Sequence[Verdict]) -> None:
+    def graded(self, verdicts: Sequence[Score]) -> None:
         """Write graded answers."""
         self._write({"part": "graded", **_plain(verdict)} for verdict in verdicts)
 
@@ -189,7 +189,7 @@ class _Kept:
             append_lines(self._path, rows, default=dict)
 
 
-def _plain(record: Item | Preference | Verdict) -> dict[str, Any]:
+def _plain(record: ComparisonItem | Preference | Score) -> dict[str, Any]:
     """Return the fields of a record without the texts of a pair, which are in the data."""
     kept = {each.name: getattr(record, each.name) for each in fields(record) if each.name not in ("pair", "cost")}
-    return kept if isinstance(record, Item) else kept | {"cost": asdict(record.cost)}
+    return kept if isinstance(record, ComparisonItem) else kept | {"cost": asdict(record.cost)}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from palaver.agents.base.chat import Answer, Question
-from palaver.benchmarks.judge_audit.brains import BRAINS, Key, Shown
+from palaver.benchmarks.judge_audit.brains import BRAINS, AnswerKey, JudgeInput
 from palaver.core import ConfigError, nearest
 from palaver.scoring import Cost
 
@@ -21,7 +21,7 @@ WAIT = 0.5  # seconds of the slow judge per batch of questions
 CHARACTERS = 4  # of a token, for the account
 
 
-class ScriptedChat:
+class ScriptedJudgeChat:
     """A scripted judge as a chat model.
 
     Args:
@@ -35,7 +35,7 @@ class ScriptedChat:
 
     revision = "1"
 
-    def __init__(self, kind: str, key: Key, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, kind: str, key: AnswerKey, sleep: Callable[[float], None] = time.sleep) -> None:
         if kind not in BRAINS:
             raise ConfigError(f"there is no scripted judge {kind!r}.{nearest(kind, BRAINS)}")
         self.name, self.kind = f"scripted:{kind}", kind
@@ -57,12 +57,12 @@ class ScriptedChat:
         said = json.dumps(_filled(question.schema, choice))
         return Answer(said, cost=read + Cost(completion_tokens=len(said) // CHARACTERS))
 
-    def _shown(self, text: str, seed: int) -> Shown:
+    def _shown(self, text: str, seed: int) -> JudgeInput:
         """Return the two answers of a prompt, or the only one and an empty one."""
         found = [(match["kind"], match["text"]) for match in FENCE.finditer(text)]
         told = [text for kind, text in found if kind == "told"]
         said = [text for kind, text in found if kind == "said"] + ["", ""]
-        return Shown(told[-1] if told else "", said[0], said[1], seed)
+        return JudgeInput(told[-1] if told else "", said[0], said[1], seed)
 
 
 def _filled(schema: Mapping[str, Any], choice: str) -> dict[str, Any]:

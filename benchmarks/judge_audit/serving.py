@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from palaver.agents.base.chat import Chat, Question
-from palaver.agents.serving.protocol import CompletionRequest, Refused, read
-from palaver.benchmarks.judge_audit.brains import BRAINS, Key
+from palaver.agents.serving.protocol import CompletionRequest, RequestRefused, read
+from palaver.benchmarks.judge_audit.brains import BRAINS, AnswerKey
 from palaver.benchmarks.judge_audit.data import Labelled
-from palaver.benchmarks.judge_audit.scripted import ScriptedChat
+from palaver.benchmarks.judge_audit.scripted import ScriptedJudgeChat
 from palaver.core import nearest
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def application(chats: Mapping[str, Chat]) -> Starlette:
             asked = read(await request.body())
             if asked.model not in chats:
                 name = asked.model[:40]
-                raise Refused(404, f"there is no model {name!r}.{nearest(name, chats)}", "model_not_found")
-        except Refused as refused:
+                raise RequestRefused(404, f"there is no model {name!r}.{nearest(name, chats)}", "model_not_found")
+        except RequestRefused as refused:
             return JSONResponse(refused.body(), refused.status)
         return JSONResponse(await asyncio.to_thread(_completion, chats[asked.model], question(asked)))
 
@@ -64,5 +64,5 @@ def _completion(chat: Chat, asked: Question) -> dict[str, Any]:
 
 def judges(rows: Iterable[Labelled]) -> Starlette:
     """Make the application with all kinds of scripted judges, with these rows as their labels."""
-    key = Key.of(rows)
-    return application({kind: ScriptedChat(kind, key) for kind in BRAINS})
+    key = AnswerKey.of(rows)
+    return application({kind: ScriptedJudgeChat(kind, key) for kind in BRAINS})

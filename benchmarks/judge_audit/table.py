@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from palaver.benchmarks.judge_audit import measures
-from palaver.benchmarks.judge_audit.ask import CONTROL, PAIRS, PROBE, REPEAT, Asked
+from palaver.benchmarks.judge_audit.ask import CONTROL, PAIRS, PROBE, REPEAT, AskedPair
 from palaver.benchmarks.judge_audit.data import Data
 from palaver.benchmarks.judge_audit.slope import length_slope
-from palaver.scoring import Cost, Preference, Verdict
+from palaver.scoring import Cost, Preference, Score
 from palaver.text import one_line
 from palaver.utils.stats.effects import wilson
 
@@ -77,7 +77,7 @@ def share(key: str, title: str, hits: int, n: int, note: str = "") -> Measure:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedPairs:
     """The labelled pairs with a verdict, as arrays over P pairs; `orders` over those with one in both orders."""
 
     probability: Array
@@ -86,7 +86,7 @@ class Compared:
     orders: Array
 
     @classmethod
-    def of(cls, data: Data, asked: Sequence[Asked]) -> Compared:
+    def of(cls, data: Data, asked: Sequence[AskedPair]) -> ComparedPairs:
         """Collect the verdicts of the part `pairs`."""
         labels = {row.id: row.label for row in data.pairs}
         done = [each for each in asked if each.item.part == PAIRS and each.preference.first is not None]
@@ -104,9 +104,13 @@ def _orders(preferences: Sequence[Preference]) -> Array:
     return np.array(both, dtype=np.float64).reshape(-1, 2)
 
 
-def measure(data: Data, asked: Sequence[Asked], verdicts: Sequence[Verdict] = ()) -> list[Measure]:
+def measure(data: Data, asked: Sequence[AskedPair], verdicts: Sequence[Score] = ()) -> list[Measure]:
     """Every measure, in the order of the report. `verdicts` are of the graded answers, in their order."""
-    found = [*_agreement(Compared.of(data, asked)), *_graded(data, verdicts), *_bias(Compared.of(data, asked))]
+    found = [
+        *_agreement(ComparedPairs.of(data, asked)),
+        *_graded(data, verdicts),
+        *_bias(ComparedPairs.of(data, asked)),
+    ]
     found += [
         *_steadiness(asked),
         *_probed(asked),
@@ -117,7 +121,7 @@ def measure(data: Data, asked: Sequence[Asked], verdicts: Sequence[Verdict] = ()
     return [each for each in found if each.value is not None]
 
 
-def _agreement(done: Compared) -> list[Measure]:
+def _agreement(done: ComparedPairs) -> list[Measure]:
     p, label = done.probability, done.label
     decided = int((label != 0.5).sum())
     return [
@@ -132,7 +136,7 @@ def _agreement(done: Compared) -> list[Measure]:
     ]  # fmt: skip
 
 
-def _graded(data: Data, verdicts: Sequence[Verdict]) -> list[Measure]:
+def _graded(data: Data, verdicts: Sequence[Score]) -> list[Measure]:
     rows = [(row.grade, verdict.score) for row, verdict in zip(data.graded, verdicts, strict=False)]
     grades = np.array([grade for grade, score in rows if score is not None], dtype=np.int64)
     scores = np.array([score for _, score in rows if score is not None], dtype=np.float64)
@@ -153,7 +157,7 @@ def _rho(one: NDArray[np.int64], two: Array) -> float:
     return float(stats.spearmanr(one, two).statistic) if np.ptp(one) and np.ptp(two) else NAN
 
 
-def _bias(done: Compared) -> list[Measure]:
+def _bias(done: ComparedPairs) -> list[Measure]:
     orders, p = done.orders, done.probability
     longer = done.lengths[:, 0] - done.lengths[:, 1]
     found = [
@@ -173,7 +177,7 @@ def _bias(done: Compared) -> list[Measure]:
     return found
 
 
-def _steadiness(asked: Sequence[Asked]) -> list[Measure]:
+def _steadiness(asked: Sequence[AskedPair]) -> list[Measure]:
     """Measures of the repeats. A question is an order of a repeated pair, or the pair if the judge has no orders."""
     again = Counter(each.item.row for each in asked if each.item.part == REPEAT)
     said: dict[str, list[Preference]] = {row: [] for row in again}
@@ -201,7 +205,7 @@ def _questions(preferences: Sequence[Preference]) -> list[list[float]]:
     return [[value for value in side if value is not None] for side in sides]
 
 
-def _probed(asked: Sequence[Asked]) -> list[Measure]:
+def _probed(asked: Sequence[AskedPair]) -> list[Measure]:
     found = [_lift(asked)]
     titles = {"master key": "master keys win", "empty": "empty answers win", "padding": "padding wins"}
     for kind, title in titles.items():
@@ -211,13 +215,13 @@ def _probed(asked: Sequence[Asked]) -> list[Measure]:
     return found
 
 
-def wins(each: Asked) -> bool:
+def wins(each: AskedPair) -> bool:
     """Return whether a probe won over the good answer."""
     first = each.preference.first
     return first is not None and (first < 0.5 if each.item.good_first else first > 0.5)
 
 
-def _lift(asked: Sequence[Asked]) -> Measure:
+def _lift(asked: Sequence[AskedPair]) -> Measure:
     pairs = twins(asked)
     with_it = np.array([_for_bad(probe) for probe, _ in pairs])
     without = np.array([_for_bad(control) for _, control in pairs])
@@ -230,7 +234,7 @@ def _lift(asked: Sequence[Asked]) -> Measure:
                         lambda at: float((with_it[at] - without[at]).mean()), note)  # fmt: skip
 
 
-def twins(asked: Sequence[Asked]) -> list[tuple[Asked, Asked]]:
+def twins(asked: Sequence[AskedPair]) -> list[tuple[AskedPair, AskedPair]]:
     """Pairs of an injection and its control that both have a verdict."""
     named = {(each.item.part, each.item.probe, each.item.row): each for each in asked
              if each.item.part in (PROBE, CONTROL) and each.preference.first is not None}  # fmt: skip
@@ -241,27 +245,27 @@ def twins(asked: Sequence[Asked]) -> list[tuple[Asked, Asked]]:
     ]
 
 
-def _for_bad(each: Asked) -> float:
+def _for_bad(each: AskedPair) -> float:
     """Share of the verdicts, over the available orders, for the worse answer; a tie counts one half."""
     told = [value for value in each.preference.orders if value is not None] or [each.preference.first or 0.0]
     first = float(measures.category(np.array(told)).mean()) / 2
     return 1 - first if each.item.good_first else first
 
 
-def kinds(asked: Sequence[Asked], verdicts: Sequence[Verdict] = ()) -> Mapping[str, int]:
+def kinds(asked: Sequence[AskedPair], verdicts: Sequence[Score] = ()) -> Mapping[str, int]:
     """Count failures by kind, without their details."""
     failures = [each.preference.failure for each in asked if each.preference.first is None]
     failures += [verdict.failure for verdict in verdicts if verdict.score is None]
     return dict(Counter(one_line(failure.partition(":")[0], 40) or "no reason given" for failure in failures))
 
 
-def _failures(asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> list[Measure]:
+def _failures(asked: Sequence[AskedPair], verdicts: Sequence[Score]) -> list[Measure]:
     found, n = kinds(asked, verdicts), len(asked) + len(verdicts)
     note = ", ".join(f"{kind} {100 * times / n:.1f} %" for kind, times in found.items())
     return [share("failures", "no verdict", sum(found.values()), n, note)]
 
 
-def _spent(asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> list[Measure]:
+def _spent(asked: Sequence[AskedPair], verdicts: Sequence[Score]) -> list[Measure]:
     cost, n = total(asked, verdicts), len(asked) + len(verdicts)
     if not n or not cost.calls:
         return []
@@ -273,12 +277,12 @@ def _spent(asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> list[Measure]
     ]
 
 
-def total(asked: Sequence[Asked], verdicts: Sequence[Verdict]) -> Cost:
+def total(asked: Sequence[AskedPair], verdicts: Sequence[Score]) -> Cost:
     """Total cost."""
     return sum((*(each.preference.cost for each in asked), *(verdict.cost for verdict in verdicts)), Cost())
 
 
-def _latency(asked: Sequence[Asked]) -> list[Measure]:
+def _latency(asked: Sequence[AskedPair]) -> list[Measure]:
     seconds = [each.seconds for each in asked if each.seconds is not None]
     if not seconds:
         return []

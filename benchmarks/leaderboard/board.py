@@ -10,7 +10,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.benchmarks.evaluation.evaluate import Setting
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig
 from palaver.benchmarks.scenarios import play
 from palaver.benchmarks.scenarios import spec as scenarios
 from palaver.benchmarks.scenarios.spec import Draw
@@ -26,7 +26,7 @@ KINDS: tuple[Kind, ...] = ("reference", "random", "untrained", "trained")
 LIST = "board.yaml"
 
 
-class Entry(Section):
+class BoardEntry(Section):
     """One line of the board.
 
     Attributes:
@@ -50,7 +50,7 @@ class Entry(Section):
     missing: dict[Kind, str] = Field({})
 
     @model_validator(mode="after")
-    def _complete(self) -> Entry:
+    def _complete(self) -> BoardEntry:
         if sorted([*self.rows, *self.missing]) != sorted(KINDS):
             raise ValueError(f"each of {', '.join(KINDS)} is either a row or missing with its reason")
         return self
@@ -60,7 +60,7 @@ class Entry(Section):
         """The environment's id."""
         return scenarios.load(self.what).env if scenarios.is_scenario(self.what) else spec(self.what).id
 
-    def setting(self, kind: Kind) -> Setting:
+    def setting(self, kind: Kind) -> EvaluationConfig:
         """Return the evaluation settings of a kind of team.
 
         Raises:
@@ -71,15 +71,15 @@ class Entry(Section):
             return play.setting(scenarios.load(self.what), team, ModelOptions())
         if not self.recipe:
             draws = Sampling(**self.sampling.model_dump())
-            return Setting(self.what, self.keywords, team, self.n, self.samples, EVAL_SEED, draws)
+            return EvaluationConfig(self.what, self.keywords, team, self.n, self.samples, EVAL_SEED, draws)
         config = load(self.recipe)
         keywords = config.env.keywords(config.eval.tasks)
-        return Setting(
+        return EvaluationConfig(
             self.what, keywords, team, config.eval.n, config.eval.samples, config.eval.seed, config.policy.sampling()
         )
 
 
-def read_board(path: Path | None = None) -> list[Entry]:
+def read_board(path: Path | None = None) -> list[BoardEntry]:
     """Read the shipped board, or one in a YAML file: a list of entries.
 
     Raises:
@@ -89,7 +89,7 @@ def read_board(path: Path | None = None) -> list[Entry]:
     try:
         shipped = resources.files("palaver.benchmarks.leaderboard").joinpath(LIST)
         values = yaml.safe_load(path.read_text(encoding="utf-8") if path else shipped.read_text(encoding="utf-8"))
-        return [Entry.model_validate(value) for value in values]
+        return [BoardEntry.model_validate(value) for value in values]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
         raise ConfigError(f"cannot read the board {name!r}: {one_line(error)}") from error
     except ValidationError as error:

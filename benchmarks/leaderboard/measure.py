@@ -12,7 +12,7 @@ from pathlib import Path
 from palaver.benchmarks.comparison.tuned import refuse
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.evaluate import measure, to_row
-from palaver.benchmarks.leaderboard.board import Entry, Kind
+from palaver.benchmarks.leaderboard.board import BoardEntry, Kind
 from palaver.benchmarks.scenarios.trained import MADE
 from palaver.core import ConfigError, nearest
 from palaver.trainers.config.loading import load
@@ -22,7 +22,7 @@ WORK = Path("runs/leaderboard")
 Note = Callable[[str], None]
 
 
-def measure_all(entries: Sequence[Entry], work: Path, note: Note, only: Collection[str] = ()) -> list[Path]:
+def measure_all(entries: Sequence[BoardEntry], work: Path, note: Note, only: Collection[str] = ()) -> list[Path]:
     """Return the rows of the board, or of its entries named in `only`; missing ones are evaluated first.
 
     Raises:
@@ -45,7 +45,7 @@ def measure_all(entries: Sequence[Entry], work: Path, note: Note, only: Collecti
     return found
 
 
-def _measure(entry: Entry, kind: Kind, work: Path, note: Note) -> None:
+def _measure(entry: BoardEntry, kind: Kind, work: Path, note: Note) -> None:
     team = entry.rows[kind]
     if team.startswith(MADE):
         recipe, *overrides = team.removeprefix(MADE).split("+")

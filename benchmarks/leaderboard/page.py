@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from palaver.benchmarks.leaderboard.read import Found, Shown
+from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow
 from palaver.benchmarks.leaderboard.table import illegal, score, tokens
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports.summary import duration
@@ -28,7 +28,7 @@ MOST_TURNS, MOST_TOLD, MOST_SAID = 4, 2000, 3000  # of a sample: turns, characte
 
 
 @dataclass(frozen=True)
-class Bar:
+class BoardBar:
     """Position of a score between the floor of its board and the maximum return, in per cent."""
 
     mean: float
@@ -36,7 +36,7 @@ class Bar:
     high: float
 
 
-def write(found: Found, folder: Path) -> Path:
+def write(found: BoardRows, folder: Path) -> Path:
     """Write the page and the samples into `folder`; returns the page's path.
 
     Raises:
@@ -52,7 +52,7 @@ def write(found: Found, folder: Path) -> Path:
     return folder / PAGE
 
 
-def board_page(found: Found, folder: Path) -> str:
+def board_page(found: BoardRows, folder: Path) -> str:
     """HTML of the board, to be written into `folder`."""
     script = (HERE / "sort.js").read_text(encoding="utf-8")
     rows = [
@@ -71,17 +71,17 @@ def board_page(found: Found, folder: Path) -> str:
     return pages.render(HERE, "leaderboard.html.j2", values)
 
 
-def bar(shown: Shown, rows: Sequence[Shown]) -> Bar:
+def bar(shown: VerifiedRow, rows: Sequence[VerifiedRow]) -> BoardBar:
     """Position of the score; the floor is 0, or the lowest end of an interval on the board if that is less."""
     floor = min([0.0, *(each.low for each in rows if each.what == shown.what)])
     span = max(shown.most - floor, 1e-9)
     mean, low, high = (
         min(max(100 * (value - floor) / span, 0.0), 100.0) for value in (shown.mean, shown.low, shown.high)
     )
-    return Bar(mean, low, high)
+    return BoardBar(mean, low, high)
 
 
-def sample_page(shown: Shown) -> str:
+def sample_page(shown: VerifiedRow) -> str:
     """HTML of two episodes of a row."""
     first, middle = shown.samples
     episodes = [_episode(episode) for episode in ((first,) if first is middle else (first, middle))]

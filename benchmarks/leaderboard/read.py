@@ -10,19 +10,19 @@ from typing import Any
 
 from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.focal import answered
-from palaver.benchmarks.evaluation.results import Answers, Row
+from palaver.benchmarks.evaluation.results import Answers, EvaluationResult
 from palaver.core import ConfigError, Episode, PalaverError
 from palaver.registry import spec
 from palaver.trainers.rollout.evaluation import summarize
 
 
 @dataclass(frozen=True)
-class Shown:
+class VerifiedRow:
     """A verified row, its path, two of its episodes (the first and the middle one), and its illegal answers, counted
     in its episodes.
     """
 
-    row: Row
+    row: EvaluationResult
     path: Path
     samples: tuple[Episode, ...]
     answers: Answers
@@ -64,14 +64,14 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Found:
+class BoardRows:
     """The rows of a folder, sorted by name, and one line for each refused file."""
 
-    rows: tuple[Shown, ...]
+    rows: tuple[VerifiedRow, ...]
     refused: tuple[str, ...]
 
 
-def read(folder: Path) -> Found:
+def read(folder: Path) -> BoardRows:
     """Read and verify the rows in a folder.
 
     Raises:
@@ -90,7 +90,7 @@ def read(folder: Path) -> Found:
             shown.append(_trusted(path))
         except PalaverError as error:
             refused.append(f"{path.name} is refused: {error}")
-    return Found(tuple(shown), tuple(refused))
+    return BoardRows(tuple(shown), tuple(refused))
 
 
 def complaint(record: Mapping[str, Any]) -> str:
@@ -113,7 +113,7 @@ def complaint(record: Mapping[str, Any]) -> str:
     return ""
 
 
-def _trusted(path: Path) -> Shown:
+def _trusted(path: Path) -> VerifiedRow:
     record = rows.read_record(path)
     if said := complaint(record):
         raise ConfigError(said)
@@ -125,10 +125,10 @@ def _trusted(path: Path) -> Shown:
     mean = summarize(episodes).mean
     if not math.isclose(mean, row.mean, rel_tol=1e-9, abs_tol=1e-9):
         raise ConfigError(f"it says that the mean is {row.mean:.6g}, but its episodes say {mean:.6g}")
-    return Shown(row, path, (episodes[0], episodes[len(episodes) // 2]), _counted(row, episodes))
+    return VerifiedRow(row, path, (episodes[0], episodes[len(episodes) // 2]), _counted(row, episodes))
 
 
-def _counted(row: Row, episodes: list[Episode]) -> Answers:
+def _counted(row: EvaluationResult, episodes: list[Episode]) -> Answers:
     """Count the illegal answers in the episodes, which are in the order of the seatings.
 
     Raises:

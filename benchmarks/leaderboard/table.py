@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from palaver.benchmarks.leaderboard.board import KINDS, Entry, Kind
-from palaver.benchmarks.leaderboard.read import Found, Shown
+from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, Kind
+from palaver.benchmarks.leaderboard.read import BoardRows, VerifiedRow
 from palaver.benchmarks.reports.summary import duration, interval
 from palaver.markdown import code, link, markdown_table
 
@@ -30,7 +30,7 @@ own return. What a scenario is: {scenarios}.
 """
 
 
-def markdown(found: Found, entries: Sequence[Entry], page: str, folder: Path) -> str:
+def markdown(found: BoardRows, entries: Sequence[BoardEntry], page: str, folder: Path) -> str:
     """The whole page; `page` is the address of the HTML page, `folder` that of the table."""
     alone = [each for each in found.rows if not each.row.scenario]
     beside = [each for each in found.rows if each.row.scenario]
@@ -49,7 +49,7 @@ def _page(folder: Path, path: str, anchor: str = "") -> str:
     return f"[{path}]({path}{anchor})" if (folder / path).is_file() else f"`{path}` of Palaver"
 
 
-def _overview(rows: Sequence[Shown], entries: Sequence[Entry]) -> str:
+def _overview(rows: Sequence[VerifiedRow], entries: Sequence[BoardEntry]) -> str:
     """One line per environment or scenario, one column per kind; reasons for missing cells follow as notes."""
     notes: list[str] = []
     lines = []
@@ -72,22 +72,22 @@ def _reason(missing: dict[Kind, str], kind: Kind, notes: list[str]) -> str:
     return f"– ({notes.index(missing[kind]) + 1})"
 
 
-def score(shown: Shown) -> str:
+def score(shown: VerifiedRow) -> str:
     """Mean and interval, of the focal agents if there are any."""
     return f"{shown.mean:.2f} {interval(shown.low, shown.high, 2)}"
 
 
-def illegal(shown: Shown) -> str:
+def illegal(shown: VerifiedRow) -> str:
     """Share of illegal answers, and the number of answers."""
     return f"{100 * shown.answers.share:.1f} % of {shown.answers.due:,}"
 
 
-def remarked(shown: Shown) -> str:
+def remarked(shown: VerifiedRow) -> str:
     """The score, and the share of illegal answers if there were any."""
     return score(shown) + (f", {100 * shown.answers.share:.3g} % illegal" if shown.answers.illegal else "")
 
 
-def _every(rows: Sequence[Shown], folder: Path) -> str:
+def _every(rows: Sequence[VerifiedRow], folder: Path) -> str:
     head = ["", "team", "score", "illegal", "return", "share of most", "episodes", "tokens", "time", "dollars", "seed"]
     head += ["commit", "config"]
     rules = ["---"] * 3 + ["---:"] * 8 + ["---"] * 2
@@ -114,7 +114,7 @@ def _every(rows: Sequence[Shown], folder: Path) -> str:
     return f"{markdown_table(head, lines, rules)}\n"
 
 
-def tokens(shown: Shown) -> str:
+def tokens(shown: VerifiedRow) -> str:
     """Mean sampled tokens of an answer over the agents that sample any; a dash without one, and in scenarios."""
     if shown.row.scenario:
         return "–"

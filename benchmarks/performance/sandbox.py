@@ -23,12 +23,12 @@ from palaver.envs.code.coophumaneval import CoopHumanEvalEnv
 from palaver.envs.code.humaneval import HumanEvalEnv
 from palaver.envs.code.problems import problem, solution_of
 from palaver.envs.code.reference import reference
-from palaver.envs.code.sandbox import Pool, Report
+from palaver.envs.code.sandbox import Report, SandboxPool
 from palaver.text import one_line
 from palaver.utils.provenance import provenance
 
 
-class Job(NamedTuple):
+class SandboxJob(NamedTuple):
     """A program and its tests, and the task's id if it is from a data set."""
 
     program: str
@@ -59,16 +59,18 @@ _PROGRAMS = {
 }  # fmt: skip
 
 
-def built_in() -> list[Job]:
+def built_in() -> list[SandboxJob]:
     """Programs measured by default, without a data set."""
     jobs = []
     for name, (body, parameters, *asserted) in _PROGRAMS.items():
         tests = "\n".join(f"    assert candidate{claim}" for claim in asserted)
-        jobs.append(Job(f"def {name}({parameters}):\n    {body}\n", f"def check(candidate):\n{tests}\n", name, ""))
+        jobs.append(
+            SandboxJob(f"def {name}({parameters}):\n    {body}\n", f"def check(candidate):\n{tests}\n", name, "")
+        )
     return jobs
 
 
-def own_solutions(source: str) -> tuple[list[Job], dict[str, str], list[str]]:
+def own_solutions(source: str) -> tuple[list[SandboxJob], dict[str, str], list[str]]:
     """Read the solutions of a data set: those that can be scored, the skipped rows, the rows without one.
 
     Args:
@@ -82,14 +84,14 @@ def own_solutions(source: str) -> tuple[list[Job], dict[str, str], list[str]]:
     """
     left_out: dict[str, str] = {}
 
-    def read(task: Task) -> Job | None:
+    def read(task: Task) -> SandboxJob | None:
         try:
             known = problem(task, source)
         except TaskError as error:
             left_out[task.id] = one_line(error)
             return None
         solution = solution_of(task, str(task.data.get("prompt") or ""))
-        return Job(solution, known.tests, known.entry_point, known.context, task.id)
+        return SandboxJob(solution, known.tests, known.entry_point, known.context, task.id)
 
     _, jobs = read_tasks(source, read, sample=Path(source), fields={}, id_field="task_id", split="test")
     found = [job for job in jobs.values() if job]
@@ -105,11 +107,11 @@ def tally(source: str, workers: int) -> dict[str, Any]:
     """
     jobs, left_out, without = own_solutions(source)
 
-    def score(job: Job) -> Report:
+    def score(job: SandboxJob) -> Report:
         return pool.score(job.program, job.tests, job.entry_point, prompt=job.prompt)
 
     began = time.perf_counter()
-    with Pool(workers) as pool, ThreadPoolExecutor(workers) as threads:
+    with SandboxPool(workers) as pool, ThreadPoolExecutor(workers) as threads:
         reports = dict(zip((job.task for job in jobs), threads.map(score, jobs), strict=True))
     return {
         "source": source,
@@ -191,10 +193,10 @@ def run(source: str | None, programs: int, workers: int | None, as_json: bool) -
         _show(report)
 
 
-def measure(jobs: Sequence[Job], programs: int, workers: int) -> dict[str, Any]:
+def measure(jobs: Sequence[SandboxJob], programs: int, workers: int) -> dict[str, Any]:
     """The whole report, plain data."""
     repeated = [jobs[n % len(jobs)] for n in range(max(programs, len(jobs)))]
-    with Pool(1) as pool:
+    with SandboxPool(1) as pool:
         cold = _seconds(pool, jobs[0])
         for job in jobs[:50]:
             _seconds(pool, job)
@@ -202,7 +204,7 @@ def measure(jobs: Sequence[Job], programs: int, workers: int) -> dict[str, Any]:
         first = [pool.score(job.program, job.tests, job.entry_point, prompt=job.prompt) for job in jobs]
         once = time.perf_counter() - began
         alone = [_seconds(pool, job) for job in repeated]
-    with Pool(workers) as pool, ThreadPoolExecutor(workers) as threads:
+    with SandboxPool(workers) as pool, ThreadPoolExecutor(workers) as threads:
         list(threads.map(lambda job: _seconds(pool, job), repeated[: 10 * workers]))
         began = time.perf_counter()
         list(threads.map(lambda job: _seconds(pool, job), repeated))
@@ -221,7 +223,7 @@ def measure(jobs: Sequence[Job], programs: int, workers: int) -> dict[str, Any]:
     }
 
 
-def in_steps(source: str | None, jobs: Sequence[Job], programs: int, workers: int) -> float:
+def in_steps(source: str | None, jobs: Sequence[SandboxJob], programs: int, workers: int) -> float:
     """Programs scored per second by environments that threads step as in a rollout, with all other work of a step.
 
     Two agents solve CoopHumanEval's built-in problems; with a data set one agent of `humaneval-v0` sends its
@@ -256,7 +258,7 @@ def _step(ready: tuple[TextEnv, dict[str, str]]) -> None:
     env.step(texts)
 
 
-def _seconds(pool: Pool, job: Job) -> float:
+def _seconds(pool: SandboxPool, job: SandboxJob) -> float:
     began = time.perf_counter()
     pool.score(job.program, job.tests, job.entry_point, prompt=job.prompt)
     return time.perf_counter() - began

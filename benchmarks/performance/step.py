@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from palaver.benchmarks.performance.training.order import Order, Peer
-from palaver.benchmarks.performance.training.settings import Setting, setting
+from palaver.benchmarks.performance.training.order import MeasurementOrder, Peer
+from palaver.benchmarks.performance.training.settings import ModelShape, setting
 from palaver.benchmarks.performance.training.view import show
 from palaver.core import ConfigError
 from palaver.utils.provenance import provenance
@@ -27,10 +27,10 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StepBenchmark:
     """Settings of the benchmark: every model setting with every number of prompts, `repeats` times."""
 
-    settings: tuple[Setting, ...]
+    settings: tuple[ModelShape, ...]
     prompts: tuple[int, ...]
     repeats: int
     steps: int
@@ -80,14 +80,14 @@ def run(
     chosen = tuple(setting(name) for name in dict.fromkeys(settings))
     if not chosen:
         raise ConfigError("name at least one setting")
-    report = measure(Plan(chosen, tuple(dict.fromkeys(prompts)), repeats, steps, threads, device, peer), say)
+    report = measure(StepBenchmark(chosen, tuple(dict.fromkeys(prompts)), repeats, steps, threads, device, peer), say)
     if as_json:
         print(json.dumps(report, indent=2))
     else:
         show(report)
 
 
-def measure(plan: Plan, say: Say = lambda _: None) -> dict[str, Any]:
+def measure(plan: StepBenchmark, say: Say = lambda _: None) -> dict[str, Any]:
     """The whole report, plain data."""
     results: list[dict[str, Any]] = []
     for chosen in plan.settings:
@@ -103,9 +103,9 @@ def measure(plan: Plan, say: Say = lambda _: None) -> dict[str, Any]:
     }
 
 
-def _measure_setting(plan: Plan, chosen: Setting, say: Say) -> list[dict[str, Any]]:
-    orders = {B: Order(chosen.name, B, plan.steps, plan.threads, plan.device) for B in plan.prompts}
-    theirs = Order(chosen.name, 1, min(plan.steps, PEER_STEPS), plan.threads, plan.device)
+def _measure_setting(plan: StepBenchmark, chosen: ModelShape, say: Say) -> list[dict[str, Any]]:
+    orders = {B: MeasurementOrder(chosen.name, B, plan.steps, plan.threads, plan.device) for B in plan.prompts}
+    theirs = MeasurementOrder(chosen.name, 1, min(plan.steps, PEER_STEPS), plan.threads, plan.device)
     runs: dict[int, list[dict[str, Any]]] = {B: [] for B in orders}
     peer_runs: list[dict[str, Any]] = []
     for repeat in range(1, plan.repeats + 1):
@@ -136,7 +136,7 @@ def median(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found | ({"update_peak_bytes": peaks[0]} if peaks else {})
 
 
-def _result(chosen: Setting, prompts: int, ours: dict[str, Any], peer: dict[str, Any] | None) -> dict[str, Any]:
+def _result(chosen: ModelShape, prompts: int, ours: dict[str, Any], peer: dict[str, Any] | None) -> dict[str, Any]:
     result: dict[str, Any] = {"setting": chosen.name, "prompts": prompts, "ours": ours, "peer": peer}
     reach = {stage: seconds / ours["stages"][stage] for stage, seconds in ours["limit"].items()}
     result["share_of_limit"] = reach

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from palaver.benchmarks.performance.training.crowd import KINDS, ONE, Crowd, Models, size
+from palaver.benchmarks.performance.training.crowd import KINDS, ONE, Models, TeamMeasurement, size
 from palaver.benchmarks.performance.training.crowd_view import show
 from palaver.core import ConfigError, nearest
 from palaver.utils.provenance import provenance
@@ -30,8 +30,8 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Settings of the benchmark: `repeats` processes of each kind, which do the same work; see `Crowd`."""
+class TeamBenchmark:
+    """Settings of the benchmark: `repeats` processes of each kind, which do the same work; see `TeamMeasurement`."""
 
     kinds: tuple[str, ...] = KINDS
     size: str = "80M"
@@ -58,15 +58,15 @@ class Plan:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be 1 or more, got {getattr(self, name)}")
 
-    def order(self, kind: str, folder: str) -> Crowd:
+    def order(self, kind: str, folder: str) -> TeamMeasurement:
         """Settings of one process."""
-        return Crowd(
+        return TeamMeasurement(
             kind, self.size, self.agents, self.group, self.prompts, self.new_tokens or size(self.size).new_tokens,
             self.steps, WARMUP, self.rank, self.threads, self.device, folder, self.algorithm, self.kl,
         )  # fmt: skip
 
 
-def run(plan: Plan, *, as_json: bool = False, out: Path | None = None, say: Say = lambda _: None) -> None:
+def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, say: Say = lambda _: None) -> None:
     """Measure and print.
 
     Args:
@@ -92,7 +92,7 @@ def run(plan: Plan, *, as_json: bool = False, out: Path | None = None, say: Say 
         show(report)
 
 
-def refuse_what_does_not_fit(plan: Plan, free: int) -> None:
+def refuse_what_does_not_fit(plan: TeamBenchmark, free: int) -> None:
     """Refuse, before any work, teams that exceed the machine's memory; a GPU raises its own error.
 
     Args:
@@ -111,7 +111,7 @@ def refuse_what_does_not_fit(plan: Plan, free: int) -> None:
         )
 
 
-def measure(plan: Plan, say: Say = lambda _: None) -> dict[str, Any]:
+def measure(plan: TeamBenchmark, say: Say = lambda _: None) -> dict[str, Any]:
     """The whole report, plain data."""
     runs: dict[str, list[dict[str, Any]]] = {kind: [] for kind in dict.fromkeys(plan.kinds)}
     with tempfile.TemporaryDirectory(prefix="palaver-teams-") as folder:

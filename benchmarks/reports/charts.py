@@ -21,7 +21,7 @@ from palaver.benchmarks.reports.plot_style import (
     save_png,
     svg,
 )
-from palaver.benchmarks.reports.run_folder import Run, number
+from palaver.benchmarks.reports.run_folder import RunFolder, number
 from palaver.benchmarks.reports.summary import point
 from palaver.core import ConfigError
 from palaver.registry import spec
@@ -58,7 +58,7 @@ def window_of(length: int) -> int:
     return min(20, max(1, length // 10))
 
 
-def draw_reward(ax: Axes, run: Run, theme: Theme, max_reward: float | None = None) -> None:
+def draw_reward(ax: Axes, run: RunFolder, theme: Theme, max_reward: float | None = None) -> None:
     """Draw the training reward (points and moving mean) and the evaluations with their 95 % intervals."""
     steps, values = run.series("reward/mean")
     window = window_of(len(values))
@@ -80,7 +80,7 @@ def draw_reward(ax: Axes, run: Run, theme: Theme, max_reward: float | None = Non
     legend(ax, theme)
 
 
-def _draw_evaluations(ax: Axes, run: Run, theme: Theme) -> None:
+def _draw_evaluations(ax: Axes, run: RunFolder, theme: Theme) -> None:
     points = [found for line in run.evals if (found := point(line)) is not None]
     if not points:
         return
@@ -93,7 +93,7 @@ def _draw_evaluations(ax: Axes, run: Run, theme: Theme) -> None:
     )  # fmt: skip
 
 
-def draw_lines(ax: Axes, run: Run, theme: Theme, names: Mapping[str, str]) -> None:
+def draw_lines(ax: Axes, run: RunFolder, theme: Theme, names: Mapping[str, str]) -> None:
     """Draw the moving mean of several train keys; `names` maps key -> name in the legend."""
     for index, (key, name) in enumerate(names.items()):
         steps, values = run.series(key)
@@ -106,7 +106,7 @@ def draw_lines(ax: Axes, run: Run, theme: Theme, names: Mapping[str, str]) -> No
         legend(ax, theme)
 
 
-def draw_time(ax: Axes, run: Run, theme: Theme) -> None:
+def draw_time(ax: Axes, run: RunFolder, theme: Theme) -> None:
     """Draw the seconds of a step, stacked by stage; a stage that a step did not record counts as 0."""
     keys = [key for key in run.keys("time/") if run.series(key)[1]]
     lines = [line for line in run.train if any(number(line, key) is not None for key in keys)]
@@ -123,7 +123,7 @@ def draw_time(ax: Axes, run: Run, theme: Theme) -> None:
     legend(ax, theme)
 
 
-def draw_shares(ax: Axes, run: Run, theme: Theme, names: Mapping[str, str]) -> None:
+def draw_shares(ax: Axes, run: RunFolder, theme: Theme, names: Mapping[str, str]) -> None:
     """Draw metrics that are shares of a whole as a stacked area; `names` maps label -> metric."""
     keys = [f"metric/{name}" for name in names.values()]
     lines = [line for line in run.train if all(number(line, key) is not None for key in keys)]
@@ -135,7 +135,7 @@ def draw_shares(ax: Axes, run: Run, theme: Theme, names: Mapping[str, str]) -> N
     legend(ax, theme)
 
 
-def draw_comparison(ax: Axes, runs: Sequence[Run], names: Sequence[str], theme: Theme) -> None:
+def draw_comparison(ax: Axes, runs: Sequence[RunFolder], names: Sequence[str], theme: Theme) -> None:
     """Draw the moving mean of several runs' training reward."""
     for index, (run, name) in enumerate(zip(runs, names, strict=True)):
         steps, values = run.series("reward/mean")
@@ -153,14 +153,14 @@ def _line(
     ax.plot(steps, values, color=color, linewidth=width, marker=marker, markersize=5, label=name)
 
 
-def main_panel(run: Run, max_reward: float | None) -> str:
+def main_panel(run: RunFolder, max_reward: float | None) -> str:
     """The reward curve as wide as the page."""
     drawing = figure(10, 3.6)
     draw_reward(drawing.add_subplot(), run, PAGE, max_reward)
     return svg(drawing, "reward", "Reward over training steps")
 
 
-def shares(run: Run) -> list[Panel]:
+def shares(run: RunFolder) -> list[Panel]:
     """Panels of the recorded shares that the run's environment declares for drawing."""
     drawn: list[Panel] = []
     for title, names in _shares(run).items():
@@ -170,7 +170,7 @@ def shares(run: Run) -> list[Panel]:
     return drawn
 
 
-def _shares(run: Run) -> dict[str, Mapping[str, str]]:
+def _shares(run: RunFolder) -> dict[str, Mapping[str, str]]:
     try:
         asked = spec(run.config.env.id).shares if run.config else {}
     except ConfigError:  # an environment of the user's that is not registered here
@@ -178,7 +178,7 @@ def _shares(run: Run) -> dict[str, Mapping[str, str]]:
     return {title: names for title, names in asked.items() if all(run.series(f"metric/{n}")[1] for n in names.values())}
 
 
-def measured(run: Run) -> list[Panel]:
+def measured(run: RunFolder) -> list[Panel]:
     """Panels of the metrics that are not rewards and not 0 throughout."""
     drawn: list[Panel] = []
     for key, name in _names(run, "metric/").items():
@@ -190,7 +190,7 @@ def measured(run: Run) -> list[Panel]:
     return drawn
 
 
-def panels(run: Run) -> list[Panel]:
+def panels(run: RunFolder) -> list[Panel]:
     """Smaller panels in the order of the page; those without data are left out."""
     agents = run.agents
     wanted = [
@@ -232,7 +232,7 @@ def panels(run: Run) -> list[Panel]:
     return drawn
 
 
-def _names(run: Run, prefix: str) -> dict[str, str]:
+def _names(run: RunFolder, prefix: str) -> dict[str, str]:
     return {key: key.removeprefix(prefix) for key in run.keys(prefix)}
 
 
@@ -245,7 +245,7 @@ def _of(agents: Sequence[str], what: str) -> dict[str, str]:
     return {f"{agent}/{what}": agent for agent in agents}
 
 
-def write_png(run: Run, path: str, max_reward: float | None, title: str) -> None:
+def write_png(run: RunFolder, path: str, max_reward: float | None, title: str) -> None:
     """Write the reward curve as PNG, next to the shares that the environment declares or else the components."""
     asked, components = _shares(run), _names(run, "component/")
     drawing = figure(11 if components or asked else 8, 4.2)
@@ -267,7 +267,7 @@ def write_png(run: Run, path: str, max_reward: float | None, title: str) -> None
     save_png(drawing, path)
 
 
-def write_comparison_png(runs: Sequence[Run], names: Sequence[str], path: str) -> None:
+def write_comparison_png(runs: Sequence[RunFolder], names: Sequence[str], path: str) -> None:
     """Write several runs' reward curves on one pair of axes as PNG."""
     drawing = figure(9, 4.2)
     ax = drawing.add_subplot()

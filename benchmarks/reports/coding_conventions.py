@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from palaver.benchmarks.reports.charts import moving_mean, window_of
-from palaver.benchmarks.reports.run_folder import Run
-from palaver.benchmarks.reports.summary import Point, score
+from palaver.benchmarks.reports.run_folder import RunFolder
+from palaver.benchmarks.reports.summary import EvaluationPoint, score
 from palaver.core import Episode
 from palaver.utils.stats.pass_at_k import SOLVED
 
@@ -19,7 +19,7 @@ CONVENTIONS = ("map", "test", "list")
 
 
 @dataclass(frozen=True)
-class Pair:
+class ProgramPair:
     """Code of both agents for one problem.
 
     Attributes:
@@ -47,21 +47,21 @@ class Moment:
     shares: Mapping[str, Mapping[str, float]]
 
 
-def failing(run: Run, n: int) -> list[Pair]:
+def failing(run: RunFolder, n: int) -> list[ProgramPair]:
     """Return the first `n` failing pairs before training, in order."""
     before = score(run).before
     pairs = [_pair(episode) for episode in run.episodes(before.step)] if before else []
     return [pair for pair in pairs if not pair.solved][:n]
 
 
-def again(run: Run, pairs: list[Pair]) -> list[Pair]:
+def again(run: RunFolder, pairs: list[ProgramPair]) -> list[ProgramPair]:
     """The same problems after training, in the same order; those without an episode are left out."""
     after = score(run).after
     later = {episode.task: _pair(episode) for episode in reversed(run.episodes(after.step))} if after else {}
     return [later[pair.task] for pair in pairs if pair.task in later]
 
 
-def moments(run: Run, n: int) -> list[Moment]:
+def moments(run: RunFolder, n: int) -> list[Moment]:
     """`n` moments of training, evenly spaced, the first and the last among them; fewer where it was shorter."""
     names = [f"{seat}_{name}" for seat in SEATS for name in CONVENTIONS]
     steps, reward = run.series("reward/mean")
@@ -83,7 +83,7 @@ def moments(run: Run, n: int) -> list[Moment]:
     ]
 
 
-def settled(point: Point | None) -> dict[str, str]:
+def settled(point: EvaluationPoint | None) -> dict[str, str]:
     """Map each agent to its most frequent held-out convention with its share; empty if nothing was recorded."""
     metrics = point.line.get("metrics", {}) if point else {}
     found = {}
@@ -95,16 +95,16 @@ def settled(point: Point | None) -> dict[str, str]:
     return found
 
 
-def solved_of(point: Point | None) -> str:
+def solved_of(point: EvaluationPoint | None) -> str:
     """`57 of 60`, or "–"."""
     share = point.line.get("metrics", {}).get(SOLVED) if point else None
     return f"{round(share * point.n)} of {point.n}" if point and share is not None else "–"
 
 
-def _pair(episode: Episode) -> Pair:
+def _pair(episode: Episode) -> ProgramPair:
     turn = episode.turns[-1]
     heard = next(iter(episode.turns[0].observations.values()), "")
-    return Pair(
+    return ProgramPair(
         episode.task,
         heard.rpartition("\n")[2],
         {seat: said.text for seat, said in turn.completions.items()},

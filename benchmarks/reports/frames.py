@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from palaver.benchmarks.reports.rerender import MOST_FRAMES, replay
-from palaver.benchmarks.reports.run_folder import Run
+from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.core import ConfigError, Episode, PalaverError
 from palaver.envs.base.env import TextEnv
 from palaver.registry import resolve, spec
@@ -24,7 +24,7 @@ COLORS = 255
 
 
 @dataclass(frozen=True)
-class Film:
+class Frames:
     """Frames of an episode.
 
     Attributes:
@@ -39,7 +39,7 @@ class Film:
 
 
 @dataclass
-class Camera:
+class FrameRenderer:
     """Renders the episodes of a run whose environment supports it.
 
     Attributes:
@@ -52,7 +52,7 @@ class Camera:
     notes: list[str] = field(default_factory=list)
     left: int = field(default_factory=lambda: MOST_PICTURES)
 
-    def film(self, episode: Episode) -> Film | None:
+    def film(self, episode: Episode) -> Frames | None:
         """Return the frames of an episode; None if there are none, or too many on this page."""
         if self.env is None or not episode.turns or self.left < min(len(episode.turns), MOST_FRAMES):
             return None
@@ -63,18 +63,18 @@ class Camera:
             return None
         self.left -= len(frames)
         height, width, _ = frames[0][1].shape
-        return Film([(turn + 1, address(picture)) for turn, picture in frames], width, height)
+        return Frames([(turn + 1, address(picture)) for turn, picture in frames], width, height)
 
 
-def camera(run: Run) -> Camera:
+def camera(run: RunFolder) -> FrameRenderer:
     """Make the renderer of a run's evaluation episodes."""
     config = run.config
     if config is None or not drawable(config.env.id):
-        return Camera()
+        return FrameRenderer()
     try:
-        return Camera(text_env(config.env.id, config.env.keywords(config.eval.tasks)))
+        return FrameRenderer(text_env(config.env.id, config.env.keywords(config.eval.tasks)))
     except PalaverError as error:  # its tasks are gone, or keywords have changed
-        return Camera(notes=[f"no pictures: {one_line(error)}"])
+        return FrameRenderer(notes=[f"no pictures: {one_line(error)}"])
 
 
 def drawable(id: str) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from palaver.core import ConfigError, Episode
 from palaver.envs.base.env import TextEnv
-from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.trainers.rollout.branches import start
 
 MOST_FRAMES = 8  # of one episode; a longer one is shown at evenly spaced turns, including the last
@@ -29,8 +29,10 @@ def replay(env: TextEnv, episode: Episode) -> list[Frame]:
     """
     if episode.env != env.metadata["name"] or not isinstance(episode.seed, int):
         raise ConfigError(f"the episode of task {episode.task!r} is not one of {env.metadata['name']}")
-    judged = isinstance(env, Rewarded)  # skip a judge's reward: it costs money and may differ from the recorded one
-    own = env.inner.fork() if isinstance(env, Rewarded) else env.fork()
+    judged = isinstance(
+        env, RewardWrapper
+    )  # skip a judge's reward: it costs money and may differ from the recorded one
+    own = env.inner.fork() if isinstance(env, RewardWrapper) else env.fork()
     own.render_mode = "rgb_array"
     start(own, episode.task, episode.seed)
     drawn = _chosen(len(episode.turns))

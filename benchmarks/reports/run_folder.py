@@ -1,7 +1,7 @@
 """Reading a run folder, however far the run got.
 
 A run may be in progress, killed in the middle of a write, or stopped on a loss that is not finite. All readable parts
-are read; the others are listed in `Run.notes`.
+are read; the others are listed in `RunFolder.notes`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATUS = "status.json"
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFolder:
     """Contents of a run folder.
 
     Attributes:
@@ -92,7 +92,7 @@ def numbers(record: object) -> dict[str, float]:
     return {str(key): value for key in record if (value := number(record, key)) is not None}
 
 
-def read(folder: Path | str) -> Run:
+def read(folder: Path | str) -> RunFolder:
     """The run in `folder`.
 
     Raises:
@@ -108,7 +108,7 @@ def read(folder: Path | str) -> Run:
     lines, broken = _lines(folder / "metrics.jsonl")
     if broken:
         notes.append(f"metrics.jsonl: {broken} unreadable line{'s' * (broken > 1)} left out")
-    return Run(
+    return RunFolder(
         folder=folder,
         config=config,
         config_text=text,

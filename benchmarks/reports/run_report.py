@@ -18,7 +18,7 @@ from palaver.benchmarks.reports import charts
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports import plot_style as theme
 from palaver.benchmarks.reports.frames import camera
-from palaver.benchmarks.reports.run_folder import Run, read
+from palaver.benchmarks.reports.run_folder import RunFolder, read
 from palaver.benchmarks.reports.samples import samples
 from palaver.benchmarks.reports.summary import (
     comparison,
@@ -40,19 +40,19 @@ REPORT, CURVE = "report.html", "curve.png"
 COMPARISON, CURVES = "comparison.html", "comparison.png"
 
 
-def write(run: Run | Path | str, n_samples: int = 4) -> Path:
+def write(run: RunFolder | Path | str, n_samples: int = 4) -> Path:
     """Write `report.html`, `curve.png` and `episodes.html` into the folder of a run; returns the first one's path.
 
     Raises:
         CheckpointError: the folder is not a run folder.
     """
-    run = run if isinstance(run, Run) else read(run)
+    run = run if isinstance(run, RunFolder) else read(run)
     viewed = viewer.write(run, choices=viewer.Choices(pictures=2 * n_samples))
     charts.write_png(run, str(run.folder / CURVE), max_reward(run), _title(run))
     return _save(run.folder / REPORT, "report.html.j2", page(run, n_samples, viewed))
 
 
-def compare(runs: Sequence[Run], out: Path) -> Path:
+def compare(runs: Sequence[RunFolder], out: Path) -> Path:
     """Write a page and a picture with several runs' curves overlaid into the folder `out`; returns the page's path."""
     names = _names([run.folder.resolve() for run in runs])
     out.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return [str(folder.relative_to(common)) for folder in folders]
 
 
-def page(run: Run, n_samples: int, viewed: viewer.Viewed) -> dict[str, Any]:
+def page(run: RunFolder, n_samples: int, viewed: viewer.WrittenPage) -> dict[str, Any]:
     """Values for the template."""
     limit = max_reward(run)
     drawing = camera(run)
@@ -98,7 +98,7 @@ def page(run: Run, n_samples: int, viewed: viewer.Viewed) -> dict[str, Any]:
     }
 
 
-def _title(run: Run) -> str:
+def _title(run: RunFolder) -> str:
     found = score(run)
     if found.before and found.after:
         return f"{run.name}: {found.before.mean:.2f} → {found.after.mean:.2f} in {found.after.step} steps"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from palaver.benchmarks.reports.frames import Camera, Film
-from palaver.benchmarks.reports.run_folder import Run
+from palaver.benchmarks.reports.frames import FrameRenderer, Frames
+from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.reports.summary import score
 from palaver.core import Episode, Turn
 from palaver.text import clean, one_line
@@ -16,7 +16,7 @@ TEXT_LIMIT = 8_000
 
 
 @dataclass(frozen=True)
-class Bar:
+class RewardBar:
     """A reward component and the length of its bar in per cent of the largest on the page's card."""
 
     name: str
@@ -25,7 +25,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Said:
+class CompletionView:
     """One completion: agent, text, length in words, and the executed action if it differs."""
 
     agent: str
@@ -41,9 +41,9 @@ class TurnView:
 
     number: int
     shown: list[tuple[str, str]]
-    said: list[Said]
+    said: list[CompletionView]
     reward: float
-    paid: list[tuple[str, list[Bar]]]
+    paid: list[tuple[str, list[RewardBar]]]
     metrics: list[tuple[str, float]]
     reason: str
 
@@ -55,11 +55,11 @@ class Side:
     step: int
     total: float
     turns: list[TurnView]
-    film: Film | None
+    film: Frames | None
 
 
 @dataclass(frozen=True)
-class Sample:
+class TaskSample:
     """One task before and after."""
 
     task: str
@@ -73,7 +73,7 @@ class Sample:
         return side.turns[0].shown if side and side.turns else []
 
 
-def samples(run: Run, n: int, camera: Camera) -> list[Sample]:
+def samples(run: RunFolder, n: int, camera: FrameRenderer) -> list[TaskSample]:
     """First episodes of the first `n` evaluation tasks, before and after; not selected by reward."""
     found = score(run)
     start = found.before.step if found.before else 0
@@ -83,7 +83,7 @@ def samples(run: Run, n: int, camera: Camera) -> list[Sample]:
     for task in list(dict.fromkeys([*before, *after]))[:n]:
         pair = [episode for episode in (before.get(task), after.get(task)) if episode]
         scale = max((abs(value) for episode in pair for value in _values(episode)), default=0.0) or 1.0
-        cards.append(Sample(one_line(task, 120), _side(before.get(task), start, scale, camera),
+        cards.append(TaskSample(one_line(task, 120), _side(before.get(task), start, scale, camera),
                             _side(after.get(task), found.after.step if found.after else 0, scale, camera)))  # fmt: skip
     return cards
 
@@ -100,7 +100,7 @@ def _values(episode: Episode) -> list[float]:
     return [float(value) for value in parts if isfinite(value)]
 
 
-def _side(episode: Episode | None, step: int, scale: float, camera: Camera) -> Side | None:
+def _side(episode: Episode | None, step: int, scale: float, camera: FrameRenderer) -> Side | None:
     if episode is None:
         return None
     turns = [_turn(turn, scale) for turn in episode.turns]
@@ -109,7 +109,7 @@ def _side(episode: Episode | None, step: int, scale: float, camera: Camera) -> S
 
 def _turn(turn: Turn, scale: float) -> TurnView:
     said = [
-        Said(
+        CompletionView(
             one_line(agent, 40), clean(u.text, TEXT_LIMIT), len(u.text.split()), u.finish == "length",
             _taken_for(turn, agent),
         )
@@ -126,7 +126,7 @@ def _taken_for(turn: Turn, agent: str) -> str:
     return "" if executed == turn.completions[agent].text.strip() else one_line(executed, 200)
 
 
-def _paid(turn: Turn, scale: float) -> list[tuple[str, list[Bar]]]:
+def _paid(turn: Turn, scale: float) -> list[tuple[str, list[RewardBar]]]:
     """Reward components by agent; one entry without a name if all agents have the same."""
     paid = {agent: dict(parts) for agent, parts in turn.components.items()}
     every = list(paid.values())
@@ -135,8 +135,8 @@ def _paid(turn: Turn, scale: float) -> list[tuple[str, list[Bar]]]:
     return [(one_line(agent, 40), _bars(parts, scale)) for agent, parts in paid.items()]
 
 
-def _bars(parts: Mapping[str, float], scale: float) -> list[Bar]:
+def _bars(parts: Mapping[str, float], scale: float) -> list[RewardBar]:
     return [
-        Bar(one_line(name, 40), float(value), min(100.0, 100 * abs(value) / scale) if isfinite(value) else 0.0)
+        RewardBar(one_line(name, 40), float(value), min(100.0, 100 * abs(value) / scale) if isfinite(value) else 0.0)
         for name, value in parts.items()
     ]

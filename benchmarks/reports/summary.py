@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from palaver.benchmarks.reports.run_folder import Run, number, numbers
+from palaver.benchmarks.reports.run_folder import RunFolder, number, numbers
 from palaver.core import PalaverError
 from palaver.registry import Spec, make, spec
 
 
 @dataclass(frozen=True)
-class Point:
+class EvaluationPoint:
     """One evaluation: mean reward, bounds of its 95 % interval (None for a single task), and n."""
 
     step: int
@@ -29,11 +29,11 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Score:
+class BeforeAfter:
     """The evaluation before training and the last one after it; None if missing."""
 
-    before: Point | None
-    after: Point | None
+    before: EvaluationPoint | None
+    after: EvaluationPoint | None
 
     @property
     def greedy(self) -> bool:
@@ -51,7 +51,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """One line of a before / after table; None for a missing number."""
 
     name: str
@@ -64,20 +64,20 @@ class Row:
         return None if self.before is None or self.after is None else self.after - self.before
 
 
-def score(run: Run) -> Score:
+def score(run: RunFolder) -> BeforeAfter:
     """Return the evaluation at step 0, if any, and the last one of a later step."""
     points = [found for line in run.evals if (found := point(line)) is not None]
     before = next((found for found in points if found.step == 0), None)
     after = next((found for found in reversed(points) if found.step > 0), None)
-    return Score(before, after)
+    return BeforeAfter(before, after)
 
 
-def point(line: Mapping[str, Any]) -> Point | None:
+def point(line: Mapping[str, Any]) -> EvaluationPoint | None:
     """Parse an evaluation line; None if its mean is no finite number."""
     mean = number(line, "mean")
     if mean is None:
         return None
-    return Point(
+    return EvaluationPoint(
         step=int(line["step"]),
         mean=mean,
         low=number(line, "low"),
@@ -96,7 +96,7 @@ def interval(low: float | None, high: float | None, digits: int = 3) -> str:
     return "[–]" if low is None or high is None else f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def status(run: Run) -> Status:
+def status(run: RunFolder) -> Status:
     """Return the status of a run: the one the trainer wrote, checked against its files and process."""
     said, step = run.state.get("status"), run.step
     planned = run.config.train.steps if run.config else None
@@ -115,7 +115,7 @@ def status(run: Run) -> Status:
     return Status(f"stopped or running, {where}" if run.train else "no training step yet", "open")
 
 
-def _not_finite(run: Run) -> str:
+def _not_finite(run: RunFolder) -> str:
     """Return the name of the value that was not finite, or ""; faults before the last good step are ignored."""
     last = run.train[-1] if run.train else {}
     files = sorted(run.folder.glob("not-finite-*.json"))
@@ -145,7 +145,7 @@ def most_possible(env: object, found: Spec) -> float:
     return found.max_reward * found.turns if own is None else float(own)
 
 
-def max_reward(run: Run) -> float | None:
+def max_reward(run: RunFolder) -> float | None:
     """Upper bound of the episode return; None if unknown, or if a keyword has raised it."""
     if run.config is None:
         return None
@@ -169,7 +169,7 @@ def _most(env: str, keywords: str) -> float | None:
         return None
 
 
-def key_figures(run: Run) -> list[tuple[str, str]]:
+def key_figures(run: RunFolder) -> list[tuple[str, str]]:
     """Name and printed value: steps, time, tokens, speed. What was not recorded is left out."""
     found = [("steps", f"{run.step:,}" + (f" of {run.config.train.steps:,}" if run.config else ""))]
     found += [(name, time) for name, time in (("wall time", wall_time(run)), ("CPU time", cpu_time(run))) if time]
@@ -183,22 +183,22 @@ def key_figures(run: Run) -> list[tuple[str, str]]:
     return found
 
 
-def wall_time(run: Run) -> str:
+def wall_time(run: RunFolder) -> str:
     """Wall time of the whole run, resumes included; "" if it was not recorded."""
     return _last_time(run, "wall_s")
 
 
-def cpu_time(run: Run) -> str:
+def cpu_time(run: RunFolder) -> str:
     """CPU time of the main process over the whole run; "" if it was not recorded."""
     return _last_time(run, "cpu_s")
 
 
-def _last_time(run: Run, key: str) -> str:
+def _last_time(run: RunFolder, key: str) -> str:
     times = [value for line in (*run.train, *run.evals) if (value := number(line, key)) is not None]
     return duration(max(times)) if times else ""
 
 
-def sampled_tokens(run: Run) -> tuple[float, float]:
+def sampled_tokens(run: RunFolder) -> tuple[float, float]:
     """Tokens sampled in training, and the seconds of the steps they were sampled in."""
     tokens = seconds = 0.0
     for line in run.train:
@@ -209,7 +209,7 @@ def sampled_tokens(run: Run) -> tuple[float, float]:
     return tokens, seconds
 
 
-def comparison(run: Run) -> list[tuple[str, list[Row]]]:
+def comparison(run: RunFolder) -> list[tuple[str, list[SummaryRow]]]:
     """Before / after tables: reward components, unrewarded metrics, pass@k, and agents against an opponent."""
     found = score(run)
     tables = []
@@ -219,7 +219,7 @@ def comparison(run: Run) -> list[tuple[str, list[Row]]]:
             {} if each is None else numbers(each.line.get(titles[title])) if title in titles else _rivals(each.line)
             for each in (found.before, found.after)
         )
-        rows = [Row(name, before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after])]
+        rows = [SummaryRow(name, before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after])]
         if rows:
             tables.append((title, rows))
     return tables
@@ -230,7 +230,7 @@ def _rivals(line: Mapping[str, Any]) -> dict[str, float]:
     return numbers({key: value for key, value in line.items() if key.endswith(("/win_rate", "/return"))})
 
 
-def reproduce(run: Run) -> list[str]:
+def reproduce(run: RunFolder) -> list[str]:
     """Commands that reproduce the run: the original one, and one with the saved config."""
     commands = []
     recipe, overrides = run.launch.get("recipe"), run.launch.get("overrides")
@@ -241,7 +241,7 @@ def reproduce(run: Run) -> list[str]:
     return commands
 
 
-def made_with(run: Run) -> str:
+def made_with(run: RunFolder) -> str:
     """The versions and the machine as recorded by the command line; "" if none."""
     launch, libraries = run.launch, run.launch.get("libraries")
     parts = [

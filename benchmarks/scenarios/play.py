@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.benchmarks.evaluation.evaluate import Setting
-from palaver.benchmarks.evaluation.focal import Seating
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig
+from palaver.benchmarks.evaluation.focal import FocalRound
 from palaver.benchmarks.scenarios.spec import Scenario
 from palaver.registry import spec
 
 
-def setting(scenario: Scenario, team: str, options: ModelOptions) -> Setting:
+def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationConfig:
     """Return the evaluation settings of `team` in a scenario, which fixes tasks, seeds and sampling.
 
     Raises:
@@ -17,10 +17,10 @@ def setting(scenario: Scenario, team: str, options: ModelOptions) -> Setting:
     """
     seats = spec(scenario.env).agents
     seatings = tuple(
-        Seating(own, {seat: scenario.partner.policy for seat in seats if seat not in own}, scenario.partner.weights)
+        FocalRound(own, {seat: scenario.partner.policy for seat in seats if seat not in own}, scenario.partner.weights)
         for own in scenario.focal
     )
-    return Setting(
+    return EvaluationConfig(
         env=scenario.env,
         keywords=scenario.keywords,
         team=team,

@@ -15,10 +15,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.benchmarks.showdown_ladder.player import Seat, decider
+from palaver.benchmarks.showdown_ladder.player import ServerSide, decider
 from palaver.core import ConfigError, PalaverError, PolicyError, Sampling
 from palaver.envs.pokemon import teams
-from palaver.envs.pokemon.showdown import Pool, ShowdownError
+from palaver.envs.pokemon.showdown import BattlePool, ShowdownError
 from palaver.envs.pokemon.showdown.server import Server
 
 ANYONE = "anyone"
@@ -91,9 +91,9 @@ def run(
     if match.server:
         _reachable(match.server)
     with ExitStack() as stack:
-        pool = stack.enter_context(Pool(1))
+        pool = stack.enter_context(BattlePool(1))
         packed = [team.packed for team in teams.load(match.teamset, match.format, pool).teams]
-        seat = Seat(match.format, pool, decider(match.player, match.format, pool, match.seed, sampling, options))
+        seat = ServerSide(match.format, pool, decider(match.player, match.format, pool, match.seed, sampling, options))
         other = _opponent(match, pool, sampling, options)
         address = match.server or stack.enter_context(Server()).address
         say(f"server: {address}")
@@ -137,20 +137,22 @@ def _reachable(address: str) -> None:
         ) from error
 
 
-def _result(ours: Any, seat: Seat) -> dict[str, Any]:
+def _result(ours: Any, seat: ServerSide) -> dict[str, Any]:
     return {
         "won": ours.n_won_battles, "lost": ours.n_lost_battles, "tied": ours.n_tied_battles,
         "battles": ours.n_finished_battles, "decisions": seat.decisions, "illegal": seat.illegal, "error": ours.error,
     }  # fmt: skip
 
 
-def _opponent(match: Match, pool: Pool, sampling: Sampling, options: ModelOptions) -> Callable[..., Any] | None:
+def _opponent(match: Match, pool: BattlePool, sampling: Sampling, options: ModelOptions) -> Callable[..., Any] | None:
     """Return a factory of the other player; None for any challenger."""
     if match.opponent == ANYONE:
         return None
     if match.opponent.startswith(PREFIX):
         return poke_env_player(match.opponent)
-    seat = Seat(match.format, pool, decider(match.opponent, match.format, pool, match.seed + 1, sampling, options))
+    seat = ServerSide(
+        match.format, pool, decider(match.opponent, match.format, pool, match.seed + 1, sampling, options)
+    )
     return lambda **given: _seated(seat, **given)
 
 
@@ -176,7 +178,7 @@ def _place(match: Match, address: str, name: str, packed: Sequence[str], seed: i
 
     draw = random.Random(seed)
 
-    class Drawn(Teambuilder):  # type: ignore[misc,unused-ignore]
+    class RandomTeams(Teambuilder):  # type: ignore[misc,unused-ignore]
         def yield_team(self) -> str:
             return draw.choice(packed)
 
@@ -185,18 +187,18 @@ def _place(match: Match, address: str, name: str, packed: Sequence[str], seed: i
         "server_configuration": ServerConfiguration(address, ""),
         "battle_format": match.format,
         "max_concurrent_battles": match.parallel,
-        "team": Drawn() if packed else None,
+        "team": RandomTeams() if packed else None,
         "log_level": 60,  # errors are raised here
         "open_timeout": 60.0,
         "ping_interval": None,  # a language model may think longer than a ping waits
     }
 
 
-def _seated(seat: Seat, **given: Any) -> Any:
-    """Make a player of poke-env whose choices come from a `Seat`, given the protocol lines."""
+def _seated(seat: ServerSide, **given: Any) -> Any:
+    """Make a player of poke-env whose choices come from a `ServerSide`, given the protocol lines."""
     from poke_env.player import Player
 
-    class Ours(Player):  # type: ignore[misc,unused-ignore]
+    class LadderPlayer(Player):  # type: ignore[misc,unused-ignore]
         def __init__(self) -> None:
             self.error = ""
             self._heard: dict[str, list[str]] = {}
@@ -240,7 +242,7 @@ def _seated(seat: Seat, **given: Any) -> Any:
         def _battle_finished_callback(self, battle: Any) -> None:
             seat.leave(battle.battle_tag)
 
-    return Ours()
+    return LadderPlayer()
 
 
 @dataclass(frozen=True)

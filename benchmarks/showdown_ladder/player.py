@@ -11,17 +11,22 @@ from palaver.agents.make_policy import make_policy
 from palaver.core import ConfigError, Message, PolicyError, Request, Sampling, stable_seed
 from palaver.envs.pokemon import rules, vector
 from palaver.envs.pokemon.players.registry import HEURISTICS
-from palaver.envs.pokemon.showdown import Pool, Side, View, dex
+from palaver.envs.pokemon.showdown import BattlePool, Side, SideView, dex
 from palaver.trainers.matches.batched_players import NET, split
 
 # (battle, the side's information, its text form, turn) -> an action in free text
-Decide = Callable[[str, View, str, int], str]
+Decide = Callable[[str, SideView, str, int], str]
 DEFAULT = "default"  # which the simulator always accepts
 GAMES = 256  # battles in a net's memory; the oldest is assumed to be over
 
 
 def decider(
-    name: str, format: str, pool: Pool, seed: int, sampling: Sampling | None = None, options: ModelOptions | None = None
+    name: str,
+    format: str,
+    pool: BattlePool,
+    seed: int,
+    sampling: Sampling | None = None,
+    options: ModelOptions | None = None,
 ) -> Decide:
     """Make a player: a heuristic, a battle net (`net:FOLDER`), or a policy of `palaver evaluate --team` for one agent.
 
@@ -34,7 +39,7 @@ def decider(
         rule, facts = HEURISTICS[name], dex.load(pool.ask([["format", format]])[0]["gen"])
         drawn: dict[str, random.Random] = {}
 
-        def follow(battle: str, view: View, _: str, __: int) -> str:
+        def follow(battle: str, view: SideView, _: str, __: int) -> str:
             own = drawn.setdefault(battle, random.Random(stable_seed(seed, battle)))
             return rule(view, facts, own)
 
@@ -45,7 +50,7 @@ def decider(
         return _net(name, format, pool, seed)
     policy, how, asked = make_policy(name, options=options or ModelOptions()), sampling or Sampling(), [0]
 
-    def answer(battle: str, _: View, text: str, __: int) -> str:
+    def answer(battle: str, _: SideView, text: str, __: int) -> str:
         asked[0] += 1
         own = stable_seed(seed, battle, asked[0])
         return policy.act([Request("p1", (Message("user", text),), (own,), how)])[0][0].text
@@ -53,29 +58,29 @@ def decider(
     return answer
 
 
-def _net(name: str, format: str, pool: Pool, seed: int) -> Decide:
+def _net(name: str, format: str, pool: BattlePool, seed: int) -> Decide:
     """Make a battle net, with the same inputs as in the arena."""
-    from palaver.agents.battle_net.player import Game, NetPlayer, Turn
+    from palaver.agents.battle_net.player import GameState, NetPlayer, TurnFeatures
 
     _, folder, heat = split(name)
     player, about = NetPlayer.load(folder, heat), pool.ask([["format", format]])[0]
     facts = dex.load(about["gen"])
-    games: dict[str, tuple[Game, vector.Memory]] = {}
+    games: dict[str, tuple[GameState, vector.FeatureHistory]] = {}
 
-    def choose(battle: str, view: View, _: str, turn: int) -> str:
+    def choose(battle: str, view: SideView, _: str, turn: int) -> str:
         if battle not in games:
-            games[battle] = player.begin(stable_seed(seed, battle)), vector.Memory(facts, about["id"])
+            games[battle] = player.begin(stable_seed(seed, battle)), vector.FeatureHistory(facts, about["id"])
             while len(games) > GAMES:
                 del games[next(iter(games))]
         game, seen = games[battle]
         words, numbers = seen.look(turn, view)
         slots = vector.slots(view)
-        return slots[player.decide([Turn(game, words, numbers, [bool(label) for label in slots])])[0]]
+        return slots[player.decide([TurnFeatures(game, words, numbers, [bool(label) for label in slots])])[0]]
 
     return choose
 
 
-class Seat:
+class ServerSide:
     """One side of battles on a server.
 
     Args:
@@ -88,7 +93,7 @@ class Seat:
         illegal: answers that were not legal; one without an action is replaced by a random one, see `rules.choose`.
     """
 
-    def __init__(self, format: str, pool: Pool, decide: Decide) -> None:
+    def __init__(self, format: str, pool: BattlePool, decide: Decide) -> None:
         about = pool.ask([["format", format]])[0]
         self.format: str = about["id"]
         self._pool, self._decide = pool, decide
@@ -112,12 +117,12 @@ class Seat:
             raise ConfigError("the server sent a request that names no side") from error
         operations: list[list[Any]] = []
         if room not in self._watched:
-            self._watched[room] = f"{side} in {room}"  # another `Seat` of the pool may have the other side
+            self._watched[room] = f"{side} in {room}"  # another `ServerSide` of the pool may have the other side
             operations.append(["watch", self._watched[room], side, self.format])
         name = self._watched[room]
         asked = [*operations, ["hear", name, list(lines), dict(request)], ["tell", name]]
         told, text = self._pool.ask(asked)[-2:]
-        view: View = told["view"]
+        view: SideView = told["view"]
         legal = dict(view["legal"])
         if not legal:
             return DEFAULT

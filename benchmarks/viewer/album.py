@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from palaver.benchmarks.viewer import battles
-from palaver.benchmarks.viewer.sources import Source
+from palaver.benchmarks.viewer.sources import ViewerSource
 from palaver.core import Episode, Turn
 from palaver.text import clean, one_line
 
@@ -51,7 +51,7 @@ class Album:
         """True if no more fit."""
         return len(self.episodes) >= self.most or self._size >= MOST_CHARACTERS
 
-    def read(self, source: Source) -> None:
+    def read(self, source: ViewerSource) -> None:
         """Add the episodes of a source until the album is full.
 
         Raises:
@@ -88,7 +88,7 @@ class Album:
             self._size += len(shown) + 4
         return self._places[shown]
 
-    def _add(self, source: Source, number: int, episode: Episode) -> None:
+    def _add(self, source: ViewerSource, number: int, episode: Episode) -> None:
         agents = _agents(episode)
         key = (source.path, episode.task, episode.turns[0].group if episode.turns else "")
         turns = [self._turn(episode, place, agents) for place in range(len(episode.turns))]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from palaver.core import Episode, Turn, Completion
+from palaver.core import Completion, Episode, Turn
 from palaver.trainers.trajectories.reader import Reader
 from palaver.trainers.trajectories.record import Decision, Trajectory
 
@@ -20,7 +20,7 @@ _STORY = re.compile(r"^What happened:\n(.*?)(?=^Choose |\Z)", re.MULTILINE | re.
 
 
 @dataclass(frozen=True)
-class Field:
+class ActivePokemon:
     """Active Pokémon as observed by a side: names, and fractions of the hit points from 0 to 1."""
 
     own: str
@@ -29,12 +29,12 @@ class Field:
     their_points: float
 
 
-def field(observation: str) -> Field | None:
+def field(observation: str) -> ActivePokemon | None:
     """Parse the active Pokémon from a side's observation; None if that fails."""
     own, their = _OWN.search(observation), _THEIR.search(observation)
     if own is None or their is None:
         return None
-    return Field(own[1], min(1.0, int(own[2]) / max(1, int(own[3]))), their[1], min(1.0, int(their[2]) / 100))
+    return ActivePokemon(own[1], min(1.0, int(own[2]) / max(1, int(own[3]))), their[1], min(1.0, int(their[2]) / 100))
 
 
 def story(told: Mapping[str, str], sides: Sequence[str]) -> str:

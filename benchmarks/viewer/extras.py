@@ -6,8 +6,8 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from palaver.benchmarks.reports.frames import Camera, drawable
-from palaver.benchmarks.reports.run_folder import Run
+from palaver.benchmarks.reports.frames import FrameRenderer, drawable
+from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.programs import verdicts
 from palaver.core import PalaverError
@@ -21,7 +21,7 @@ MOST_PROGRAMS = 400  # executed again for a page
 FAILED = 8  # failed replays, after which no more are tried
 
 
-def stage(run: Run | None) -> Stage:
+def stage(run: RunFolder | None) -> Stage:
     """Return a factory of an episode's environment: by the run's config, else by its name, with defaults.
 
     The factory raises PalaverError if there is no such environment, or its tasks are gone.
@@ -39,7 +39,7 @@ def stage(run: Run | None) -> Stage:
 
 def add_pictures(album: Album, stage: Stage, most: int) -> list[str]:
     """Add at most `most` frames of turns, of the last and the first step first; returns reasons for missing ones."""
-    cameras: dict[tuple[str, str], Camera] = {}
+    cameras: dict[tuple[str, str], FrameRenderer] = {}
     notes: list[str] = []
     for number in _by_turns(album):
         if most <= 0 or sum(len(camera.notes) for camera in cameras.values()) >= FAILED:
@@ -94,11 +94,11 @@ def _by_turns(album: Album) -> list[int]:
     return sorted(range(len(album.episodes)), key=key)
 
 
-def _camera(stage: Stage, kind: str, name: str) -> Camera:
+def _camera(stage: Stage, kind: str, name: str) -> FrameRenderer:
     try:
-        return Camera(stage(kind, name)) if drawable(_id(name)) else Camera()
+        return FrameRenderer(stage(kind, name)) if drawable(_id(name)) else FrameRenderer()
     except PalaverError as error:
-        return Camera(notes=[f"no pictures: {one_line(error)}"])
+        return FrameRenderer(notes=[f"no pictures: {one_line(error)}"])
 
 
 def _id(name: str) -> str:

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from palaver.benchmarks.reports.html import content_hash
-from palaver.benchmarks.reports.run_folder import Run
+from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.viewer import extras
 from palaver.benchmarks.viewer.album import Album
 from palaver.benchmarks.viewer.sources import find
@@ -47,7 +47,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Viewed:
+class WrittenPage:
     """A page that was written.
 
     Attributes:
@@ -63,7 +63,7 @@ class Viewed:
     first: dict[tuple[int | None, str], str] = field(default_factory=dict)
 
 
-def write(source: Path | Run, out: Path | None = None, choices: Choices | None = None) -> Viewed:
+def write(source: Path | RunFolder, out: Path | None = None, choices: Choices | None = None) -> WrittenPage:
     """Write the page of a run folder, a file of episodes or a folder of battles.
 
     Args:
@@ -76,7 +76,7 @@ def write(source: Path | Run, out: Path | None = None, choices: Choices | None =
         ConfigError: the page cannot be written.
     """
     data = collect(source, choices or Choices())
-    target = out or _beside(source.folder if isinstance(source, Run) else source)
+    target = out or _beside(source.folder if isinstance(source, RunFolder) else source)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_text(target, html(data))
@@ -86,16 +86,16 @@ def write(source: Path | Run, out: Path | None = None, choices: Choices | None =
     for each in data["episodes"]:
         if each["kind"] == "eval":
             first.setdefault((each["step"], each["task"]), each["id"])
-    return Viewed(target, len(data["episodes"]), data["notes"], first)
+    return WrittenPage(target, len(data["episodes"]), data["notes"], first)
 
 
-def collect(source: Path | Run, choices: Choices) -> dict[str, Any]:
+def collect(source: Path | RunFolder, choices: Choices) -> dict[str, Any]:
     """Collect the page's contents as plain data.
 
     Raises:
         CheckpointError: there are no episodes to read.
     """
-    known, path = (source, source.folder) if isinstance(source, Run) else (None, source)
+    known, path = (source, source.folder) if isinstance(source, RunFolder) else (None, source)
     sources, run = find(path, known)
     album = Album(choices.most, choices.characters)
     for each in sources:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from palaver.benchmarks.reports.run_folder import Run, episode_of, object_of, read
+from palaver.benchmarks.reports.run_folder import RunFolder, episode_of, object_of, read
 from palaver.benchmarks.viewer.battles import unread_battles
 from palaver.core import CheckpointError, Episode
 from palaver.trainers.run.files import CONFIG, METRICS
@@ -25,7 +25,7 @@ Unread = Callable[[], Episode | None]
 
 
 @dataclass(frozen=True)
-class Source:
+class ViewerSource:
     """One file of episodes, or a folder of battles.
 
     Attributes:
@@ -56,7 +56,7 @@ class Source:
             yield partial(_parsed, line)
 
 
-def find(path: Path, run: Run | None = None) -> tuple[list[Source], Run | None]:
+def find(path: Path, run: RunFolder | None = None) -> tuple[list[ViewerSource], RunFolder | None]:
     """Find the sources under `path` in reading order, and the run if it is one; `run` if already read.
 
     Evaluations come before training, the last step first, then the first, then those between by bisection, so that any
@@ -66,11 +66,11 @@ def find(path: Path, run: Run | None = None) -> tuple[list[Source], Run | None]:
         CheckpointError: the path does not exist or has no episodes.
     """
     if path.is_file():
-        return [Source(path)], None
+        return [ViewerSource(path)], None
     if not path.is_dir():
         raise CheckpointError(f"there is neither a run folder nor a file of episodes {str(path)!r}")
     if index.shards(path):
-        return [Source(path)], None
+        return [ViewerSource(path)], None
     found = [each for file in sorted((path / "episodes").glob("*")) if (each := _source(file))]
     is_run = any((path / name).is_file() for name in (CONFIG, METRICS))
     if not found and not is_run:
@@ -83,7 +83,7 @@ def find(path: Path, run: Run | None = None) -> tuple[list[Source], Run | None]:
     return [*spread(evals), *spread(others)], run
 
 
-def spread(sources: Sequence[Source]) -> list[Source]:
+def spread(sources: Sequence[ViewerSource]) -> list[ViewerSource]:
     """The last, the first, the middle, the middles of the halves, and so on."""
     if len(sources) < 3:
         return list(sources[::-1])
@@ -102,10 +102,10 @@ def _parsed(line: bytes | None) -> Episode | None:
     return None if record is None else episode_of(record)
 
 
-def _source(file: Path) -> Source | None:
+def _source(file: Path) -> ViewerSource | None:
     named = _NAME.fullmatch(file.name)
     if named:
-        return Source(file, cast("Kind", named[1]), int(named[2]))
+        return ViewerSource(file, cast("Kind", named[1]), int(named[2]))
     return None
 
 

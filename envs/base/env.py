@@ -6,7 +6,7 @@
 
         def judge(self, actions):
             same = float(len(set(actions.values())) == 1)
-            return Outcome({agent: {"same": same} for agent in self.agents}, terminated=True)
+            return StepResult({agent: {"same": same} for agent in self.agents}, terminated=True)
 
 Everything else is here: seeding, the choice of a task, hostile actions, the five dictionaries of PettingZoo's parallel
 API, transcripts, forks. `docs/own-environment.md` shows a complete one.
@@ -42,7 +42,7 @@ Each = Callable[..., Iterable[Step]]  # `map`, or that of a pool of threads
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepResult:
     """Result of a joint action, as an environment's `judge` returns it.
 
     Attributes:
@@ -197,7 +197,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         """Start `task`: set the state and return each agent's first observation."""
 
     @abstractmethod
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """Take the joint action (one clean text per live agent, "" for silence) and say what follows."""
 
     def role(self, agent: str) -> str:
@@ -359,7 +359,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
             info["legal_actions"] = list(self.legal_actions.get(agent, ())) if can_act else []
         return info
 
-    def _known(self, outcome: Outcome) -> None:
+    def _known(self, outcome: StepResult) -> None:
         """Say plainly what an environment's author forgot or misspelt."""
         missing = [agent for agent in self.agents if agent not in outcome.components]
         if missing:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from palaver.core import PalaverWarning, ScoringError
-from palaver.scoring import Case, Cost, Reward, Verdict
+from palaver.scoring import Cost, Reward, Score, ScoringRequest
 from palaver.text import one_line
 
 RECENT = 100  # verdicts whose failures are counted
@@ -23,7 +23,7 @@ LENGTH = 0.7
 APART = 2.0  # standard errors
 
 
-class Watch:
+class RewardMonitor:
     """Scores cases and looks at what comes back. Every fork of an environment shares one.
 
     Args:
@@ -40,7 +40,7 @@ class Watch:
         self._warned: set[str] = set()
         self._lock = threading.Lock()
 
-    def score(self, cases: Sequence[Case]) -> list[Verdict]:
+    def score(self, cases: Sequence[ScoringRequest]) -> list[Score]:
         """One verdict a case.
 
         Raises:
@@ -77,7 +77,7 @@ class Watch:
         tell: Callable[[], Mapping[str, float]] = getattr(self.reward, "metrics", dict)
         return {**found, **tell()}
 
-    def _note(self, cases: Sequence[Case], verdicts: Sequence[Verdict]) -> None:
+    def _note(self, cases: Sequence[ScoringRequest], verdicts: Sequence[Score]) -> None:
         for case, verdict in zip(cases, verdicts, strict=True):
             self._cases += 1
             self._spent += verdict.cost

@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from palaver.core import ConfigError
-from palaver.envs.base.env import Each, Outcome, Step, TextEnv, as_heard, locked
-from palaver.envs.base.reward_monitor import Watch
+from palaver.envs.base.env import Each, Step, StepResult, TextEnv, as_heard, locked
+from palaver.envs.base.reward_monitor import RewardMonitor
 from palaver.envs.base.tasks import Task
-from palaver.scoring import Case, Placing, Reward, Verdict
+from palaver.scoring import Reward, RewardPlacement, Score, ScoringRequest
 from palaver.text import clean, one_line
 
 _SPELLING = re.compile(
@@ -37,7 +37,7 @@ _SAME = (  # what never changes in an environment that was made
 
 
 @dataclass(frozen=True, slots=True)
-class Spelled:
+class RewardSpec:
     """Parsed keyword `reward` of `palaver.make`.
 
     Attributes:
@@ -49,32 +49,32 @@ class Spelled:
 
     name: str
     own: str = ""
-    placing: Placing | None = None
+    placing: RewardPlacement | None = None
     reward: Reward | None = None
 
 
-def spelled(asked: object) -> Spelled | None:
+def spelled(asked: object) -> RewardSpec | None:
     """Parse a keyword `reward`; None if it is no judge, no reward model and no name of one.
 
     Raises:
         ConfigError: a weight or a gate that is no number.
 
     >>> spelled("+0.5*judge:hf:NAME").placing
-    Placing(own='beside', weight=0.5, gate=0.0, when='each')
+    RewardPlacement(own='beside', weight=0.5, gate=0.0, when='each')
     >>> spelled("iou") is None
     True
     """
     if isinstance(asked, Reward):
-        return Spelled(asked.name, reward=asked)
+        return RewardSpec(asked.name, reward=asked)
     found = _SPELLING.fullmatch(asked.strip()) if isinstance(asked, str) else None
     if found is None:
         return None
     beside, gate, weight = found["beside"], found["gate"], found["weight"]
     if not (beside or gate or weight):
-        return Spelled(found["name"], found["own"] or "")
+        return RewardSpec(found["name"], found["own"] or "")
     own: Literal["replaced", "beside", "gate"] = "beside" if beside else "gate" if gate else "replaced"
-    placing = Placing(own, _number(weight or "1", "weight"), _number(gate or "0", "gate"))
-    return Spelled(found["name"], found["own"] or "", placing)
+    placing = RewardPlacement(own, _number(weight or "1", "weight"), _number(gate or "0", "gate"))
+    return RewardSpec(found["name"], found["own"] or "", placing)
 
 
 def _number(text: str, what: str) -> float:
@@ -90,10 +90,10 @@ class _Heard:
 
     step: Step
     own: float  # mean over agents
-    case: Case | None
+    case: ScoringRequest | None
 
 
-class Rewarded(TextEnv):
+class RewardWrapper(TextEnv):
     """An environment with another reward.
 
     An action that the reward could not score is *unscored*: the episode ends, `infos` say so and why. The metric `own`
@@ -109,13 +109,18 @@ class Rewarded(TextEnv):
     """
 
     def __init__(
-        self, env: TextEnv, reward: Reward, placing: Placing | None = None, turns: int = 1, most: float = math.inf
+        self,
+        env: TextEnv,
+        reward: Reward,
+        placing: RewardPlacement | None = None,
+        turns: int = 1,
+        most: float = math.inf,
     ) -> None:
         self.inner = env
         self.reward = reward
-        self.placing: Placing = placing or getattr(reward, "placing", None) or Placing()
+        self.placing: RewardPlacement = placing or getattr(reward, "placing", None) or RewardPlacement()
         self.component: str = getattr(reward, "component", "judge")
-        self.watch = Watch(reward)
+        self.watch = RewardMonitor(reward)
         self.__dict__.update({name: getattr(env, name) for name in _SAME}, max_return=self._most(turns, most))
         self._lock = threading.RLock()
         self._told: Mapping[str, str] = {}  # all observations of each agent so far
@@ -140,7 +145,7 @@ class Rewarded(TextEnv):
 
     def score_with(self, reward: Reward) -> None:
         """Take another reward of the same name from here on, so that its model is loaded once for several instances."""
-        self.reward, self.watch = reward, Watch(reward)
+        self.reward, self.watch = reward, RewardMonitor(reward)
 
     def measured(self) -> dict[str, float]:
         """Cost and failures of scoring since the last call, for all forks together."""
@@ -152,7 +157,7 @@ class Rewarded(TextEnv):
         """The environment's."""
         return self.inner.opening(task)
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """The environment's, with its own reward."""
         return self.inner.judge(actions)
 
@@ -192,7 +197,7 @@ class Rewarded(TextEnv):
         Raises:
             ScoringError: too many actions could not be scored.
         """
-        own = [env for env in envs if isinstance(env, Rewarded)]
+        own = [env for env in envs if isinstance(env, RewardWrapper)]
         if not own:
             return []
         said = [env._said(action) for env, action in zip(own, actions, strict=True)]
@@ -201,7 +206,7 @@ class Rewarded(TextEnv):
         keys = groups or [""] * len(own)
         heard = [env._hear(case, step, key) for env, case, step, key in zip(own, said, steps, keys, strict=True)]
         waiting = [number for number, one in enumerate(heard) if one.case is not None]
-        verdicts: dict[int, Verdict] = {}
+        verdicts: dict[int, Score] = {}
         for watch in {id(own[number].watch): own[number].watch for number in waiting}.values():
             numbers = [number for number in waiting if own[number].watch is watch]
             found = watch.score([case for number in numbers if (case := heard[number].case) is not None])
@@ -227,14 +232,14 @@ class Rewarded(TextEnv):
         self._mirror()
 
     @locked
-    def fork(self) -> Rewarded:
+    def fork(self) -> RewardWrapper:
         """An independent copy in the same state, with the same reward."""
         twin = copy.copy(self)
         twin.inner = self.inner.fork()
         twin._mirror()
         return twin
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Rewarded:
+    def __deepcopy__(self, memo: dict[int, Any]) -> RewardWrapper:
         return self.fork()
 
     # --- inside -----------------------------------------------------------------------------------
@@ -260,13 +265,13 @@ class Rewarded(TextEnv):
         self._may = frozenset(agent for agent in self.inner.agents if infos[agent].get("can_act", True))
         self._mirror()
 
-    def _said(self, actions: Mapping[str, Any]) -> Case:
+    def _said(self, actions: Mapping[str, Any]) -> ScoringRequest:
         """Scoring request of a joint action that is about to be played; without a group."""
         said = {a: as_heard(actions.get(a), self.max_length)[0] for a in self.inner.agents if a in self._may}
         told = {agent: self._told.get(agent, "") for agent in said}
-        return Case(self.task.id, told, said, self.turn, reference=str(self.task.data.get("reference", "")))
+        return ScoringRequest(self.task.id, told, said, self.turn, reference=str(self.task.data.get("reference", "")))
 
-    def _hear(self, case: Case, step: Step, group: str) -> _Heard:
+    def _hear(self, case: ScoringRequest, step: Step, group: str) -> _Heard:
         """Record the inner step; the result holds a case if the reward is to be queried."""
         observations, rewards, _, _, infos = step
         if not rewards:
@@ -278,7 +283,7 @@ class Rewarded(TextEnv):
         shut = self.placing.own == "gate" and own < self.placing.gate
         return _Heard(step, own, None if unscored or early or shut else replace(case, group=group))
 
-    def _settle(self, heard: _Heard, verdict: Verdict | None) -> Step:
+    def _settle(self, heard: _Heard, verdict: Score | None) -> Step:
         """The step result with the rewards of this turn."""
         observations, rewards, terminated, truncated, infos = heard.step
         if not rewards or any(info.get("unscored") for info in infos.values()):
@@ -315,7 +320,7 @@ class Rewarded(TextEnv):
         name = f"outer_{self.component}" if self.component in own else self.component
         return {**own, name: paid}
 
-    def _measured(self, heard: _Heard, verdict: Verdict | None) -> dict[str, float]:
+    def _measured(self, heard: _Heard, verdict: Score | None) -> dict[str, float]:
         """Metrics of the scores, in addition to the reward."""
         found = {} if self.placing.own == "beside" else {"own": heard.own}
         if self.placing.own == "gate":
@@ -326,7 +331,7 @@ class Rewarded(TextEnv):
         return found
 
 
-def _reason(verdict: Verdict | None) -> str:
+def _reason(verdict: Score | None) -> str:
     if verdict is None:
         return ""
     return one_line(verdict.reason if verdict.score is not None else f"not scored: {verdict.failure}", 400)

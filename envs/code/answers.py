@@ -70,7 +70,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ParsedProgram:
     """The definitions of one answer, in order.
 
     Attributes:
@@ -132,7 +132,7 @@ def definitions(tree: ast.Module, source: str) -> tuple[Part, ...]:
     return _last_of_each(_statements(tree, source))
 
 
-def read(text: str) -> Answer:
+def read(text: str) -> ParsedProgram:
     """The definitions in an answer; see the module's rule."""
     spoken = _spoken(text[:LONGEST])
     blocks = _blocks(spoken)
@@ -142,10 +142,10 @@ def read(text: str) -> Answer:
     for sources in (python, [body for _, body in blocks], [unfenced], list(_indented(unfenced))):
         parts = [part for source in sources for part in _parts(source, budget)]
         if any(part.kind == "function" for part in parts):
-            return Answer(_last_of_each(parts), bare=_bare(spoken, python, len(blocks)))
+            return ParsedProgram(_last_of_each(parts), bare=_bare(spoken, python, len(blocks)))
         if any(isinstance(part.node, ast.ClassDef) for part in parts):
             break  # what is indented further on are methods
-    return Answer()
+    return ParsedProgram()
 
 
 def _spoken(text: str) -> str:

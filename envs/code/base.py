@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from palaver.core import ConfigError
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.code import answers, prompts, scoring
 from palaver.envs.code.expert import Advisor
-from palaver.envs.code.facts import Facts, gather, reason
-from palaver.envs.code.feedback import Mode, Result, Seen, follow_up
-from palaver.envs.code.problems import Problem, Problems
+from palaver.envs.code.facts import ProgramFacts, gather, reason
+from palaver.envs.code.feedback import Mode, TurnResult, VisibleTest, follow_up
+from palaver.envs.code.problems import CodeProblem, Problems
 from palaver.envs.code.programs import AUX, Program, join
 from palaver.envs.code.prompts import MAIN, SOLO
 from palaver.envs.code.sandbox import Limits, Report
@@ -69,7 +69,7 @@ class PairEnv(TextEnv):
         super().__init__(names, tasks, render_mode=render_mode, max_length=max_length, source=source)
 
     @abstractmethod
-    def pay(self, facts: Facts) -> dict[str, float]:
+    def pay(self, facts: ProgramFacts) -> dict[str, float]:
         """The components of a turn's reward, the same for all agents."""
 
     def ends(self, _paid: float) -> bool:
@@ -80,7 +80,7 @@ class PairEnv(TextEnv):
         """Measurements of the program in addition to those of its facts."""
         return {}
 
-    def prompt(self, agent: str, problem: Problem) -> str:
+    def prompt(self, agent: str, problem: CodeProblem) -> str:
         """The first observation of `agent`."""
         return prompts.opening(agent, problem.prompt, problem.entry_point)
 
@@ -88,7 +88,7 @@ class PairEnv(TextEnv):
         """The problem, and the function that each agent writes."""
         return {agent: self.prompt(agent, self.problems[task.id]) for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """Join the answers, run the tests, give all agents the same reward, and write the feedback."""
         problem = self.problems[self.task.id]
         said = {agent: answers.read(text) for agent, text in actions.items()}
@@ -100,11 +100,13 @@ class PairEnv(TextEnv):
         parts = self.pay(facts)
         if report and not report.scored:
             unpaid = dict.fromkeys(self.agents, dict.fromkeys(parts, 0.0))
-            return Outcome(unpaid, metrics=self._metrics(facts, program, True), reason=_unscored(report), unscored=True)
+            return StepResult(
+                unpaid, metrics=self._metrics(facts, program, True), reason=_unscored(report), unscored=True
+            )
         over = self.turn + 1 >= self.num_turns or self.ends(sum(parts.values()))
-        result = Result(problem.entry_point, program, self._seen(report, problem.entry_point))
+        result = TurnResult(problem.entry_point, program, self._seen(report, problem.entry_point))
         advice = self.advisor.advise(problem.prompt, result) if self.advisor and not over else {}
-        return Outcome(
+        return StepResult(
             dict.fromkeys(self.agents, parts),
             {} if over else {agent: self._told(agent, result, advice) for agent in self.agents},
             terminated=over,
@@ -112,19 +114,19 @@ class PairEnv(TextEnv):
             reason=reason(facts, problem.entry_point, program, report),
         )
 
-    def _seen(self, report: Report | None, entry_point: str) -> list[Seen]:
+    def _seen(self, report: Report | None, entry_point: str) -> list[VisibleTest]:
         """The visible tests: the first n, the last n of a negative number, all of 0 or None."""
         results, n = report.results if report else (), self.visible_tests
         shown = results if not n else results[:n] if n > 0 else results[n:]
         return [
-            Seen(_CANDIDATE.sub(entry_point, each.test), each.verdict == "pass", each.message or each.verdict)
+            VisibleTest(_CANDIDATE.sub(entry_point, each.test), each.verdict == "pass", each.message or each.verdict)
             for each in shown
         ]
 
-    def _told(self, agent: str, result: Result, advice: Mapping[str, str]) -> str:
+    def _told(self, agent: str, result: TurnResult, advice: Mapping[str, str]) -> str:
         return follow_up(self.mode, agent, result, self.turn + 2, self.num_turns, advice)
 
-    def _metrics(self, facts: Facts, program: Program, advised: bool) -> dict[str, float]:
+    def _metrics(self, facts: ProgramFacts, program: Program, advised: bool) -> dict[str, float]:
         asked = {"expert_failed": float(not advised)} if self.advisor else {}
         return facts.metrics() | self.measure(program) | asked
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from palaver.core import ConfigError, load_attribute
-from palaver.envs.code.feedback import Result
+from palaver.envs.code.feedback import TurnResult
 from palaver.envs.code.programs import AUX
 from palaver.envs.code.prompts import MAIN
 
@@ -51,7 +51,7 @@ class Advisor:
     def __deepcopy__(self, memo: dict[int, Any]) -> Advisor:
         return self
 
-    def advise(self, prompt: str, result: Result) -> dict[str, str]:
+    def advise(self, prompt: str, result: TurnResult) -> dict[str, str]:
         """The functions it proposes, by `aux` and `main`; none where it failed three times."""
         request = ask(prompt, result)
         for _ in range(TRIES):
@@ -78,7 +78,7 @@ def advisor(expert: Expert | str | None) -> Advisor | None:
     return Advisor(found)
 
 
-def ask(prompt: str, result: Result) -> str:
+def ask(prompt: str, result: TurnResult) -> str:
     """The request."""
     program = result.program
     return _REQUEST.format(

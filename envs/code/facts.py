@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from palaver.envs.code.answers import Answer, Part
+from palaver.envs.code.answers import ParsedProgram, Part
 from palaver.envs.code.programs import AUX, Program
 from palaver.envs.code.prompts import MAIN, SOLO
 from palaver.envs.code.sandbox import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ProgramFacts:
     """Facts of a program that a reward may read.
 
     Attributes:
@@ -61,7 +61,9 @@ class Facts:
         }
 
 
-def gather(said: Mapping[str, Answer], entry_point: str, program: Program, report: Report | None, total: int) -> Facts:
+def gather(
+    said: Mapping[str, ParsedProgram], entry_point: str, program: Program, report: Report | None, total: int
+) -> ProgramFacts:
     """The facts of a turn.
 
     Args:
@@ -71,7 +73,7 @@ def gather(said: Mapping[str, Answer], entry_point: str, program: Program, repor
         report: of the sandbox; None where nothing could be run.
         total: tests of the problem.
     """
-    return Facts(
+    return ProgramFacts(
         formatted=all(_formatted(seat, answer, entry_point) for seat, answer in said.items()),
         aux_defined=program.aux_defined,
         main_defined=program.main is not None,
@@ -93,7 +95,7 @@ def timeouts(report: Report) -> int:
     return tests or int(report.verdict == "timeout")
 
 
-def reason(facts: Facts, entry_point: str, program: Program, report: Report | None) -> str:
+def reason(facts: ProgramFacts, entry_point: str, program: Program, report: Report | None) -> str:
     """Reason of the reward: missing functions, the parser's message, or the tests' results."""
     if not facts.main_defined:
         return f"no function {entry_point} in the answer"
@@ -104,7 +106,7 @@ def reason(facts: Facts, entry_point: str, program: Program, report: Report | No
     return f"{passed}; {failed.message or failed.verdict}" if failed else passed
 
 
-def _formatted(seat: str, answer: Answer, entry_point: str) -> bool:
+def _formatted(seat: str, answer: ParsedProgram, entry_point: str) -> bool:
     asked = {AUX: {AUX}, MAIN: {entry_point}, SOLO: {AUX, entry_point}}[seat]
     parts = [part for part in answer.parts if part.kind != "import"]
     return answer.bare and {name for part in parts for name in part.names} == asked

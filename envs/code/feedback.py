@@ -31,7 +31,7 @@ _REVISE = "Write {what} again, corrected where it is wrong."
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VisibleTest:
     """A visible test: its text, whether it passed, and what became of it otherwise."""
 
     source: str
@@ -40,7 +40,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TurnResult:
     """Result of a turn.
 
     Attributes:
@@ -51,7 +51,7 @@ class Result:
 
     entry_point: str
     program: Program
-    seen: Sequence[Seen]
+    seen: Sequence[VisibleTest]
 
     @property
     def passed(self) -> bool:
@@ -71,7 +71,7 @@ def read_mode(mode: object) -> Mode:
     raise ConfigError(f"feedback must be one of {', '.join(MODES)}, got {mode!r:.60}")
 
 
-def follow_up(mode: Mode, agent: str, result: Result, turn: int, turns: int, advice: Mapping[str, str]) -> str:
+def follow_up(mode: Mode, agent: str, result: TurnResult, turn: int, turns: int, advice: Mapping[str, str]) -> str:
     """The observation of `agent` before turn `turn` (from 1) of `turns`.
 
     Args:
@@ -87,7 +87,7 @@ def follow_up(mode: Mode, agent: str, result: Result, turn: int, turns: int, adv
     return "\n".join([f"Turn {turn} of {turns}.", *told, _REVISE.format(what=what)])
 
 
-def _level(agent: str, result: Result, _advice: Mapping[str, str]) -> list[str]:
+def _level(agent: str, result: TurnResult, _advice: Mapping[str, str]) -> list[str]:
     program, name = result.program, result.entry_point
     returns = "found" if program.aux_defined else "found, but it returns nothing"
     lines = [
@@ -112,7 +112,7 @@ def _syntax(program: Program) -> str:
     return one_line(f"{program.fault}: {where}" if where else program.fault, SHOWN)
 
 
-def _test(test: Seen) -> str:
+def _test(test: VisibleTest) -> str:
     became = "passed" if test.passed else f"failed ({one_line(test.message, SHOWN) or 'no reason given'})"
     return f"`{one_line(test.source, SHOWN)}`: {became}"
 
@@ -126,11 +126,11 @@ def _use(program: Program, name: str) -> list[str]:
     return [*lines, f"- `{name}` drops a result of `aux`"] if program.ignores_aux else lines
 
 
-def _passed(_agent: str, result: Result, _advice: Mapping[str, str]) -> list[str]:
+def _passed(_agent: str, result: TurnResult, _advice: Mapping[str, str]) -> list[str]:
     return [f"The last program {'passed' if result.passed else 'did not pass'} the visible tests."]
 
 
-def _level_passed(_agent: str, result: Result, _advice: Mapping[str, str]) -> list[str]:
+def _level_passed(_agent: str, result: TurnResult, _advice: Mapping[str, str]) -> list[str]:
     program = result.program
     levels = {
         "`aux` found": program.aux_defined,
@@ -142,11 +142,11 @@ def _level_passed(_agent: str, result: Result, _advice: Mapping[str, str]) -> li
     return [f"The last program: {', '.join(flags)}."]
 
 
-def _plain(_agent: str, _result: Result, _advice: Mapping[str, str]) -> list[str]:
+def _plain(_agent: str, _result: TurnResult, _advice: Mapping[str, str]) -> list[str]:
     return ["Go over your code: is it correct, and does it fit what your colleague may have written?"]
 
 
-def _expert(agent: str, result: Result, advice: Mapping[str, str]) -> list[str]:
+def _expert(agent: str, result: TurnResult, advice: Mapping[str, str]) -> list[str]:
     wanted = [name for name in (AUX, MAIN) if agent in (name, "coder") and advice.get(name, "").strip()]
     if not wanted:
         return _plain(agent, result, advice)
@@ -154,7 +154,7 @@ def _expert(agent: str, result: Result, advice: Mapping[str, str]) -> list[str]:
     return ["An expert who saw both functions suggests:", "```python", shown, "```"]
 
 
-def _none(_agent: str, _result: Result, _advice: Mapping[str, str]) -> list[str]:
+def _none(_agent: str, _result: TurnResult, _advice: Mapping[str, str]) -> list[str]:
     return []
 
 

@@ -25,7 +25,7 @@ from palaver.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CodeProblem:
     """One problem.
 
     Attributes:
@@ -42,7 +42,7 @@ class Problem:
     preamble: tuple[Part, ...]
     total: int
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Problem:
+    def __deepcopy__(self, memo: dict[int, Any]) -> CodeProblem:
         return self
 
     @property
@@ -51,7 +51,7 @@ class Problem:
         return "\n\n".join(part.source for part in self.preamble)
 
 
-class Problems(dict[str, Problem]):
+class Problems(dict[str, CodeProblem]):
     """Task id -> problem. Copies of an environment share it."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Problems:
@@ -76,7 +76,7 @@ def load(source: str | os.PathLike[str], *, sample: Path, split: str) -> tuple[t
     return tasks, Problems(problems)
 
 
-def problem(task: Task, source: object = "tasks") -> Problem:
+def problem(task: Task, source: object = "tasks") -> CodeProblem:
     """The problem of one task.
 
     Raises:
@@ -105,7 +105,7 @@ def problem(task: Task, source: object = "tasks") -> Problem:
         raise TaskError(f"{place}: {error}") from error
     if wrong := context.fault(tests, entry_point, kept):
         raise TaskError(f"{place}: {wrong}")
-    return Problem(prompt, entry_point, tests, kept, total)
+    return CodeProblem(prompt, entry_point, tests, kept, total)
 
 
 def solution_of(task: Task, prompt: str) -> str:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from palaver.envs.code.answers import Answer, Part, fault
+from palaver.envs.code.answers import ParsedProgram, Part, fault
 
 AUX = "aux"
 
@@ -41,7 +41,7 @@ class Program:
     ignores_aux: bool = False
 
 
-def join(preamble: Sequence[Part], aux: Answer, main: Answer, entry_point: str) -> Program:
+def join(preamble: Sequence[Part], aux: ParsedProgram, main: ParsedProgram, entry_point: str) -> Program:
     """The program of two answers; of one, if it is given twice.
 
     Args:

@@ -13,7 +13,7 @@ from palaver.envs.base.env import MAX_LENGTH
 from palaver.envs.code import problems, reward
 from palaver.envs.code.base import PairEnv
 from palaver.envs.code.expert import Expert, advisor
-from palaver.envs.code.facts import Facts
+from palaver.envs.code.facts import ProgramFacts
 from palaver.envs.code.feedback import Mode, read_mode
 from palaver.envs.code.sandbox import DEFAULT, Limits
 
@@ -65,7 +65,7 @@ class CodeEnv(PairEnv):
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
-        self.rubric = reward.Rubric(weights, scale, shift, entry_format)
+        self.rubric = reward.CodeRewardConfig(weights, scale, shift, entry_format)
         self.stop_above = None if stop_above is None else reward.number("stop_above", stop_above)
         mode, asked = read_mode(feedback), advisor(expert)
         if (mode == "expert") != (asked is not None):
@@ -88,7 +88,7 @@ class CodeEnv(PairEnv):
         )
         self.max_return = most(self.rubric.most, turns, self.stop_above)
 
-    def pay(self, facts: Facts) -> dict[str, float]:
+    def pay(self, facts: ProgramFacts) -> dict[str, float]:
         """The published components."""
         return reward.score(self.rubric, facts)
 

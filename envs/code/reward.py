@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from palaver.core import ConfigError, nearest
-from palaver.envs.code.facts import Facts
+from palaver.envs.code.facts import ProgramFacts
 
 WEIGHTS: Mapping[str, float] = {
     "aux_defined": 0.4,
@@ -37,7 +37,7 @@ FORMAT = 0.5  # reward of the gate `entry_format`; with it a turn gives 4.5 at m
 
 
 @dataclass(frozen=True)
-class Rubric:
+class CodeRewardConfig:
     """The constants of the reward.
 
     Attributes:
@@ -70,7 +70,7 @@ class Rubric:
         if not isinstance(self.entry_format, bool):
             raise ConfigError(f"entry_format must be true or false, got {self.entry_format!r:.60}")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Rubric:
+    def __deepcopy__(self, memo: dict[int, Any]) -> CodeRewardConfig:
         return self
 
     @property
@@ -80,7 +80,7 @@ class Rubric:
         return self.scale * best + self.shift
 
 
-def score(rubric: Rubric, facts: Facts) -> dict[str, float]:
+def score(rubric: CodeRewardConfig, facts: ProgramFacts) -> dict[str, float]:
     """The components, every one of them named, those not reached 0."""
     reached = _reached(facts)
     earned = {
@@ -104,7 +104,7 @@ def score(rubric: Rubric, facts: Facts) -> dict[str, float]:
     return parts
 
 
-def _reached(facts: Facts) -> set[str]:
+def _reached(facts: ProgramFacts) -> set[str]:
     """The components that no earlier level has closed."""
     reached = {"aux_defined", "main_defined"}
     if facts.main_defined:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from palaver.envs.code.problems import Problem
+from palaver.envs.code.problems import CodeProblem
 from palaver.envs.code.sandbox import Limits, Report, score
 
 KEPT = 4096  # reports
@@ -15,7 +15,7 @@ _reports: OrderedDict[tuple[str, str, str, Limits], Report] = OrderedDict()
 _lock = threading.Lock()
 
 
-def run(problem: Problem, program: str, limits: Limits) -> Report:
+def run(problem: CodeProblem, program: str, limits: Limits) -> Report:
     """The sandbox's report on a program; that of an equal program where there is one.
 
     Args:

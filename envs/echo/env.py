@@ -48,7 +48,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import ConfigError
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.echo import data, prompts, rules
 from palaver.envs.writing.text import words
@@ -105,7 +105,7 @@ class EchoEnv(TextEnv):
         self.targets = self._own(task)
         return {agent: prompts.opening(word, self.num_turns) for agent, word in self.targets.items()}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """Reward the texts and give each player its next word."""
         earned = {agent: rules.judge(self.targets[agent], text) for agent, text in actions.items()}
         if self.shared:
@@ -115,7 +115,7 @@ class EchoEnv(TextEnv):
         own, last = self._own(self.task), self.turn + 1 >= self.num_turns
         neighbours = zip(self.agents, [*self.agents[1:], self.agents[0]], strict=True)
         self.targets = {agent: rules.next_target(actions[other], own[agent]) for agent, other in neighbours}
-        return Outcome(
+        return StepResult(
             earned,
             observations={} if last else {agent: prompts.feedback(word) for agent, word in self.targets.items()},
             terminated=last,

@@ -27,7 +27,7 @@ _TEXT = re.compile(r"\\(?:text|mathrm|mathbf|textbf)\s*\{([^{}]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ParsedAnswer:
     """An answer.
 
     Attributes:
@@ -49,26 +49,26 @@ class Answer:
 
 
 @functools.lru_cache(maxsize=512)
-def read(text: str) -> Answer:
+def read(text: str) -> ParsedAnswer:
     """The answer in a model's text; see the module's rule."""
     spoken = _spoken(text)
     marked = _marked(spoken)
     if marked is not None:
         found = _first(marked.rpartition("=")[2]) or _first(marked)
-        return Answer(found.value if found else None, _words(marked), True, marked.strip()[:_MOST_WORDS])
+        return ParsedAnswer(found.value if found else None, _words(marked), True, marked.strip()[:_MOST_WORDS])
     spoken = plain(spoken)
     phrases = list(_PHRASE.finditer(spoken))
     if phrases:
         line = spoken[phrases[-1].end() :].partition("\n")[0]
         if said := next(numbers(line), None):
-            return Answer(said.value)
+            return ParsedAnswer(said.value)
     found = None
     for found in numbers(spoken):  # noqa: B007 - the last one is wanted
         pass
-    return Answer(found.value if found else None)
+    return ParsedAnswer(found.value if found else None)
 
 
-def gold(text: str) -> Answer:
+def gold(text: str) -> ParsedAnswer:
     """The right answer as data sets give it: after `####` where there is one (GSM8K), else the whole text.
 
     It is a number if it is one, with a unit at most: `72`, `$1,200`, `12km`, `3 red apples`; else words: `2x + 2`.
@@ -79,10 +79,10 @@ def gold(text: str) -> Answer:
     spelt = plain(_TEXT.sub(r" \1 ", whole[:_MOST_WORDS])).strip()
     first = next(numbers(spelt), None)
     alone = first is not None and first.start == 0 and _UNIT.fullmatch(spelt, first.end)
-    return Answer(first.value if first and alone else None, _words(whole), True, whole[:_MOST_WORDS])
+    return ParsedAnswer(first.value if first and alone else None, _words(whole), True, whole[:_MOST_WORDS])
 
 
-def right(answer: Answer, truth: Answer) -> bool:
+def right(answer: ParsedAnswer, truth: ParsedAnswer) -> bool:
     """Return whether an answer is right, as an exact fraction or, for other truths, in words."""
     if truth.value is not None:
         return answer.value == truth.value

@@ -42,7 +42,7 @@ _SENTENCE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Operation:
     """An operator, a number, and the index of its sentence."""
 
     operator: str
@@ -51,11 +51,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class MathProblem:
     """A problem: the number it begins with, its steps, and its wording."""
 
     start: int
-    steps: tuple[Step, ...]
+    steps: tuple[Operation, ...]
     name: str = ""
     things: str = ""
 
@@ -117,12 +117,12 @@ def way(problem: Plain, results: list[int]) -> str:
     return f"{', '.join(parts)}{problem.things and ' '}{problem.things}. #### {before}"
 
 
-def held_out(problem: Problem) -> bool:
+def held_out(problem: MathProblem) -> bool:
     """Return whether it is held out of the imitation texts."""
     return stable_seed("maths held out", problem.question) % HELD_OUT == 0
 
 
-def draw(rng: random.Random, difficulty: Level, tasks: bool) -> Problem:
+def draw(rng: random.Random, difficulty: Level, tasks: bool) -> MathProblem:
     """A problem, held out if it is for tasks, else not."""
     while True:
         found = _any(rng, difficulty)
@@ -176,7 +176,7 @@ def solve(question: str) -> Plain | None:
     return Plain(int(story[1]), steps, story[2])
 
 
-def _any(rng: random.Random, difficulty: Level) -> Problem:
+def _any(rng: random.Random, difficulty: Level) -> MathProblem:
     count, most = {"easy": (1, 12), "medium": (2, 12), "hard": (3, 40)}[difficulty]  # 9 + 5 + 5 can still be doubled
     times = rng.randrange(count) if difficulty == "hard" else -1
     total = start = rng.randint(1, 9)
@@ -188,7 +188,7 @@ def _any(rng: random.Random, difficulty: Level) -> Problem:
             if 0 <= apply(total, operator, number) <= most:
                 break
         total = apply(total, operator, number)
-        steps.append(Step(operator, number, rng.randrange(len(STEPS[operator]))))
+        steps.append(Operation(operator, number, rng.randrange(len(STEPS[operator]))))
     if rng.random() < BARE:
-        return Problem(start, tuple(Step(step.operator, step.number, 0) for step in steps))
-    return Problem(start, tuple(steps), rng.choice(NAMES), rng.choice(THINGS))
+        return MathProblem(start, tuple(Operation(step.operator, step.number, 0) for step in steps))
+    return MathProblem(start, tuple(steps), rng.choice(NAMES), rng.choice(THINGS))

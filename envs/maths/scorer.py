@@ -58,12 +58,12 @@ class MathsScorer:
         found = answers.read(text)
         return found.marked and bool(found.key)
 
-    def _right(self, answer: answers.Answer, truth: answers.Answer) -> bool:
+    def _right(self, answer: answers.ParsedAnswer, truth: answers.ParsedAnswer) -> bool:
         if answers.right(answer, truth):
             return True
         return self.symbolic and bool(answer.raw) and equivalent(truth.raw, answer.raw)
 
 
 @functools.lru_cache(maxsize=4096)
-def _truth(text: str) -> answers.Answer:
+def _truth(text: str) -> answers.ParsedAnswer:
     return answers.gold(text)

@@ -123,7 +123,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from palaver.core import ConfigError
-from palaver.envs.base.env import MAX_LENGTH, Outcome, TextEnv
+from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.matrix import data, games, prompts, reward, rules
 from palaver.envs.matrix.reading import MOST_PAY
@@ -201,7 +201,7 @@ class MatrixEnv(TextEnv):
         self.position, self.tally = rules.begin(self.game), rules.Tally.of(len(self.agents))
         return {agent: self._prompt(agent, task) for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """Read the actions, look up the rewards, and go on to the state that follows."""
         at = self.position
         chosen = [rules.named(actions[agent], self.game.actions[n]) for n, agent in enumerate(self.agents)]
@@ -219,7 +219,7 @@ class MatrixEnv(TextEnv):
         metrics = {"optimal": float(legal and lost == 0.0), "regret": lost}
         if self.competitive and len(self.agents) == 2:
             metrics["outcome"] = self.tally.outcome() if then is None else 0.0
-        return Outcome(
+        return StepResult(
             dict(zip(self.agents, parts, strict=True)),
             observations={} if then is None else dict.fromkeys(self.agents, text),
             terminated=then is None,

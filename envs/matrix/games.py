@@ -10,7 +10,7 @@ from typing import Any
 
 from palaver.core import ConfigError, nearest
 from palaver.envs.matrix import reading
-from palaver.envs.matrix.table import MOST_CELLS, Game
+from palaver.envs.matrix.table import MOST_CELLS, MatrixGame
 
 Source = str | Path | Mapping[str, Any]
 Record = dict[str, Any]
@@ -89,7 +89,7 @@ FOR_ANY: Mapping[str, tuple[Callable[[int], Record], int, str]] = {  # game, act
 BUILT_IN = (*FIXED, *FOR_ANY, "penalty")
 
 
-def load(source: Source, agents: int | None = None, k: float | None = None) -> Game:
+def load(source: Source, agents: int | None = None, k: float | None = None) -> MatrixGame:
     """The game of this name, in this `.json`, `.yaml` or `.yml` file, or in this mapping.
 
     Args:
@@ -117,7 +117,7 @@ def load(source: Source, agents: int | None = None, k: float | None = None) -> G
     return game
 
 
-def built_in(name: str, agents: int | None = None, k: float | None = None) -> Game:
+def built_in(name: str, agents: int | None = None, k: float | None = None) -> MatrixGame:
     """One of `BUILT_IN`; its title names the number of agents or k where these can be chosen.
 
     Raises:
@@ -145,7 +145,7 @@ def built_in(name: str, agents: int | None = None, k: float | None = None) -> Ga
 
 
 @functools.lru_cache(maxsize=64)
-def titled(title: str) -> Game | None:
+def titled(title: str) -> MatrixGame | None:
     """The built-in game with this title; None where there is none.
 
     >>> titled("xor n=4").agents, titled("bridge")

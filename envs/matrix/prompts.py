@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from palaver.envs.matrix.rules import Position
-from palaver.envs.matrix.table import Game
+from palaver.envs.matrix.table import MatrixGame
 
 ONLY = "start"  # the state of a game that names none
 _TABLE = re.compile(r"^Payoffs of (\w+(?:, \w+)*)(?: in (\w+))?: (.+)\.$", re.MULTILINE)
@@ -17,7 +17,7 @@ _LIMIT = re.compile(r"^A round ends after (\d{1,4}) turns\.$", re.MULTILINE)
 
 
 def opening(
-    game: Game, seat: str, wording: str, *, order: int = 0, repeats: int = 1, named: bool = True, tables: str = ""
+    game: MatrixGame, seat: str, wording: str, *, order: int = 0, repeats: int = 1, named: bool = True, tables: str = ""
 ) -> str:
     """The first observation of an agent.
 
@@ -43,7 +43,7 @@ def opening(
     return "\n".join(line for line in lines if line)
 
 
-def place(game: Game, at: Position, repeats: int) -> str:
+def place(game: MatrixGame, at: Position, repeats: int) -> str:
     """Round and state, where there are several."""
     parts = []
     if repeats > 1 and at.left == game.horizon:
@@ -53,7 +53,7 @@ def place(game: Game, at: Position, repeats: int) -> str:
     return " ".join(parts)
 
 
-def happened(game: Game, chosen: Sequence[int | None], paid: Sequence[float]) -> str:
+def happened(game: MatrixGame, chosen: Sequence[int | None], paid: Sequence[float]) -> str:
     """Actions and rewards of the last turn; the same for all."""
     acts = (
         f"{agent} {'said no action' if n is None else f'chose {names[n]}'}"
@@ -71,7 +71,7 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def written(game: Game) -> str:
+def written(game: MatrixGame) -> str:
     """The tables, a line per state: payoffs, or one for all, and next state of each joint action."""
     joints = [" ".join(joint) for joint in game.joints()]
     lines = []
@@ -90,7 +90,7 @@ def _pays(pay: Sequence[float]) -> str:
     return numbers[0] if len(set(numbers)) == 1 else ", ".join(numbers)
 
 
-def read(text: str) -> Game | None:
+def read(text: str) -> MatrixGame | None:
     """Parse the tables in a prompt, the inverse of `written`; None if there are none."""
     tables = _TABLE.findall(text)
     if not tables:
@@ -104,7 +104,7 @@ def read(text: str) -> Game | None:
     actions = tuple(tuple(dict.fromkeys(column)) for column in zip(*joints, strict=True))
     payoffs = [[[float(pay) for pay in pays.split(", ")] for _, pays, _ in line] for line in found]
     limit = _LIMIT.search(text)
-    return Game(
+    return MatrixGame(
         "shown",
         agents,
         actions,

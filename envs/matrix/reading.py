@@ -14,7 +14,7 @@ import yaml
 
 from palaver.core import ConfigError, nearest
 from palaver.envs.matrix.rules import fold
-from palaver.envs.matrix.table import MOST_CELLS, MOST_STATES, MOST_STEPS, Game
+from palaver.envs.matrix.table import MOST_CELLS, MOST_STATES, MOST_STEPS, MatrixGame
 from palaver.text import one_line
 
 FIELDS = ("name", "agents", "actions", "payoffs", "next", "states", "steps")
@@ -26,7 +26,7 @@ _TITLE = re.compile(r"\w[\w -]{0,59}")
 T = TypeVar("T")
 
 
-def from_file(path: Path) -> Game:
+def from_file(path: Path) -> MatrixGame:
     """The game in a `.json`, `.yaml` or `.yml` file, named after it where it holds no `name`.
 
     Raises:
@@ -42,7 +42,7 @@ def from_file(path: Path) -> Game:
     return from_mapping({"name": path.stem, **record})
 
 
-def from_mapping(record: Mapping[Any, Any], title: str = "") -> Game:
+def from_mapping(record: Mapping[Any, Any], title: str = "") -> MatrixGame:
     """The game in a mapping; `matrix-v1`'s page describes the fields.
 
     Args:
@@ -66,7 +66,7 @@ def from_mapping(record: Mapping[Any, Any], title: str = "") -> Game:
     tables = list(zip(places, states.values(), strict=True))
     payoffs = [_cells(state["payoffs"], sizes, pay, f"{place}payoffs") for place, state in tables]
     successor = [_cells(state.get("next"), sizes, follow, f"{place}next") for place, state in tables]
-    return Game(
+    return MatrixGame(
         title or _title(record.get("name", "game")),
         agents,
         actions,

@@ -14,7 +14,7 @@ from palaver.core import Conversation, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.envs.matrix import games, prompts
 from palaver.envs.matrix.solve import Solution, solve
-from palaver.envs.matrix.table import Game
+from palaver.envs.matrix.table import MatrixGame
 
 _HEAD = re.compile(r"Game: (.+?)\.(?: You are (\w+)\.)?(?:\n|$)")
 _ACTIONS = re.compile(r"^Actions: (.+)\.$", re.MULTILINE)
@@ -74,7 +74,7 @@ def _solution(title: str, opening: str) -> Solution | None:
     return solve(game) if game else None
 
 
-def _position(game: Game, heard: Sequence[str]) -> tuple[int, int]:
+def _position(game: MatrixGame, heard: Sequence[str]) -> tuple[int, int]:
     """The number of the state, and the turns left in the round, this one included."""
     begun = max((n for n, text in enumerate(heard) if _ROUND.search(text)), default=0)
     named = _STATE.findall(heard[-1])

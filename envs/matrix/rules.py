@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palaver.envs.matrix.table import Game
+from palaver.envs.matrix.table import MatrixGame
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,12 @@ def completed(chosen: Sequence[int | None], sizes: Sequence[int], rng: np.random
     return [int(rng.integers(size)) if n is None else n for n, size in zip(chosen, sizes, strict=True)]
 
 
-def begin(game: Game, round: int = 0) -> Position:
+def begin(game: MatrixGame, round: int = 0) -> Position:
     """The start of a round."""
     return Position(0, game.horizon, round)
 
 
-def advance(game: Game, at: Position, joint: Sequence[int] | None, repeats: int) -> Position | None:
+def advance(game: MatrixGame, at: Position, joint: Sequence[int] | None, repeats: int) -> Position | None:
     """The position after a joint action; None when the last round is over.
 
     Args:

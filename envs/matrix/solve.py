@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from palaver.envs.matrix.table import Floats, Game
+from palaver.envs.matrix.table import Floats, MatrixGame
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -27,7 +27,7 @@ class Solution:
         worst: (horizon + 1, S + 1, N), the smallest remaining return of each agent in this round.
     """
 
-    game: Game
+    game: MatrixGame
     best: Floats
     worst: Floats
 
@@ -39,12 +39,12 @@ class Solution:
         return self.game.joint(int(np.argmax(joint_values(self.game, self.best, state, left))))
 
 
-def solve(game: Game) -> Solution:
+def solve(game: MatrixGame) -> Solution:
     """Both tables of a game."""
     return Solution(game, best_values(game), worst_values(game))
 
 
-def best_values(game: Game, discount: float = 1.0, after: float = 0.0) -> Floats:
+def best_values(game: MatrixGame, discount: float = 1.0, after: float = 0.0) -> Floats:
     """V_l(s), shape (horizon + 1, S + 1): the best discounted return of the team with l turns left in the round.
 
     Args:
@@ -59,7 +59,7 @@ def best_values(game: Game, discount: float = 1.0, after: float = 0.0) -> Floats
     return values
 
 
-def worst_values(game: Game) -> Floats:
+def worst_values(game: MatrixGame) -> Floats:
     """The least undiscounted return of each agent whatever all do, shape (horizon + 1, S + 1, N)."""
     values = np.zeros((game.horizon + 1, len(game.states) + 1, len(game.agents)))
     for left in range(1, game.horizon + 1):
@@ -67,7 +67,7 @@ def worst_values(game: Game) -> Floats:
     return values
 
 
-def joint_values(game: Game, best: Floats, state: int, left: int, discount: float = 1.0) -> Floats:
+def joint_values(game: MatrixGame, best: Floats, state: int, left: int, discount: float = 1.0) -> Floats:
     """Q_l(s, u) of every joint action u, shape (J,).
 
     Args:
@@ -81,7 +81,7 @@ def joint_values(game: Game, best: Floats, state: int, left: int, discount: floa
     return values
 
 
-def max_return(game: Game, repeats: int = 1, discount: float = 1.0) -> float:
+def max_return(game: MatrixGame, repeats: int = 1, discount: float = 1.0) -> float:
     """The best discounted return that the team can reach in `repeats` rounds, one after the other.
 
     With a discount the length of a round matters for what follows it, so the rounds are solved from the last one back.
@@ -94,7 +94,7 @@ def max_return(game: Game, repeats: int = 1, discount: float = 1.0) -> float:
     return worth
 
 
-def least(game: Game, worst: Floats) -> float:
+def least(game: MatrixGame, worst: Floats) -> float:
     """The smallest remaining return of any agent in a round, over all reachable states."""
     here, lowest = {0}, math.inf
     for left in range(game.horizon, 0, -1):
@@ -105,7 +105,9 @@ def least(game: Game, worst: Floats) -> float:
     return lowest
 
 
-def expected_return(game: Game, chances: Mapping[str, Sequence[Sequence[float]]], discount: float = 1.0) -> Floats:
+def expected_return(
+    game: MatrixGame, chances: Mapping[str, Sequence[Sequence[float]]], discount: float = 1.0
+) -> Floats:
     """The exact return of one round for each agent, shape (N,), when the agents draw their actions independently.
 
     Args:

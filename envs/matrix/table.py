@@ -21,7 +21,7 @@ MOST_STEPS = 1_000
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Game:
+class MatrixGame:
     """Immutable, so copies of an environment share it.
 
     Axes: N agents, S states, J joint actions in the order of `joints`, the last agent's action changing fastest.
@@ -60,7 +60,7 @@ class Game:
             raise ConfigError("game: its states go in a circle; give steps, the most turns of a round")
         object.__setattr__(self, "horizon", min(filter(None, (longest, self.steps))))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Game:
+    def __deepcopy__(self, memo: dict[int, Any]) -> MatrixGame:
         return self
 
     def joints(self) -> Iterator[tuple[str, ...]]:
@@ -80,10 +80,10 @@ class Game:
         """The number of actions of each agent."""
         return tuple(map(len, self.actions))
 
-    def shared(self) -> Game:
+    def shared(self) -> MatrixGame:
         """The game whose reward for every agent is the mean of the payoffs."""
         mean = np.repeat(self.payoffs.mean(axis=2, keepdims=True), len(self.agents), axis=2)
-        return Game(self.title, self.agents, self.actions, self.states, mean, self.successor, self.steps)
+        return MatrixGame(self.title, self.agents, self.actions, self.states, mean, self.successor, self.steps)
 
 
 def _longest(successor: Integers) -> int:

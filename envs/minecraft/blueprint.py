@@ -14,7 +14,7 @@ _LAYER = re.compile(r"y=(-?\d{1,4})(?: to (-?\d{1,4}))?: (.+)")
 _RECTANGLE = re.compile(r"(-?\d{1,4}) (-?\d{1,4}) (-?\d{1,4}) (-?\d{1,4}) (\S+)")
 
 
-class Block(NamedTuple):
+class Cuboid(NamedTuple):
     """A box of one kind, all coordinates absolute and included: six numbers and a code."""
 
     x1: int
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 def boxes(
     cells: Cells, origin: Position = (0, 0, 0), where: NDArray[np.bool_] | None = None, up: bool = True
-) -> list[Block]:
+) -> list[Cuboid]:
     """Boxes that hold each cell of `where` once (every block, if None): greedily along x, then z, then y.
 
     Args:
@@ -58,7 +58,7 @@ def boxes(
         top = y + _run(free[x:east, y:, z:north].all(axis=(0, 2))) if up else y + 1
         left[x:east, y:top, z:north] = False
         a, b, c = origin
-        found.append(Block(x + a, y + b, z + c, east + a - 1, top + b - 1, north + c - 1, int(code)))
+        found.append(Cuboid(x + a, y + b, z + c, east + a - 1, top + b - 1, north + c - 1, int(code)))
     return found
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palaver.envs.minecraft.commands import Reading
+from palaver.envs.minecraft.commands import ParsedCommands
 from palaver.envs.minecraft.world import AIR, Cells
 
 NOWHERE = -1  # the code of a cell that no command reached
 AT_ONCE = 2_000_000  # cells times commands that are looked at in one go
 
 
-def carry_out(cells: Cells, owner: Cells, readings: Sequence[Reading]) -> list[NDArray[np.bool_]]:
+def carry_out(cells: Cells, owner: Cells, readings: Sequence[ParsedCommands]) -> list[NDArray[np.bool_]]:
     """Change `cells` and `owner` in place by the agents' commands, in the order of `readings`.
 
     Returns:
@@ -31,7 +31,7 @@ def carry_out(cells: Cells, owner: Cells, readings: Sequence[Reading]) -> list[N
     return placed
 
 
-def _one_by_one(shape: tuple[int, ...], readings: Sequence[Reading]) -> list[Cells]:
+def _one_by_one(shape: tuple[int, ...], readings: Sequence[ParsedCommands]) -> list[Cells]:
     """Of each agent what its commands leave: codes, `NOWHERE` where none of them reached."""
     left = []
     for reading in readings:
@@ -42,7 +42,7 @@ def _one_by_one(shape: tuple[int, ...], readings: Sequence[Reading]) -> list[Cel
     return left
 
 
-def _at_once(shape: tuple[int, ...], readings: Sequence[Reading]) -> list[Cells]:
+def _at_once(shape: tuple[int, ...], readings: Sequence[ParsedCommands]) -> list[Cells]:
     """The same in one go over all commands: each cell looks for the newest box that holds it."""
     whole = np.array([[0, 0, 0, *shape]])  # behind the oldest box of each agent one that holds everything
     boxes = np.concatenate([part for each in readings for part in (each.boxes[::-1], whole)]).T

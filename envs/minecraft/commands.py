@@ -36,7 +36,7 @@ Kept: TypeAlias = "slice | list[int] | Boxes"  # places of lines
 KILL = "/kill"
 
 
-class Rejected(NamedTuple):
+class RejectedLine(NamedTuple):
     """A line that is no legal command, and why."""
 
     line: str
@@ -65,7 +65,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedCommands:
     """The commands of one text.
 
     Attributes:
@@ -84,9 +84,9 @@ class Reading:
     kills: int
     used: Mapping[int, int]
 
-    def rejected(self, most: int | None = None) -> list[Rejected]:
+    def rejected(self, most: int | None = None) -> list[RejectedLine]:
         """The first lines that are no legal commands, all if None."""
-        return [Rejected(self.lines[place], self.faults[place]) for place in sorted(self.faults)[:most]]
+        return [RejectedLine(self.lines[place], self.faults[place]) for place in sorted(self.faults)[:most]]
 
 
 def shares(most: int, agents: int) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ def lines_of(text: str) -> list[str]:
     return [bare for line in lines if (bare := _BULLET.sub("", line, count=1))]
 
 
-def read(text: str, terms: Terms) -> Reading:
+def read(text: str, terms: Terms) -> ParsedCommands:
     """Everything that one agent's text does under its terms; the same for any text, in time linear in its length."""
     numbers = COORDINATES[terms.verb]
     lines = text.splitlines()
@@ -140,7 +140,7 @@ def read(text: str, terms: Terms) -> Reading:
     placings = table.T[kept]
     if any(terms.world.low):
         placings[:, :6] -= (*terms.world.low, *terms.world.low)
-    return Reading(placings[:, :6], placings[:, 6], lines, faults, len(kills), used)
+    return ParsedCommands(placings[:, :6], placings[:, 6], lines, faults, len(kills), used)
 
 
 def _table(count: int, places: slice | list[int], said: bulk.Said | None, terms: Terms) -> Boxes:

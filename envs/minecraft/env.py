@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaver.envs.base.arguments import truth, whole
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.minecraft import picture
 from palaver.envs.minecraft.build import carry_out
-from palaver.envs.minecraft.commands import Reading, Terms, read, shares
+from palaver.envs.minecraft.commands import ParsedCommands, Terms, read, shares
 from palaver.envs.minecraft.world import Cells, Difference, Palette, Position, difference, empty
 from palaver.text import clean
 
@@ -27,7 +27,7 @@ MOST_COMMANDS = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class BuildTarget:
     """Plan of the world to be built.
 
     Attributes:
@@ -41,7 +41,7 @@ class Plan:
     origin: Position = (0, 0, 0)
 
 
-class Plans(dict[str, Plan]):
+class Plans(dict[str, BuildTarget]):
     """Task id -> plan. Copies of an environment share it."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Plans:
@@ -58,7 +58,7 @@ class Built:
         placed: of each agent the cells that hold a block after its own commands alone.
     """
 
-    readings: Sequence[Reading]
+    readings: Sequence[ParsedCommands]
     found: Difference
     placed: Sequence[NDArray[np.bool_]]
 
@@ -123,7 +123,7 @@ class BuildingEnv(TextEnv):
     def pay(self, built: Built) -> dict[str, float]:
         """The components of a turn's reward, the same for all agents."""
 
-    def settle(self, _readings: Sequence[Reading]) -> None:
+    def settle(self, _readings: Sequence[ParsedCommands]) -> None:
         """Update the state by the resources and effects of a turn, before its reward."""
 
     def told(self, _number: int, _built: Built, _paid: float) -> str:
@@ -141,7 +141,7 @@ class BuildingEnv(TextEnv):
         self._start(self.plans[task.id])
         return {agent: self.prompt(number) for number, agent in enumerate(self.agents)}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """Carry out the commands, agent by agent, and compare the world with the plan."""
         readings = [read(text, self.terms(number)) for number, text in enumerate(actions.values())]
         if not self.persistent:
@@ -153,7 +153,7 @@ class BuildingEnv(TextEnv):
         over = self.turn + 1 >= self.num_turns
         paid = sum(parts.values())
         said = {} if over else {a: self.told(number, built, paid) for number, a in enumerate(self.agents)}
-        return Outcome(
+        return StepResult(
             dict.fromkeys(self.agents, parts),
             said,
             terminated=over,
@@ -171,7 +171,7 @@ class BuildingEnv(TextEnv):
         layers = picture.ansi(self.target, self.built, self.palette, self.owner, self.shape_only)
         return f"{clean(layers, len(layers))}\n\n{said}"
 
-    def _start(self, plan: Plan) -> None:
+    def _start(self, plan: BuildTarget) -> None:
         self.target, self.palette, self.origin = plan.target, plan.palette, plan.origin
         self.built, self.owner = empty(plan.target.shape), empty(plan.target.shape)
 

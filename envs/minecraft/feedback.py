@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palaver.envs.minecraft.blueprint import Block, layers
-from palaver.envs.minecraft.commands import Reading
+from palaver.envs.minecraft.blueprint import Cuboid, layers
+from palaver.envs.minecraft.commands import ParsedCommands
 from palaver.envs.minecraft.world import AIR, Cells, Palette, Position, differing, name
 from palaver.text import one_line
 
@@ -20,7 +20,7 @@ def score(turn: int, turns: int, paid: float, iou: float) -> str:
     return f"Turn {turn} of {turns} is over. Reward {paid:.4f}, IoU {iou:.4f}."
 
 
-def rejections(reading: Reading) -> str:
+def rejections(reading: ParsedCommands) -> str:
     """Number of the agent's rejected commands, with the first reasons; "" for none."""
     count = len(reading.faults)
     if not count:
@@ -48,7 +48,7 @@ def shape_positions(target: Cells, built: Cells, limit: int) -> str:
 def modifications(target: Cells, built: Cells, palette: Palette, origin: Position, limit: int) -> str:
     """Commands that would mend the first wrong cells."""
     wrong = list(differing(target, built, origin))
-    told = [Block(*at, *at, code).command(palette) for at, code, _ in wrong[:limit]]
+    told = [Cuboid(*at, *at, code).command(palette) for at, code, _ in wrong[:limit]]
     return _listed("Commands that would mend wrong cells", told, len(wrong))
 
 
@@ -58,17 +58,17 @@ def everything(target: Cells, built: Cells, palette: Palette, origin: Position) 
     return f"What belongs where the world is wrong:\n{wrong}" if wrong else "The world is as planned."
 
 
-def rectangles(suggested: Sequence[Block], palette: Palette, heading: str, limit: int) -> str:
+def rectangles(suggested: Sequence[Cuboid], palette: Palette, heading: str, limit: int) -> str:
     """Boxes of one layer each, as the commands that build them."""
     return _listed(heading, [each.command(palette) for each in suggested[:limit]], len(suggested))
 
 
-def accepted(reading: Reading, palette: Palette, origin: Position) -> str:
+def accepted(reading: ParsedCommands, palette: Palette, origin: Position) -> str:
     """The agent's own commands that were carried out."""
     told = []
     for box, code in zip(reading.boxes.tolist(), reading.codes.tolist(), strict=True):
         a, b, c, d, e, f = (n + origin[k % 3] for k, n in enumerate(box))
-        told.append(Block(a, b, c, d, e, f, code).command(palette))
+        told.append(Cuboid(a, b, c, d, e, f, code).command(palette))
     return _listed("Your commands that were carried out", told, len(told))
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palaver.envs.minecraft.canvas import MUTED, Canvas, alpha, text_width
 from palaver.envs.minecraft.colors import RGB, colors, rgb, shaded
 from palaver.envs.minecraft.letters import faults, slices, summary
-from palaver.envs.minecraft.projection import CORNER, FRONT, View, extent, faces
+from palaver.envs.minecraft.projection import CORNER, FRONT, ViewAngle, extent, faces
 from palaver.envs.minecraft.world import AIR, Cells, Palette
 from palaver.text import one_line
 
@@ -27,7 +27,7 @@ _ANY = rgb("#9aa3b2")  # a target block of any kind
 
 
 @dataclass(frozen=True)
-class Scene:
+class PictureContents:
     """Contents of a picture; see `picture.rgb_array`."""
 
     target: Cells
@@ -42,7 +42,7 @@ class Scene:
         return bool(self.target.shape[2] == 1)
 
     @property
-    def view(self) -> View:
+    def view(self) -> ViewAngle:
         """From where it is seen."""
         return FRONT if self.flat else CORNER
 
@@ -67,7 +67,7 @@ class Scene:
         return [_AIR, *([_ANY] * len(self.palette))] if self.shape_only else self.colors
 
 
-def draw(canvas: Canvas, scene: Scene) -> None:
+def draw(canvas: Canvas, scene: PictureContents) -> None:
     """Put the whole picture on an empty canvas and set its height."""
     y = _worlds(canvas, scene, MARGIN)
     if not scene.flat:
@@ -80,7 +80,7 @@ def draw(canvas: Canvas, scene: Scene) -> None:
 # --- in three dimensions ----------------------------------------------------------------------------
 
 
-def _worlds(canvas: Canvas, scene: Scene, y: float) -> float:
+def _worlds(canvas: Canvas, scene: PictureContents, y: float) -> float:
     """Draw target and built world, or for a sign one below the other; returns the lower end."""
     across = 1 if scene.flat else 2
     low, high = extent(scene.target.shape, scene.view)
@@ -117,7 +117,7 @@ def _after(x: float, title: str) -> float:
 
 def _world(
     canvas: Canvas,
-    scene: Scene,
+    scene: PictureContents,
     cells: Cells,
     code_colors: list[RGB],
     wrong: NDArray[np.int16],
@@ -149,13 +149,13 @@ def _inset(corners: NDArray[np.float64], share: float) -> NDArray[np.float64]:
 # --- layer by layer ---------------------------------------------------------------------------------
 
 
-def _layers(canvas: Canvas, scene: Scene, y: float) -> float:
+def _layers(canvas: Canvas, scene: PictureContents, y: float) -> float:
     """Draw the built layers, seen from above, from the ground up; returns the lower end."""
     _heading(canvas, MARGIN, y, "layers", "what was built, from the ground up; a dot is what belongs there")
     return _plans(canvas, scene, y + HEAD, scene.built, scene.colors, scene.faults)
 
 
-def _who(canvas: Canvas, scene: Scene, y: float) -> float:
+def _who(canvas: Canvas, scene: PictureContents, y: float) -> float:
     """The same cells in the colours of the agents that placed them; returns where it ends."""
     assert scene.owner is not None
     _heading(canvas, MARGIN, y, "who")
@@ -170,7 +170,12 @@ def _agent(number: int) -> RGB:
 
 
 def _plans(
-    canvas: Canvas, scene: Scene, y: float, cells: Cells, fills: list[RGB], wrong: NDArray[np.int16] | None = None
+    canvas: Canvas,
+    scene: PictureContents,
+    y: float,
+    cells: Cells,
+    fills: list[RGB],
+    wrong: NDArray[np.int16] | None = None,
 ) -> float:
     """Every layer as a grid, as many in a row as go; returns where they end."""
     layers = [grid for _, grid in slices(cells)]
@@ -200,7 +205,7 @@ def _mark(canvas: Canvas, x: float, y: float, side: float, belongs: RGB) -> None
 # --- the legend -------------------------------------------------------------------------------------
 
 
-def _legend(canvas: Canvas, scene: Scene, y: float) -> float:
+def _legend(canvas: Canvas, scene: PictureContents, y: float) -> float:
     """Blocks and marks with their names; returns where it ends."""
     x = float(MARGIN)
     keys = [(color, _plain(block)) for color, block in zip(scene.colors[1:], scene.palette, strict=True)]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from palaver.core import ConfigError
 from palaver.envs.minecraft.canvas import Canvas
 from palaver.envs.minecraft.letters import ansi
-from palaver.envs.minecraft.panels import Scene, draw
+from palaver.envs.minecraft.panels import PictureContents, draw
 from palaver.envs.minecraft.world import Cells, Palette
 
 __all__ = ["ansi", "rgb_array"]
@@ -45,6 +45,6 @@ def rgb_array(
     except ImportError as error:
         raise ConfigError("render_mode='rgb_array' needs matplotlib: pip install 'palaver[train]'") from error
     canvas = Canvas()
-    draw(canvas, Scene(target, built, palette, owner, shape_only))
+    draw(canvas, PictureContents(target, built, palette, owner, shape_only))
     with _LOCK:
         return canvas.pixels()

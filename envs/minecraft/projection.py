@@ -19,7 +19,7 @@ _CORNERS = {
 
 
 @dataclass(frozen=True)
-class View:
+class ViewAngle:
     """From where a world is looked at, in degrees; y is up.
 
     Attributes:
@@ -44,8 +44,8 @@ class View:
         return np.stack([points @ right, points @ down], axis=-1)
 
 
-FRONT = View(azimuth=13, elevation=20)  # of a world that is flat along z
-CORNER = View(azimuth=212, elevation=30)  # of a house, whose door is on the side of low z
+FRONT = ViewAngle(azimuth=13, elevation=20)  # of a world that is flat along z
+CORNER = ViewAngle(azimuth=212, elevation=30)  # of a house, whose door is on the side of low z
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Faces:
     axis: NDArray[np.int64]
 
 
-def faces(solid: NDArray[np.bool_], ghosts: NDArray[np.bool_], view: View) -> Faces:
+def faces(solid: NDArray[np.bool_], ghosts: NDArray[np.bool_], view: ViewAngle) -> Faces:
     """The faces of a world that look toward the eye: those of the solid cells and of the ghosts among the others.
 
     A face is left out where a solid neighbour covers it, or where both cells are ghosts.
@@ -88,7 +88,7 @@ def faces(solid: NDArray[np.bool_], ghosts: NDArray[np.bool_], view: View) -> Fa
     return Faces(every.corners[order], every.cell[order], every.axis[order])
 
 
-def extent(size: tuple[int, int, int], view: View) -> tuple[Points, Points]:
+def extent(size: tuple[int, int, int], view: ViewAngle) -> tuple[Points, Points]:
     """The least and the largest picture coordinates of a world's box, (2,) each, in cells."""
     box = view.project(np.array(list(np.ndindex(2, 2, 2)), dtype=np.float64) * np.array(size))
     return box.min(axis=0), box.max(axis=0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from palaver.envs.minecraft.blueprint import Block
+from palaver.envs.minecraft.blueprint import Cuboid
 
 
-def share_out(blocks: Sequence[Block], agents: int, limits: Mapping[int, int]) -> list[list[Block]]:
+def share_out(blocks: Sequence[Cuboid], agents: int, limits: Mapping[int, int]) -> list[list[Cuboid]]:
     """Give every box to one of the agents, cutting a box only where no agent may fill all of it.
 
     A kind's boxes go, the largest first, to the agent that may still fill most of it. All cells are given out as long
@@ -22,7 +22,7 @@ def share_out(blocks: Sequence[Block], agents: int, limits: Mapping[int, int]) -
     Returns:
         The boxes of each agent; from the ground up.
     """
-    given: list[list[Block]] = [[] for _ in range(agents)]
+    given: list[list[Cuboid]] = [[] for _ in range(agents)]
     for code in dict.fromkeys(each.code for each in blocks):
         waiting = sorted((each for each in blocks if each.code == code), key=lambda each: each.volume)
         total = sum(each.volume for each in waiting)
@@ -38,9 +38,9 @@ def share_out(blocks: Sequence[Block], agents: int, limits: Mapping[int, int]) -
     return [sorted(own, key=lambda each: (each.y1, each.z1, each.x1)) for own in given]
 
 
-def _cut(box: Block, most: int) -> tuple[Block, list[Block]]:
+def _cut(box: Cuboid, most: int) -> tuple[Cuboid, list[Cuboid]]:
     """A part of a box of at most `most` cells (1 or more), as large as whole slices allow, and what is left of it."""
-    rest: list[Block] = []
+    rest: list[Cuboid] = []
     while box.volume > most:
         sides = {axis: box[axis + 3] - box[axis] + 1 for axis in range(3)}
         axis = max((n for n in sides if sides[n] > 1), key=lambda n: _worth(box.volume, sides[n], most))
@@ -49,8 +49,8 @@ def _cut(box: Block, most: int) -> tuple[Block, list[Block]]:
         numbers[axis + 3] = box[axis] + slices - 1
         others = list(box)
         others[axis] = numbers[axis + 3] + 1
-        rest.append(Block(*others))
-        box = Block(*numbers)
+        rest.append(Cuboid(*others))
+        box = Cuboid(*numbers)
     return box, rest
 
 

@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import ConfigError
-from palaver.envs.base.env import MAX_LENGTH, Outcome, TextEnv
+from palaver.envs.base.env import MAX_LENGTH, StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.pioneer import prompts
 from palaver.registry import make, spec
@@ -102,7 +102,7 @@ class PioneerEnv(TextEnv):
         self.question = self.inner.reset(seed=seed, options={"task": task.id})[0][self.seat]
         return {"pioneer": self.question}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """Pay both for the answer given, and show the pioneer's to the observer."""
         who = SEATS[self.turn]
         _, _, _, _, infos = self.inner.fork().step({self.seat: actions[who]})
@@ -110,7 +110,7 @@ class PioneerEnv(TextEnv):
         metrics = dict(infos[self.seat]["metrics"])
         illegal = int(metrics.pop("illegal"))
         told = {} if self.turn else {"observer": prompts.observer(self.question, actions[who])}
-        return Outcome(
+        return StepResult(
             dict.fromkeys(self.agents, parts),
             told,
             terminated=bool(self.turn),

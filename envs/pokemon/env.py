@@ -104,16 +104,16 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 import numpy as np
 
 from palaver.core import ConfigError, nearest
-from palaver.envs.base.env import MAX_LENGTH, Each, Outcome, Step, TextEnv, as_heard
+from palaver.envs.base.env import MAX_LENGTH, Each, Step, StepResult, TextEnv, as_heard
 from palaver.envs.base.tasks import Task
 from palaver.envs.pokemon import data, replay, rules, vector
 from palaver.envs.pokemon.reward import WEIGHTS, Standing, forfeited, score, standing
-from palaver.envs.pokemon.showdown import SIDES, Battle, BattleLostError, Setup, Side, View, dex, shared_pool
+from palaver.envs.pokemon.showdown import SIDES, Battle, BattleLostError, Setup, Side, SideView, dex, shared_pool
 
 TURNS = 300
 
 
-class Seen(NamedTuple):
+class SideFeatures(NamedTuple):
     """Features of a side for networks: see `palaver.envs.pokemon.vector`. Shared, so read-only."""
 
     words: tuple[str, ...]
@@ -190,13 +190,13 @@ class PokemonEnv(TextEnv):
         self._seed = 0  # of the battle, and of what is drawn in place of illegal answers
         self._wrong: dict[str, int] = {}  # illegal answers in this battle
         self._standing: Mapping[Side, Standing] = {}
-        self._seen: dict[str, Seen] = {}
-        self._memory: dict[str, vector.Memory] = {}
+        self._seen: dict[str, SideFeatures] = {}
+        self._memory: dict[str, vector.FeatureHistory] = {}
         self._planned: dict[Side, rules.Choice] | None = None  # chosen by step_together, which steps many at once
 
     # --- what others may look at ------------------------------------------------------------------
 
-    def view(self, agent: str) -> View:
+    def view(self, agent: str) -> SideView:
         """View of a side, as plain data.
 
         Raises:
@@ -207,7 +207,7 @@ class PokemonEnv(TextEnv):
             raise ConfigError(f"there is no view of {agent!r}: reset first; sides are {', '.join(SIDES)}")
         return self.battle.views[cast("Side", agent)]
 
-    def seen(self, agent: str) -> Seen:
+    def seen(self, agent: str) -> SideFeatures:
         """Words, numbers and slots of a side's view now; worked out once, however many ask.
 
         Raises:
@@ -217,8 +217,8 @@ class PokemonEnv(TextEnv):
         if found is None:
             view = self.view(agent)
             assert self.battle is not None
-            memory = self._memory.setdefault(agent, vector.Memory(self.dex, self.format))
-            found = self._seen[agent] = Seen(*memory.look(self.battle.turn, view), vector.slots(view))
+            memory = self._memory.setdefault(agent, vector.FeatureHistory(self.dex, self.format))
+            found = self._seen[agent] = SideFeatures(*memory.look(self.battle.turn, view), vector.slots(view))
         return found
 
     def log(self, whose: Literal["p1", "p2", "all", "input"] = "all") -> list[str]:
@@ -240,7 +240,7 @@ class PokemonEnv(TextEnv):
         self._standing = self._stand()
         return self._told(self.battle)
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """Choose for both sides and say what followed."""
         battle = self.battle
         assert battle is not None
@@ -261,13 +261,13 @@ class PokemonEnv(TextEnv):
         )
         stuck = not battle.ended and not any(battle.legal.values())
         if battle.lost or stuck:
-            return Outcome(
+            return StepResult(
                 {side: {"victory": 0.0} for side in SIDES}, illegal=wrong, unscored=True,
                 reason=battle.lost or "neither side can choose",
             )  # fmt: skip
         limit = not battle.ended and battle.turn > self.turn_limit
         said = f"{' and '.join(gone)} forfeited by {self.forfeit} illegal answers" if gone else ""
-        return Outcome(
+        return StepResult(
             self._paid(battle, wrong, gone),
             observations=self._told(battle),
             terminated=battle.ended,

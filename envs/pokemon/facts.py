@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from palaver.envs.pokemon.showdown.dex import Dex
-from palaver.envs.pokemon.showdown.view import Mine, Own, Seen, Theirs, View
+from palaver.envs.pokemon.showdown.view import Mine, OpposingPokemon, Own, SideView, Theirs
 
 STATS = ("atk", "def", "spa", "spd", "spe")
 
 
-def types(dex: Dex, mon: Own | Seen, seat: Mine | Theirs | None = None) -> tuple[str, ...]:
+def types(dex: Dex, mon: Own | OpposingPokemon, seat: Mine | Theirs | None = None) -> tuple[str, ...]:
     """Current types of a Pokémon; `seat` if it is active, whose volatiles may change its types."""
     tera = mon.get("tera")
     if mon.get("terastallized") and tera and tera != "stellar":
@@ -33,13 +33,13 @@ def active(seat: Mine) -> Own | None:
     return seat["team"][seat["active"]] if seat["active"] >= 0 else None
 
 
-def opponent(view: View) -> Seen | None:
+def opponent(view: SideView) -> OpposingPokemon | None:
     """The opponent's Pokémon on the field."""
     seat = view["foe"]
     return seat["team"][seat["active"]] if seat["active"] >= 0 else None
 
 
-def move_type(dex: Dex, id: str, mon: Own | Seen | None = None) -> str:
+def move_type(dex: Dex, id: str, mon: Own | OpposingPokemon | None = None) -> str:
     """The type a move has, Hidden Power's by its name, Tera Blast's of one that has terastallized."""
     if id.startswith("hiddenpower") and len(id) > 11:
         return id[11:].rstrip("0123456789")

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palaver.envs.pokemon.showdown.pool import shared_pool
-from palaver.envs.pokemon.showdown.view import Side, View
+from palaver.envs.pokemon.showdown.view import Side, SideView
 
 
-def observation(gen: int, format: str, me: Side, turn: int, view: View, lines: Sequence[str], refused: str = "") -> str:
+def observation(
+    gen: int, format: str, me: Side, turn: int, view: SideView, lines: Sequence[str], refused: str = ""
+) -> str:
     """The whole text for a side that may act.
 
     Args:

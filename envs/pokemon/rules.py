@@ -26,14 +26,14 @@ _NUMBER = re.compile(r"\W*(?:(?:action|choice|option|number|choose|answer|no)\W*
 
 
 @dataclass(frozen=True)
-class Read:
+class ParsedAction:
     """A legal action, "" if the text names none; `legal` is True if the text named just it."""
 
     action: str
     legal: bool
 
 
-NONE = Read("", False)
+NONE = ParsedAction("", False)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def choose(text: str, legal: Mapping[str, str], *keys: object) -> Choice:
     return Choice(text[:200], found.legal, action, legal[action])
 
 
-def read(text: str, legal: Sequence[str]) -> Read:
+def read(text: str, legal: Sequence[str]) -> ParsedAction:
     """The action that a text names.
 
     In this order: an action as listed; a number of the list, alone; `VERB N`, the N-th listed action of that verb; the
@@ -75,12 +75,12 @@ def read(text: str, legal: Sequence[str]) -> Read:
     Read(action='move thunderbolt', legal=True)
     """
     if text in legal:
-        return Read(text, True)
+        return ParsedAction(text, True)
     plain = unicodedata.normalize("NFKD", text[-READ:]).lower()
     number = _NUMBER.fullmatch(plain)
     if number:
         n = int(number[1])
-        return Read(legal[n - 1], True) if 1 <= n <= len(legal) else NONE
+        return ParsedAction(legal[n - 1], True) if 1 <= n <= len(legal) else NONE
     words = _WORD.findall("".join(c for c in plain if not unicodedata.combining(c)))
     return _counted(words, legal) or _named(words, legal) or NONE
 
@@ -96,7 +96,7 @@ def drawn(legal: Sequence[str], *keys: object) -> str:
     return legal[stable_seed("illegal answer", *keys) % len(legal)]
 
 
-def _counted(words: Sequence[str], legal: Sequence[str]) -> Read | None:
+def _counted(words: Sequence[str], legal: Sequence[str]) -> ParsedAction | None:
     """`move 2`, perhaps after `choose` and before a gimmick."""
     words = words[1:] if words[:1] == ["choose"] else words
     if len(words) not in (2, 3) or words[0] not in VERBS or not re.fullmatch(r"\d{1,3}", words[1]):
@@ -111,7 +111,7 @@ def _counted(words: Sequence[str], legal: Sequence[str]) -> Read | None:
     return _with(listed[n - 1], GIMMICKS[words[2]] if len(words) == 3 else "", legal)
 
 
-def _named(words: Sequence[str], legal: Sequence[str]) -> Read | None:
+def _named(words: Sequence[str], legal: Sequence[str]) -> ParsedAction | None:
     """The last action that is named with its verb, else the last that is named at all."""
     plain = {tuple(action.split(" ")): action for action in legal if action.count(" ") == 1}
     for action in legal:  # one that is offered with a gimmick alone
@@ -120,7 +120,7 @@ def _named(words: Sequence[str], legal: Sequence[str]) -> Read | None:
     names: dict[str, list[str]] = {}
     for verb, name in plain:
         names.setdefault(name, []).append(verb)
-    bare: Read | None = None
+    bare: ParsedAction | None = None
     for end in range(len(words), 0, -1):
         for start in range(end - 1, max(-1, end - 1 - WIDTH), -1):
             verbs = names.get("".join(words[start:end]))
@@ -152,9 +152,9 @@ def _gimmick(words: Sequence[str], start: int, end: int) -> str:
     return ""
 
 
-def _with(action: str, gimmick: str, legal: Sequence[str]) -> Read:
+def _with(action: str, gimmick: str, legal: Sequence[str]) -> ParsedAction:
     wanted = f"{' '.join(action.split(' ')[:2])} {gimmick}" if gimmick else action
-    return Read(wanted, True) if wanted in legal else Read(action, False)
+    return ParsedAction(wanted, True) if wanted in legal else ParsedAction(action, False)
 
 
 def words(planned: Mapping[Side, Choice]) -> dict[Side, str]:

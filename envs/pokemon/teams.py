@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from palaver.core import ConfigError, PalaverWarning, TaskError, nearest, stable_seed
-from palaver.envs.pokemon.showdown import Pool, dice, shared_pool
+from palaver.envs.pokemon.showdown import BattlePool, dice, shared_pool
 from palaver.text import one_line
 
 SAMPLES = ("gen1ou", "gen2ou", "gen3ou", "gen4ou", "gen9ou")
@@ -93,7 +93,7 @@ class TeamSet:
     refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def load(source: str | Path, format: str, pool: Pool | None = None) -> TeamSet:
+def load(source: str | Path, format: str, pool: BattlePool | None = None) -> TeamSet:
     """Read or draw the teams that `source` names.
 
     Raises:
@@ -126,7 +126,9 @@ def load(source: str | Path, format: str, pool: Pool | None = None) -> TeamSet:
     return replace(found, source=str(source), teams=kept)
 
 
-def generate(format: str, count: int, step: int = 2, seed: int = 0, pool: Pool | None = None) -> list[tuple[str, str]]:
+def generate(
+    format: str, count: int, step: int = 2, seed: int = 0, pool: BattlePool | None = None
+) -> list[tuple[str, str]]:
     """(name, export text) of the teams of one step of the ladder; all of them are different.
 
     Raises:
@@ -143,14 +145,14 @@ def generate(format: str, count: int, step: int = 2, seed: int = 0, pool: Pool |
     return [(f"v{step}-{n}", text) for n, text in _drawn(format, wanted, pool, step)]
 
 
-def sample(format: str, pool: Pool | None = None) -> str:
+def sample(format: str, pool: BattlePool | None = None) -> str:
     """Content of a format's shipped file, generated again; a test compares them."""
     teams = [text for _, text in generate(format, SAMPLE_SIZE // 4, 5, 2026, pool)]
     return "\n\n".join(f"=== [{format}] sample-{n:02} ===\n\n{text}" for n, text in enumerate(teams)) + "\n"
 
 
 def _drawn(
-    format: str, wanted: Sequence[tuple[str, str, str | None]], pool: Pool, step: int = 0
+    format: str, wanted: Sequence[tuple[str, str, str | None]], pool: BattlePool, step: int = 0
 ) -> list[tuple[int, str]]:
     tiers = ["OU", "UUBL", "UU"] if step == 6 else ["OU"]
     texts: dict[str, int] = {}
@@ -160,13 +162,13 @@ def _drawn(
     return [(n, text) for text, n in texts.items()]
 
 
-def _batched(pool: Pool, operations: Iterable[Sequence[Any]]) -> Iterator[Any]:
+def _batched(pool: BattlePool, operations: Iterable[Sequence[Any]]) -> Iterator[Any]:
     every = list(operations)
     for start in range(0, len(every), _BATCH):
         yield from pool.ask(every[start : start + _BATCH])
 
 
-def _texts(source: str, format: str, pool: Pool) -> list[tuple[str, str]]:
+def _texts(source: str, format: str, pool: BattlePool) -> list[tuple[str, str]]:
     """(name, export text) of every team of a source."""
     drawn = _GENERATED.fullmatch(source)
     if drawn:
@@ -203,7 +205,7 @@ def _several(file: Traversable | Path, format: str) -> Iterator[tuple[str, str]]
             yield head["name"] or file.name, text[head.end() : end]
 
 
-def _check(texts: Sequence[tuple[str, str]], format: str, pool: Pool) -> TeamSet:
+def _check(texts: Sequence[tuple[str, str]], format: str, pool: BattlePool) -> TeamSet:
     teams: dict[str, Team] = {}
     refused: dict[str, Sequence[str]] = {}
     answers = _batched(pool, (["validate", format, text] for _, text in texts))

@@ -24,7 +24,7 @@ import numpy as np
 from palaver.core import ConfigError
 from palaver.envs.pokemon.facts import STATS, active, known, move_type, opponent, types
 from palaver.envs.pokemon.showdown.dex import Dex
-from palaver.envs.pokemon.showdown.view import Mine, Own, Seen, Theirs, View
+from palaver.envs.pokemon.showdown.view import Mine, OpposingPokemon, Own, SideView, Theirs
 
 CONDITIONS = (
     "auroraveil", "craftyshield", "doomdesire", "futuresight", "gmaxcannonade", "gmaxsteelsurge", "gmaxvinelash",
@@ -58,7 +58,7 @@ _SEAT = _OTHERS + 1 + len(BOOSTS) + TEAM * len(_BLANK)  # numbers of a side
 _AT_ATTACKS = _AT_SEATS + 2 * _SEAT
 
 
-def observation(dex: Dex, format: str, turn: int, view: View) -> str:
+def observation(dex: Dex, format: str, turn: int, view: SideView) -> str:
     """Words, numbers and mask as one text; `parse` reads it."""
     mask = " ".join("1" if label else "0" for label in slots(view))
     return f"{' '.join(words(dex, format, view))} | {' '.join(f'{n:g}' for n in numbers(dex, turn, view))} | {mask}"
@@ -77,7 +77,7 @@ def parse(text: str) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     return read, np.array(parts[1].split(" "), np.float32), np.array([bit == "1" for bit in parts[2].split(" ")])
 
 
-def slots(view: View) -> tuple[str, ...]:
+def slots(view: SideView) -> tuple[str, ...]:
     """The action of each slot; empty where it is not legal."""
     made = [""] * ACTIONS
     me = active(view["me"])
@@ -90,7 +90,7 @@ def slots(view: View) -> tuple[str, ...]:
     return tuple(made)
 
 
-def words(dex: Dex, format: str, view: View) -> list[str]:
+def words(dex: Dex, format: str, view: SideView) -> list[str]:
     """`WORDS` words."""
     made = [format, view["request"], view["weather"][0] if view["weather"] else "none"]
     for seat in (view["me"], view["foe"]):
@@ -100,7 +100,7 @@ def words(dex: Dex, format: str, view: View) -> list[str]:
     return made
 
 
-def numbers(dex: Dex, turn: int, view: View) -> list[float]:
+def numbers(dex: Dex, turn: int, view: SideView) -> list[float]:
     """As many numbers as `names()` names."""
     made = _field(turn, view)
     for seat in (view["me"], view["foe"]):
@@ -110,7 +110,7 @@ def numbers(dex: Dex, turn: int, view: View) -> list[float]:
     return made + _attacks(dex, view, {})
 
 
-class Memory:
+class FeatureHistory:
     """Words and numbers of one side through one battle, in a third of the time: only what is not as it was when it was
     last looked at is described again. Views must not be changed after they were looked at.
 
@@ -125,12 +125,12 @@ class Memory:
         self._attack: dict[tuple[str, str, tuple[str, ...]], tuple[float, ...]] = {}
         self._words = [format, "", "", *_PAD * (2 * TEAM)]
         self._numbers = np.zeros(_AT_ATTACKS + 4 * MOVES, np.float32)
-        self._held: list[Own | Seen | None] = [None] * (2 * TEAM)  # who was described in each place
+        self._held: list[Own | OpposingPokemon | None] = [None] * (2 * TEAM)  # who was described in each place
         self._changed = [False] * (2 * TEAM)  # by what it was on the field, so that it is not described as on the bench
         self._told: list[tuple[object, ...]] = [(), ()]  # described state of each side in addition to its Pokémon
         self._order: list[tuple[tuple[object, ...], list[int]]] = [((), []), ((), [])]
 
-    def look(self, turn: int, view: View) -> tuple[tuple[str, ...], np.ndarray]:
+    def look(self, turn: int, view: SideView) -> tuple[tuple[str, ...], np.ndarray]:
         """Compute `words` and `numbers` of this view; the numbers as float32."""
         words, numbers = self._words, self._numbers
         words[1:3] = view["request"], view["weather"][0] if view["weather"] else "none"
@@ -142,7 +142,7 @@ class Memory:
             if told != self._told[n]:
                 self._told[n] = told
                 numbers[at : at + _SEAT - TEAM * len(_BLANK)] = _seat(seat)
-            team: Sequence[Own | Seen] = seat["team"]
+            team: Sequence[Own | OpposingPokemon] = seat["team"]
             for place, at_team in enumerate(self._places(n, seat), start=n * TEAM):
                 mon = team[at_team] if at_team >= 0 else None
                 alters = bool(mon is not None and seat["volatiles"] and at_team == seat["active"])
@@ -153,13 +153,13 @@ class Memory:
 
     def _places(self, n: int, seat: Mine | Theirs) -> list[int]:
         """Team indices in the six places, -1 for an empty one, in the order of `_ordered`."""
-        team: Sequence[Own | Seen] = seat["team"]
+        team: Sequence[Own | OpposingPokemon] = seat["team"]
         key = (seat["active"], *[mon["name"] for mon in team])
         if self._order[n][0] != key:
             self._order[n] = key, [-1 if mon is None else _index(team, mon) for mon in _ordered(seat)]
         return self._order[n][1]
 
-    def _describe(self, place: int, mon: Own | Seen | None, seat: Mine | Theirs | None) -> None:
+    def _describe(self, place: int, mon: Own | OpposingPokemon | None, seat: Mine | Theirs | None) -> None:
         """Write one Pokémon into its place; `seat` where its being on the field changes it."""
         own, other = 3 + place * len(_PAD), _AT_SEATS + (place // TEAM + 1) * (_SEAT - TEAM * len(_BLANK))
         other += place * len(_BLANK)
@@ -175,11 +175,11 @@ class Memory:
         self._numbers[other : other + len(_BLANK)] = found[2]
 
 
-def _index(team: Sequence[Own | Seen], mon: Own | Seen) -> int:
+def _index(team: Sequence[Own | OpposingPokemon], mon: Own | OpposingPokemon) -> int:
     return next(n for n, each in enumerate(team) if each is mon)
 
 
-_Known = tuple[Own | Seen, list[str], list[float]]  # a Pokémon, its words on the bench, its numbers
+_Known = tuple[Own | OpposingPokemon, list[str], list[float]]  # a Pokémon, its words on the bench, its numbers
 
 
 @functools.cache
@@ -208,9 +208,9 @@ def names() -> tuple[str, ...]:
 _BASE = ("hp", *STATS)
 
 
-def _ordered(seat: Mine | Theirs) -> Iterator[Own | Seen | None]:
+def _ordered(seat: Mine | Theirs) -> Iterator[Own | OpposingPokemon | None]:
     """Six: the active one, the others by name; before one is sent out, the sixth comes first."""
-    team: Sequence[Own | Seen] = seat["team"]
+    team: Sequence[Own | OpposingPokemon] = seat["team"]
     out = [seat["active"]] if seat["active"] >= 0 else []
     bench = sorted((n for n in range(len(team)) if n not in out), key=lambda n: (team[n]["name"], n))
     out = out or bench[TEAM - 1 : TEAM]
@@ -220,7 +220,7 @@ def _ordered(seat: Mine | Theirs) -> Iterator[Own | Seen | None]:
     yield from (None for _ in range(TEAM - 1 - len(places)))
 
 
-def _field(turn: int, view: View) -> list[float]:
+def _field(turn: int, view: SideView) -> list[float]:
     made = [0.0] * (3 + len(FIELDS))
     made[0] = turn / 100
     if view["weather"]:
@@ -247,7 +247,7 @@ def _seat(seat: Mine | Theirs) -> list[float]:
     return made
 
 
-def _described(dex: Dex, mon: Own | Seen, seat: Mine | Theirs | None = None) -> list[str]:
+def _described(dex: Dex, mon: Own | OpposingPokemon, seat: Mine | Theirs | None = None) -> list[str]:
     """Words of a Pokémon; `seat` where it is on the field."""
     kinds = (*types(dex, mon, seat), "none", "none")[:2]
     moves = sorted(move[0] for move in mon["moves"])[:MOVES]
@@ -262,7 +262,7 @@ def _told(value: object) -> str:
     return "unknown" if value is None else str(value) or "none"
 
 
-def _measured(dex: Dex, mon: Own | Seen) -> list[float]:
+def _measured(dex: Dex, mon: Own | OpposingPokemon) -> list[float]:
     found = dex.species.get(mon["species"])
     made: list[float] = [
         mon["hp"] / mon["max"], mon["level"] / 100, float(not mon["hp"]), float(bool(mon.get("seen", True))),
@@ -281,7 +281,7 @@ def _left(dex: Dex, move: Sequence[Any]) -> float:
     return float(max(0.0, 1 - move[1] / max(1, found["pp"]))) if found else 1.0
 
 
-def _attacks(dex: Dex, view: View, done: dict[tuple[str, str, tuple[str, ...]], tuple[float, ...]]) -> list[float]:
+def _attacks(dex: Dex, view: SideView, done: dict[tuple[str, str, tuple[str, ...]], tuple[float, ...]]) -> list[float]:
     """Of the active Pokémon's moves; `done` are those that were computed before."""
     me, foe = active(view["me"]), opponent(view)
     held = [] if me is None else sorted(move[0] for move in me["moves"])[:MOVES]

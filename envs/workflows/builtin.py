@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from palaver.core import ConfigError, nearest
 from palaver.envs.base.arguments import choice, truth, whole
-from palaver.envs.workflows.graph import MOST_STAGES, Shows, Stage, Workflow, complaint, declared, is_file
+from palaver.envs.workflows.graph import MOST_STAGES, Shows, Workflow, WorkflowStage, complaint, declared, is_file
 
 MOST_AGENTS = 64
 MOST_ROUNDS = 16
@@ -38,7 +38,7 @@ def parallel(agents: int = 2) -> Workflow:
     Raises:
         ConfigError: a value that does not fit.
     """
-    return Workflow(name="parallel", stages=(Stage(speakers=solvers(agents)),), final="vote")
+    return Workflow(name="parallel", stages=(WorkflowStage(speakers=solvers(agents)),), final="vote")
 
 
 def vote(agents: int = 3) -> Workflow:
@@ -50,7 +50,7 @@ def vote(agents: int = 3) -> Workflow:
     Raises:
         ConfigError: a value that does not fit.
     """
-    return Workflow(name="vote", stages=(Stage(speakers=solvers(agents)),), final="vote")
+    return Workflow(name="vote", stages=(WorkflowStage(speakers=solvers(agents)),), final="vote")
 
 
 def debate(
@@ -83,8 +83,8 @@ def debate(
     names = solvers(agents, 2)
     shown = Shows(whose="all" if contain_self else "others", mask=mask, most=most, shuffle=shuffle)
     until, share = ("consensus", agree) if stop else (None, 1.0)
-    first = Stage(speakers=names, until=until, agree=share)
-    further = Stage(speakers=names, shows=shown, ask=AGAIN, until=until, agree=share)
+    first = WorkflowStage(speakers=names, until=until, agree=share)
+    further = WorkflowStage(speakers=names, shows=shown, ask=AGAIN, until=until, agree=share)
     count = whole("rounds", rounds, 1, MOST_ROUNDS)
     return Workflow(name="debate", stages=(first, *[further] * (count - 1)), final="vote")
 
@@ -102,8 +102,8 @@ def summary(agents: int = 3, shuffle: bool = False, mask: bool = False) -> Workf
     """
     proposers = solvers(whole("agents", agents, 2, MOST_AGENTS) - 1)
     shown = Shows(shuffle=truth("shuffle", shuffle), mask=truth("mask", mask))
-    last = Stage(speakers=("aggregator",), shows=shown, ask="Answer the question for all.")
-    return Workflow(name="summary", stages=(Stage(speakers=proposers), last), final="aggregator")
+    last = WorkflowStage(speakers=("aggregator",), shows=shown, ask="Answer the question for all.")
+    return Workflow(name="summary", stages=(WorkflowStage(speakers=proposers), last), final="aggregator")
 
 
 def chain(agents: int = 2, rounds: int = 1) -> Workflow:
@@ -119,15 +119,17 @@ def chain(agents: int = 2, rounds: int = 1) -> Workflow:
     count, names = whole("rounds", rounds, 1, MOST_ROUNDS), solvers(agents)
     if count * len(names) > MOST_STAGES:
         raise ConfigError(f"agents times rounds must be at most {MOST_STAGES} in a chain, got {count * len(names)}")
-    further = [Stage(speakers=(name,), shows=Shows(what="new"), ask="Go on, and answer.") for name in names * count]
-    return Workflow(name="chain", stages=(Stage(speakers=names[:1]), *further[1:]), final="last")
+    further = [
+        WorkflowStage(speakers=(name,), shows=Shows(what="new"), ask="Go on, and answer.") for name in names * count
+    ]
+    return Workflow(name="chain", stages=(WorkflowStage(speakers=names[:1]), *further[1:]), final="last")
 
 
 def pioneer() -> Workflow:
     """One answers, the other answers knowing that (CORY, arXiv:2410.06101); both answers count alike."""
     stages = (
-        Stage(speakers=("pioneer",)),
-        Stage(speakers=("observer",), shows=Shows(), ask="Write your own answer to the question."),
+        WorkflowStage(speakers=("pioneer",)),
+        WorkflowStage(speakers=("observer",), shows=Shows(), ask="Write your own answer to the question."),
     )
     return Workflow(name="pioneer", stages=stages, final="last")
 
@@ -141,11 +143,13 @@ def verify(rounds: int = 1) -> Workflow:
     Raises:
         ConfigError: a value that does not fit.
     """
-    stages = [Stage(speakers=("generator",))]
+    stages = [WorkflowStage(speakers=("generator",))]
     for _ in range(whole("rounds", rounds, 1, MOST_ROUNDS)):
         stages += [
-            Stage(speakers=("verifier",), kind="verdict", shows=Shows(what="new"), ask=VERDICT, until="approved"),
-            Stage(speakers=("refiner",), shows=Shows(what="new"), ask="Write a better answer."),
+            WorkflowStage(
+                speakers=("verifier",), kind="verdict", shows=Shows(what="new"), ask=VERDICT, until="approved"
+            ),
+            WorkflowStage(speakers=("refiner",), shows=Shows(what="new"), ask="Write a better answer."),
         ]
     return Workflow(name="verify", stages=tuple(stages), final="last")
 
@@ -162,8 +166,8 @@ def solver_judge(agents: int = 3, shuffle: bool = False) -> Workflow:
     """
     names = solvers(whole("agents", agents, 2, MOST_AGENTS) - 1)
     shown = Shows(shuffle=truth("shuffle", shuffle))
-    picks = Stage(speakers=("judge",), kind="choice", shows=shown, ask=CHOICE)
-    return Workflow(name="solver_judge", stages=(Stage(speakers=names), picks), final="judge")
+    picks = WorkflowStage(speakers=("judge",), kind="choice", shows=shown, ask=CHOICE)
+    return Workflow(name="solver_judge", stages=(WorkflowStage(speakers=names), picks), final="judge")
 
 
 def discussion(seats: tuple[str, ...] | list[str] = ("background", "method"), rounds: int = 1) -> Workflow:
@@ -178,11 +182,13 @@ def discussion(seats: tuple[str, ...] | list[str] = ("background", "method"), ro
     """
     names = _names(seats)
     ask = "Do not write it yet: say in one sentence how you will."
-    talks = [Stage(speakers=names, kind="talk", ask=ask)]
-    talks += [Stage(speakers=names, kind="talk", shows=Shows(), ask=ask)] * (
+    talks = [WorkflowStage(speakers=names, kind="talk", ask=ask)]
+    talks += [WorkflowStage(speakers=names, kind="talk", shows=Shows(), ask=ask)] * (
         whole("rounds", rounds, 1, MOST_ROUNDS) - 1
     )
-    return Workflow(name="discussion", stages=(*talks, Stage(speakers=names, shows=Shows(), ask="Now write it.")))
+    return Workflow(
+        name="discussion", stages=(*talks, WorkflowStage(speakers=names, shows=Shows(), ask="Now write it."))
+    )
 
 
 def review(rounds: int = 1) -> Workflow:
@@ -194,11 +200,13 @@ def review(rounds: int = 1) -> Workflow:
     Raises:
         ConfigError: a value that does not fit.
     """
-    stages = [Stage(speakers=("coder",))]
+    stages = [WorkflowStage(speakers=("coder",))]
     for _ in range(whole("rounds", rounds, 1, MOST_ROUNDS)):
         stages += [
-            Stage(speakers=("reviewer",), kind="talk", shows=Shows(), ask="Review this: say what is wrong with it."),
-            Stage(speakers=("coder",), shows=Shows(), ask="Write it again with the review in mind."),
+            WorkflowStage(
+                speakers=("reviewer",), kind="talk", shows=Shows(), ask="Review this: say what is wrong with it."
+            ),
+            WorkflowStage(speakers=("coder",), shows=Shows(), ask="Write it again with the review in mind."),
         ]
     return Workflow(name="review", stages=tuple(stages), final="coder")
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from palaver.envs.base.arguments import whole
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.workflows import prompts, rules
-from palaver.envs.workflows.graph import Stage, Workflow
-from palaver.envs.workflows.pay import Parts, Pay, Scored, earned, most_possible, paid, penalties
-from palaver.envs.workflows.rules import ANSWERS, Said
+from palaver.envs.workflows.graph import Workflow, WorkflowStage
+from palaver.envs.workflows.pay import Parts, Pay, TurnScores, earned, most_possible, paid, penalties
+from palaver.envs.workflows.rules import ANSWERS, WorkflowText
 from palaver.envs.workflows.scoring import Marks, Scorer
 from palaver.envs.workflows.shaping import RIGHT
 from palaver.envs.workflows.votes import agreed, majority, pseudo_labels
@@ -58,9 +58,9 @@ class WorkflowEnv(TextEnv):
         self.begins = workflow.stages[0].speakers
         self.alike = workflow.alike()
         self.max_return = most_possible(workflow.stages, workflow.seats, workflow.final, pay)
-        self.record: tuple[Said, ...] = ()
-        self.turns: tuple[Scored, ...] = ()
-        self.options: dict[str, list[Said]] = {}  # what each speaker of the turn is shown
+        self.record: tuple[WorkflowText, ...] = ()
+        self.turns: tuple[TurnScores, ...] = ()
+        self.options: dict[str, list[WorkflowText]] = {}  # what each speaker of the turn is shown
         super().__init__(workflow.seats, tasks, render_mode=render_mode, max_length=max_length, source=source)
 
     def opening(self, _task: Task) -> dict[str, str]:
@@ -68,7 +68,7 @@ class WorkflowEnv(TextEnv):
         self.record, self.turns = (), ()
         return self._ask(self.workflow.stages[0])
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """Score the texts of the turn, give the rewards, and build the next prompts."""
         stage = self.workflow.stages[self.turn]
         marks = self._marks(stage, actions)
@@ -76,7 +76,7 @@ class WorkflowEnv(TextEnv):
         if self.pay.labels == "majority" and stage.kind == "answer":
             labels = pseudo_labels([each.key for each in said])
             said = [
-                Said(self.turn, each.seat, stage.kind, each.text, each.key, label, each.truth)
+                WorkflowText(self.turn, each.seat, stage.kind, each.text, each.key, label, each.truth)
                 for each, label in zip(said, labels, strict=True)
             ]
         self.record += tuple(said)
@@ -85,10 +85,10 @@ class WorkflowEnv(TextEnv):
         over = early or self.turn + 1 == self.num_turns
         if marks.unscored:
             nothing: Parts = dict.fromkeys(paid(self.turns, self.pay, over)[0], 0.0)
-            return Outcome(dict.fromkeys(self.agents, nothing), reason=marks.reason or "not scored", unscored=True)
+            return StepResult(dict.fromkeys(self.agents, nothing), reason=marks.reason or "not scored", unscored=True)
         parts = paid(self.turns, self.pay, over)
         following = None if over else self.workflow.stages[self.turn + 1]
-        return Outcome(
+        return StepResult(
             dict(zip(self.agents, parts, strict=True)),
             self._ask(following) if following else {},
             terminated=over,
@@ -98,16 +98,16 @@ class WorkflowEnv(TextEnv):
             earned=self._earned() if over and self.pay.late else None,
         )
 
-    def _marks(self, stage: Stage, actions: Mapping[str, str]) -> Marks:
+    def _marks(self, stage: WorkflowStage, actions: Mapping[str, str]) -> Marks:
         if stage.kind != "answer":
             return Marks({})
         return self.scorer.score(self.task, {seat: actions[seat] for seat in stage.speakers})
 
-    def _said(self, stage: Stage, seat: str, text: str, marks: Marks) -> Said:
+    def _said(self, stage: WorkflowStage, seat: str, text: str, marks: Marks) -> WorkflowText:
         """A text with what it answers and what that is worth."""
         if stage.kind == "answer":
             score = marks.scores[seat]
-            return Said(self.turn, seat, "answer", text, self.scorer.key(text), score, score)
+            return WorkflowText(self.turn, seat, "answer", text, self.scorer.key(text), score, score)
         if stage.kind == "verdict":
             found = rules.verdict(text)
             judged = rules.standing(self.record, "last")
@@ -115,17 +115,17 @@ class WorkflowEnv(TextEnv):
                 float(found == ("approve" if min(values) > RIGHT else "reject"))
                 for values in ([each.score or 0.0 for each in judged], [each.truth or 0.0 for each in judged])
             )
-            return Said(self.turn, seat, "verdict", text, found, score, truth)
+            return WorkflowText(self.turn, seat, "verdict", text, found, score, truth)
         if stage.kind == "choice":
             options = self.options[seat]
             place = rules.picked(text, len(options))
             if place is None:
-                return Said(self.turn, seat, "choice", text, "", 0.0, 0.0)
+                return WorkflowText(self.turn, seat, "choice", text, "", 0.0, 0.0)
             chosen = options[place]
-            return Said(self.turn, seat, "choice", text, chosen.key, chosen.score, chosen.truth)
-        return Said(self.turn, seat, "talk", text)
+            return WorkflowText(self.turn, seat, "choice", text, chosen.key, chosen.score, chosen.truth)
+        return WorkflowText(self.turn, seat, "talk", text)
 
-    def _turn(self, stage: Stage, said: Sequence[Said]) -> Scored:
+    def _turn(self, stage: WorkflowStage, said: Sequence[WorkflowText]) -> TurnScores:
         own = {each.seat: each.score for each in said}
         answers = {each.seat: each.score for each in said if each.kind in ANSWERS}
         costs = {
@@ -135,19 +135,19 @@ class WorkflowEnv(TextEnv):
         team = rules.standing(self.record, self.workflow.final)
         decides = answers and (self.workflow.final in ("vote", "last") or self.workflow.final in answers)
         names = {name: 0.0 for cost in costs.values() for name in cost}
-        return Scored(
+        return TurnScores(
             tuple(own.get(seat) for seat in self.agents),
             tuple(answers.get(seat) for seat in self.agents),
             _mean([each.score or 0.0 for each in team]) if decides else None,
             tuple(names | costs.get(seat, {}) for seat in self.agents),
         )
 
-    def _ends(self, stage: Stage, said: Sequence[Said]) -> bool:
+    def _ends(self, stage: WorkflowStage, said: Sequence[WorkflowText]) -> bool:
         if stage.until == "consensus":
             return agreed([each.key for each in said], stage.agree)
         return stage.until == "approved" and all(each.key == "approve" for each in said)
 
-    def _metrics(self, stage: Stage, said: Sequence[Said], early: bool) -> dict[str, float]:
+    def _metrics(self, stage: WorkflowStage, said: Sequence[WorkflowText], early: bool) -> dict[str, float]:
         team = rules.standing(self.record, self.workflow.final)
         truths = [each.truth or 0.0 for each in said]
         found = {
@@ -167,7 +167,7 @@ class WorkflowEnv(TextEnv):
             }
         return found
 
-    def _ask(self, stage: Stage) -> dict[str, str]:
+    def _ask(self, stage: WorkflowStage) -> dict[str, str]:
         """The prompts of a stage's speakers; what they are shown is kept, for a choice refers to it."""
         spoken = {said.seat for said in self.record}
         self.options = {seat: self._shown(seat, stage) for seat in stage.speakers}
@@ -188,7 +188,7 @@ class WorkflowEnv(TextEnv):
         role = self.workflow.roles.get(seat, "")
         return "\n\n".join(part for part in (role, self.scorer.question(self.task, seat)) if part)
 
-    def _shown(self, seat: str, stage: Stage) -> list[Said]:
+    def _shown(self, seat: str, stage: WorkflowStage) -> list[WorkflowText]:
         if stage.shows is None:
             return []
         texts = rules.heard(self.record, seat, stage.shows, stage.kind == "choice")

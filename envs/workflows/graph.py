@@ -60,7 +60,7 @@ class Shows(_Declared):
     shuffle: bool = False
 
 
-class Stage(_Declared):
+class WorkflowStage(_Declared):
     """One turn: some agents speak at the same time.
 
     Attributes:
@@ -93,7 +93,7 @@ class Workflow(_Declared):
     """
 
     name: str = "own"
-    stages: tuple[Stage, ...] = Field(min_length=1, max_length=MOST_STAGES)
+    stages: tuple[WorkflowStage, ...] = Field(min_length=1, max_length=MOST_STAGES)
     final: str = "last"
     roles: Mapping[str, str] = Field(default_factory=dict)
 

@@ -18,7 +18,7 @@ from palaver.envs.maths.mini.env import MathsMiniEnv
 from palaver.envs.maths.reference import muddler, reference
 from palaver.envs.pages import renew
 from palaver.envs.workflows.builtin import BUILT_IN
-from palaver.envs.workflows.graph import Shows, Stage, Workflow
+from palaver.envs.workflows.graph import Shows, Workflow, WorkflowStage
 from palaver.markdown import markdown_table
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "workflows"
@@ -91,7 +91,7 @@ def _shown(shows: Shows | None) -> str:
     return f"{whose} {'last texts' if shows.what == 'last' else 'texts since it last spoke'}"
 
 
-def _ends(stage: Stage) -> str:
+def _ends(stage: WorkflowStage) -> str:
     return UNTIL[stage.until] if stage.until else "–"
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palaver.core import ConfigError
 from palaver.envs.workflows import reward, shaping
-from palaver.envs.workflows.graph import Kind, Stage, complaint
+from palaver.envs.workflows.graph import Kind, WorkflowStage, complaint
 from palaver.envs.workflows.reward import When, Who
 from palaver.envs.workflows.shaping import Earlier
 
@@ -85,7 +85,7 @@ def read_pay(given: Mapping[str, Any] | Pay | None) -> Pay:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class TurnScores:
     """Scores of one turn: (N,) each.
 
     Attributes:
@@ -117,7 +117,7 @@ def penalties(pay: Pay, kind: Kind, text: str, answered: bool, formed: bool) -> 
     return parts
 
 
-def earned(turns: Sequence[Scored], pay: Pay) -> list[list[Parts]]:
+def earned(turns: Sequence[TurnScores], pay: Pay) -> list[list[Parts]]:
     """Reward parts (T, N) of each agent and turn if the episode ends here; without penalties."""
     own = [turn.own for turn in turns]
     answerable = [reward.shared(turn.own, turn.answers, turn.standing, pay.who) for turn in turns]
@@ -142,7 +142,7 @@ def _added(own: reward.Scores, pay: Pay) -> dict[str, list[list[float]]]:
     return {"incentive": shaping.incentive(own, pay.alpha)} if pay.shaping == "incentive" else {}
 
 
-def paid(turns: Sequence[Scored], pay: Pay, over: bool) -> list[Parts]:
+def paid(turns: Sequence[TurnScores], pay: Pay, over: bool) -> list[Parts]:
     """Rewards (N,) given at the newest turn.
 
     A turn's reward is given in it, or at the end where it is known only then; penalties are given at once.
@@ -158,7 +158,7 @@ def paid(turns: Sequence[Scored], pay: Pay, over: bool) -> list[Parts]:
     return [part | dict(cost) for part, cost in zip(now, turns[-1].penalties, strict=True)]
 
 
-def most_possible(stages: Sequence[Stage], seats: Sequence[str], final: str, pay: Pay) -> float | None:
+def most_possible(stages: Sequence[WorkflowStage], seats: Sequence[str], final: str, pay: Pay) -> float | None:
     """Upper bound of the return, as a mean over agents; None where shaping adds to it."""
     if pay.shaping != "none":
         return None
@@ -169,5 +169,5 @@ def most_possible(stages: Sequence[Stage], seats: Sequence[str], final: str, pay
         decides = any(
             value is not None and final in ("vote", "last", seat) for seat, value in zip(seats, answers, strict=True)
         )
-        turns.append(Scored(own, answers, 1.0 if decides else None, ({},) * len(seats)))
+        turns.append(TurnScores(own, answers, 1.0 if decides else None, ({},) * len(seats)))
     return sum(part["score"] for row in earned(turns, pay) for part in row) / len(seats)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from palaver.envs.workflows.graph import Stage
+from palaver.envs.workflows.graph import WorkflowStage
 from palaver.envs.workflows.quote import quoted, room_for_each
-from palaver.envs.workflows.rules import Said
+from palaver.envs.workflows.rules import WorkflowText
 
 
 def told(
-    opening: str, seat: str, stage: Stage, shown: Sequence[Said], hide: Callable[[str], str], room: int, most: int
+    opening: str,
+    seat: str,
+    stage: WorkflowStage,
+    shown: Sequence[WorkflowText],
+    hide: Callable[[str], str],
+    room: int,
+    most: int,
 ) -> str:
     """Prompt of an agent: its opening if it has not spoken, the others' texts, the instruction.
 
@@ -32,7 +38,7 @@ def told(
     return "\n\n".join(part for part in (opening, *parts, stage.ask) if part)
 
 
-def _heading(number: int, said: Said, seat: str, stage: Stage) -> str:
+def _heading(number: int, said: WorkflowText, seat: str, stage: WorkflowStage) -> str:
     if stage.kind == "choice":
         return f"Answer {number + 1}:"
     if stage.shows and stage.shows.shuffle:

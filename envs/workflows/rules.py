@@ -17,7 +17,7 @@ _WHOLE = re.compile(r"(?<![\w.,/])\d{1,9}(?![\w/]|[.,]\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class WorkflowText:
     """One text of an episode.
 
     Attributes:
@@ -38,19 +38,19 @@ class Said:
     score: float | None = None
     truth: float | None = None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Said:
+    def __deepcopy__(self, memo: dict[int, Any]) -> WorkflowText:
         return self
 
 
-Record = Sequence[Said]
+Record = Sequence[WorkflowText]
 
 
-def latest(record: Record) -> dict[str, Said]:
+def latest(record: Record) -> dict[str, WorkflowText]:
     """Seat -> its newest answer or choice, in the order of first answers."""
     return {said.seat: said for said in record if said.kind in ANSWERS}
 
 
-def standing(record: Record, final: str) -> tuple[Said, ...]:
+def standing(record: Record, final: str) -> tuple[WorkflowText, ...]:
     """The texts that are the team's current answer; its score is their mean. Nothing if there is no answer.
 
     By vote it is the first text that gives the majority's answer; see `votes.majority` for ties.
@@ -65,7 +65,7 @@ def standing(record: Record, final: str) -> tuple[Said, ...]:
     return (newest[final],) if final in newest else ()
 
 
-def heard(record: Record, seat: str, shows: Shows, answers_only: bool) -> list[Said]:
+def heard(record: Record, seat: str, shows: Shows, answers_only: bool) -> list[WorkflowText]:
     """Texts of the record shown to an agent, in order, before any shuffling and cutting."""
     wanted = [
         said

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from palaver.core import ConfigError
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.writing import reward, text
 from palaver.envs.writing.rules import SPLIT, paragraphs
@@ -30,7 +30,7 @@ class WritingEnv(TextEnv):
         self,
         tasks: tuple[Task, ...],
         agents: int,
-        rubric: reward.Rubric,
+        rubric: reward.WritingRewardConfig,
         *,
         grammar: re.Pattern[str] | None,
         source: str | Path,
@@ -59,7 +59,7 @@ class WritingEnv(TextEnv):
         self.topic = text.topic_words(self.subject(task), self.rubric.ignored)
         return {agent: self.prompt(agent, task) for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """Score both texts; all agents receive the same reward and the episode ends."""
         alone = actions.get(SOLO)
         texts = (actions[self.seats[0]], actions[self.seats[1]]) if alone is None else paragraphs(alone)
@@ -82,7 +82,7 @@ class WritingEnv(TextEnv):
             metrics["ill_formed_share"] = text.ill_formed_share(said, self.grammar)
         if alone is not None:
             metrics["marker"] = float(SPLIT in alone)
-        return Outcome(dict.fromkeys(self.agents, parts), terminated=True, metrics=metrics)
+        return StepResult(dict.fromkeys(self.agents, parts), terminated=True, metrics=metrics)
 
 
 def read_grammar(grammar: Grammar, sample: Callable[[], re.Pattern[str]]) -> re.Pattern[str] | None:

@@ -34,7 +34,7 @@ WEIGHTS: Mapping[str, float] = {"length": 0.5, "ratio": 1.0, "unique": 0.5, "tra
 
 
 @dataclass(frozen=True)
-class Rubric:
+class WritingRewardConfig:
     """Every constant of the reward.
 
     Attributes:
@@ -102,12 +102,12 @@ class Rubric:
         if not isinstance(self.ending, str):
             raise ConfigError(f"ending must be a text such as '.', got {self.ending!r}")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Rubric:
+    def __deepcopy__(self, memo: dict[int, Any]) -> WritingRewardConfig:
         return self
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TextFacts:
     """Measurements of two texts.
 
     Attributes:
@@ -128,7 +128,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class WritingScore:
     """The reward in parts.
 
     Attributes:
@@ -140,11 +140,11 @@ class Score:
     ungated: Mapping[str, float]
 
 
-def facts(rubric: Rubric, first: str, second: str) -> Facts:
+def facts(rubric: WritingRewardConfig, first: str, second: str) -> TextFacts:
     """Count what the reward reads."""
     different = [len(set(count.words(text))) for text in (first, second)]
     texts = (second,) if rubric.transitions_in == "second" else (first, second)
-    return Facts(
+    return TextFacts(
         words=(len(first.split()), len(second.split())),
         ratio=len(second) / len(first) if first else None,
         unique=different[1] / different[0] if different[0] else None,
@@ -154,7 +154,7 @@ def facts(rubric: Rubric, first: str, second: str) -> Facts:
     )
 
 
-def score(rubric: Rubric, found: Facts) -> Score:
+def score(rubric: WritingRewardConfig, found: TextFacts) -> WritingScore:
     """The five components under the rubric."""
     low, high = rubric.length
     in_range = found.ended and all(low <= n <= high for n in found.words)
@@ -171,7 +171,7 @@ def score(rubric: Rubric, found: Facts) -> Score:
     passed["unique"] = passed["ratio"] and ratio is not None
     passed["transitions"] = passed["overlap"] = passed["unique"] and unique is not None
     ungated = {name: rubric.weights[name] * shares[name] for name in COMPONENTS}
-    return Score({name: ungated[name] if passed[name] else 0.0 for name in COMPONENTS}, ungated)
+    return WritingScore({name: ungated[name] if passed[name] else 0.0 for name in COMPONENTS}, ungated)
 
 
 def trapezoid(value: float | None, full: Range, limits: Range) -> float | None:

@@ -28,7 +28,7 @@ from palaver.cli.commands import (
 from palaver.cli.groups import battles, bench, clone, curriculum, judge, ladder, showdown
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
-from palaver.utils.run_folder import DiskFaultsNamed
+from palaver.utils.run_folder import DiskErrorContext
 
 HELP = """Multi-agent text environments, language-model agents, and the trainers that teach them.
 
@@ -53,7 +53,7 @@ class Commands(TyperGroup):
         """Run the sub-command."""
         quiet()
         try:
-            with DiskFaultsNamed("give the same command again, with --resume where it has one"):
+            with DiskErrorContext("give the same command again, with --resume where it has one"):
                 return super().invoke(ctx)
         except PalaverError as error:
             fail(str(error))

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from palaver.benchmarks.experiments.silence import STALLED_S, Silence
-from palaver.cli.folders import Job
+from palaver.cli.folders import TrainJob
 from palaver.core import PalaverError
 from palaver.trainers.run.files import METRICS
 from palaver.utils.workers import end
@@ -22,7 +22,7 @@ PATIENCE_S = 120.0  # for a run that is stopping: it saves a checkpoint and writ
 class Beside:
     """Background run; its output goes to `log`."""
 
-    def __init__(self, job: Job, log: Path) -> None:
+    def __init__(self, job: TrainJob, log: Path) -> None:
         self.job, self.log = job, log
         log.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "palaver", "train", job.recipe, *job.overrides, "--out", str(job.folder)]
@@ -61,7 +61,7 @@ class Beside:
 
 
 @contextmanager
-def beside(job: Job | None, log: Path) -> Iterator[Beside | None]:
+def beside(job: TrainJob | None, log: Path) -> Iterator[Beside | None]:
     """Context manager of the run of `job`, if there is one; it ends with the block."""
     run = Beside(job, log) if job else None
     try:

@@ -22,7 +22,7 @@ RUNS = Path("runs")
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainJob:
     """Config and folder of a training; `overrides` are the `key=value` items only."""
 
     recipe: str
@@ -32,7 +32,7 @@ class Job:
     resume: bool
 
 
-def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> Job:
+def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> TrainJob:
     """Load the recipe and choose the folder; nothing is written.
 
     `recipe` may be a run folder if `resume` is set, and so may the one item without `=`.
@@ -58,10 +58,10 @@ def plan(recipe: str, items: Sequence[str], resume: bool, out: Path | None) -> J
         raise ConfigError(f"{str(folder)!r} already holds a run; add --resume, or choose another folder with --out")
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{str(folder)!r} is a file, so no run can be written there; choose another with --out")
-    return Job(recipe, overrides, config, folder, resume=False)
+    return TrainJob(recipe, overrides, config, folder, resume=False)
 
 
-def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: Path | None) -> Job:
+def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: Path | None) -> TrainJob:
     check_pairs(overrides)
     if len(bare) > 1:
         raise ConfigError(f"--resume takes one run folder, got {' and '.join(bare)}")
@@ -80,7 +80,7 @@ def _resumed(recipe: str, overrides: tuple[str, ...], bare: Sequence[str], out: 
     config = load(str(folder / CONFIG))
     refuse_edited(folder, config)
     _refuse_changes(config, load(str(folder / CONFIG), list(overrides)), folder)
-    return Job(recipe, overrides, config, folder, resume=True)
+    return TrainJob(recipe, overrides, config, folder, resume=True)
 
 
 def _refuse_another_recipe(recipe: str, folder: Path) -> None:

@@ -8,19 +8,19 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from palaver.benchmarks.reports.frames import Camera
-from palaver.benchmarks.reports.run_folder import Run
+from palaver.benchmarks.reports.frames import FrameRenderer
+from palaver.benchmarks.reports.run_folder import RunFolder
 from palaver.benchmarks.reports.samples import Side, samples
-from palaver.benchmarks.reports.summary import Point, comparison, key_figures, max_reward, score, status
+from palaver.benchmarks.reports.summary import EvaluationPoint, comparison, key_figures, max_reward, score, status
 from palaver.cli.output import console, facts, say, table
 from palaver.text import one_line
 
 TEXT_SHOWN = 1200
 
 
-def show(run: Run) -> None:
+def show(run: RunFolder) -> None:
     """Print a sample and a table before and after, and the cost of the run."""
-    for sample in samples(run, 1, Camera()):
+    for sample in samples(run, 1, FrameRenderer()):
         console.print()
         say(Text(f"A sample, not chosen: task {sample.task}", style="bold"))
         console.print(_pair(_side(sample.before, "before"), _side(sample.after, "after")))
@@ -32,7 +32,7 @@ def show(run: Run) -> None:
     console.print(facts([("status", status(run).text), *key_figures(run)]))
 
 
-def numbers(run: Run) -> Table:
+def numbers(run: RunFolder) -> Table:
     """Table of mean, interval, n, and every reward component and metric, before and after."""
     found, most = score(run), max_reward(run)
     kind = "greedy" if found.greedy else "sampled"
@@ -82,17 +82,17 @@ def _side(side: Side | None, name: str) -> Panel:
     return Panel(body, title=title, title_align="left", border_style="dim" if name == "before" else "green")
 
 
-def _mean(point: Point | None) -> str:
+def _mean(point: EvaluationPoint | None) -> str:
     return f"{point.mean:.3f}" if point else "–"
 
 
-def _interval(point: Point | None) -> str:
+def _interval(point: EvaluationPoint | None) -> str:
     if point is None or point.low is None or point.high is None:
         return "–"
     return f"{point.low:.3f} – {point.high:.3f}"
 
 
-def _count(point: Point | None) -> str:
+def _count(point: EvaluationPoint | None) -> str:
     return str(point.n) if point else "–"
 
 

@@ -18,7 +18,7 @@ RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
-class Field:
+class PairedResults:
     """Results of P players, K unordered pairs that have met, M matches (sides swapped).
 
     Attributes:
@@ -59,7 +59,7 @@ class Rating:
 
 
 def rate(
-    field: Field, anchor: str, at: float, *, seed: int = 0, resamples: int = RESAMPLES, level: float = LEVEL
+    field: PairedResults, anchor: str, at: float, *, seed: int = 0, resamples: int = RESAMPLES, level: float = LEVEL
 ) -> tuple[list[Rating], float]:
     """Ratings in the order of the players, and the factor of over-dispersion φ.
 
@@ -113,7 +113,7 @@ def _expansion(pairs: int, matches: int, z: float, tail: float) -> float:
     return math.sqrt((free + 1) / free) * float(stats.t.ppf(1 - tail, pairs * free)) / z
 
 
-def common_effect(field: Field) -> float:
+def common_effect(field: PairedResults) -> float:
     """The mean over pairs of the design effect, by games; pairs that always end alike say nothing."""
     games = field.games.sum(axis=1)
     share = field.points.sum(axis=1) / np.maximum(games, 1)
@@ -124,7 +124,7 @@ def common_effect(field: Field) -> float:
                             weights=games[mixed]))  # fmt: skip
 
 
-def _resample(field: Field, resamples: int, seed: int) -> tuple[Array, Array]:
+def _resample(field: PairedResults, resamples: int, seed: int) -> tuple[Array, Array]:
     """(B, K) points and games of matches drawn with replacement."""
     generator = np.random.default_rng(seed)
     matches = field.games.shape[1]

@@ -258,7 +258,7 @@ def files_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-class DiskFaultsNamed(contextlib.AbstractContextManager[None]):
+class DiskErrorContext(contextlib.AbstractContextManager[None]):
     """Context that turns errors of a full or broken disk into a `DiskError`, from any library.
 
     Args:
@@ -300,7 +300,7 @@ def _disk_fault(error: BaseException | None) -> OSError | None:
 
 
 @dataclass(frozen=True)
-class Damaged:
+class DamagedLine:
     """A line that cannot be used: its number, counted from 1, what is wrong with it, and its bytes."""
 
     number: int
@@ -310,7 +310,7 @@ class Damaged:
 
 def read_lines(
     path: Path, check: Callable[[dict[str, Any]], str] = lambda _: ""
-) -> tuple[list[dict[str, Any]], list[Damaged]]:
+) -> tuple[list[dict[str, Any]], list[DamagedLine]]:
     """Read the JSON objects of a file of JSON lines, and its damaged lines; empty without a file.
 
     Args:
@@ -318,7 +318,7 @@ def read_lines(
         check: called with each object in order; returns an error message, or "".
     """
     lines: list[dict[str, Any]] = []
-    damaged: list[Damaged] = []
+    damaged: list[DamagedLine] = []
     if not path.is_file():
         return lines, damaged
     texts = path.read_bytes().split(b"\n")
@@ -330,7 +330,7 @@ def read_lines(
         elif cut and number == len(texts):
             reason = f"it is cut off ({reason})"
         if record is None or reason:
-            damaged.append(Damaged(number, reason, raw))
+            damaged.append(DamagedLine(number, reason, raw))
         else:
             lines.append(record)
     return lines, damaged

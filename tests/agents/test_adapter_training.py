@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from palaver.agents.base.policy import speak
+from palaver.agents.base.policy import act_batched
 from palaver.agents.llm.model.load import load_pretrained
 from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scores
 from palaver.agents.llm.scoring.split_head import split_head
@@ -87,7 +87,7 @@ def test_gradient_checkpointing_changes_no_gradient(make, tmp_path) -> None:
         assert_gradients_close(other, one)
         assert any(float(a.abs().max()) > 1e-3 for a in one)
     requests = asks(NAMES, ["hello"])
-    said = speak([(team[r.agent], r) for r in requests])
+    said = act_batched([(team[r.agent], r) for r in requests])
     assert [team[r.agent].act([r])[0][0].token_ids for r in requests] == [row[0].token_ids for row in said]
 
 
@@ -136,7 +136,7 @@ def test_the_base_is_what_it_was_before_there_were_adapters(make, tmp_path) -> N
 def test_a_still_copy_is_one_more_adapter_that_nobody_sees(base, tmp_path) -> None:
     team = team_of(base)
     policy, requests = team["b"], asks(NAMES, ["hello"])
-    said = speak([(team[r.agent], r) for r in requests])
+    said = act_batched([(team[r.agent], r) for r in requests])
     policy.save(tmp_path / "before")
     count, state = len(policy.parameters()), torch.get_rng_state()
     still = policy.freeze()
@@ -158,7 +158,7 @@ def test_a_still_copy_is_one_more_adapter_that_nobody_sees(base, tmp_path) -> No
         assert_values_close(response_logprobs(model, PROMPTS, ANSWERS)[0], first)
     assert len(policy.parameters()) == count == len(kept)
     policy.restore(str(tmp_path / "before"))
-    assert speak([(team[r.agent], r) for r in requests])[1][0].token_ids == said[1][0].token_ids
+    assert act_batched([(team[r.agent], r) for r in requests])[1][0].token_ids == said[1][0].token_ids
     policy.save(tmp_path / "after")
     files = [(tmp_path / folder / "adapter_model.safetensors").read_bytes() for folder in ("before", "after")]
     assert files[0] == files[1]

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from palaver.agents.base.policy import speak
+from palaver.agents.base.policy import act_batched
 from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.generation.engine import Engine
 from palaver.agents.llm.generation.forward import LibraryForward
 from palaver.agents.llm.generation.hf_engine import LibraryEngine
 from palaver.agents.llm.generation.kv_cache import KeyValues
 from palaver.agents.llm.generation.lora_decoder import AdapterDecoder
-from palaver.agents.llm.generation.multi_lora import OneByOne
+from palaver.agents.llm.generation.multi_lora import SequentialAdapters
 from palaver.agents.llm.lora.layers import Lora
 from palaver.agents.llm.model.inference_copy import Twin
 from palaver.agents.llm.model.load import load_pretrained
@@ -24,7 +24,7 @@ from palaver.agents.llm.policies.lora_policy import adapted, load_adapters
 from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.agents.llm.scoring.split_head import split_head
 from palaver.agents.simple import EchoPolicy
-from palaver.core import ConfigError, PolicyError, Completion
+from palaver.core import Completion, ConfigError, PolicyError
 from tests.agents.adapting import LORA, NAMES, asks, merged, same, shaken, stored_base, team_of, weights_of
 from tests.agents.test_engine import tiny_qwen2, varied_norms, windowed
 from tests.closeness import assert_same_tokens, assert_values_close
@@ -67,7 +67,7 @@ def test_a_mixed_batch_says_what_each_says_alone_and_what_merged_weights_say(way
     assert split_head(host.model) is not None, "the search for an engine leaves no wrong answer behind"
     assert computes is None or type(host.generator.forward) is computes
     requests = asks(NAMES)
-    together = speak([(team[request.agent], request) for request in requests])
+    together = act_batched([(team[request.agent], request) for request in requests])
     base, said = plain(bases(name)), set()
     whole = {agent: LLMPolicy(merged(team[agent], base), byte_tokenizer(), team[agent].options) for agent in NAMES}
     apart: list[Completion] = []
@@ -91,7 +91,7 @@ def test_rows_that_leave_take_their_adapters_with_them(bases) -> None:
     for policy in team.values():
         policy.host.generator.end_ids = frozenset(range(4, 44))
     requests = asks(NAMES, ["hello", "you", "?", "more of it", "x" * 20], seeds=8)
-    together = speak([(team[request.agent], request) for request in requests])
+    together = act_batched([(team[request.agent], request) for request in requests])
     lengths = {len(u.token_ids) for answers in together for u in answers}
     assert len(lengths) > 6
     alone = [u.token_ids for request in requests for u in team[request.agent].act([request])[0]]
@@ -103,9 +103,9 @@ def test_where_layers_cannot_mix_one_adapter_follows_the_other(name, bases, monk
     mixed = team_of(bases(name), engine="transformers" if name == "windowed" else "auto")
     monkeypatch.setattr(Lora, "mixes", lambda self: False)
     team = team_of(bases(name), engine="transformers" if name == "windowed" else "auto")
-    assert isinstance(team["a"].host.generator, OneByOne)
+    assert isinstance(team["a"].host.generator, SequentialAdapters)
     requests = asks(NAMES)
-    one, other = (speak([(who[request.agent], request) for request in requests]) for who in (team, mixed))
+    one, other = (act_batched([(who[request.agent], request) for request in requests]) for who in (team, mixed))
     assert_same_tokens(*([u.token_ids for answers in each for u in answers] for each in (one, other)))
 
 
@@ -157,7 +157,7 @@ def test_adapters_of_different_shapes_share_a_base(bases, tmp_path: Path) -> Non
     team = load_adapters({name: str(tmp_path / name) for name in shapes}, ModelOptions(device="cpu"))
     assert len({id(policy.host) for policy in team.values()}) == 1
     requests = asks(tuple(shapes))
-    together = speak([(team[request.agent], request) for request in requests])
+    together = act_batched([(team[request.agent], request) for request in requests])
     own = {agent: LLMPolicy(merged(policy, plain(bases("qwen3"))), byte_tokenizer()) for agent, policy in team.items()}
     expected = [u.token_ids for request in requests for u in own[request.agent].act([request])[0]]
     assert_same_tokens([u.token_ids for answers in together for u in answers], expected)
@@ -168,7 +168,7 @@ def test_a_head_with_an_adapter_is_served_too(bases) -> None:
     team = team_of(bases("llama"), lora=LoraOptions(rank=2, targets=("lm_head", "v_proj")))
     assert isinstance(team["a"].host.generator.forward, LibraryForward)
     requests = asks(NAMES, ["hello"])
-    together = speak([(team[request.agent], request) for request in requests])
+    together = act_batched([(team[request.agent], request) for request in requests])
     own = {agent: LLMPolicy(merged(policy, plain(bases("llama"))), byte_tokenizer()) for agent, policy in team.items()}
     expected = [u.token_ids for request in requests for u in own[request.agent].act([request])[0]]
     assert_same_tokens([u.token_ids for answers in together for u in answers], expected)
@@ -177,9 +177,9 @@ def test_a_head_with_an_adapter_is_served_too(bases) -> None:
 def test_refresh_takes_over_one_adapter(bases) -> None:
     team = team_of(bases("qwen3"))
     requests = asks(NAMES, ["hello"])
-    before = speak([(team[request.agent], request) for request in requests])
+    before = act_batched([(team[request.agent], request) for request in requests])
     shaken(team["b"], 9, by=0.3)
-    after = speak([(team[request.agent], request) for request in requests])
+    after = act_batched([(team[request.agent], request) for request in requests])
     changed = [one != other for one, other in zip(before, after, strict=True)]
     assert changed == [False, True, False]
     assert [u.version for answers in after for u in answers] == [1, 1, 2, 2, 1, 1]
@@ -216,7 +216,7 @@ def test_several_hosts_and_others_speak_together(bases) -> None:
     one, other = team_of(bases("qwen3"), ["a", "b"]), team_of(bases("llama"), ["c"])
     who = {**one, **other, "d": EchoPolicy(), "e": LLMPolicy(tiny_gpt2(), byte_tokenizer())}
     requests = asks(list(who), ["hello"])
-    together = speak([(who[request.agent], request) for request in requests])
+    together = act_batched([(who[request.agent], request) for request in requests])
     for request, answers in zip(requests, together, strict=True):
         assert [u.text for u in who[request.agent].act([request])[0]] == [u.text for u in answers]
 

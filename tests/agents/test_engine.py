@@ -28,7 +28,7 @@ from palaver.agents.llm.generation.engine import Engine
 from palaver.agents.llm.generation.forward import LibraryForward, find_forward
 from palaver.agents.llm.generation.hf_engine import LibraryEngine
 from palaver.agents.llm.generation.kv_cache import KeyValues
-from palaver.agents.llm.generation.requests import Progress, Row, Sample
+from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Progress
 from palaver.agents.llm.model.inference_copy import Twin
 from palaver.core import PolicyError, Sampling
 from tests.closeness import assert_same_tokens, parted_rows
@@ -108,7 +108,7 @@ def new_engine(forward, decode=lambda ids: "") -> Engine:
     return Engine(forward, END, decode)
 
 
-def assert_same(found: Sequence[Sample], expected: Sequence[Sample]) -> None:
+def assert_same(found: Sequence[GenerationResult], expected: Sequence[GenerationResult]) -> None:
     """Compare samples of the same rows, drawn in batches of other shapes.
 
     Rows may part as in `assert_same_tokens`, and have the same log-probabilities up to there.
@@ -128,7 +128,7 @@ def assert_same(found: Sequence[Sample], expected: Sequence[Sample]) -> None:
 def test_greedy_equals_the_librarys_generate(pair) -> None:
     model, forward = pair
     prompts = prompts_of(12)
-    samples = new_engine(forward).generate(prompts, [Row(place, 0, GREEDY) for place in range(12)])
+    samples = new_engine(forward).generate(prompts, [GenerationRequest(place, 0, GREEDY) for place in range(12)])
     lengths = set()
     for prompt, sample in zip(prompts, samples, strict=True):
         ids = torch.tensor([prompt])
@@ -144,8 +144,8 @@ def test_greedy_equals_the_librarys_generate(pair) -> None:
 def test_the_reference_engine_gives_the_same_samples(pair) -> None:
     model, forward = pair
     prompts = prompts_of(6)
-    rows = [Row(place, seed, Sampling(0.9, 0.95, 30, 20)) for place in range(6) for seed in range(3)]
-    rows += [Row(place, 0, GREEDY) for place in range(6)]
+    rows = [GenerationRequest(place, seed, Sampling(0.9, 0.95, 30, 20)) for place in range(6) for seed in range(3)]
+    rows += [GenerationRequest(place, 0, GREEDY) for place in range(6)]
     reference = LibraryEngine(Twin(model, torch.float32), END, lambda ids: "")
     assert_same(new_engine(forward).generate(prompts, rows), reference.generate(prompts, rows))
 
@@ -156,7 +156,7 @@ def test_a_row_does_not_depend_on_its_company(pair, request: pytest.FixtureReque
     every = 1 if request.node.callspec.params["pair"] == "qwen3" else 8
     prompts = prompts_of(30)
     kinds = [Sampling(1.0, max_tokens=30), Sampling(0.7, 0.9, 20, 12), Sampling(1.3, 0.8, 0, 25), GREEDY]
-    rows = [Row(place, 100 * place + n, kinds[(place + n) % 4]) for place in range(30) for n in range(8)]
+    rows = [GenerationRequest(place, 100 * place + n, kinds[(place + n) % 4]) for place in range(30) for n in range(8)]
     ends = frozenset(range(1, 20))
     engine = Engine(forward, ends, lambda ids: "")
     together = engine.generate(prompts, rows)
@@ -164,14 +164,17 @@ def test_a_row_does_not_depend_on_its_company(pair, request: pytest.FixtureReque
     assert 50 < len(ended) < 239
     assert all(s.token_ids[-1] in ends and not ends & set(s.token_ids[:-1]) for s in ended)
     assert all(len(s.token_ids) == r.sampling.max_tokens for s, r in zip(together, rows, strict=True) if s not in ended)
-    alone = [engine.generate([prompts[row.prompt]], [Row(0, row.seed, row.sampling)])[0] for row in rows[::every]]
+    alone = [
+        engine.generate([prompts[row.prompt]], [GenerationRequest(0, row.seed, row.sampling)])[0]
+        for row in rows[::every]
+    ]
     assert_same(together[::every], alone)
 
 
 def test_batches_split_by_memory_give_the_same(pair, monkeypatch: pytest.MonkeyPatch) -> None:
     model, forward = pair
     prompts = prompts_of(10)
-    rows = [Row(place % 10, place, Sampling(max_tokens=15 + place % 3)) for place in range(30)]
+    rows = [GenerationRequest(place % 10, place, Sampling(max_tokens=15 + place % 3)) for place in range(30)]
     engine = new_engine(forward)
     whole = engine.generate(prompts, rows)
     sizes: list[int] = []
@@ -215,7 +218,7 @@ def test_nothing_of_a_batch_outlives_it(pair, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(engine_module, "KeyValues", Watched)
     gc.disable()
     try:
-        new_engine(pair[1]).generate(prompts_of(3), [Row(place, 0, GREEDY) for place in range(3)])
+        new_engine(pair[1]).generate(prompts_of(3), [GenerationRequest(place, 0, GREEDY) for place in range(3)])
         assert [store() for store in stores] == [None]
     finally:
         gc.enable()
@@ -224,7 +227,7 @@ def test_nothing_of_a_batch_outlives_it(pair, monkeypatch: pytest.MonkeyPatch) -
 def test_looking_rarely_changes_nothing() -> None:
     """A GPU is asked every eighth step; rows that ended in between are cut, not lengthened."""
     _, forward = FORWARDS["qwen3"]()
-    rows = [Row(place % 5, place, Sampling(max_tokens=30)) for place in range(40)]
+    rows = [GenerationRequest(place % 5, place, Sampling(max_tokens=30)) for place in range(40)]
     often = new_engine(forward).generate(prompts_of(5), rows)
     rarely = new_engine(forward)
     rarely.interval = 8
@@ -235,10 +238,12 @@ def test_looking_rarely_changes_nothing() -> None:
 def test_the_first_token_may_end_a_row_and_one_token_may_be_all() -> None:
     _, forward = FORWARDS["qwen3"]()
     everything_ends = Engine(forward, frozenset(range(260)), lambda ids: "")
-    samples = everything_ends.generate([[5, 6]], [Row(0, seed, Sampling(max_tokens=9)) for seed in range(3)])
+    samples = everything_ends.generate(
+        [[5, 6]], [GenerationRequest(0, seed, Sampling(max_tokens=9)) for seed in range(3)]
+    )
     assert [(len(s.token_ids), s.finish) for s in samples] == [(1, "stop")] * 3
     never = Engine(forward, frozenset(), lambda ids: "")
-    samples = never.generate([[5, 6]], [Row(0, seed, Sampling(max_tokens=1)) for seed in range(3)])
+    samples = never.generate([[5, 6]], [GenerationRequest(0, seed, Sampling(max_tokens=1)) for seed in range(3)])
     assert [(len(s.token_ids), s.finish) for s in samples] == [(1, "length")] * 3
     assert never.generate([], []) == []
 
@@ -250,7 +255,7 @@ def test_stop_strings_end_a_row_at_the_token_that_completes_them() -> None:
     def decode(ids):
         return tokenizer.decode(list(ids), skip_special_tokens=True)
 
-    rows = [Row(place, place, Sampling(max_tokens=40)) for place in range(8)]
+    rows = [GenerationRequest(place, place, Sampling(max_tokens=40)) for place in range(8)]
     cut_short = 0
     for row, sample in zip(rows, Engine(forward, END, decode).generate(prompts_of(8), rows), strict=True):
         text = decode([token for token in sample.token_ids if token != 1])
@@ -258,7 +263,9 @@ def test_stop_strings_end_a_row_at_the_token_that_completes_them() -> None:
         for stop in pairs[:1]:
             first = next(n for n in range(1, 40) if stop in decode(sample.token_ids[:n]))
             sampling = Sampling(max_tokens=40, stop=("never there", stop))
-            cut = Engine(forward, END, decode).generate(prompts_of(8), [Row(row.prompt, row.seed, sampling)])[0]
+            cut = Engine(forward, END, decode).generate(
+                prompts_of(8), [GenerationRequest(row.prompt, row.seed, sampling)]
+            )[0]
             assert cut.token_ids == sample.token_ids[:first]
             assert cut.finish == "stop"
             cut_short += first < len(sample.token_ids)
@@ -270,7 +277,7 @@ def test_bf16_copies_follow_refresh() -> None:
         model = make(0)
         forward, _ = find_forward(Twin(model, torch.bfloat16))
         assert isinstance(forward, kind)
-        rows = [Row(0, 0, Sampling(temperature=0, max_tokens=8))]
+        rows = [GenerationRequest(0, 0, Sampling(temperature=0, max_tokens=8))]
         before = new_engine(forward).generate([[5, 6, 7]], rows)[0]
         exact = Engine(LibraryForward(Twin(model, torch.float32)), END, str).generate([[5, 6, 7]], rows)[0]
         assert abs(before.logprobs[0] - exact.logprobs[0]) < 0.3
@@ -309,7 +316,7 @@ def test_weights_that_are_not_numbers_are_reported() -> None:
         forward, _ = find_forward(Twin(model, torch.float32))
         for sampling in (Sampling(max_tokens=3), GREEDY, Sampling(top_p=0.5), Sampling(top_k=5)):
             with pytest.raises(PolicyError, match="not finite"):
-                new_engine(forward).generate([[5, 6]], [Row(0, 0, sampling)])
+                new_engine(forward).generate([[5, 6]], [GenerationRequest(0, 0, sampling)])
 
 
 def windowed() -> MistralForCausalLM:
@@ -337,7 +344,9 @@ def test_what_the_own_engine_cannot_serve_is_told_and_falls_back(make: Callable)
     forward, reason = find_forward(Twin(model, torch.float32))
     assert forward is None
     assert reason
-    samples = LibraryEngine(Twin(model, torch.float32), END, str).generate([[5, 6, 7]], [Row(0, 0, GREEDY)])
+    samples = LibraryEngine(Twin(model, torch.float32), END, str).generate(
+        [[5, 6, 7]], [GenerationRequest(0, 0, GREEDY)]
+    )
     out = model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=24, do_sample=False, eos_token_id=1, pad_token_id=0)
     assert list(samples[0].token_ids) == out[0, 3:].tolist()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from palaver.agents.base.policy import speak
+from palaver.agents.base.policy import act_batched
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.simple import EchoPolicy, ScriptedPolicy
-from palaver.core import Message, Request, Completion
+from palaver.core import Completion, Message, Request
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 
 IDS = torch.tensor([[5, 6, 7, 8]])
@@ -94,8 +94,8 @@ def test_policies_of_one_host_are_asked_in_one_batch() -> None:
         return Request(agent, (Message("user", agent),))
 
     who = [one, alone, two, scripted, one, scripted]
-    said = speak([(policy, request(agent)) for policy, agent in zip(who, "abcdef", strict=True)])
+    said = act_batched([(policy, request(agent)) for policy, agent in zip(who, "abcdef", strict=True)])
     assert [answers[0].text for answers in said] == ["one to a", "b", "two to c", "d0", "one to e", "f0"]
     assert host.asked == [["one:a", "two:c", "one:e"]]
     assert calls == [2]
-    assert speak([]) == []
+    assert act_batched([]) == []

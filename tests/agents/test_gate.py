@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palaver.agents.tiny import gate
-from palaver.core import Message, Completion
+from palaver.core import Completion, Message
 
 PLAN = "Take some.\n1. red\n2. green\n3. blue"
 

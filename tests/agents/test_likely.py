@@ -8,7 +8,7 @@ import torch
 from palaver.agents.llm.policies import top_logprobs as module
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.policies.top_logprobs import likely
-from palaver.core import Message, PolicyError, Request, Sampling, Completion
+from palaver.core import Completion, Message, PolicyError, Request, Sampling
 from tests.agents.adapting import stored_base, team_of
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 

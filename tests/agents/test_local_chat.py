@@ -14,7 +14,7 @@ from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.policies.local_chat import LocalChat, digest
 from palaver.core import ConfigError, Message, PolicyError, Request, Sampling
-from palaver.scoring import Case
+from palaver.scoring import ScoringRequest
 from tests.models import byte_tokenizer, tiny_qwen3
 
 
@@ -85,7 +85,7 @@ def test_by_name(policy, tmp_path):
 def test_a_random_model_judges_by_its_probabilities(policy):
     """Its log-probabilities decide: with 260 tokens of like probability no score has half, and that is said."""
     spec = JudgeSpec(model="x", mode="weighted", asks=1, cache=False)
-    (verdict,) = Judge(spec, chat=LocalChat(policy)).score([Case("t", {"a": "Say."}, {"a": "Said."})])
+    (verdict,) = Judge(spec, chat=LocalChat(policy)).score([ScoringRequest("t", {"a": "Say."}, {"a": "Said."})])
     assert verdict.score is None
     assert verdict.failure.startswith("out of menu: the scores have 0.")
     assert verdict.cost.calls == 3

@@ -9,7 +9,7 @@ from transformers import Gemma3Config, Gemma3ForConditionalGeneration
 
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.generation import forward as forward_module
-from palaver.agents.llm.generation.requests import Sample
+from palaver.agents.llm.generation.requests import GenerationResult
 from palaver.agents.llm.model import inference_copy as twin_module
 from palaver.agents.llm.model.inference_copy import Twin
 from palaver.agents.llm.model.options import ModelOptions
@@ -69,7 +69,7 @@ def test_the_text_ends_at_the_first_of_the_stop_strings() -> None:
     policy = LLMPolicy(tiny_qwen3(), tokenizer)
     ids = tuple(tokenizer.encode("abcd"))
     for stop in (("c", "bcd"), ("bcd", "c"), ("x", "b")):
-        sample = Sample(ids, (0.0,) * 4, (0.0,) * 4, "stop")
+        sample = GenerationResult(ids, (0.0,) * 4, (0.0,) * 4, "stop")
         assert policy.completion((5,), Sampling(stop=stop), sample).text == "a"
 
 

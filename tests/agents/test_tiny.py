@@ -22,7 +22,7 @@ from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.tiny import build, cache
 from palaver.agents.tiny.__main__ import main
 from palaver.agents.tiny.build import ensure
-from palaver.agents.tiny.gate import Check, demand, examine
+from palaver.agents.tiny.gate import GateCheck, demand, examine
 from palaver.agents.tiny.muon import Muon, orthogonal
 from palaver.agents.tiny.recipe import Recipe
 from palaver.agents.tiny.tokenizer import train_tokenizer
@@ -198,9 +198,9 @@ def test_gate_measures(folder):
 
 
 def test_demand():
-    demand([Check("a", 1.0, 0.0, 1.0)], "x")
+    demand([GateCheck("a", 1.0, 0.0, 1.0)], "x")
     with pytest.raises(PolicyError, match=r"for x .* b is 1\.5000"):
-        demand([Check("a", 1.0, 0.0, 1.0), Check("b", 1.5, 0.0, 1.0)], "x")
+        demand([GateCheck("a", 1.0, 0.0, 1.0), GateCheck("b", 1.5, 0.0, 1.0)], "x")
 
 
 # --- cache ---

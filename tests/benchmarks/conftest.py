@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core import Episode, Turn, Completion
+from palaver.core import Completion, Episode, Turn
 from palaver.trainers.config.loading import dump
 from palaver.trainers.config.run import RunConfig
 

@@ -13,7 +13,7 @@ from palaver.benchmarks.reports import coding_conventions as agreement
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.run_report import write
 from palaver.benchmarks.reports.summary import score
-from palaver.core import Episode, Turn, Completion
+from palaver.core import Completion, Episode, Turn
 from palaver.trainers.config.loading import dump
 from palaver.trainers.config.run import RunConfig
 
@@ -32,7 +32,7 @@ def episode(task, aux, main):
         {"aux": Completion(f"def aux: {aux}"), "main": Completion(f"def f: {main}")}, dict.fromkeys(SEATS, 2.0 * solved),
         {seat: {"solved": 2.0 * solved} for seat in SEATS}, metrics(solved, aux, main),
         "4 of 4 tests passed" if solved else "0 of 4 tests passed; f([1]) raised TypeError",
-    )  # fmt: skip
+    )
     return Episode("coding_mini_v0", task, 0, (turn,), "terminated")
 
 

@@ -10,13 +10,20 @@ from typing import Any
 import pytest
 
 from palaver.agents.make_policy import make_policy
-from palaver.benchmarks.evaluation.credit import Credit, Effort, Team, measure, mutual_information, rank_correlation
+from palaver.benchmarks.evaluation.credit import (
+    Credit,
+    Effort,
+    SampledTeam,
+    measure,
+    mutual_information,
+    rank_correlation,
+)
 from palaver.core import Sampling
-from palaver.envs.base.env import Outcome
+from palaver.envs.base.env import StepResult
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.run import AlgorithmConfig
-from palaver.trainers.rollout.batch import fill, tabulate
-from palaver.trainers.rollout.episodes import Plan, play_out, rollout
+from palaver.trainers.rollout.batch import add_advantages, make_batch
+from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rollout
 from palaver.trainers.rollout.replay import rebuilt
 from tests.trainers.test_candidates import Additive, worth
 from tests.trainers.toys import SEATS, Lengths
@@ -28,9 +35,9 @@ def diagnosed(env: Any, name: str, effort: Effort, width: int = 16, **policies: 
     """Of one task, with random policies but for those that are named."""
     row, config = algorithm(name), AlgorithmConfig.model_validate({"name": name, "group_size": width})
     team = {seat: make_policy(policies.get(seat, "random")) for seat in SEATS}
-    episodes = rollout(env, team, ["t0"], Plan(width, turns=config.turns), sampling=SAMPLING, seed=1)
-    table = fill(tabulate(episodes), row, config)
-    return measure(table, episodes, Team(env, dict(team), SAMPLING, row, config.discount), effort)
+    episodes = rollout(env, team, ["t0"], SamplingPlan(width, turns=config.turns), sampling=SAMPLING, seed=1)
+    table = add_advantages(make_batch(episodes), row, config)
+    return measure(table, episodes, SampledTeam(env, dict(team), SAMPLING, row, config.discount), effort)
 
 
 def test_fidelity_in_an_additive_game():
@@ -55,9 +62,9 @@ class Told(Lengths):
         super().__init__(turns=2)
         self.deaf = deaf
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         heard = {"a": actions["b"], "b": actions["a"]}
-        return Outcome(
+        return StepResult(
             {seat: {"own": worth(text)} for seat, text in actions.items()},
             dict.fromkeys(heard, "nothing") if self.deaf else heard, terminated=self.turn == 1,
         )  # fmt: skip
@@ -78,7 +85,7 @@ def test_influence_is_the_entropy_of_a_message_that_is_repeated():
 
 def test_replays_differ_in_every_turn_and_are_those_of_every_message():
     env, team = Lengths(turns=3), {seat: make_policy("random") for seat in SEATS}
-    (episode,) = rollout(env, team, ["t0"], Plan(), sampling=SAMPLING, seed=1)
+    (episode,) = rollout(env, team, ["t0"], SamplingPlan(), sampling=SAMPLING, seed=1)
     before = rebuilt(env, episode, 1)
     texts = [replace(episode.turns[1].completions["a"], text=text) for text in ("one", "two")]
     names = [f"replay {n}" for _ in texts for n in range(3)]

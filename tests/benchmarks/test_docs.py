@@ -12,7 +12,7 @@ from palaver.benchmarks.docs import __main__ as command
 from palaver.benchmarks.docs import comparison, demo, lab
 from palaver.benchmarks.docs.parts import filled
 from palaver.benchmarks.experiments.matrix_games.plan import Column
-from palaver.benchmarks.experiments.matrix_games.results import Lab, Result
+from palaver.benchmarks.experiments.matrix_games.results import Lab, MatrixGameResult
 from palaver.benchmarks.reports.origin import complete
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.config.loading import dump, parse
@@ -67,7 +67,7 @@ def test_parts_of_a_page():
 
 def laboratory(**returns):
     found = [
-        Result(name, "penalty", seed, "done", -20.0, value)
+        MatrixGameResult(name, "penalty", seed, "done", -20.0, value)
         for name, values in returns.items()
         for seed, value in enumerate(values)
     ]

@@ -12,16 +12,16 @@ import torch
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.tiny import ensure
-from palaver.benchmarks.experiments.enumeration import AGENTS, Game, Tabular, exact, prompt
+from palaver.benchmarks.experiments.enumeration import AGENTS, EnumerableGame, Tabular, exact, prompt
 from palaver.benchmarks.experiments.estimators import BIASES, estimate, per_outcome, sampled, settings, table
 from palaver.core import Sampling
 from palaver.registry import spec
 from palaver.trainers.algorithms.base import ROWS
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.rollout.batch import tabulate
-from palaver.trainers.rollout.episodes import Plan, rollout, text_env
-from palaver.trainers.run.distributed import World
-from palaver.trainers.update.policy_update import Learner, Work
+from palaver.trainers.rollout.batch import make_batch
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.policy_update import PolicyUpdater, UpdateInput
 from tests.trainers.learning import config, spied
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "algorithms" / "policy-gradient.md"
@@ -31,13 +31,13 @@ UNBIASED = {
     "happo token": 1.0, "c3": 1.0, "dr-grpo": 0.5 / 8,
 }  # fmt: skip
 GAMES = {
-    "one turn, aligned": (Game(1, 2), {}),
-    "one turn, cross": (Game(1, 2), {"joint": "cross"}),
-    "one turn, texts of one or two tokens": (Game(1, 2, ends=True, seed=1), {}),
-    "two turns, independent": (Game(2, 1), {"turns": "independent"}),
-    "two turns, tree, one agent waits": (Game(2, 1, waits=True), {}),
-    "two turns, tree": (Game(2, 1), {}),
-    "two turns, tree, cross, one agent waits": (Game(2, 1, waits=True), {"joint": "cross"}),
+    "one turn, aligned": (EnumerableGame(1, 2), {}),
+    "one turn, cross": (EnumerableGame(1, 2), {"joint": "cross"}),
+    "one turn, texts of one or two tokens": (EnumerableGame(1, 2, ends=True, seed=1), {}),
+    "two turns, independent": (EnumerableGame(2, 1), {"turns": "independent"}),
+    "two turns, tree, one agent waits": (EnumerableGame(2, 1, waits=True), {}),
+    "two turns, tree": (EnumerableGame(2, 1), {}),
+    "two turns, tree, cross, one agent waits": (EnumerableGame(2, 1, waits=True), {"joint": "cross"}),
 }
 TEMPERATURES = [pytest.param(1.0, marks=pytest.mark.slow), 0.7, pytest.param(0.6, marks=pytest.mark.slow)]
 LARGE = ("two turns, tree", "two turns, tree, cross, one agent waits")  # 4,096 outcomes
@@ -77,7 +77,7 @@ def test_a_tree_of_4096_outcomes():
 
 
 def test_weights_by_rows_are_biased_in_a_tree():
-    rows = estimate(Game(2, 1, waits=True), settings("marloo", 0.7, turn_weights="rows"))
+    rows = estimate(EnumerableGame(2, 1, waits=True), settings("marloo", 0.7, turn_weights="rows"))
     assert rows[0].cosine < 0.999  # the other agent acts in the first turn alone
 
 
@@ -89,7 +89,7 @@ def test_weights_by_rows_are_biased_in_a_tree():
 )
 def test_the_mean_of_samples_is_the_exact_gradient_where_outcomes_are_too_many(name, options):
     """Projections of 100 batches of 400 tasks on the exact gradient, whose mean is 1 within 3 standard errors."""
-    for projection in sampled(Game(2, 1), settings(name, 0.7, **options), 100, 400, seed=5):
+    for projection in sampled(EnumerableGame(2, 1), settings(name, 0.7, **options), 100, 400, seed=5):
         error = float(projection.std()) / math.sqrt(len(projection))
         assert error <= 0.01
         assert abs(float(projection.mean()) - 1) < 3 * error
@@ -99,7 +99,7 @@ def test_the_mean_of_samples_is_the_exact_gradient_where_outcomes_are_too_many(n
 @pytest.mark.parametrize("name", ["mareinforce", "maremax", "rae", "iac", "maac", "ippo", "mappo", "happo"])
 def test_a_constant_reward_teaches_nothing(name, temperature):
     """|E g| <= 1e-6 E |g|."""
-    game, chosen = Game(1, 2, ends=True, constant=True), settings(name, temperature)
+    game, chosen = EnumerableGame(1, 2, ends=True, constant=True), settings(name, temperature)
     means = estimate(game, chosen)
     for mean, size in zip(means, per_outcome(game, chosen), strict=True):
         assert float(mean.found.norm()) <= 1e-6 * size
@@ -108,7 +108,7 @@ def test_a_constant_reward_teaches_nothing(name, temperature):
 
 def test_the_exact_gradient_by_hand():
     """One turn of one token: J is bilinear in the agents' chances of token 0, p and q."""
-    game, temperature = Game(1, 1), 0.7
+    game, temperature = EnumerableGame(1, 1), 0.7
     models = [Tabular(game, agent) for agent in range(2)]
     pays = {
         (i, j): sum(game.reward(agent, (((i,), (j,)),)) for agent in range(2)) / 2 for i in range(2) for j in range(2)
@@ -157,17 +157,20 @@ def test_batches_of_a_constant_reward_are_not_alike():
     tasks = [task.id for task in env.tasks]
     means = {}
     for scored in (0.7, 1.0):
-        learner = Learner(who, ["aux"], config(policy={"temperature": scored, "max_tokens": 24}), World("cpu", "fp32"))
+        learner = PolicyUpdater(
+            who, ["aux"], config(policy={"temperature": scored, "max_tokens": 24}), Distributed("cpu", "fp32")
+        )
         spy = spied(learner)
         found = []
         for seed in range(40 if scored == 0.7 else 8):
             sampling = dict.fromkeys(env.possible_agents, Sampling(temperature=0.7, max_tokens=24))
             team = dict.fromkeys(env.possible_agents, who)
-            played = tabulate(
-                rollout(env, team, tasks[4 * seed : 4 * seed + 4], Plan(8), seed=seed, sampling=sampling), ["aux"]
+            played = make_batch(
+                rollout(env, team, tasks[4 * seed : 4 * seed + 4], SamplingPlan(8), seed=seed, sampling=sampling),
+                ["aux"],
             )
             one = replace(played, advantage=torch.ones(len(played), dtype=torch.float64))
-            learner.update(Work(one, one.rows_of(["aux"]), reinforce, 1))
+            learner.update(UpdateInput(one, one.rows_of(["aux"]), reinforce, 1))
             found.append(torch.cat([part.flatten() for part in spy.steps[-1].values()]))
         pairs = zip(found[::2], found[1::2], strict=True)
         cosines = torch.tensor([float(torch.cosine_similarity(one, other, 0)) for one, other in pairs])

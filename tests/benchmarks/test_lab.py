@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from palaver.benchmarks.experiments.matrix_games import fresh, plan, pool, recipe, results, study, view
-from palaver.benchmarks.experiments.matrix_games.results import Lab, Result, score
+from palaver.benchmarks.experiments.matrix_games.results import Lab, MatrixGameResult, score
 from palaver.core import CheckpointError, ConfigError
 from palaver.envs.matrix.games import BUILT_IN
 from palaver.trainers.algorithms.base import ROWS, algorithm
@@ -194,7 +194,7 @@ def test_cory_and_ippo_differ(small, tmp_path):
 @pytest.mark.slow
 def test_a_worker_that_dies_takes_its_cell_alone(small, tmp_path):
     cells = plan.load("lab", small).cells
-    orders = [pool.Order(None, tmp_path / "0", {}), pool.Order(cells[0].config, tmp_path / "1", {}, True)]
+    orders = [pool.TrainOrder(None, tmp_path / "0", {}), pool.TrainOrder(cells[0].config, tmp_path / "1", {}, True)]
     outcomes = dict(pool.work(orders, 1))
     assert "AttributeError" in outcomes[0].error
     assert "its process ended with 1" in outcomes[0].error
@@ -212,7 +212,7 @@ class Hangs:
 
 def test_a_run_that_writes_nothing_is_ended(monkeypatch, tmp_path):
     monkeypatch.setattr(pool, "STALLED_S", 1.5)
-    ((number, outcome),) = pool.work([pool.Order(Hangs(), tmp_path / "0", {})], 1)
+    ((number, outcome),) = pool.work([pool.TrainOrder(Hangs(), tmp_path / "0", {})], 1)
     assert (number, outcome.error) == (0, "it wrote nothing for 1.5 seconds and was ended")
     assert outcome.wall_s < 60
 
@@ -257,13 +257,13 @@ def _first(folder: Path) -> Path:
 def table():
     columns = {"xor": plan.Column("xor n=2", 1.0, 0.5), "climbing": plan.Column("climbing", 11.0, -31 / 9)}
     found = [
-        Result("magrpo", "xor", 0, "done", 0.5, 1.0, 2.0, 60.0),
-        Result("magrpo", "xor", 1, "done", 0.5, 0.8, 2.0, 60.0),
-        Result("magrpo", "climbing", 0, "done", -3.0, -5.5),
-        Result("magrpo", "climbing", 1, "missing"),
-        Result("rae", "xor", 0, "failed", error="it <b>broke</b>"),
-        Result("rae", "climbing", 0, "done", -3.0, 11.0),
-        Result("rae", "climbing", 1, "failed", error="again"),
+        MatrixGameResult("magrpo", "xor", 0, "done", 0.5, 1.0, 2.0, 60.0),
+        MatrixGameResult("magrpo", "xor", 1, "done", 0.5, 0.8, 2.0, 60.0),
+        MatrixGameResult("magrpo", "climbing", 0, "done", -3.0, -5.5),
+        MatrixGameResult("magrpo", "climbing", 1, "missing"),
+        MatrixGameResult("rae", "xor", 0, "failed", error="it <b>broke</b>"),
+        MatrixGameResult("rae", "climbing", 0, "done", -3.0, 11.0),
+        MatrixGameResult("rae", "climbing", 1, "failed", error="again"),
     ]
     provenance = {"palaver": "1", "commit": "c", "python": "3", "platform": "p"}
     return Lab(("magrpo", "rae"), columns, tuple(found), provenance, 1.5)
@@ -275,9 +275,9 @@ def test_scores(table):
     assert found.spread == pytest.approx(0.2 / 2**0.5)
     assert found.interval == pytest.approx((0.9 - 1.27062, 0.9 + 1.27062), rel=1e-5)  # t(1) = 12.7062, s / √2 = 0.1
     assert (found.bootstrap, found.agreed, found.modes) == (pytest.approx((0.8, 1.0)), 0, ())
-    assert table.score("magrpo", "climbing") == results.Score(-5.5, None, -0.5, 1)
-    assert table.score("rae", "xor") == results.Score(None, None, None, 0, "it <b>broke</b>")
-    assert table.score("rae", "climbing") == results.Score(11.0, None, 1.0, 1, "again")
+    assert table.score("magrpo", "climbing") == results.AlgorithmScore(-5.5, None, -0.5, 1)
+    assert table.score("rae", "xor") == results.AlgorithmScore(None, None, None, 0, "it <b>broke</b>")
+    assert table.score("rae", "climbing") == results.AlgorithmScore(11.0, None, 1.0, 1, "again")
     assert score([1.0], plan.Column("x", 0.0, -1.0)).share is None
     assert table.cpu_minutes == 2.0
     assert [each.algorithm for each in table.failed] == ["rae", "rae"]
@@ -324,7 +324,7 @@ def test_the_page_and_the_picture(table, tmp_path):
 def laboratory(returns, first):
     columns = {"xor": plan.Column("xor n=2", 1.0, 0.5), "qtran": plan.Column("qtran", 8.0, -4.4)}
     found = [
-        Result("rae", game, first + n, "done", 0.0, value)
+        MatrixGameResult("rae", game, first + n, "done", 0.0, value)
         for game, values in returns.items()
         for n, value in enumerate(values)
     ]

@@ -12,7 +12,7 @@ from palaver.agents.battle_net import files
 from palaver.agents.battle_net.shape import size
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.showdown_ladder.ladder import Match, poke_env_player, run
-from palaver.benchmarks.showdown_ladder.player import Seat, decider
+from palaver.benchmarks.showdown_ladder.player import ServerSide, decider
 from palaver.core import CheckpointError, ConfigError, PolicyError, Sampling
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import SIDES, Setup, ShowdownError
@@ -43,7 +43,7 @@ def test_a_seat_reads_answers_and_counts_what_is_illegal(pool):
     [battle] = pool.start([Setup("gen1randombattle", 5)])
     request, log = json.loads(pool.ask_battle(battle, "request", "p1")), battle.log("p1")
     seen = []
-    seat = Seat("gen1randombattle", pool, lambda *told: seen.append(told) or "dance")
+    seat = ServerSide("gen1randombattle", pool, lambda *told: seen.append(told) or "dance")
     choice = seat.choose("battle-1", log, request)
     assert choice in dict(battle.views["p1"]["legal"]).values(), "drawn, for the answer named none"
     assert (seat.decisions, seat.illegal) == (1, 1)
@@ -61,7 +61,7 @@ def test_a_seat_reads_answers_and_counts_what_is_illegal(pool):
 def test_both_sides_of_one_battle_may_be_ours(pool):
     [battle] = pool.start([Setup("gen1randombattle", 5)])
     told = []
-    seats = {side: Seat("gen1randombattle", pool, lambda *seen: told.append(seen) or "1") for side in SIDES}
+    seats = {side: ServerSide("gen1randombattle", pool, lambda *seen: told.append(seen) or "1") for side in SIDES}
     sent = dict.fromkeys(SIDES, 0)
     for _ in range(3):
         chosen = {}
@@ -91,7 +91,7 @@ def test_heuristics_and_policies_decide(pool):
 
 def test_a_battle_net_says_on_a_server_what_it_says_in_the_arena(pool, tmp_path):
     """The same net as a crowd of the arena and as a seat, over a dozen turns of one battle: slot for slot."""
-    made = files.Plan("gen1ou", size("nano"), layout(), vocabulary("gen1ou"))
+    made = files.NetConfig("gen1ou", size("nano"), layout(), vocabulary("gen1ou"))
     files.save(tmp_path / "net", made, files.fresh(made, 3))
     env, name = PokemonEnv(), f"net:{tmp_path / 'net'}"
     env.reset(seed=4)
@@ -99,7 +99,7 @@ def test_a_battle_net_says_on_a_server_what_it_says_in_the_arena(pool, tmp_path)
     game = crowd.begin(env, "p1", 0)
     for _ in range(12):
         if legal := env.legal_actions.get("p1"):
-            [wanted] = crowd.decide([crowds.Asked(game, "", {})])
+            [wanted] = crowd.decide([crowds.PendingDecision(game, "", {})])
             assert seat("battle", env.view("p1"), "", env.battle.turn) == wanted
         env.step({"p1": wanted if legal else None, "p2": (env.legal_actions["p2"] or [None])[0]})
         if not env.agents:

@@ -20,11 +20,11 @@ from palaver.benchmarks.reports.frames import png
 from palaver.benchmarks.reports.rerender import replay
 from palaver.benchmarks.reports.run_report import write
 from palaver.core import ConfigError, Episode, Sampling, TaskError
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.trainers.config.loading import dump
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 
 
 class Dice(TextEnv):
@@ -45,7 +45,7 @@ class Dice(TextEnv):
         roll = int(self.rng.integers(200))
         self.seen = [self.turn + 1, roll, len("".join(actions.values()))]
         over = self.turn + 1 == self.turns
-        return Outcome({agent: {"roll": roll / 100} for agent in self.agents}, {}, terminated=over)
+        return StepResult({agent: {"roll": roll / 100} for agent in self.agents}, {}, terminated=over)
 
     def render(self):
         if self.render_mode == "rgb_array":
@@ -62,7 +62,7 @@ def dice(monkeypatch):
 def played(env, seed=0, tasks=("t0", "t1"), samples=1):
     team = dict.fromkeys(env.possible_agents, make_policy("scripted:say", scripted={"say": f"{__name__}:say"}))
     how = dict.fromkeys(env.possible_agents, Sampling())
-    return rollout(env, team, list(tasks), Plan(samples, turns="independent"), sampling=how, seed=seed)
+    return rollout(env, team, list(tasks), SamplingPlan(samples, turns="independent"), sampling=how, seed=seed)
 
 
 def say(_conversation, seed):

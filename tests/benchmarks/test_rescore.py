@@ -12,14 +12,14 @@ from palaver import registry
 from palaver.agents.make_policy import make_policy
 from palaver.benchmarks.evaluation import rescore
 from palaver.benchmarks.evaluation import results as rows
-from palaver.benchmarks.evaluation.evaluate import Setting, measure, to_row
-from palaver.benchmarks.evaluation.focal import Seating
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure, to_row
+from palaver.benchmarks.evaluation.focal import FocalRound
 from palaver.core import ConfigError, Sampling, ScoringError, TaskError
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.trainers.config.loading import dump
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.rollout.episodes import Plan, rollout, text_env
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
 from palaver.trainers.rollout.replay import again
 from tests.envs.rewards import Length
 
@@ -35,7 +35,12 @@ def played(env, plan, seed=3, name="random", **keywords):
 
 @pytest.mark.parametrize(
     "plan",
-    [Plan(2, turns="independent"), Plan(2), Plan(2, joint="cross", turns="best"), Plan(2, stop_above=0.1)],
+    [
+        SamplingPlan(2, turns="independent"),
+        SamplingPlan(2),
+        SamplingPlan(2, joint="cross", turns="best"),
+        SamplingPlan(2, stop_above=0.1),
+    ],
     ids=["independent", "tree", "best", "threshold"],
 )
 @pytest.mark.parametrize("env", ["echo-v0", "pioneer-v0", "maths-mini-v0"])
@@ -45,14 +50,16 @@ def test_a_second_scoring_without_a_change_is_the_first(env, plan):
 
 
 def test_who_booked_pay_turn_by_turn_books_it_again():
-    made, episodes = played("workflow-v0", Plan(1, turns="independent"), pay={"when": "accumulated"}, name="echo")
+    made, episodes = played(
+        "workflow-v0", SamplingPlan(1, turns="independent"), pay={"when": "accumulated"}, name="echo"
+    )
     assert again(made, episodes) == again(made, episodes, workers=2) == episodes
 
 
 def test_a_dropped_weight_takes_away_what_it_paid():
     keywords = {"tasks": "sample[:4]", "gated": False}
-    _, episodes = played("arxiv-v0", Plan(2, turns="independent"), **keywords)
-    found = rescore.Source(episodes, "", "arxiv-v0", keywords, None)
+    _, episodes = played("arxiv-v0", SamplingPlan(2, turns="independent"), **keywords)
+    found = rescore.EpisodeSource(episodes, "", "arxiv-v0", keywords, None)
     plain, _ = rescore.rescore(found, keywords)
     assert (plain.difference, plain.changed, plain.told, plain.ended) == (0.0, 0, 0, 0)
     paid = [episode.turns[0].components["method"]["unique"] for episode in episodes]
@@ -66,7 +73,7 @@ def test_a_dropped_weight_takes_away_what_it_paid():
 
 def test_the_numbers_by_hand():
     # task A: returns 1, 3 -> 2, 4 (differences 1, 1); task B: 2 -> 0 (difference -2); mean over tasks (1 - 2) / 2
-    _, (one, *_) = played("echo-v0", Plan(1, turns="independent"), num_turns=1)
+    _, (one, *_) = played("echo-v0", SamplingPlan(1, turns="independent"), num_turns=1)
 
     def paid(task, value, stop="terminated"):
         turn = replace(one.turns[0], rewards={"a1": value, "a2": value})
@@ -83,9 +90,9 @@ def test_the_numbers_by_hand():
 
 
 def test_a_judge_scores_what_was_said_all_episodes_of_a_turn_at_once():
-    _, episodes = played("echo-v0", Plan(2, turns="independent"))
+    _, episodes = played("echo-v0", SamplingPlan(2, turns="independent"))
     judge = Length()
-    found = rescore.Source(episodes, "", "echo-v0", {}, None)
+    found = rescore.EpisodeSource(episodes, "", "echo-v0", {}, None)
     result, after = rescore.rescore(found, {"reward": judge})
     assert [len(cases) for cases in judge.calls] == [6, 6, 6]  # three turns
     for old, new in zip(episodes, after, strict=True):
@@ -96,7 +103,7 @@ def test_a_judge_scores_what_was_said_all_episodes_of_a_turn_at_once():
 
 
 def test_what_would_now_be_told_otherwise_is_counted():
-    made, episodes = played("echo-v0", Plan(1, turns="independent"))
+    made, episodes = played("echo-v0", SamplingPlan(1, turns="independent"))
     said = episodes[0].turns[0]
     asked = replace(said, observations=said.observations | {"a1": "The word is: other"})
     old = [replace(episodes[0], turns=(asked, *episodes[0].turns[1:])), *episodes[1:]]
@@ -104,7 +111,7 @@ def test_what_would_now_be_told_otherwise_is_counted():
 
 
 def test_an_environment_that_ends_earlier_or_later_is_told():
-    found = rescore.Source(played("echo-v0", Plan(1, turns="independent"))[1], "", "echo-v0", {}, None)
+    found = rescore.EpisodeSource(played("echo-v0", SamplingPlan(1, turns="independent"))[1], "", "echo-v0", {}, None)
     shorter, ended = rescore.rescore(found, {"num_turns": 2})
     assert shorter.ended == 3
     assert [len(episode.turns) for episode in ended] == [2, 2, 2]
@@ -127,14 +134,14 @@ class Leaving(TextEnv):
 
     def judge(self, actions):
         over = True if self.turn else (["a"] if self.soon else False)
-        return Outcome({agent: {"dice": float(self.rng.integers(9))} for agent in self.agents}, {}, terminated=over)
+        return StepResult({agent: {"dice": float(self.rng.integers(9))} for agent in self.agents}, {}, terminated=over)
 
 
 def test_dice_fall_as_they_fell_and_who_has_left_is_not_heard(monkeypatch):
     monkeypatch.setitem(registry._SPECS, "leaving-v0", registry.Spec("leaving-v0", Leaving, agents=("a", "b")))
     env = Leaving()
     team = dict.fromkeys("ab", make_policy("random"))
-    episodes = rollout(env, team, ["t0", "t1"], Plan(), sampling=dict.fromkeys("ab", DRAW), seed=1)
+    episodes = rollout(env, team, ["t0", "t1"], SamplingPlan(), sampling=dict.fromkeys("ab", DRAW), seed=1)
     assert len({episode.team_return() for episode in episodes}) == 2
     assert again(env, episodes) == episodes
     (new,) = again(Leaving(soon=True), episodes[:1])
@@ -144,7 +151,7 @@ def test_dice_fall_as_they_fell_and_who_has_left_is_not_heard(monkeypatch):
 
 @pytest.fixture
 def kept(tmp_path):
-    result, episodes = measure(Setting("echo-v0", team="random", n=4, samples=2, sampling=DRAW))
+    result, episodes = measure(EvaluationConfig("echo-v0", team="random", n=4, samples=2, sampling=DRAW))
     return to_row(result, episodes, "random", tmp_path), tmp_path
 
 
@@ -163,8 +170,8 @@ def test_the_new_row_names_its_parent(kept, tmp_path_factory):
 
 
 def test_agents_in_focus_are_in_focus_again(tmp_path):
-    seatings = (Seating(("solver1",), {"solver2": "random"}), Seating(("solver2",), {"solver1": "random"}))
-    setting = Setting("maths-mini-v0", team="scripted:reference", n=3, sampling=DRAW, seatings=seatings)
+    seatings = (FocalRound(("solver1",), {"solver2": "random"}), FocalRound(("solver2",), {"solver1": "random"}))
+    setting = EvaluationConfig("maths-mini-v0", team="scripted:reference", n=3, sampling=DRAW, seatings=seatings)
     result, episodes = measure(setting)
     to_row(result, episodes, "x", tmp_path)
     found = rescore.source(tmp_path / "maths-mini-v0--x.json")
@@ -179,7 +186,7 @@ def test_runs_know_their_keywords(tmp_path):
     )
     (tmp_path / "episodes").mkdir()
     (tmp_path / "config.yaml").write_text(dump(config))
-    _, episodes = played("echo-v0", Plan(), num_turns=2, tasks="sample[2:]")
+    _, episodes = played("echo-v0", SamplingPlan(), num_turns=2, tasks="sample[2:]")
     for name in ("eval-000000.jsonl", "train-000001.jsonl"):
         lines = [json.dumps(episode.to_dict()) + "\n" for episode in episodes]
         (tmp_path / "episodes" / name).write_text("".join(lines))

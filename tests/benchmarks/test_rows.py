@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from palaver.benchmarks.evaluation import results as rows
-from palaver.benchmarks.evaluation.evaluate import Setting, measure, to_row
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure, to_row
 from palaver.benchmarks.evaluation.fingerprint import fingerprint
-from palaver.benchmarks.evaluation.focal import Seating
+from palaver.benchmarks.evaluation.focal import FocalRound
 from palaver.core import ConfigError, PolicyError, Sampling
 from palaver.scoring import Cost
 from tests.envs.rewards import Length
 
-ECHO = Setting("echo-v0", team="a1=scripted:reference,a2=scripted:lazy", n=4, samples=2, seed=7)
+ECHO = EvaluationConfig("echo-v0", team="a1=scripted:reference,a2=scripted:lazy", n=4, samples=2, seed=7)
 
 
 def focused(*focal, **changes):
-    own = {"keywords": {"shared": False}, "seatings": tuple(Seating((seat,)) for seat in focal), **changes}
-    return measure(Setting(**{**ECHO.__dict__, **own}))
+    own = {"keywords": {"shared": False}, "seatings": tuple(FocalRound((seat,)) for seat in focal), **changes}
+    return measure(EvaluationConfig(**{**ECHO.__dict__, **own}))
 
 
 def test_a_row_is_what_was_written(tmp_path):
@@ -38,12 +38,12 @@ def test_a_row_is_what_was_written(tmp_path):
 
 
 def test_pay_without_an_end_has_no_most(tmp_path):
-    result, episodes = measure(Setting(**{**ECHO.__dict__, "max_reward": float("inf")}))
+    result, episodes = measure(EvaluationConfig(**{**ECHO.__dict__, "max_reward": float("inf")}))
     assert to_row(result, episodes, "endless", tmp_path).max_reward is None
 
 
 def test_what_a_judge_took_is_kept(tmp_path):
-    result, episodes = measure(Setting(**{**ECHO.__dict__, "keywords": {"reward": Length()}}))
+    result, episodes = measure(EvaluationConfig(**{**ECHO.__dict__, "keywords": {"reward": Length()}}))
     row = to_row(result, episodes, "judged", tmp_path)
     assert row.scoring == dict(result.scoring) != {}
     assert measure(ECHO)[0].scoring == {}
@@ -64,11 +64,11 @@ def test_the_config_hash_knows_what_decides_a_result():
     assert measure(ECHO)[0].config == base
 
     def other(**changes):
-        return measure(Setting(**{**ECHO.__dict__, **changes}))[0].config
+        return measure(EvaluationConfig(**{**ECHO.__dict__, **changes}))[0].config
 
     changed = [
         other(seed=8), other(n=3), other(samples=1), other(keywords={"shared": True}), other(team="scripted:lazy"),
-        other(sampling=Sampling(temperature=0.5)), other(seatings=(Seating(("a1",)),)),
+        other(sampling=Sampling(temperature=0.5)), other(seatings=(FocalRound(("a1",)),)),
     ]  # fmt: skip
     assert len({base, *changed}) == 8
 
@@ -79,13 +79,13 @@ def test_focal_agents_by_hand():
     assert result.focal.by_seating == {"a1": 4.5, "a2": 0.0}
     assert (result.focal.mean, result.focal.low, result.focal.high) == (2.25, 2.25, 2.25)  # a task's seatings first
     assert (result.mean, result.n, len(episodes)) == (2.25, 16, 16)
-    both, _ = measure(Setting(**{**ECHO.__dict__, "seatings": (Seating(("a1", "a2")),)}))
+    both, _ = measure(EvaluationConfig(**{**ECHO.__dict__, "seatings": (FocalRound(("a1", "a2")),)}))
     assert both.focal.by_seating == {"a1+a2": 2.25}
 
 
 def test_partners_fill_the_other_seats():
-    seatings = (Seating(("a1",), {"a2": "scripted:lazy"}), Seating(("a2",), {"a1": "random"}))
-    setting = Setting("echo-v0", {"shared": False}, "scripted:reference", 3, seatings=seatings)
+    seatings = (FocalRound(("a1",), {"a2": "scripted:lazy"}), FocalRound(("a2",), {"a1": "random"}))
+    setting = EvaluationConfig("echo-v0", {"shared": False}, "scripted:reference", 3, seatings=seatings)
     result, episodes = measure(setting)
     assert episodes[0].team == {"a1": "scripted:reference", "a2": "scripted:lazy"}
     assert episodes[-1].team == {"a1": "random", "a2": "scripted:reference"}
@@ -95,9 +95,9 @@ def test_partners_fill_the_other_seats():
 
 
 def test_a_partner_with_other_weights_is_refused():
-    seating = Seating(("a1",), {"a2": "random"}, {"a2": "0123"})
+    seating = FocalRound(("a1",), {"a2": "random"}, {"a2": "0123"})
     with pytest.raises(PolicyError, match="has other weights in seat 'a2'"):
-        measure(Setting("echo-v0", team="random", n=2, seatings=(seating,)))
+        measure(EvaluationConfig("echo-v0", team="random", n=2, seatings=(seating,)))
 
 
 def test_a_fingerprint_is_of_the_numbers():
@@ -119,18 +119,18 @@ def test_a_fingerprint_is_of_the_numbers():
 
 def test_rivals_need_somebody_in_focus():
     with pytest.raises(ConfigError, match=r"--focal a1 --team a1=POLICY,a2=OPPONENT.*palaver arena matrix-v1"):
-        measure(Setting("matrix-v1", {"game": "prisoners-dilemma"}, "random"))
-    seating = (Seating(("a1",)),)
-    dilemma = Setting("matrix-v1", {"game": "prisoners-dilemma"}, "scripted:reference", 2, seatings=seating)
+        measure(EvaluationConfig("matrix-v1", {"game": "prisoners-dilemma"}, "random"))
+    seating = (FocalRound(("a1",)),)
+    dilemma = EvaluationConfig("matrix-v1", {"game": "prisoners-dilemma"}, "scripted:reference", 2, seatings=seating)
     assert measure(dilemma)[0].focal.mean == measure(dilemma)[0].focal.mean
     with pytest.raises(PolicyError, match="no seat 'a3' to put in focus"):
-        measure(Setting("echo-v0", team="random", seatings=(Seating(("a3",)),)))
+        measure(EvaluationConfig("echo-v0", team="random", seatings=(FocalRound(("a3",)),)))
 
 
 @pytest.mark.parametrize("team", ["p1=simple@1,p2=random", "net:runs/pupil"])
 def test_players_of_the_arena_are_sent_there(team):
     with pytest.raises(ConfigError, match="palaver arena pokemon-v1 --players"):
-        measure(Setting("pokemon-v1", team=team, seatings=(Seating(("p1",)),)))
+        measure(EvaluationConfig("pokemon-v1", team=team, seatings=(FocalRound(("p1",)),)))
 
 
 class Counting:

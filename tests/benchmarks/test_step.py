@@ -11,13 +11,13 @@ import torch
 
 from palaver.benchmarks.performance.step import median, run
 from palaver.benchmarks.performance.training import limit, toy
-from palaver.benchmarks.performance.training.order import BenchmarkError, Order, Peer
-from palaver.benchmarks.performance.training.peak import Watch
-from palaver.benchmarks.performance.training.settings import SETTINGS, Setting, setting
+from palaver.benchmarks.performance.training.order import MeasurementOrder, Peer, TrainingBenchmarkError
+from palaver.benchmarks.performance.training.peak import PeakMemory
+from palaver.benchmarks.performance.training.settings import SETTINGS, ModelShape, setting
 from palaver.core import ConfigError
 
 MIB = 1 << 20
-linux = pytest.mark.skipif(not Watch("cpu").possible, reason="needs the kernel's high-water mark")
+linux = pytest.mark.skipif(not PeakMemory("cpu").possible, reason="needs the kernel's high-water mark")
 
 PEER = """
 import json
@@ -71,7 +71,7 @@ def test_the_settings_are_those_of_the_peers_readme():
 
 
 def test_the_peers_flags_name_the_same_work(peer):
-    found = peer.run(setting("C"), Order("C", 8, steps=3, threads=2, device="cpu"))
+    found = peer.run(setting("C"), MeasurementOrder("C", 8, steps=3, threads=2, device="cpu"))
     words = found["name"].split()
     flags = dict(zip(words[3::2], words[4::2], strict=True))
     assert flags == {
@@ -81,20 +81,20 @@ def test_the_peers_flags_name_the_same_work(peer):
 
 
 def test_the_peers_report_is_read(peer):
-    found = peer.run(setting("A"), Order("A", 1, 1, 1, "cpu"))
+    found = peer.run(setting("A"), MeasurementOrder("A", 1, 1, 1, "cpu"))
     assert (found["spent_s"], found["wall_s"], found["tokens"]) == (2.0, 3.0, 256.0)
     assert found["stages"] == {"generate": 1.0, "update": 0.5, "rest": 0.5}
 
 
 def test_on_a_gpu_the_wall_counts_and_the_peers_trainer_goes_there(peer):
-    found = peer.run(setting("Qwen3-0.6B"), Order("Qwen3-0.6B", 1, 1, 1, "cuda"))
+    found = peer.run(setting("Qwen3-0.6B"), MeasurementOrder("Qwen3-0.6B", 1, 1, 1, "cuda"))
     assert found["spent_s"] == 3.0
     assert found["name"].startswith("fake on cuda")
 
 
 @linux
 def test_the_peers_memory_is_measured_in_its_process(peer):
-    found = peer.run(setting("A"), Order("A", 1, 1, 1, "cpu", memory=True))
+    found = peer.run(setting("A"), MeasurementOrder("A", 1, 1, 1, "cpu", memory=True))
     assert found["update_peak_bytes"] == pytest.approx(100 * MIB, rel=0.1)
 
 
@@ -110,7 +110,7 @@ def test_a_peer_whose_updates_cannot_be_watched_is_timed_without_memory(tmp_path
     script = tmp_path / "fake_peer.py"
     body = PEER.replace(shown, hidden).replace("trainer._update_from_samples(0, [1])", "pass")
     script.write_text(body.replace("build(flags)", "make(flags)") if hidden == "def make" else body)
-    order = Order("A", 1, 1, 1, "cpu", memory=True)
+    order = MeasurementOrder("A", 1, 1, 1, "cpu", memory=True)
     assert Peer(sys.executable, str(script)).run(setting("A"), order) == {"update_peak_bytes": None}
     assert Peer(sys.executable, str(script)).run(setting("A"), replace(order, memory=False))["spent_s"] == 2.0
 
@@ -127,8 +127,8 @@ def test_a_peer_whose_updates_cannot_be_watched_is_timed_without_memory(tmp_path
 def test_a_broken_peer_is_told_in_one_line(tmp_path, body, message):
     script = tmp_path / "broken.py"
     script.write_text(body)
-    with pytest.raises(BenchmarkError, match=message) as raised:
-        Peer(sys.executable, str(script)).run(setting("A"), Order("A", 1, 1, 1, "cpu"))
+    with pytest.raises(TrainingBenchmarkError, match=message) as raised:
+        Peer(sys.executable, str(script)).run(setting("A"), MeasurementOrder("A", 1, 1, 1, "cpu"))
     assert "\n" not in str(raised.value)
 
 
@@ -137,7 +137,7 @@ def test_a_broken_peer_is_told_in_one_line(tmp_path, body, message):
 def test_the_rise_leaves_weights_gradients_and_moments_out(early):
     model = torch.nn.Linear(3072, 3072, bias=False)  # 36 MiB: malloc gives blocks past 32 MiB back at once
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    watch = Watch("cpu")
+    watch = PeakMemory("cpu")
     for _ in range(3):
         with watch.update(model, optimizer):
             if early:  # the gradients of the update before are still there when it starts
@@ -153,7 +153,7 @@ def test_the_rise_leaves_weights_gradients_and_moments_out(early):
 
 def test_the_work_is_counted_as_by_hand():
     # layer: q, o 4*6 each, k, v 4*3 each, three products of 4*5 -> 132 weights; head 4*10; 2 layers
-    tiny = Setting("tiny", hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, inner=5, vocab=10, new_tokens=7)
+    tiny = ModelShape("tiny", hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, inner=5, vocab=10, new_tokens=7)
     found = limit.work(tiny, prompts=2, prompt_tokens=10, answer_tokens=6, longest=7)
     assert found.prefill_flops == 2 * (10 * 2 * 264 + 4 * 2 * 6 * 100 / 2 + 2 * 40)
     seen = 6 * (10 + 3)
@@ -214,7 +214,7 @@ def test_measured_and_printed(capsys, peer):
 
 
 def test_tables(capsys, monkeypatch, peer):
-    monkeypatch.setattr(Order, "run", lambda self: FOUND | {"update_peak_bytes": 3 * MIB})
+    monkeypatch.setattr(MeasurementOrder, "run", lambda self: FOUND | {"update_peak_bytes": 3 * MIB})
     monkeypatch.setattr(Peer, "run", lambda self, chosen, order: THEIRS | {"update_peak_bytes": 12 * MIB})
     run(["B", "D"], [8], 2, 1, 1, "cpu", None, None, as_json=False)
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line[:2] in ("B ", "D ")]
@@ -241,6 +241,6 @@ def test_setting_names_are_hinted():
 def test_a_process_that_cannot_start_is_a_mistake(tmp_path):
     script = tmp_path / "s.py"
     script.write_text("")
-    order = Order("A", 1, 1, 1, "cpu")
-    with pytest.raises(BenchmarkError, match="could not measure"):
+    order = MeasurementOrder("A", 1, 1, 1, "cpu")
+    with pytest.raises(TrainingBenchmarkError, match="could not measure"):
         Peer(str(script), str(script)).run(replace(setting("A")), order)

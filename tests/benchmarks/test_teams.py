@@ -11,16 +11,24 @@ import pytest
 import torch
 from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
-from palaver.benchmarks.performance.teams import SPARE, Plan, beside, combined, measure, refuse_what_does_not_fit, run
+from palaver.benchmarks.performance.teams import (
+    SPARE,
+    TeamBenchmark,
+    beside,
+    combined,
+    measure,
+    refuse_what_does_not_fit,
+    run,
+)
 from palaver.benchmarks.performance.training import crowd_models, crowd_worker, toy
-from palaver.benchmarks.performance.training.crowd import KINDS, SIZES, Crowd, Models, parameters, size
-from palaver.benchmarks.performance.training.peak import Watch
-from palaver.benchmarks.performance.training.settings import Setting
+from palaver.benchmarks.performance.training.crowd import KINDS, SIZES, Models, TeamMeasurement, parameters, size
+from palaver.benchmarks.performance.training.peak import PeakMemory
+from palaver.benchmarks.performance.training.settings import ModelShape
 from palaver.core import ConfigError
 
 MIB = 1 << 20
-linux = pytest.mark.skipif(not Watch("cpu").possible, reason="needs the kernel's high-water mark")
-ORDER = Crowd("one", "0.1M", 4, 2, 1, 8, 2, 1, 4, 1, "cpu", "")
+linux = pytest.mark.skipif(not PeakMemory("cpu").possible, reason="needs the kernel's high-water mark")
+ORDER = TeamMeasurement("one", "0.1M", 4, 2, 1, 8, 2, 1, 4, 1, "cpu", "")
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +58,13 @@ def test_what_is_needed_is_reckoned_as_by_hand():
 
 
 def test_what_does_not_fit_is_refused_in_one_line():
-    needed = Plan(size="80M").order("separate", "").needed + SPARE
-    refuse_what_does_not_fit(Plan(size="80M"), needed)
+    needed = TeamBenchmark(size="80M").order("separate", "").needed + SPARE
+    refuse_what_does_not_fit(TeamBenchmark(size="80M"), needed)
     with pytest.raises(ConfigError, match=r"'separate' at 80M takes about 6.0 GiB, but 6.0 GiB are free") as raised:
-        refuse_what_does_not_fit(Plan(size="80M"), needed - 1)
+        refuse_what_does_not_fit(TeamBenchmark(size="80M"), needed - 1)
     assert "\n" not in str(raised.value)
-    refuse_what_does_not_fit(Plan(("shared", "lora"), size="80M"), needed - 1)
-    refuse_what_does_not_fit(Plan(size="80M", device="cuda"), 0)
+    refuse_what_does_not_fit(TeamBenchmark(("shared", "lora"), size="80M"), needed - 1)
+    refuse_what_does_not_fit(TeamBenchmark(size="80M", device="cuda"), 0)
 
 
 def test_the_environment_pays_for_the_mean_length():
@@ -108,7 +116,7 @@ def test_measured(models, kind):
 
 @linux
 def test_the_peak_is_what_the_models_take(monkeypatch, tmp_path):
-    shape = Setting("5M", 256, 6, 4, 4, 64, 640, 512, 4)
+    shape = ModelShape("5M", 256, 6, 4, 4, 64, 640, 512, 4)
     monkeypatch.setitem(SIZES, "5M", shape)
     crowd_models.write(Models("5M", str(tmp_path)))
     order = replace(ORDER, size="5M", folder=str(tmp_path), new_tokens=4)
@@ -152,8 +160,8 @@ def test_kinds_take_turns_and_the_folder_goes(monkeypatch):
         return _run(4, 1.0)
 
     monkeypatch.setattr(Models, "run", lambda self: {"own": 1, "other": 2})
-    monkeypatch.setattr(Crowd, "run", measured)
-    report = measure(Plan(("one", "lora"), repeats=2, new_tokens=3), lines.append)
+    monkeypatch.setattr(TeamMeasurement, "run", measured)
+    report = measure(TeamBenchmark(("one", "lora"), repeats=2, new_tokens=3), lines.append)
     assert [kind for kind, _ in seen] == ["one", "lora", "one", "lora"]
     (folder,) = {folder for _, folder in seen}
     assert not Path(folder).exists()
@@ -166,7 +174,7 @@ def test_kinds_take_turns_and_the_folder_goes(monkeypatch):
 def test_measured_and_printed(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: type("Free", (), {"available": 8 << 30}))
     out = tmp_path / "teams.json"
-    run(Plan(("one",), "0.1M", agents=2, group=2, new_tokens=4, steps=1), as_json=True, out=out)
+    run(TeamBenchmark(("one",), "0.1M", agents=2, group=2, new_tokens=4, steps=1), as_json=True, out=out)
     printed = json.loads(capsys.readouterr().out)
     assert json.loads(out.read_text()) == printed
     (one,) = printed["results"]
@@ -176,8 +184,8 @@ def test_measured_and_printed(capsys, tmp_path, monkeypatch):
 
 def test_the_table(capsys, monkeypatch):
     monkeypatch.setattr(Models, "run", lambda self: {"own": 1, "other": 2})
-    monkeypatch.setattr(Crowd, "run", lambda self: _run((3 if self.kind == "one" else 4) << 30, 1.5))
-    run(Plan(("one", "lora"), "0.1M"))
+    monkeypatch.setattr(TeamMeasurement, "run", lambda self: _run((3 if self.kind == "one" else 4) << 30, 1.5))
+    run(TeamBenchmark(("one", "lora"), "0.1M"))
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(("one agent", "lora"))]
     numbers = ["1.50", "1.00", "2.00", "0.75", "150"]
     assert rows == [

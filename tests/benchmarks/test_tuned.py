@@ -9,7 +9,7 @@ from palaver.benchmarks.experiments.matrix_games import plan
 from palaver.benchmarks.experiments.reasoning import plan as table
 from palaver.benchmarks.experiments.reasoning import study
 from palaver.benchmarks.leaderboard import measure
-from palaver.benchmarks.leaderboard.board import Entry
+from palaver.benchmarks.leaderboard.board import BoardEntry
 from palaver.core import ConfigError
 from palaver.trainers.config.loading import load, recipes
 
@@ -55,7 +55,7 @@ def test_a_cell_of_a_laboratory():
 
 def test_a_row_of_the_board():
     rows = {"trained": "recipe:arxiv-cory"}
-    entry = Entry(what="pioneer-v0", rows=rows, missing={"reference": "-", "random": "-", "untrained": "-"})
+    entry = BoardEntry(what="pioneer-v0", rows=rows, missing={"reference": "-", "random": "-", "untrained": "-"})
     with pytest.raises(ConfigError, match=SEED):
         measure._measure(entry, "trained", None, print)
 

@@ -33,7 +33,7 @@ def test_done(small, tmp_path):
 
 def test_failed(small, tmp_path):
     job = _job(small, tmp_path / "run")
-    run = Beside(folders.Job(job.recipe, ("nonsense=1",), job.config, job.folder, resume=False), tmp_path / "log")
+    run = Beside(folders.TrainJob(job.recipe, ("nonsense=1",), job.config, job.folder, resume=False), tmp_path / "log")
     with pytest.raises(PalaverError, match="log' says why"):
         run.finish()
     assert "unknown key 'nonsense'" in (tmp_path / "log").read_text()

@@ -25,7 +25,7 @@ def file(tmp_path, monkeypatch):
         made.check = lambda: None
         return made
 
-    monkeypatch.setattr(workshop, "Workshop", shop)
+    monkeypatch.setattr(workshop, "ArenaBackend", shop)
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(values()))
     return path

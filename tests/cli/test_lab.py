@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from palaver.benchmarks.experiments.matrix_games import recipe, study
-from palaver.benchmarks.experiments.matrix_games.results import Lab, Result
+from palaver.benchmarks.experiments.matrix_games.results import Lab, MatrixGameResult
 from palaver.cli.groups import lab as command
 from palaver.core import CheckpointError
 
@@ -63,7 +63,9 @@ def test_mistakes_are_one_line(palaver, arguments, says):
 
 def lab_of(work, *statuses):
     found = [
-        Result(cell.algorithm, cell.game, cell.seed, status, 0.5, 1.0 if status == "done" else None, error="it broke")
+        MatrixGameResult(
+            cell.algorithm, cell.game, cell.seed, status, 0.5, 1.0 if status == "done" else None, error="it broke"
+        )
         for cell, status in zip(work.plan.cells, statuses, strict=True)
     ]
     provenance = {"palaver": "1", "commit": "c", "python": "3", "platform": "p"}

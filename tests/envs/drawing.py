@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 
 
@@ -30,7 +30,7 @@ class Good(TextEnv):
         self.said.append(sorted(actions.values()))
         parts = {agent: {"length": len(text) / 100, "fixed": 0.5} for agent, text in actions.items()}
         told = {agent: f"{len(self.said)} turns, you said {text}" for agent, text in actions.items()}
-        return Outcome(parts, told, terminated=["a"] if self.turn == 1 else self.turn == 2)
+        return StepResult(parts, told, terminated=["a"] if self.turn == 1 else self.turn == 2)
 
 
 class Draws(Good):

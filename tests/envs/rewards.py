@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaver.scoring import Verdict
+from palaver.scoring import Score
 
 
 class Length:
@@ -23,9 +23,9 @@ class Length:
     def _verdict(case):
         said = "".join(case.said.values())
         if "fail" in said:
-            return Verdict(None, failure="timeout: late")
+            return Score(None, failure="timeout: late")
         score = min(1.0, len(said) / 100)
-        return Verdict(score, {"long": score}, f"{len(said)} characters\x1b[2J", metrics={"holdout_gap": 0.25})
+        return Score(score, {"long": score}, f"{len(said)} characters\x1b[2J", metrics={"holdout_gap": 0.25})
 
 
 def by_length(conversation, seed):

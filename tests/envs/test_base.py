@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from palaver.core import ConfigError, PalaverError, TaskError
-from palaver.envs.base.env import Outcome, TextEnv, as_heard
+from palaver.envs.base.env import StepResult, TextEnv, as_heard
 from palaver.envs.base.tasks import Task
 
 TASKS = tuple(Task(f"t{n}", {"n": n}) for n in range(10))
@@ -23,7 +23,7 @@ class Echo(TextEnv):
 
     def judge(self, actions):
         self.history.append(dict(actions))
-        return Outcome({a: {"x": 1.0} for a in self.agents}, {a: f"heard {t}" for a, t in actions.items()})
+        return StepResult({a: {"x": 1.0} for a in self.agents}, {a: f"heard {t}" for a, t in actions.items()})
 
 
 def make(**kwargs):
@@ -103,7 +103,7 @@ def test_legal_actions_are_listed_for_those_who_may_act():
     class Door(Echo):
         def judge(self, actions):
             self.legal_actions = {"a": ["shut"]}
-            return Outcome({a: {} for a in self.agents}, truncated=self.turn == 2, can_act=["a"])
+            return StepResult({a: {} for a in self.agents}, truncated=self.turn == 2, can_act=["a"])
 
     env = Door(["a", "b"], TASKS)
     assert "legal_actions" not in env.reset()[1]["a"]
@@ -122,7 +122,7 @@ def test_agents_leave_one_by_one_and_only_actors_are_heard():
         def judge(self, actions):
             self.history.append(dict(actions))
             ends = {0: [], 1: ["b"], 2: ["a"]}[self.turn]
-            return Outcome({a: {} for a in self.agents}, truncated=ends, can_act=["a"] if self.turn == 0 else None)
+            return StepResult({a: {} for a in self.agents}, truncated=ends, can_act=["a"] if self.turn == 0 else None)
 
     env = Leaving(["a", "b"], TASKS)
     env.reset()
@@ -277,16 +277,16 @@ def test_hooks_must_be_written():
 @pytest.mark.parametrize(
     ("outcome", "message"),
     [
-        (lambda: Outcome({"a": {}}), r"no reward components for \['b'\]"),
-        (lambda: Outcome({"a": {}, "b": {"x": float("nan")}}), "'x' of 'b' is nan"),
-        (lambda: Outcome({"a": {}, "b": {}}, metrics={"m": float("inf")}), "'m' is inf"),
-        (lambda: Outcome({"a": {}, "b": {}}, metrics={"m": None}), "'m' is a NoneType"),
-        (lambda: Outcome({"a": {"x": "1"}, "b": {}}), "'x' of 'a' is a str"),
-        (lambda: Outcome({"a": {"x": 10**5000}, "b": {}}), "'x' of 'a' is too large"),
-        (lambda: Outcome({"a": {"x": 1e308, "y": 1e308}, "b": {}}), "the reward of 'a' is inf"),
-        (lambda: Outcome({"a": 1.0, "b": {}}), "the components of 'a' are a float"),
-        (lambda: Outcome({"a": {}, "b": {}}, {"bb": ""}), "named an agent 'bb'"),
-        (lambda: Outcome({"a": {}, "b": {}}, terminated=["c"]), "named an agent 'c'"),
+        (lambda: StepResult({"a": {}}), r"no reward components for \['b'\]"),
+        (lambda: StepResult({"a": {}, "b": {"x": float("nan")}}), "'x' of 'b' is nan"),
+        (lambda: StepResult({"a": {}, "b": {}}, metrics={"m": float("inf")}), "'m' is inf"),
+        (lambda: StepResult({"a": {}, "b": {}}, metrics={"m": None}), "'m' is a NoneType"),
+        (lambda: StepResult({"a": {"x": "1"}, "b": {}}), "'x' of 'a' is a str"),
+        (lambda: StepResult({"a": {"x": 10**5000}, "b": {}}), "'x' of 'a' is too large"),
+        (lambda: StepResult({"a": {"x": 1e308, "y": 1e308}, "b": {}}), "the reward of 'a' is inf"),
+        (lambda: StepResult({"a": 1.0, "b": {}}), "the components of 'a' are a float"),
+        (lambda: StepResult({"a": {}, "b": {}}, {"bb": ""}), "named an agent 'bb'"),
+        (lambda: StepResult({"a": {}, "b": {}}, terminated=["c"]), "named an agent 'c'"),
     ],
 )
 def test_authors_mistakes_are_named(outcome, message):

@@ -13,7 +13,7 @@ from palaver.core import ConfigError
 from palaver.envs.minecraft.colors import colors
 from palaver.envs.minecraft.letters import letters
 from palaver.envs.minecraft.picture import ansi, rgb_array
-from palaver.envs.minecraft.projection import CORNER, FRONT, View, extent, faces
+from palaver.envs.minecraft.projection import CORNER, FRONT, ViewAngle, extent, faces
 
 PALETTE = ("white_concrete", "obsidian", "stone_stairs", "stone_bricks", "planks")
 
@@ -89,11 +89,11 @@ def test_letters_and_colours_are_told_apart():
 
 def test_views_look_from_where_they_say():
     point = np.array([2.0, 3.0, 5.0])
-    assert View(0, 0).project(point) == pytest.approx([2, -3])  # from +z: x to the right, y up
-    assert View(90, 0).project(point) == pytest.approx([-5, -3])  # from +x: z to the left
-    assert View(180, 0).project(point) == pytest.approx([-2, -3])
-    assert View(0, 90).project(point) == pytest.approx([2, 5])  # from above: a map with z down
-    low, high = extent((4, 2, 3), View(0, 0))
+    assert ViewAngle(0, 0).project(point) == pytest.approx([2, -3])  # from +z: x to the right, y up
+    assert ViewAngle(90, 0).project(point) == pytest.approx([-5, -3])  # from +x: z to the left
+    assert ViewAngle(180, 0).project(point) == pytest.approx([-2, -3])
+    assert ViewAngle(0, 90).project(point) == pytest.approx([2, 5])  # from above: a map with z down
+    low, high = extent((4, 2, 3), ViewAngle(0, 0))
     assert low == pytest.approx([0, -2])
     assert high == pytest.approx([4, 0])
 
@@ -113,7 +113,7 @@ def test_ghosts_show_their_hull_and_hide_nothing():
     assert sorted(map(tuple, both.cell.tolist())) == [(0, 0, 0)] * 3 + [(1, 0, 0)] * 3
 
 
-@pytest.mark.parametrize("view", [FRONT, CORNER, View(-60, 50), View(130, 10)])
+@pytest.mark.parametrize("view", [FRONT, CORNER, ViewAngle(-60, 50), ViewAngle(130, 10)])
 def test_what_is_painted_last_is_what_a_ray_meets_first(view):
     rng = np.random.default_rng(3)
     solid = rng.random((4, 5, 3)) < 0.3

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from palaver.envs.minecraft.blueprint import Block, boxes, layers, parse_layers
-from palaver.envs.minecraft.env import Plan
+from palaver.envs.minecraft.blueprint import Cuboid, boxes, layers, parse_layers
+from palaver.envs.minecraft.env import BuildTarget
 from palaver.envs.minecraft.housebuild.rules import resource_limits
 from palaver.envs.minecraft.sharing import share_out
 from palaver.envs.minecraft.world import (
@@ -99,14 +99,14 @@ def test_layers_by_hand():
     assert layers(cells, PALETTE) == "y=0 to 1: 0 0 2 1 stone\ny=2: 1 1 1 1 glass"
     assert layers(cells, PALETTE, where=cells == 0) == "y=2: 0 0 2 0 air; 0 1 0 1 air; 2 1 2 1 air"
     assert layers(empty((1, 1, 1)), PALETTE) == ""
-    assert Block(0, 0, 0, 2, 1, 1, 1).command(PALETTE) == "/fill 0 0 0 2 1 1 stone"
+    assert Cuboid(0, 0, 0, 2, 1, 1, 1).command(PALETTE) == "/fill 0 0 0 2 1 1 stone"
 
 
 @settings(deadline=None, max_examples=60)
 @given(worlds, st.integers(1, 6))
 def test_sharing_out_builds_everything_once_within_the_limits(cells, agents):
     """The proof that the reference team ends with every cell as planned, on any house."""
-    limits = resource_limits(Plan(cells, PALETTE), agents)
+    limits = resource_limits(BuildTarget(cells, PALETTE), agents)
     for code, c in enumerate(np.bincount(cells.ravel(), minlength=4)[1:], start=1):
         assert limits[code] == int(np.ceil(c / agents)) + int(np.floor(c / (2 * agents)))
         assert agents * limits[code] >= c

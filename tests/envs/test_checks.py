@@ -15,7 +15,7 @@ import pytest
 from gymnasium.spaces import Discrete
 
 from palaver.envs.base import checks
-from palaver.envs.base.env import Outcome
+from palaver.envs.base.env import StepResult
 from palaver.envs.base.spaces import UnicodeText
 from tests.envs.drawing import (
     DrawingDraws,
@@ -83,7 +83,7 @@ class GlobalRandomness(Good):
         outcome = super().judge(actions)
         if self.turn < 2:
             return outcome
-        return Outcome({agent: {"luck": random.random()} for agent in actions}, terminated=True)
+        return StepResult({agent: {"luck": random.random()} for agent in actions}, terminated=True)
 
 
 class RemembersEpisodes(Good):
@@ -204,7 +204,7 @@ class CutWithoutActions(Good):
 
     def judge(self, actions):
         self.legal_actions = {} if self.turn else {agent: ["yes"] for agent in self.agents}
-        return Outcome({agent: {"none": 0.0} for agent in actions}, truncated=self.turn == 1)
+        return StepResult({agent: {"none": 0.0} for agent in actions}, truncated=self.turn == 1)
 
 
 class NeverLeaves(Good):
@@ -292,7 +292,7 @@ def test_every_check_is_shown_to_find_something():
 
 
 MODULE = """
-    from palaver.envs.base.env import Outcome, TextEnv
+    from palaver.envs.base.env import StepResult, TextEnv
     from palaver.envs.base.tasks import Task
 
     class Env(TextEnv):
@@ -301,7 +301,7 @@ MODULE = """
         def opening(self, task):
             return {"a": "go"}
         def judge(self, actions):
-            return Outcome({"a": {"x": 1.0}}, {"a": BODY}, terminated=True)
+            return StepResult({"a": {"x": 1.0}}, {"a": BODY}, terminated=True)
 """
 
 

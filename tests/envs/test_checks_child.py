@@ -20,7 +20,7 @@ from tests.docs.watch import watched
 
 ENV = """
     import json, os, sys, time
-    from palaver.envs.base.env import Outcome, TextEnv
+    from palaver.envs.base.env import StepResult, TextEnv
     from palaver.envs.base.checks import PARENT, check, check_processes
     from palaver.envs.base.tasks import Task
 
@@ -31,7 +31,7 @@ ENV = """
         def opening(self, task):
             return {"a": "go"}
         def judge(self, actions):
-            return Outcome({"a": {"x": 1.0}}, terminated=True)
+            return StepResult({"a": {"x": 1.0}}, terminated=True)
 """
 HANGS = """
     if PARENT in os.environ:

@@ -7,18 +7,18 @@ import dataclasses
 import pytest
 
 from palaver.core import ConfigError
-from palaver.envs.code.facts import Facts
+from palaver.envs.code.facts import ProgramFacts
 from palaver.envs.code.published import most
-from palaver.envs.code.reward import WEIGHTS, Rubric, score
+from palaver.envs.code.reward import WEIGHTS, CodeRewardConfig, score
 
-BEST = Facts(
+BEST = ProgramFacts(
     formatted=True, aux_defined=True, main_defined=True, aux_parses=True, main_parses=True, parses=True, passed=5,
     total=5, timeouts=0, calls_aux=True, wrapper=False, ignores_aux=False,
 )  # fmt: skip
 
 
 def rubric(weights=WEIGHTS, scale=1.0, shift=0.0, entry_format=False):
-    return Rubric(weights, scale, shift, entry_format)
+    return CodeRewardConfig(weights, scale, shift, entry_format)
 
 
 @pytest.mark.parametrize(

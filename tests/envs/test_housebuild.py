@@ -10,8 +10,8 @@ import pytest
 
 import palaver
 from palaver.core import ConfigError, Message, TaskError
-from palaver.envs.minecraft.blueprint import Block
-from palaver.envs.minecraft.env import Plan
+from palaver.envs.minecraft.blueprint import Cuboid
+from palaver.envs.minecraft.env import BuildTarget
 from palaver.envs.minecraft.housebuild import data, houses, reference, rules
 from palaver.envs.minecraft.world import empty
 
@@ -99,7 +99,7 @@ def test_later_builders_overwrite_earlier_ones(hut):
 def test_limits_by_hand(agents, c, limit):
     cells = empty((c + 1, 1, 1))
     cells[:c] = 1
-    assert rules.resource_limits(Plan(cells, ("stone",)), agents) == {1: limit}
+    assert rules.resource_limits(BuildTarget(cells, ("stone",)), agents) == {1: limit}
 
 
 def test_fills_over_a_limit_are_rejected(hut):
@@ -206,9 +206,9 @@ def test_a_schedule_uses_what_is_left(hut):
 
 
 def test_a_schedule_by_hand():
-    floor, wall, pane = Block(0, 0, 0, 3, 0, 1, 1), Block(0, 1, 0, 4, 1, 0, 1), Block(0, 2, 0, 0, 2, 0, 2)
+    floor, wall, pane = Cuboid(0, 0, 0, 3, 0, 1, 1), Cuboid(0, 1, 0, 4, 1, 0, 1), Cuboid(0, 2, 0, 0, 2, 0, 2)
     assert rules.schedule([pane, wall, floor], {1: 13, 2: 1}) == [floor, wall, pane]
-    assert rules.schedule([pane, wall, floor], {1: 12, 2: 0}) == [floor, Block(0, 1, 0, 3, 1, 0, 1)]
+    assert rules.schedule([pane, wall, floor], {1: 12, 2: 0}) == [floor, Cuboid(0, 1, 0, 3, 1, 0, 1)]
     assert rules.schedule([floor], {1: 0}) == []
 
 

@@ -11,19 +11,19 @@ import pytest
 import palaver
 from palaver.core import ConfigError
 from palaver.envs.base import checks
-from palaver.envs.base.env import Outcome, TextEnv
-from palaver.envs.base.reward_wrapper import Rewarded, Spelled, spelled
+from palaver.envs.base.env import StepResult, TextEnv
+from palaver.envs.base.reward_wrapper import RewardSpec, RewardWrapper, spelled
 from palaver.envs.base.tasks import Task
 from palaver.envs.echo.env import EchoEnv
-from palaver.scoring import Placing, Verdict
+from palaver.scoring import RewardPlacement, Score
 from tests.envs.rewards import Length
 
 NAME = "judge:scripted:tests.envs.rewards:by_length"
-BESIDE = Placing("beside", 0.5)
+BESIDE = RewardPlacement("beside", 0.5)
 
 
 def wrapped(placing=None, **kwargs):
-    return Rewarded(EchoEnv(**{"num_turns": 2, "shared": False, **kwargs}), Length(), placing)
+    return RewardWrapper(EchoEnv(**{"num_turns": 2, "shared": False, **kwargs}), Length(), placing)
 
 
 class Toy(TextEnv):
@@ -40,13 +40,13 @@ class Toy(TextEnv):
 
     def judge(self, actions):
         if "broken" in actions.values():
-            return Outcome({agent: {"good": 0.0} for agent in self.agents}, unscored=True, reason="own judge ill")
+            return StepResult({agent: {"good": 0.0} for agent in self.agents}, unscored=True, reason="own judge ill")
         good = float("good" in actions.values())
         last = self.turn == 1
         told = {} if last else {"a": "a again", "b": "b again"}
         earned = {agent: [{"good": 0.25}, {"good": good - 0.25}] for agent in self.agents} if last else None
         parts = {agent: {"good": good} for agent in self.agents}
-        return Outcome(parts, told, last, can_act=["b"], reason="own", earned=earned, metrics={"m": 1.0})
+        return StepResult(parts, told, last, can_act=["b"], reason="own", earned=earned, metrics={"m": 1.0})
 
 
 # --- spelling ------------------------------------------------------------------------------------
@@ -57,17 +57,17 @@ class Toy(TextEnv):
     [
         ("judge:x", "judge:x", "", None),
         ("rm:some/folder", "rm:some/folder", "", None),
-        ("+judge:x?a=1", "judge:x?a=1", "", Placing("beside")),
-        ("+0.5*rm:x", "rm:x", "", Placing("beside", 0.5)),
-        ("2*judge:x", "judge:x", "", Placing("replaced", 2.0)),
-        ("gate@0.8:judge:x", "judge:x", "", Placing("gate", 1.0, 0.8)),
-        ("gate@-1:3*judge:x", "judge:x", "", Placing("gate", 3.0, -1.0)),
-        ("iou,+judge:x", "judge:x", "iou", Placing("beside")),
+        ("+judge:x?a=1", "judge:x?a=1", "", RewardPlacement("beside")),
+        ("+0.5*rm:x", "rm:x", "", RewardPlacement("beside", 0.5)),
+        ("2*judge:x", "judge:x", "", RewardPlacement("replaced", 2.0)),
+        ("gate@0.8:judge:x", "judge:x", "", RewardPlacement("gate", 1.0, 0.8)),
+        ("gate@-1:3*judge:x", "judge:x", "", RewardPlacement("gate", 3.0, -1.0)),
+        ("iou,+judge:x", "judge:x", "iou", RewardPlacement("beside")),
         ("iou,judge:openai:m@http://h/v1", "judge:openai:m@http://h/v1", "iou", None),
     ],
 )
 def test_spellings(text, name, own, placing):
-    assert spelled(text) == Spelled(name, own, placing)
+    assert spelled(text) == RewardSpec(name, own, placing)
 
 
 @pytest.mark.parametrize("value", ["iou", "binary", "", None, 3, "judge", "judge:", "a judge:x", ["judge:x"]])
@@ -108,7 +108,7 @@ def test_beside_the_own_reward():
 
 
 def test_behind_a_gate():
-    env = wrapped(Placing("gate", 2.0, 0.75))
+    env = wrapped(RewardPlacement("gate", 2.0, 0.75))
     env.reset(seed=0)
     words = dict(env.targets)
     _, rewards, _, _, infos = env.step({"a1": words["a1"], "a2": "no"})
@@ -124,7 +124,7 @@ def test_behind_a_gate():
 
 
 def test_the_last_turn_alone():
-    env = wrapped(Placing(when="last"))
+    env = wrapped(RewardPlacement(when="last"))
     env.reset(seed=0)
     assert env.step({"a1": "x" * 20})[1] == {"a1": 0.0, "a2": 0.0}
     assert env.reward.calls == []
@@ -132,7 +132,7 @@ def test_the_last_turn_alone():
 
 
 def test_what_was_earned_when_is_told_with_the_score():
-    env = Rewarded(Toy(), Length(), BESIDE)
+    env = RewardWrapper(Toy(), Length(), BESIDE)
     env.reset(seed=0)
     env.step({"a": "good"})
     *_, infos = env.step({"b": "x" * 10})
@@ -141,17 +141,17 @@ def test_what_was_earned_when_is_told_with_the_score():
 
 
 def test_the_most_that_can_be_paid():
-    assert Rewarded(Toy(), Length()).max_return == 2.0
-    assert Rewarded(Toy(), Length(), Placing(weight=3.0, when="last")).max_return == 3.0
-    assert Rewarded(Toy(), Length(), BESIDE).max_return == 2.0 + 2 * 0.5
+    assert RewardWrapper(Toy(), Length()).max_return == 2.0
+    assert RewardWrapper(Toy(), Length(), RewardPlacement(weight=3.0, when="last")).max_return == 3.0
+    assert RewardWrapper(Toy(), Length(), BESIDE).max_return == 2.0 + 2 * 0.5
     endless = Length()
     endless.most = math.inf
     assert palaver.make("echo-v0", reward=endless).max_return == math.inf
 
 
 def test_names_do_not_collide():
-    inner = Rewarded(Toy(), Length(), BESIDE)
-    env = Rewarded(inner, Length(), BESIDE)
+    inner = RewardWrapper(Toy(), Length(), BESIDE)
+    env = RewardWrapper(inner, Length(), BESIDE)
     env.reset(seed=0)
     *_, infos = env.step({"a": "x" * 10})
     assert infos["a"]["reward_components"] == {"good": 0.0, "judge": 0.05, "outer_judge": 0.05}
@@ -161,7 +161,7 @@ def test_names_do_not_collide():
 
 
 def test_a_case_holds_who_could_act_and_all_they_were_told():
-    env = Rewarded(Toy(), Length())
+    env = RewardWrapper(Toy(), Length())
     env.reset(seed=0)
     env.step({"a": "one", "b": "not heard"})
     env.step({"a": "not heard", "b": b"two\xff"})
@@ -172,7 +172,7 @@ def test_a_case_holds_who_could_act_and_all_they_were_told():
 
 
 def test_a_fresh_conversation_is_what_was_told_last():
-    env = Rewarded(Toy(fresh=True), Length())
+    env = RewardWrapper(Toy(fresh=True), Length())
     env.reset(seed=0)
     env.step({"a": "one"})
     env.step({"b": "two"})
@@ -183,19 +183,19 @@ def test_all_are_scored_in_one_call_with_their_groups():
     env = wrapped()
     env.reset(seed=0)
     envs = [env, *(env.fork() for _ in range(3))]
-    steps = Rewarded.step_together(envs, [{"a1": "x" * n} for n in range(4)], ["g", "g", "h", "h"])
+    steps = RewardWrapper.step_together(envs, [{"a1": "x" * n} for n in range(4)], ["g", "g", "h", "h"])
     (cases,) = env.reward.calls
     assert [case.group for case in cases] == ["g", "g", "h", "h"]
     assert [step[1]["a1"] for step in steps] == [0.0, 0.01, 0.02, 0.03]
     assert len({id(each.watch) for each in envs}) == 1
-    assert Rewarded.step_together([], []) == []
+    assert RewardWrapper.step_together([], []) == []
 
 
 def test_instances_with_rewards_of_their_own_are_scored_by_them():
     one, other = wrapped(), wrapped()
     for env in (one, other):
         env.reset(seed=0)
-    Rewarded.step_together([one, other], [{"a1": "x"}, {"a1": "yy"}])
+    RewardWrapper.step_together([one, other], [{"a1": "x"}, {"a1": "yy"}])
     assert [case.said["a1"] for case in one.reward.calls[0]] == ["x"]
     assert [case.said["a1"] for case in other.reward.calls[0]] == ["yy"]
 
@@ -203,7 +203,7 @@ def test_instances_with_rewards_of_their_own_are_scored_by_them():
 # --- what cannot be scored -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("placing", [Placing(), BESIDE, Placing("gate", 1.0, 0.0)])
+@pytest.mark.parametrize("placing", [RewardPlacement(), BESIDE, RewardPlacement("gate", 1.0, 0.0)])
 def test_what_could_not_be_scored_ends_the_episode_unscored(placing):
     env = wrapped(placing)
     env.reset(seed=0)
@@ -221,7 +221,7 @@ def test_what_could_not_be_scored_ends_the_episode_unscored(placing):
 
 
 def test_what_the_environment_could_not_score_is_not_asked():
-    env = Rewarded(Toy(), Length())
+    env = RewardWrapper(Toy(), Length())
     env.reset(seed=0)
     *_, infos = env.step({"a": "broken"})
     assert infos["a"]["unscored"] is True
@@ -234,7 +234,7 @@ def test_what_the_environment_could_not_score_is_not_asked():
 
 def test_the_rest_is_the_environments():
     inner = EchoEnv(num_turns=5, render_mode="ansi")
-    env = Rewarded(inner, Length())
+    env = RewardWrapper(inner, Length())
     assert (env.num_turns, env.metadata, env.source, env.tasks) == (5, inner.metadata, "sample", inner.tasks)
     assert env.observation_space("a1") is inner.observation_space("a1")
     assert env.competitive is env.alike is None
@@ -272,7 +272,7 @@ def test_another_reward_may_take_over():
 
 def test_ready_loads_what_there_is_to_load():
     loaded = []
-    Rewarded(EchoEnv(), Length(ready=lambda: loaded.append(1))).ready()
+    RewardWrapper(EchoEnv(), Length(ready=lambda: loaded.append(1))).ready()
     wrapped().ready()
     assert loaded == [1]
 
@@ -282,7 +282,7 @@ def test_ready_loads_what_there_is_to_load():
 
 def test_every_environment_takes_a_judge_by_name():
     env = palaver.make("arxiv-v0", reward=f"+0.5*{NAME}", agents=1)
-    assert isinstance(env, Rewarded)
+    assert isinstance(env, RewardWrapper)
     assert (env.reward.name, env.placing) == (NAME, BESIDE)
     env.reset(seed=0)
     *_, infos = env.step(dict.fromkeys(env.agents, "text"))
@@ -293,7 +293,7 @@ def test_every_environment_takes_a_judge_by_name():
 
 
 def test_an_environments_own_reward_goes_on_working():
-    assert not isinstance(palaver.make("housebuild-v0", reward="iou"), Rewarded)
+    assert not isinstance(palaver.make("housebuild-v0", reward="iou"), RewardWrapper)
     assert palaver.make("housebuild-v0", reward=f"iou,+{NAME}").paid == "iou"
     assert palaver.make("housebuild-v0", reward=NAME).paid == "published"
     with pytest.raises(ConfigError, match="reward must be one of"):
@@ -323,7 +323,9 @@ def test_the_contract_holds(check, reward):
 @pytest.mark.parametrize("id", [id for id in palaver.specs() if id != "pokemon-v1"])
 def test_the_contract_holds_everywhere(id):
     checks.check(functools.partial(palaver.make, id, reward=Length()))
-    checks.check(functools.partial(palaver.make, id, reward=Length(placing=Placing("beside", 0.5, when="last"))))
+    checks.check(
+        functools.partial(palaver.make, id, reward=Length(placing=RewardPlacement("beside", 0.5, when="last")))
+    )
 
 
 def test_pokemon_steps_together(pool):
@@ -331,7 +333,7 @@ def test_pokemon_steps_together(pool):
     env.reset(seed=0)
     twin = env.fork()
     said = [dict.fromkeys(env.agents, env.inner.battle and "")] * 2
-    steps = Rewarded.step_together([env, twin], said)
+    steps = RewardWrapper.step_together([env, twin], said)
     assert len(env.reward.calls) == 1
     assert steps[0][1] == steps[1][1] == {"p1": -0.05, "p2": -0.05}  # silence is illegal
 
@@ -339,7 +341,7 @@ def test_pokemon_steps_together(pool):
 def test_a_score_need_not_be_a_share():
     class Logit(Length):
         def score(self, cases):
-            return [Verdict(-3.5) for _ in cases]
+            return [Score(-3.5) for _ in cases]
 
     env = palaver.make("echo-v0", reward=Logit())
     env.reset(seed=0)

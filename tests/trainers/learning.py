@@ -15,15 +15,15 @@ from torch import nn
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.core import Episode, Sampling, Turn, Completion
+from palaver.core import Completion, Episode, Sampling, Turn
 from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.rollout.batch import Table, fill, tabulate
-from palaver.trainers.rollout.episodes import Plan, rollout
-from palaver.trainers.run.distributed import World
+from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.logging import read_metrics
-from palaver.trainers.update.policy_update import Learner
+from palaver.trainers.update.policy_update import PolicyUpdater
 from tests.models import byte_tokenizer, tiny_qwen3
 from tests.trainers.toys import SEATS, Lengths
 
@@ -45,30 +45,30 @@ def policy(seed: int = 0, dtype: str = "fp32", name: str = "") -> LLMPolicy:
     return LLMPolicy(tiny_qwen3(seed), byte_tokenizer(), options, name or f"p{seed}")
 
 
-def learners(team: Mapping[str, LLMPolicy], config: RunConfig) -> list[Learner]:
+def learners(team: Mapping[str, LLMPolicy], config: RunConfig) -> list[PolicyUpdater]:
     """One per distinct policy, in order of the agents."""
     agents: dict[int, list[str]] = {}
     for agent, who in team.items():
         agents.setdefault(id(who), []).append(agent)
-    world = World("cpu", "fp32")
-    return [Learner(team[names[0]], names, config, world) for names in agents.values()]
+    world = Distributed("cpu", "fp32")
+    return [PolicyUpdater(team[names[0]], names, config, world) for names in agents.values()]
 
 
 def played(
     team: Mapping[str, LLMPolicy], config: RunConfig, env: Any = None, max_tokens: int = 12, **drawn: Any
-) -> Table:
+) -> Batch:
     """A table of two tasks, not filled; `drawn` are further settings of the sampling."""
     sampling = dict.fromkeys(team, Sampling(max_tokens=max_tokens, **drawn))
     a = config.algorithm
-    plan = Plan(a.group_size, a.joint, a.turns, a.stop_above)
+    plan = SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above)
     env = env or Lengths(turns=2)
-    return tabulate(rollout(env, team, ["t0", "t1"], plan, sampling=sampling, seed=3))
+    return make_batch(rollout(env, team, ["t0", "t1"], plan, sampling=sampling, seed=3))
 
 
-def scattered(table: Table, config: RunConfig) -> Table:
+def scattered(table: Batch, config: RunConfig) -> Batch:
     """Filled, with an advantage of its own for every row: rewards of short random texts are often equal."""
     advantage = torch.randn(len(table), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    return replace(fill(table, MAGRPO, config.algorithm), advantage=advantage)
+    return replace(add_advantages(table, MAGRPO, config.algorithm), advantage=advantage)
 
 
 def shaken(model: Any, by: float = 0.02, seed: int = 5) -> Any:
@@ -111,12 +111,12 @@ class Spy(torch.optim.SGD):
         self.steps.append({n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in found})
 
 
-def spied(learner: Learner) -> Spy:
+def spied(learner: PolicyUpdater) -> Spy:
     learner.optimizer = Spy(learner.model)
     return learner.optimizer
 
 
-def anchor(learner: Learner) -> Any:
+def anchor(learner: PolicyUpdater) -> Any:
     """The model that a learner is pulled to, where it is one of its own."""
     with learner.reference.active() as model:
         return model
@@ -143,7 +143,7 @@ def untimed(run: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if not name.startswith(timed)} for line in lines]
 
 
-def stale(table: Table, by: float = 0.3, seed: int = 2) -> Table:
+def stale(table: Batch, by: float = 0.3, seed: int = 2) -> Batch:
     """As if an older policy had spoken: log-probs at sampling with noise."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -198,7 +198,7 @@ def completion(tokens: int, word: str = "x") -> Completion:
     return Completion(word, (1, 2), tuple(range(3, 3 + tokens)), (-0.5,) * tokens)
 
 
-def row_at(table: Table) -> dict[tuple[str, str], int]:
+def row_at(table: Batch) -> dict[tuple[str, str], int]:
     """(node, agent) -> row."""
     members = zip(table.member_row.tolist(), table.member_step.tolist(), strict=True)
     return {(table.steps[step].node, table.agents[int(table.agent[row])]): row for row, step in members}

@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.critic import Critic, Samples
 from tests.agents.adapting import base_weights, merged, same, stored_base, team_of, weights_of
 from tests.closeness import assert_gradients_close, assert_values_close
@@ -16,7 +16,7 @@ from tests.trainers.learning import config
 
 IDS = [(5, 6, 7, 8), (5, 6), (9, 10, 11), (5, 6)]
 SAMPLES = Samples(IDS, torch.tensor([1.0, -2.0, 0.3, 0.9]), torch.zeros(4))
-WORLD = World("cpu", "fp32")
+WORLD = Distributed("cpu", "fp32")
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from palaver.trainers.config.defaults import DEFAULTS
 from palaver.trainers.config.loading import dump, load, parse
 from palaver.trainers.config.run import AlgorithmConfig, RunConfig
 from palaver.trainers.config.team import refuse_seats
-from palaver.trainers.objectives.losses import Said
-from palaver.trainers.rollout.batch import fill, tabulate
+from palaver.trainers.objectives.losses import LossInputs
+from palaver.trainers.rollout.batch import add_advantages, make_batch
 from tests.trainers.learning import episode
 
 
@@ -34,8 +34,8 @@ ANSWERABLE = {
 @pytest.mark.parametrize("credit", ANSWERABLE)
 def test_whose_reward_an_agent_answers_for(credit):
     config = AlgorithmConfig(credit=credit)
-    table = tabulate([episode("0", 0, [(1.0, 3.0)]), episode("0", 1, [(5.0, 1.0)])])
-    filled = fill(table, chosen(config), config)
+    table = make_batch([episode("0", 0, [(1.0, 3.0)]), episode("0", 1, [(5.0, 1.0)])])
+    filled = add_advantages(table, chosen(config), config)
     keys = zip(table.episode.tolist(), table.agent.tolist(), strict=True)
     got = dict(zip(keys, zip(filled.returns.tolist(), filled.advantage.tolist(), strict=True), strict=True))
     for lane in (0, 1):
@@ -56,7 +56,7 @@ PAYS = {
 @pytest.mark.parametrize("name", ["magrpo", "mappo", "rae"])
 def test_what_a_token_pays(surrogate, name):
     logp = torch.tensor([[2.0, 0.5]], dtype=torch.float64).log().requires_grad_()
-    said = Said(torch.ones_like(logp), torch.zeros_like(logp), torch.ones_like(logp, dtype=torch.bool))
+    said = LossInputs(torch.ones_like(logp), torch.zeros_like(logp), torch.ones_like(logp, dtype=torch.bool))
     loss = chosen(AlgorithmConfig(name=name, surrogate=surrogate)).loss(logp, said)
     (slope,) = torch.autograd.grad(loss.sum(), logp)
     assert loss[0].tolist() == pytest.approx(PAYS[surrogate][0], abs=1e-4)
@@ -153,8 +153,8 @@ def test_at_grpo_on_two_turns_by_hand():
     """
     config = AlgorithmConfig(name="atgrpo", group_size=2)
     first, other = episode("0", 0, [(4.0, 0.0), (1.0, 1.0)]), episode("0", 1, [(0.0, 2.0), (3.0, 1.0)])
-    table = tabulate([first, other])
-    filled = fill(table, chosen(config), config)
+    table = make_batch([first, other])
+    filled = add_advantages(table, chosen(config), config)
     keys = zip(table.agent.tolist(), table.turn.tolist(), table.episode.tolist(), strict=True)
     got = dict(zip(keys, zip(filled.returns.tolist(), filled.advantage.tolist(), strict=True), strict=True))
     expected = {

@@ -11,7 +11,7 @@ from palaver.agents.simple import ScriptedPolicy
 from palaver.core import Episode, Sampling
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.trainers.config.loading import parse
-from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
@@ -23,7 +23,7 @@ def test_what_was_said_legal_and_played_is_kept():
     env = PokemonEnv("gen1ou", turn_limit=3)
     team = {"p1": ScriptedPolicy(lambda _heard, _seed: "I would rather sleep"), "p2": ScriptedPolicy(_first_move)}
     how = dict.fromkeys(team, Sampling())
-    (played,) = rollout(env, team, [env.tasks[0].id], Plan(), sampling=how, seed=1)
+    (played,) = rollout(env, team, [env.tasks[0].id], SamplingPlan(), sampling=how, seed=1)
     read = Episode.from_dict(json.loads(json.dumps(played.to_dict())))
     assert len(read.turns) >= 3
     for turn in read.turns:

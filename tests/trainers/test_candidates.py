@@ -12,12 +12,12 @@ import torch
 
 from palaver.agents.make_policy import make_policy
 from palaver.core import Episode, Sampling
-from palaver.envs.base.env import Outcome
+from palaver.envs.base.env import StepResult
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.run import AlgorithmConfig
-from palaver.trainers.rollout.batch import Table, fill, tabulate, tree_weights
+from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch, tree_weights
 from palaver.trainers.rollout.candidates import counterfactual, frozen, swept
-from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.rollout.replay import again
 from tests.trainers.test_rollout import Waiting
 from tests.trainers.toys import SEATS, Lengths
@@ -37,31 +37,33 @@ class Additive(Lengths):
         super().__init__(turns=turns)
         self.late, self.split = late, split
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         due = {seat: worth(f"{seat}{self.turn}{text}") for seat, text in actions.items()}
         last = self.turn + 1 >= self.turns
         if self.late and not last:
             due = dict.fromkeys(due, 0.0)
         if not self.split:
             due = dict.fromkeys(due, sum(due.values()))
-        return Outcome({seat: {"own": due[seat]} for seat in due}, dict.fromkeys(self.agents, "next"), terminated=last)
+        return StepResult(
+            {seat: {"own": due[seat]} for seat in due}, dict.fromkeys(self.agents, "next"), terminated=last
+        )
 
 
 def random_team() -> dict[str, Any]:
     return {seat: make_policy("random") for seat in SEATS}
 
 
-def played(env: Any, plan: Plan, tasks: int = 1, seed: int = 0) -> tuple[list[Episode], Table]:
+def played(env: Any, plan: SamplingPlan, tasks: int = 1, seed: int = 0) -> tuple[list[Episode], Batch]:
     names = [f"t{n}" for n in range(tasks)]
     episodes = rollout(env, random_team(), names, plan, sampling=SAMPLING, seed=seed)
-    return episodes, tabulate(episodes)
+    return episodes, make_batch(episodes)
 
 
 def correlation(name: str, turns: str, width: int) -> list[float]:
     """Of advantage and own contribution, by agent, over the candidates of one turn of one task."""
     config = AlgorithmConfig.model_validate({"name": name, "turns": turns})
-    _, table = played(Additive(split=False), Plan(width, turns=config.turns))
-    filled = fill(table, algorithm(name), config)
+    _, table = played(Additive(split=False), SamplingPlan(width, turns=config.turns))
+    filled = add_advantages(table, algorithm(name), config)
     found = []
     for agent in SEATS:
         rows = filled.rows_of([agent])
@@ -81,7 +83,7 @@ def test_a_sweep_keeps_the_best_of_the_agents_before_it():
     """Agent a's three candidates with b's first, then b's three with a's best by a's own reward."""
     chosen = set()
     for seed in range(5):
-        episodes, table = played(Additive(), Plan(3, turns="by_agent"), seed=seed)
+        episodes, table = played(Additive(), SamplingPlan(3, turns="by_agent"), seed=seed)
         turns = [episode.turns[0] for episode in episodes]
         assert [turn.node for turn in turns] == ["0/0.0", "0/0.1", "0/0.2", "0/1.0", "0/1.1", "0/1.2"]
         assert [turn.choice for turn in turns] == [{"a": 0}, {"a": 1}, {"a": 2}, {"b": 0}, {"b": 1}, {"b": 2}]
@@ -97,7 +99,7 @@ def test_a_sweep_keeps_the_best_of_the_agents_before_it():
 
 
 def test_the_next_turn_goes_on_from_the_last_agents_best():
-    episodes, table = played(Additive(turns=2), Plan(3, turns="by_agent"))
+    episodes, table = played(Additive(turns=2), SamplingPlan(3, turns="by_agent"))
     assert [e.stop for e in episodes].count("outdone") == 5
     later = [turn for episode in episodes for turn in episode.turns if turn.index == 1]
     swept_last = {e.turns[0].node: e.turns[0] for e in episodes if e.turns[0].node.startswith("0/1.")}
@@ -106,13 +108,13 @@ def test_the_next_turn_goes_on_from_the_last_agents_best():
     assert len(later) == 6
     assert table.weight.tolist() == pytest.approx([1 / 3] * 12)
     config = AlgorithmConfig(name="atgrpo")
-    filled = fill(table, algorithm("atgrpo"), config)
+    filled = add_advantages(table, algorithm("atgrpo"), config)
     for group in range(4):
         assert float(filled.advantage[filled.group == group].sum()) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_alternatives_change_one_message():
-    episodes, table = played(Additive(), Plan(3, turns="counterfactual"))
+    episodes, table = played(Additive(), SamplingPlan(3, turns="counterfactual"))
     turns = {e.turns[0].node: e.turns[0] for e in episodes}
     assert list(turns) == ["0/0", "0/1.1", "0/1.2", "0/2.1", "0/2.2"]
     base = turns["0/0"]
@@ -129,12 +131,12 @@ def test_alternatives_change_one_message():
 
 def test_alternatives_of_every_turn_and_leave_one_out_by_hand():
     """Two turns, reward at the end alone: the return of an alternative is that of its own continuation."""
-    episodes, table = played(Additive(turns=2, late=True), Plan(2, turns="counterfactual"))
+    episodes, table = played(Additive(turns=2, late=True), SamplingPlan(2, turns="counterfactual"))
     nodes = [turn.node for e in episodes for turn in e.turns if turn.index == 1]
     assert nodes == ["0/0/0", "0/0/1.1", "0/0/2.1", "0/1.1/0", "0/2.1/0"]
     assert len(table) == 8, "two candidates of two agents at two turns; what follows an alternative is no row"
     assert table.weight.tolist() == pytest.approx([0.5] * 8)
-    filled = fill(table, algorithm("c3"), AlgorithmConfig(name="c3"))
+    filled = add_advantages(table, algorithm("c3"), AlgorithmConfig(name="c3"))
     team = {e.turns[-1].node: e.turns[-1].team_reward for e in episodes}
     by_hand = {("a", 0, 0): team["0/0/0"] - team["0/1.1/0"], ("b", 0, 0): team["0/0/0"] - team["0/2.1/0"],
                ("a", 1, 0): team["0/0/0"] - team["0/0/1.1"], ("b", 1, 0): team["0/0/0"] - team["0/0/2.1"]}  # fmt: skip
@@ -152,18 +154,18 @@ def test_a_message_that_changes_nothing_has_an_advantage_of_zero():
     class Deaf(Additive):
         metadata: ClassVar[dict[str, Any]] = {**Additive.metadata, "conversation": "fresh"}
 
-    _, table = played(Deaf(turns=2, late=True), Plan(4, turns="counterfactual"), tasks=3)
-    filled = fill(table, algorithm("c3"), AlgorithmConfig(name="c3"))
+    _, table = played(Deaf(turns=2, late=True), SamplingPlan(4, turns="counterfactual"), tasks=3)
+    filled = add_advantages(table, algorithm("c3"), AlgorithmConfig(name="c3"))
     assert filled.advantage[table.turn == 0].abs().max() == 0.0
     assert filled.advantage[table.turn == 1].abs().min() > 0.0
-    _, tree = played(Deaf(turns=2, late=True), Plan(4), tasks=3)
-    other = fill(tree, algorithm("marloo"), AlgorithmConfig())
+    _, tree = played(Deaf(turns=2, late=True), SamplingPlan(4), tasks=3)
+    other = add_advantages(tree, algorithm("marloo"), AlgorithmConfig())
     assert other.advantage[tree.turn == 0].abs().min() > 0.0
 
 
 @pytest.mark.parametrize("turns", ["by_agent", "counterfactual"])
 def test_workers_and_files_change_nothing(turns):
-    plan = Plan(3, turns=turns)
+    plan = SamplingPlan(3, turns=turns)
     tasks = ["t0", "t1"]
     one, four = (
         rollout(Additive(turns=2), random_team(), tasks, plan, sampling=SAMPLING, seed=5, workers=workers)
@@ -178,7 +180,7 @@ def test_workers_and_files_change_nothing(turns):
 @pytest.mark.parametrize("turns", ["by_agent", "counterfactual"])
 def test_agents_that_wait_or_have_left(turns):
     """Both speak, then a, then b, then a alone: ten candidates, in groups of two."""
-    episodes, table = played(Waiting(), Plan(2, turns=turns))
+    episodes, table = played(Waiting(), SamplingPlan(2, turns=turns))
     assert len(table) == 10
     assert table.group.bincount().tolist() == [2] * 5
     assert table.weight.tolist() == pytest.approx([0.5] * 10)
@@ -194,7 +196,7 @@ def test_joint_actions_by_hand():
 
 
 def test_weights_of_alternatives_are_not_those_of_what_goes_on():
-    episodes, _ = played(Additive(turns=3), Plan(4, turns="counterfactual"))
+    episodes, _ = played(Additive(turns=3), SamplingPlan(4, turns="counterfactual"))
     turns = list({turn.node: turn for e in episodes for turn in e.turns}.values())
     weights = dict(zip([turn.node for turn in turns], tree_weights(turns), strict=True))
     assert {weights[node] for node in weights if node.rpartition("/")[0] in ("0", "0/0", "0/0/0")} == {0.25}

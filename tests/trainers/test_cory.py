@@ -9,7 +9,7 @@ from palaver.core import Completion
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import load, parse
 from palaver.trainers.objectives.token_values import TokenValues
-from palaver.trainers.rollout.batch import fill, tabulate
+from palaver.trainers.rollout.batch import add_advantages, make_batch
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.learning import config, episode
@@ -26,11 +26,11 @@ def test_both_answers_pay_the_pioneer_and_each_pays_for_its_own_words(discount, 
 
     With discount .9 the pioneer's return is 1 + .9 * 2 - .3. Each decides once, so lambda changes nothing.
     """
-    table = tabulate([episode("0", 0, [(1.0, 1.0), (2.0, 2.0)], [{"a": WORD}, {"b": WORD}])])
+    table = make_batch([episode("0", 0, [(1.0, 1.0), (2.0, 2.0)], [{"a": WORD}, {"b": WORD}])])
     settings = config(algorithm={"discount": discount, "gae_lambda": decay}).algorithm
     value = torch.tensor([0.5, 0.25], dtype=torch.float64)
     cost = 0.1 * torch.tensor([3.0, -1.0], dtype=torch.float64)
-    filled = fill(table, algorithm("cory"), settings, value, cost)
+    filled = add_advantages(table, algorithm("cory"), settings, value, cost)
     assert filled.returns.tolist() == pytest.approx([pioneer, 2.1])
     assert filled.advantage.tolist() == pytest.approx([pioneer - 0.5, 1.85])
 
@@ -45,12 +45,12 @@ def test_the_example_of_the_page(decay):
     """
     expected = {0.0: [[0.9, 2.8], [1.5, 2.1]], 0.5: [[1.8, 2.8], [1.8, 2.1]], 1.0: [[2.7, 2.8], [2.1, 2.1]]}
     answer = Completion("x", (1, 2), (3, 4), (-0.5, -0.5))
-    table = tabulate([episode("0", 0, [(1.0, 1.0), (2.0, 2.0)], [{"a": answer}, {"b": answer}])])
+    table = make_batch([episode("0", 0, [(1.0, 1.0), (2.0, 2.0)], [{"a": answer}, {"b": answer}])])
     value = torch.tensor([[0.5, 1.0], [0.25, 1.5]], dtype=torch.float64)
     cost = torch.tensor([[0.1, 0.2], [0.0, -0.1]], dtype=torch.float64)
     tokens = TokenValues(value, cost, torch.tensor([2, 2]))
     settings = config(algorithm={"gae_lambda": decay}).algorithm
-    filled = fill(table, algorithm("cory"), settings, value[:, 0], cost.sum(dim=1), tokens=tokens)
+    filled = add_advantages(table, algorithm("cory"), settings, value[:, 0], cost.sum(dim=1), tokens=tokens)
     for row in (0, 1):
         assert filled.token_returns[row].tolist() == pytest.approx(expected[decay][row])
         assert filled.token_advantage[row].tolist() == pytest.approx(

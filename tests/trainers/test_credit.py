@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from palaver.trainers.objectives.returns import row_returns, team, tree_returns
+from palaver.trainers.objectives.returns import row_returns, shared_reward, tree_returns
 
 
 def test_team_is_the_mean_over_agents():
     reward = torch.tensor([[1.0, 3.0], [0.0, -2.0]])
-    assert team(reward).tolist() == [[2.0, 2.0], [-1.0, -1.0]]
+    assert shared_reward(reward).tolist() == [[2.0, 2.0], [-1.0, -1.0]]
 
 
 def test_a_chain_gives_the_discounted_reward_to_go():

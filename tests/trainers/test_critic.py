@@ -11,15 +11,15 @@ import torch
 import palaver
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.core import Message, PolicyError, Completion
+from palaver.core import Completion, Message, PolicyError
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
-from palaver.trainers.rollout.batch import tabulate
-from palaver.trainers.run.distributed import World
+from palaver.trainers.rollout.batch import make_batch
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.train import train
 from palaver.trainers.update.critic import Critic, Samples, joint_ids, joint_text, refuse_long_joint
-from palaver.trainers.update.updater import Study
+from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import byte_tokenizer, tiny_gpt2
 from tests.trainers.learning import (
@@ -36,7 +36,7 @@ from tests.trainers.learning import (
 from tests.trainers.toys import Lengths, register_toy, save_model
 
 IDS = [(5, 6, 7, 8), (5, 6), (9, 10, 11), (5, 6)]
-WORLD = World("cpu", "fp32")
+WORLD = Distributed("cpu", "fp32")
 
 
 def critic(body=None, **changes) -> Critic:
@@ -209,7 +209,9 @@ TEXT = Completion("first", (1, 2), (3,), (-0.5,), (-0.5,)), Completion("second",
 
 
 def test_the_joint_conversation_is_labelled_and_ends_before_this_turns_words():
-    table = tabulate([episode("0", 0, [(1.0, 0.0), (0.0, 1.0)], [dict(zip("ab", TEXT, strict=True)), {"b": TEXT[0]}])])
+    table = make_batch(
+        [episode("0", 0, [(1.0, 0.0), (0.0, 1.0)], [dict(zip("ab", TEXT, strict=True)), {"b": TEXT[0]}])]
+    )
     assert joint_text(table, 0) == "[a reads]\na hears 0\n\n[b reads]\nb hears 0"
     expected = "[a says]\nfirst\n\n[b says]\nsecond\n\n[a reads]\na hears 1\n\n[b reads]\nb hears 1"
     assert joint_text(table, 1) == f"{joint_text(table, 0)}\n\n{expected}"
@@ -247,7 +249,7 @@ def test_a_joint_conversation_that_does_not_fit_is_refused_before_the_run_and_in
     with pytest.raises(PolicyError, match="and may grow by 5 until the last turn"):
         refuse_long_joint(pioneer, body, said, 2)
     body = policy(0)
-    table = tabulate([episode("0", 0, [(1.0, 0.0), (0.0, 1.0)])])
+    table = make_batch([episode("0", 0, [(1.0, 0.0), (0.0, 1.0)])])
     body.model.config.max_position_embeddings = max(map(len, joint_ids(table, body))) - 1
     with pytest.raises(PolicyError, match="has grown to"):
         joint_ids(table, body)
@@ -258,10 +260,10 @@ def test_one_critic_step_for_each_joint_transition_once():
     first = dict(zip("ab", TEXT, strict=True))
     episodes = [episode("0", 0, [(1.0, 0.0), (0.0, 3.0)], [first, {"b": TEXT[0]}]), episode("0", 1, [(2.0, 2.0)])]
     settings = config(algorithm={"name": "maac", "gae_lambda": 1.0}, critic={"lr": 1e-2})
-    study = Study(algorithm("maac"), settings, learners({"a": policy(0), "b": policy(1)}, settings), WORLD)
+    study = Updater(algorithm("maac"), settings, learners({"a": policy(0), "b": policy(1)}, settings), WORLD)
     made = study.critics["joint"]
     torch.nn.init.normal_(made.head.weight, std=0.3)
-    judged = study.judge(tabulate(episodes))
+    judged = study.judge(make_batch(episodes))
     samples = study._samples("joint", judged)
     # team rewards .5, 1.5, 2; undiscounted returns 2, 1.5, 2
     assert samples.target.tolist() == [2.0, 1.5, 2.0]
@@ -283,7 +285,7 @@ def test_a_shared_trunk_gets_both_gradients(minibatches):
         critic={"model": "shared", "coef": 0.3},
     )
     team = {"a": policy(0), "b": policy(1)}
-    study = Study(algorithm("iac"), settings, learners(team, settings), WORLD)
+    study = Updater(algorithm("iac"), settings, learners(team, settings), WORLD)
     made = study.critics["p0"]
     torch.nn.init.normal_(made.head.weight, std=0.3)
     judged = study.judge(played(team, settings))
@@ -322,11 +324,11 @@ def test_one_agent_makes_mappo_ippo(monkeypatch):
         settings = config(algorithm=values, critic={"lr": 1e-2, "epochs": 2, "clip": 0.2, "huber": 10.0})
         team = {"a": policy(0)}
         (learner,) = learners(team, settings)
-        study = Study(algorithm(name), settings, [learner], WORLD)
+        study = Updater(algorithm(name), settings, [learner], WORLD)
         shown = []
         episodes = [episode("0", lane, [(float(lane),), (1.0 - 3 * lane,)]) for lane in (0, 1)]
         for step in (1, 2):
-            judged = study.judge(tabulate(episodes))
+            judged = study.judge(make_batch(episodes))
             assert judged.table.advantage.abs().min() > 0.1
             shown.append(study.learn(judged, step))
         ends.append((dict(learner.model.named_parameters()), *study.critics.values(), shown))

@@ -8,23 +8,23 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from palaver.core import Ahead, Message, PolicyError, Sampling
+from palaver.core import CutState, Message, PolicyError, Sampling
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import chosen
-from palaver.trainers.objectives.returns import own, team
-from palaver.trainers.rollout.batch import gone, joint_returns, tabulate
+from palaver.trainers.objectives.returns import individual_reward, shared_reward
+from palaver.trainers.rollout.batch import gone, joint_returns, make_batch
 from palaver.trainers.rollout.ends import ended
-from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.rollout.replay import again
-from palaver.trainers.run.distributed import World
-from palaver.trainers.update.updater import Study
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import config, learners, policy
 from tests.trainers.test_rollout import Waiting
 from tests.trainers.toys import SEATS, Lengths, Script
 
 SAMPLING = dict.fromkeys(SEATS, Sampling(max_tokens=4))
 DISCOUNT, DECAY = 0.9, 0.4
-ALONE = Plan()
+ALONE = SamplingPlan()
 
 
 class Limited(Lengths):
@@ -41,7 +41,7 @@ class Limited(Lengths):
         return replace(super().judge(actions), **({"terminated": False} | (self.flags if last else {})))
 
 
-def scripted(env: TextEnv, plan: Plan = ALONE):
+def scripted(env: TextEnv, plan: SamplingPlan = ALONE):
     return rollout(env, {"a": Script("x"), "b": Script("yy")}, ["t0"], plan, sampling=SAMPLING, seed=0)
 
 
@@ -58,7 +58,7 @@ def test_a_truncated_episode_keeps_what_its_agents_would_have_answered():
     assert found.stop == "truncated"
     assert found.turns[0].ahead == {}
     assert found.turns[1].ahead == {
-        "a": Ahead("1 characters", heard("a", "x", "x")), "b": Ahead("2 characters", heard("b", "yy", "yy")),
+        "a": CutState("1 characters", heard("a", "x", "x")), "b": CutState("2 characters", heard("b", "yy", "yy")),
     }  # fmt: skip
 
 
@@ -86,11 +86,11 @@ def test_what_one_step_says():
 
 
 def test_stop_above_cuts_and_a_termination_at_the_same_turn_counts_first():
-    cut, other = scripted(Lengths(turns=3), Plan(2, stop_above=0.5))
+    cut, other = scripted(Lengths(turns=3), SamplingPlan(2, stop_above=0.5))
     assert {each.stop for each in (cut, other)} == {"threshold"}
-    assert cut.turns[0].ahead["a"] == Ahead("1 characters", heard("a", "x"))
-    assert other.turns[0].ahead["b"] == Ahead("4 characters", heard("b", "yyyy"))
-    over, _ = scripted(Lengths(turns=1), Plan(2, stop_above=0.5))
+    assert cut.turns[0].ahead["a"] == CutState("1 characters", heard("a", "x"))
+    assert other.turns[0].ahead["b"] == CutState("4 characters", heard("b", "yyyy"))
+    over, _ = scripted(Lengths(turns=1), SamplingPlan(2, stop_above=0.5))
     assert (over.stop, over.turns[0].ahead) == ("terminated", {})
 
 
@@ -104,7 +104,7 @@ class Interrupted(Waiting):
 def test_an_agent_that_waits_when_it_is_cut_has_all_that_it_has_not_answered():
     (found,) = scripted(Interrupted())
     assert len(found.turns) == 2
-    assert found.turns[-1].ahead["b"] == Ahead(
+    assert found.turns[-1].ahead["b"] == CutState(
         "b after 1", (Message("user", "b opens"), Message("assistant", "yy"), Message("user", "b after 0\n\nb after 1"))
     )
 
@@ -124,15 +124,15 @@ def judged(name: str, env: TextEnv, shared: bool = False, **changes: Any):
     settings = config(algorithm=values | {"credit": "own", "normalize": "none"} | changes)
     one = policy(0)
     players = {"a": one, "b": one if shared else policy(1)}
-    study = Study(chosen(settings.algorithm), settings, learners(players, settings), World("cpu", "fp32"))
+    study = Updater(chosen(settings.algorithm), settings, learners(players, settings), Distributed("cpu", "fp32"))
     torch.manual_seed(6)
     for critic in study.critics.values():
         torch.nn.init.normal_(critic.head.weight, std=0.5)
     a = settings.algorithm
     episodes = rollout(
-        env, players, ["t0"], Plan(a.group_size, a.joint, a.turns, a.stop_above), sampling=SAMPLING, seed=2
+        env, players, ["t0"], SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above), sampling=SAMPLING, seed=2
     )
-    return study, study.judge(tabulate(episodes)), episodes
+    return study, study.judge(make_batch(episodes)), episodes
 
 
 def texts(found, agent: str) -> list[str]:
@@ -248,13 +248,13 @@ class Early(Limited):
         return replace(super().judge(actions), **({"truncated": ["a"]} if self.turn == 0 else {}))
 
 
-@pytest.mark.parametrize(("credit", "a", "b"), [(own, 4.52, 1.56), (team, 4.53, 1.54)])
+@pytest.mark.parametrize(("credit", "a", "b"), [(individual_reward, 4.52, 1.56), (shared_reward, 4.53, 1.54)])
 def test_an_agent_cut_while_others_go_on_counts_its_value_and_nothing_after_it(credit, a, b):
     """Rewards .52 and .54, then 0 and .04; values 8 behind `a`'s turn, 4 behind `b`'s last; discount .5.
 
     Own: .52 + .5 * 8, and .54 + .5 (.04 + .5 * 4). Team, means .53 and .02: .53 + .5 * 8, and .53 + .5 (.02 + .5 * 4).
     """
-    table = tabulate(scripted(Early()))
+    table = make_batch(scripted(Early()))
     assert gone(table).tolist() == [[False, False], [True, False]]
     settings = config(algorithm={"name": "iac", "discount": 0.5, "gae_lambda": 1.0}).algorithm
     boot = torch.tensor([[8.0, 0.0], [0.0, 4.0]], dtype=torch.float64)
@@ -269,21 +269,28 @@ def test_what_does_not_fit_the_context_is_refused_in_one_line(name, told):
     for critic in study.critics.values():
         critic.body.model.config.max_position_embeddings = longest
     with pytest.raises(PolicyError, match=told) as caught:
-        study.judge(tabulate(episodes))
+        study.judge(make_batch(episodes))
     assert "\n" not in str(caught.value)
 
 
 def test_look_ahead_samples_answers_that_nobody_plays():
     """Those of the next turn's own seeds and width, in one batch with the branches that go on."""
-    plain, more = (scripted(Limited(), Plan(2, look_ahead=look)) for look in ((), ("a",)))
+    plain, more = (scripted(Limited(), SamplingPlan(2, look_ahead=look)) for look in ((), ("a",)))
     assert plain == more
     for each in more:
         assert [said.text for said in each.turns[-1].ahead["a"].candidates] == ["x", "xx"]
         assert each.turns[-1].ahead["b"].candidates == ()
-    single = scripted(Limited(), Plan(2, turns="independent", look_ahead=SEATS))
+    single = scripted(Limited(), SamplingPlan(2, turns="independent", look_ahead=SEATS))
     assert [len(each.turns[-1].ahead["b"].candidates) for each in single] == [1, 1]
     writer = Script("x")
-    rollout(Limited(), {"a": writer, "b": Script("y")}, ["t0"], Plan(2, look_ahead=("a",)), sampling=SAMPLING, seed=0)
+    rollout(
+        Limited(),
+        {"a": writer, "b": Script("y")},
+        ["t0"],
+        SamplingPlan(2, look_ahead=("a",)),
+        sampling=SAMPLING,
+        seed=0,
+    )
     asked = [[request.conversation for request in calls] for calls in writer.calls]
     assert [len(each) for each in asked] == [1, 2, 4]
     assert asked[2][0] == heard("a", "x", "x")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.update.policy_update import Work
+from palaver.trainers.update.policy_update import UpdateInput
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import config, learners, played, policy
 
@@ -43,7 +43,7 @@ def test_the_step_is_that_of_the_mean_entropy(factor):
     learner.optimizer = torch.optim.SGD(learner.model.parameters(), lr=1.0)
     learner.config = learner.config.model_copy(update={"optim": learner.config.optim.model_copy(update={"lr": 1.0})})
     weight = None if factor is None else torch.full((len(table),), factor)
-    stats = learner.update(Work(table, rows, reinforce, 1, factor=weight))
+    stats = learner.update(UpdateInput(table, rows, reinforce, 1, factor=weight))
     assert stats.entropy == pytest.approx(mean.item(), abs=1e-4)
     assert stats.loss == pytest.approx(-0.5 * mean.item(), abs=1e-4)
     assert stats.rows == len(rows)
@@ -55,8 +55,8 @@ def test_entropy_rises_and_is_not_computed_where_it_is_not_paid():
     learner, table = started(1.0, epochs=5)
     rows = table.rows_of(("a",))
     first = torch.cat([h.detach() for h in entropies(learner.model, table, rows).values()]).mean()
-    learner.update(Work(table, rows, reinforce, 1))
+    learner.update(UpdateInput(table, rows, reinforce, 1))
     assert torch.cat([h.detach() for h in entropies(learner.model, table, rows).values()]).mean() > first
     learner, table = started(0.0)
-    stats = learner.update(Work(table, table.rows_of(("a",)), reinforce, 1))
+    stats = learner.update(UpdateInput(table, table.rows_of(("a",)), reinforce, 1))
     assert (stats.entropy, stats.rows) == (0.0, 0)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from palaver.core import Episode, Turn, Completion
+from palaver.core import Completion, Episode, Turn
 from palaver.trainers.rollout.evaluation import summarize
 
 

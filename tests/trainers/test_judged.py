@@ -10,9 +10,9 @@ import pytest
 from palaver.agents.judges.judge import Judge
 from palaver.agents.simple import RandomPolicy
 from palaver.core import Sampling, ScoringError
-from palaver.envs.base.reward_wrapper import Rewarded
+from palaver.envs.base.reward_wrapper import RewardWrapper
 from palaver.trainers.config.loading import parse
-from palaver.trainers.rollout.episodes import Plan, rollout, text_env
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
 from tests.trainers.toys import save_model
@@ -74,11 +74,11 @@ def test_a_turn_of_all_episodes_is_one_call_with_the_groups_of_siblings(monkeypa
     calls, score = [], Judge.score
     monkeypatch.setattr(Judge, "score", lambda self, cases: calls.append(list(cases)) or score(self, cases))
     tasks = [task.id for task in env.tasks[:3]]
-    play(env, Plan(group_size=2), tasks)
+    play(env, SamplingPlan(group_size=2), tasks)
     assert [len(cases) for cases in calls] == [6, 12]
     assert [len({case.group for case in cases}) for cases in calls] == [3, 6], "a tree compares at every node"
     calls.clear()
-    play(env, Plan(group_size=2, turns="independent"), tasks)
+    play(env, SamplingPlan(group_size=2, turns="independent"), tasks)
     assert [len(cases) for cases in calls] == [6, 6]
     assert [len({case.group for case in cases}) for cases in calls] == [3, 3]
     assert all(case.told and case.said for cases in calls for case in cases)
@@ -88,7 +88,7 @@ def test_a_turn_of_all_episodes_is_one_call_with_the_groups_of_siblings(monkeypa
 def test_threads_and_batches_pay_the_same(reward):
     env = text_env("echo-v0", {"reward": f"{NAME}{reward}", "num_turns": 2, "shared": False})
     tasks = [task.id for task in env.tasks[:2]]
-    plan = Plan(group_size=4, turns="independent")
+    plan = SamplingPlan(group_size=4, turns="independent")
     one, other = play(env, plan, tasks), play(env, plan, tasks, workers=3)
     assert [dataclasses.asdict(episode) for episode in one] == [dataclasses.asdict(episode) for episode in other]
     if "lists" in reward:
@@ -98,9 +98,9 @@ def test_threads_and_batches_pay_the_same(reward):
 
 def test_what_was_not_scored_is_left_out(monkeypatch):
     env = text_env("echo-v0", {"reward": f"{NAME}picky", "num_turns": 1})
-    assert isinstance(env, Rewarded)
+    assert isinstance(env, RewardWrapper)
     env.watch.limit = 1.0
-    episodes = play(env, Plan(group_size=8), [task.id for task in env.tasks[:4]])
+    episodes = play(env, SamplingPlan(group_size=8), [task.id for task in env.tasks[:4]])
     lost = [episode for episode in episodes if not episode.scored]
     assert 0 < len(lost) < len(episodes)
     assert {episode.turns[-1].reason for episode in lost} == {"not scored: refusal: not that one"}
@@ -112,4 +112,4 @@ def test_too_many_failures_stop_the_rollout():
     with pytest.raises(
         ScoringError, match=r"could not score 24 of its last 24 cases, more than 20%; .* nobody is there"
     ):
-        play(env, Plan(group_size=6), [task.id for task in env.tasks[:4]])
+        play(env, SamplingPlan(group_size=6), [task.id for task in env.tasks[:4]])

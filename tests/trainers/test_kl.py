@@ -14,9 +14,9 @@ from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.config.kl import KLConfig
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.kl import describe, penalty, token_terms
-from palaver.trainers.rollout.batch import fill, tabulate
-from palaver.trainers.run.distributed import World
-from palaver.trainers.update.updater import Study
+from palaver.trainers.rollout.batch import add_advantages, make_batch
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.trainers.learning import (
     anchor,
@@ -172,11 +172,11 @@ def test_in_the_reward_it_acts_over_turns_and_before_the_baseline():
     Returns of agent a: lane 0 1 + .5 * 1.5 = 1.75 and 1.5, lane 1 2 and 2; advantages -.125, -.25, .125, .25.
     Agent b pays nothing: all 0.
     """
-    table = tabulate([episode("0", lane, [(1.0, 1.0), (2.0, 2.0)]) for lane in (0, 1)])
+    table = make_batch([episode("0", lane, [(1.0, 1.0), (2.0, 2.0)]) for lane in (0, 1)])
     at = {(int(table.agent[r]), int(table.turn[r]), int(table.episode[r])): r for r in range(len(table))}
     cost = torch.zeros(len(table), dtype=torch.float64)
     cost[at[0, 1, 0]] = 0.5
-    filled = fill(table, MAGRPO, AlgorithmConfig(discount=0.5), cost=cost)
+    filled = add_advantages(table, MAGRPO, AlgorithmConfig(discount=0.5), cost=cost)
     order = [at[0, 0, 0], at[0, 1, 0], at[0, 0, 1], at[0, 1, 1]]
     assert filled.returns[order].tolist() == [1.75, 1.5, 2.0, 2.0]
     assert filled.advantage[order].tolist() == [-0.125, -0.25, 0.125, 0.25]
@@ -191,7 +191,7 @@ def study_of(place: str, micro: int = 16384, minibatches: int = 1, **kl):
     )
     team = {"a": policy(0), "b": policy(1)}
     found = learners(team, settings)
-    study = Study(algorithm("magrpo"), settings, found, World("cpu", "fp32"))
+    study = Updater(algorithm("magrpo"), settings, found, Distributed("cpu", "fp32"))
     return study, team, settings
 
 

@@ -13,10 +13,10 @@ import torch
 from palaver.core import Completion
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.objectives.kl import adapted
-from palaver.trainers.rollout.batch import tabulate
-from palaver.trainers.run.distributed import World
-from palaver.trainers.update.policy_update import Learner
-from palaver.trainers.update.updater import Study
+from palaver.trainers.rollout.batch import make_batch
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.policy_update import PolicyUpdater
+from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
     Softmax,
@@ -32,7 +32,7 @@ from tests.trainers.learning import (
     together,
 )
 
-WORLD = World("cpu", "fp32")
+WORLD = Distributed("cpu", "fp32")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_nothing_said_changes_nothing():
 def study_of(team, place="loss", coef=0.3, total=None, **kl):
     settings = config(kl={"coef": coef, "place": place, **kl}, algorithm={"group_size": 2})
     world = WORLD if total is None else SimpleNamespace(**WORLD.__dict__ | {"total": total, "at_once": WORLD.at_once})
-    found = Study(algorithm("magrpo"), settings, learners(team, settings), WORLD)
+    found = Updater(algorithm("magrpo"), settings, learners(team, settings), WORLD)
     found.world = world
     for number, learner in enumerate(found.learners):
         shaken(anchor(learner), seed=number)
@@ -175,10 +175,10 @@ def test_in_every_place_it_is_the_gradient_of_one_divergence(place, kl):
         model=model, name="a", refresh=lambda: None, parameters=model.parameters, active=lambda: nullcontext(model)
     )
     speaker.host = speaker
-    learner = Learner(speaker, ["a"], settings, WORLD, Softmax((math.log(0.8), math.log(0.2))))
-    study = Study(algorithm("mareinforce"), settings, [learner], WORLD)
+    learner = PolicyUpdater(speaker, ["a"], settings, WORLD, Softmax((math.log(0.8), math.log(0.2))))
+    study = Updater(algorithm("mareinforce"), settings, [learner], WORLD)
     said = [Completion(str(n), (0,), (n % 2,), (math.log(0.5),), (math.log(0.5),)) for n in range(4)]
-    table = tabulate([episode("0", lane, [(0.0,)], [{"a": word}]) for lane, word in enumerate(said)])
+    table = make_batch([episode("0", lane, [(0.0,)], [{"a": word}]) for lane, word in enumerate(said)])
     spy = spied(learner)
     shown = study.learn(study.judge(table), 1)
     assert spy.steps[0]["logits"].tolist() == pytest.approx([-0.5 * 0.3465736, 0.5 * 0.3465736], abs=1e-6)

@@ -15,13 +15,13 @@ from palaver.core import Message, Request, Sampling
 from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.config.kl import KLConfig
 from palaver.trainers.config.run import AlgorithmConfig, OptimConfig, RunConfig, TrainConfig
-from palaver.trainers.objectives.losses import clipped, clipped_weight, reinforce
-from palaver.trainers.rollout.batch import Table, fill, tabulate
-from palaver.trainers.rollout.episodes import Plan, rollout
-from palaver.trainers.run.distributed import World
+from palaver.trainers.objectives.losses import cispo, ppo_clip, reinforce
+from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.memory import most_rows
-from palaver.trainers.update.policy_update import Learner, Work, micro_batches
+from palaver.trainers.update.policy_update import PolicyUpdater, UpdateInput, micro_batches
 from tests.closeness import assert_gradients_close
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
 from tests.trainers.learning import config, learners, played, scattered, spied
@@ -38,17 +38,17 @@ def policy(seed: int = 0, dtype: str = "fp32") -> LLMPolicy:
     return LLMPolicy(tiny_qwen3(seed), byte_tokenizer(), options, f"p{seed}")
 
 
-def sampled(team, config: RunConfig = CONFIG, max_tokens: int = 12) -> Table:
+def sampled(team, config: RunConfig = CONFIG, max_tokens: int = 12) -> Batch:
     sampling = dict.fromkeys(SEATS, Sampling(max_tokens=max_tokens))
-    plan = Plan(config.algorithm.group_size)
+    plan = SamplingPlan(config.algorithm.group_size)
     episodes = rollout(Lengths(turns=2), team, ["t0", "t1"], plan, sampling=sampling, seed=3)
-    table = fill(tabulate(episodes), MAGRPO, config.algorithm)
+    table = add_advantages(make_batch(episodes), MAGRPO, config.algorithm)
     # rewards of short random texts are often equal: give every row an advantage of its own
     advantage = torch.randn(len(table), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     return replace(table, advantage=advantage)
 
 
-def plain_gradient(model, table: Table, rows, weight) -> dict[str, torch.Tensor]:
+def plain_gradient(model, table: Batch, rows, weight) -> dict[str, torch.Tensor]:
     """Gradient of sum_r w_r * -A_r * sum_t log pi, one row at a time, from full logits."""
     model = copy.deepcopy(model)
     for row in rows:
@@ -68,14 +68,14 @@ class Spy(torch.optim.SGD):
         self.seen = [None if p.grad is None else p.grad.clone() for p in self.param_groups[0]["params"]]
 
 
-def learn(learner: Learner, table: Table, step: int):
+def learn(learner: PolicyUpdater, table: Batch, step: int):
     """One update on the learner's rows, with the log-probs of its reference where it has one."""
     rows = table.rows_of(learner.agents)
     reference = learner.reference_log_probs(table, rows)
-    return learner.update(Work(table, rows, reinforce, step, reference=reference))
+    return learner.update(UpdateInput(table, rows, reinforce, step, reference=reference))
 
 
-def update_with_spy(learner: Learner, table: Table) -> dict[str, torch.Tensor]:
+def update_with_spy(learner: PolicyUpdater, table: Batch) -> dict[str, torch.Tensor]:
     learner.optimizer = Spy(learner.model.parameters(), lr=0.0)
     learn(learner, table, 1)
     return dict(zip((n for n, _ in learner.model.named_parameters()), learner.optimizer.seen, strict=True))
@@ -94,7 +94,7 @@ def test_the_gradient_is_that_of_the_sampled_tokens_alone(aggregate):
         "token": lambda u: 1 / tokens,
         "fixed": lambda u: 1 / len(rows) / 256,  # policy.max_tokens
     }[aggregate]
-    got = update_with_spy(Learner(team["a"], ["a"], config, World("cpu", "fp32")), table)
+    got = update_with_spy(PolicyUpdater(team["a"], ["a"], config, Distributed("cpu", "fp32")), table)
     expected = plain_gradient(team["a"].model, table, rows, weight)
     assert {len(table.completions[r].token_ids) for r in rows} != {12}, (
         "rows of different length, some with an end token"
@@ -102,18 +102,18 @@ def test_the_gradient_is_that_of_the_sampled_tokens_alone(aggregate):
     assert_gradients_close(got, expected)
 
 
-@pytest.mark.parametrize("loss", [clipped, clipped_weight])
+@pytest.mark.parametrize("loss", [ppo_clip, cispo])
 @pytest.mark.parametrize("ratio", ["token", "turn"])
 def test_one_pass_over_fresh_samples_is_reinforce_whatever_the_loss(loss, ratio):
     """At ratio 1 nothing is clipped. A `turn` shares a row's gradient among its tokens, which sum to the same."""
     config = CONFIG.model_copy(update={"algorithm": AlgorithmConfig(group_size=4, ratio=ratio)})
     team = {"a": policy(0), "b": policy(1)}
     table = sampled(team)
-    learner = Learner(team["a"], ["a"], config, World("cpu", "fp32"))
+    learner = PolicyUpdater(team["a"], ["a"], config, Distributed("cpu", "fp32"))
     learner.optimizer = Spy(learner.model.parameters(), lr=0.0)
     found = []
     for each in (loss, reinforce):
-        learner.update(Work(table, table.rows_of(["a"]), each, 1))
+        learner.update(UpdateInput(table, table.rows_of(["a"]), each, 1))
         found.append(learner.optimizer.seen)
     assert_gradients_close(*found)
 
@@ -123,9 +123,9 @@ def test_a_factor_weighs_rows():
     table = sampled(team)
     rows = table.rows_of(["a"])
     factor = 0.5 + torch.rand(len(table), generator=torch.Generator().manual_seed(6), dtype=torch.float64)
-    learner = Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32"))
+    learner = PolicyUpdater(team["a"], ["a"], CONFIG, Distributed("cpu", "fp32"))
     learner.optimizer = Spy(learner.model.parameters(), lr=0.0)
-    learner.update(Work(table, rows, clipped, 1, factor=factor))
+    learner.update(UpdateInput(table, rows, ppo_clip, 1, factor=factor))
     weighed = replace(table, advantage=table.advantage * factor)
     expected = plain_gradient(team["a"].model, weighed, rows, lambda u: 1 / len(rows))
     assert_gradients_close(learner.optimizer.seen, expected.values())
@@ -136,8 +136,10 @@ def test_passes_times_minibatches_are_steps_and_each_pass_holds_every_row_once()
     team = {"a": policy(0), "b": policy(1)}
     table = sampled(team)
     rows = table.rows_of(["a"])
-    learner = Learner(team["a"], ["a"], CONFIG.model_copy(update={"algorithm": algorithm}), World("cpu", "fp32"))
-    work, seen = Work(table, rows, clipped, 1), []
+    learner = PolicyUpdater(
+        team["a"], ["a"], CONFIG.model_copy(update={"algorithm": algorithm}), Distributed("cpu", "fp32")
+    )
+    work, seen = UpdateInput(table, rows, ppo_clip, 1), []
     stats = learner.update(replace(work, also=lambda part: seen.append(list(part))))
     assert stats.passes == 3
     assert team["a"].version == len(seen) == 12
@@ -152,15 +154,17 @@ def test_the_passes_end_where_the_policy_has_moved_too_far(most, passes):
     algorithm = AlgorithmConfig(group_size=4, epochs=5, target_kl=most)
     team = {"a": policy(0), "b": policy(1)}
     table = sampled(team)
-    learner = Learner(team["a"], ["a"], CONFIG.model_copy(update={"algorithm": algorithm}), World("cpu", "fp32"))
-    assert learner.update(Work(table, table.rows_of(["a"]), clipped, 1)).passes == passes
+    learner = PolicyUpdater(
+        team["a"], ["a"], CONFIG.model_copy(update={"algorithm": algorithm}), Distributed("cpu", "fp32")
+    )
+    assert learner.update(UpdateInput(table, table.rows_of(["a"]), ppo_clip, 1)).passes == passes
 
 
 def test_shared_weights_count_the_rows_of_all_agents_and_step_once():
     shared = policy(0)
     table = sampled(dict.fromkeys(SEATS, shared))
     rows = table.rows_of(SEATS)
-    got = update_with_spy(Learner(shared, SEATS, CONFIG, World("cpu", "fp32")), table)
+    got = update_with_spy(PolicyUpdater(shared, SEATS, CONFIG, Distributed("cpu", "fp32")), table)
     expected = plain_gradient(shared.model, table, rows, lambda u: 1 / len(rows))
     assert_gradients_close(got, expected)
     assert shared.version == 1
@@ -171,7 +175,9 @@ def test_micro_batches_change_nothing():
     for micro in (1, 60, 100000):
         team = {"a": policy(0), "b": policy(1)}
         config = CONFIG.model_copy(update={"train": TrainConfig(steps=10, micro_tokens=micro)})
-        gradients.append(update_with_spy(Learner(team["a"], ["a"], config, World("cpu", "fp32")), sampled(team)))
+        gradients.append(
+            update_with_spy(PolicyUpdater(team["a"], ["a"], config, Distributed("cpu", "fp32")), sampled(team))
+        )
     for other in gradients[1:]:
         assert_gradients_close(other, gradients[0])
 
@@ -192,13 +198,13 @@ def test_micro_batches_hold_every_row_once_and_keep_prompts_together():
 
 def test_log_probs_of_the_table_are_those_of_sampling():
     team = {"a": policy(0), "b": policy(1)}
-    stats = learn(Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")), sampled(team), 1)
+    stats = learn(PolicyUpdater(team["a"], ["a"], CONFIG, Distributed("cpu", "fp32")), sampled(team), 1)
     assert 0 < stats.drift < 1e-5
 
 
 def test_stale_rows_show_as_drift():
     team = {"a": policy(0), "b": policy(1)}
-    learner, table = Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")), sampled(team)
+    learner, table = PolicyUpdater(team["a"], ["a"], CONFIG, Distributed("cpu", "fp32")), sampled(team)
     learn(learner, table, 1)
     assert learn(learner, table, 2).drift > 1e-3
 
@@ -210,7 +216,7 @@ def test_rows_that_pay_nothing_are_skipped_but_counted():
     silent = table.advantage.clone()
     silent[rows[1:]] = 0.0
     table = replace(table, advantage=silent)
-    learner = Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32"))
+    learner = PolicyUpdater(team["a"], ["a"], CONFIG, Distributed("cpu", "fp32"))
     got = update_with_spy(learner, table)
     expected = plain_gradient(team["a"].model, table, rows[:1], lambda u: 1 / len(rows))
     assert_gradients_close(got, expected)
@@ -222,7 +228,7 @@ def test_rows_that_pay_nothing_are_skipped_but_counted():
 def test_the_reference_pulls_towards_the_start_and_is_zero_there():
     config = CONFIG.model_copy(update={"kl": KLConfig(coef=10.0), "optim": OptimConfig(lr=1e-2)})
     team = {"a": policy(0), "b": policy(1)}
-    learner = Learner(team["a"], ["a"], config, World("cpu", "fp32"))
+    learner = PolicyUpdater(team["a"], ["a"], config, Distributed("cpu", "fp32"))
     table = sampled(team)
     first = learn(learner, table, 1)
     assert abs(first.kl) < 1e-6
@@ -241,7 +247,7 @@ def test_not_finite_stops_before_the_step_and_names_the_rows():
     broken[rows[2]] = torch.inf
     before = copy.deepcopy(team["a"].model.state_dict())
     with pytest.raises(NumericalError) as caught:
-        learn(Learner(team["a"], ["a"], CONFIG, World("cpu", "fp32")), replace(table, advantage=broken), 1)
+        learn(PolicyUpdater(team["a"], ["a"], CONFIG, Distributed("cpu", "fp32")), replace(table, advantage=broken), 1)
     assert rows[2] in caught.value.rows
     assert all(torch.equal(before[k], v) for k, v in team["a"].model.state_dict().items())
 
@@ -250,8 +256,8 @@ def test_bf16_keeps_fp32_master_weights_that_small_steps_move():
     """Pure bf16 weights lose most steps of 5e-6 (reference/comlrl.md, section 5, item 28)."""
     config = CONFIG.model_copy(update={"optim": OptimConfig(lr=5e-6)})
     team = {"a": policy(0, "bf16"), "b": policy(1, "bf16")}
-    world = World("cpu", "bf16")
-    learner = Learner(team["a"], ["a"], config, world)
+    world = Distributed("cpu", "bf16")
+    learner = PolicyUpdater(team["a"], ["a"], config, world)
     before = {n: p.detach().clone() for n, p in team["a"].model.named_parameters()}
     learn(learner, sampled(team), 1)
     moved = total = 0
@@ -262,13 +268,13 @@ def test_bf16_keeps_fp32_master_weights_that_small_steps_move():
     assert moved / total > 0.9
     request = Request("a", (Message("user", "hi"),), (1,), Sampling(max_tokens=4))
     assert team["a"].act([request])[0][0].version == 1
-    World("cpu", "fp32")
+    Distributed("cpu", "fp32")
 
 
 def test_clipping_bounds_the_step():
     config = CONFIG.model_copy(update={"optim": OptimConfig(lr=1e-2, max_grad_norm=1e-3)})
     team = {"a": policy(0), "b": policy(1)}
-    learner = Learner(team["a"], ["a"], config, World("cpu", "fp32"))
+    learner = PolicyUpdater(team["a"], ["a"], config, Distributed("cpu", "fp32"))
     got = update_with_spy(learner, sampled(team))
     norm = torch.sqrt(sum((g**2).sum() for g in got.values()))
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
@@ -283,7 +289,7 @@ def test_gradient_checkpointing_changes_no_gradient():
     for switched in (False, True):
         config = CONFIG.model_copy(update={"train": TrainConfig(steps=10, gradient_checkpointing=switched)})
         own = LLMPolicy(copy.deepcopy(model), byte_tokenizer(), ModelOptions(device="cpu"), "p")
-        learner = Learner(own, SEATS, config, World("cpu", "fp32"))
+        learner = PolicyUpdater(own, SEATS, config, Distributed("cpu", "fp32"))
         found.append(update_with_spy(learner, table))
         on = [name for name, module in own.model.named_modules() if module.training]
         assert bool(on) == switched, "whatever was tried on the model in between"
@@ -293,8 +299,8 @@ def test_gradient_checkpointing_changes_no_gradient():
 def test_a_fault_on_another_process_stops_this_one_before_its_step(monkeypatch):
     """The others would wait for its gradients forever."""
     who = policy()
-    world = World("cpu", "fp32")
-    learner = Learner(who, SEATS, CONFIG, world)
+    world = Distributed("cpu", "fp32")
+    learner = PolicyUpdater(who, SEATS, CONFIG, world)
     table = sampled(dict.fromkeys(SEATS, who))
     before = [p.clone() for p in learner.model.parameters()]
     totals = iter([0.0, 0.0, 0.0, 0.0, 1.0])  # rows that pay, all rows, their weights, rows of the part, faults
@@ -306,7 +312,7 @@ def test_a_fault_on_another_process_stops_this_one_before_its_step(monkeypatch):
 
 
 def test_most_rows_of_a_step():
-    """2 agents, G = 3, B = 5. Aligned tree of 3 turns: 3 + 9 + 27 completions; crossed 3 + 27 + 243; lanes 3 + 3 + 3."""
+    """2 agents, G = 3, B = 5, 3 turns: aligned tree 3 + 9 + 27 completions; crossed 3 + 27 + 243; lanes 3 + 3 + 3."""
 
     def rows(sharing: int, length: int, **choices: str) -> int:
         algorithm = AlgorithmConfig(group_size=3, **choices)
@@ -330,7 +336,7 @@ def test_minibatches_of_weighed_rows_have_the_whole_gradient_as_their_mean(aggre
         table = scattered(played({"a": who, "b": who}, settings), settings)
         spy = spied(learner)
         rows = table.rows_of(["a"])
-        learner.update(Work(table, rows, reinforce, 1, weight=table.weight / table.tasks))
+        learner.update(UpdateInput(table, rows, reinforce, 1, weight=table.weight / table.tasks))
         sizes = [len(part) for part in torch.arange(len(rows)).tensor_split(minibatches)]
         found.append(
             {n: sum(s / len(rows) * step[n] for s, step in zip(sizes, spy.steps, strict=True)) for n in spy.names}

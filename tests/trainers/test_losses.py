@@ -9,12 +9,12 @@ import torch
 
 from palaver.trainers.config.run import OptimConfig
 from palaver.trainers.objectives.losses import (
-    Said,
-    clipped,
-    clipped_weight,
+    LossInputs,
+    cispo,
     kl_k1,
     kl_k2,
     kl_k3,
+    ppo_clip,
     reinforce,
     token_weights,
 )
@@ -24,14 +24,14 @@ from palaver.trainers.update.policy_update import learning_rate
 def test_reinforce():
     logp = torch.tensor([[-1.0, -2.0], [-3.0, 0.0]])
     advantage = torch.tensor([[2.0, 2.0], [-1.0, -1.0]])
-    assert reinforce(logp, Said(advantage, logp, torch.ones(2, 2) > 0)).tolist() == [[2.0, 4.0], [-3.0, 0.0]]
+    assert reinforce(logp, LossInputs(advantage, logp, torch.ones(2, 2) > 0)).tolist() == [[2.0, 4.0], [-3.0, 0.0]]
 
 
-def rows(rho: list[float], advantage: list[float], **more) -> tuple[torch.Tensor, Said]:
+def rows(rho: list[float], advantage: list[float], **more) -> tuple[torch.Tensor, LossInputs]:
     """One row a number, of one token, that has become rho times as likely as at log-prob -1."""
     logp = (torch.tensor(rho).log() - 1.0)[:, None].requires_grad_()
     old = torch.full((len(rho), 1), -1.0)
-    return logp, Said(torch.tensor(advantage)[:, None], old, torch.ones(len(rho), 1) > 0, **more)
+    return logp, LossInputs(torch.tensor(advantage)[:, None], old, torch.ones(len(rho), 1) > 0, **more)
 
 
 def pays(loss, rho: list[float], advantage: list[float], **more) -> tuple[list[float], list[float]]:
@@ -47,22 +47,24 @@ def test_clipped_at_both_bounds():
 
     A < 0: rho 1.5 pays -1.5 with gradient, .5 pays -.8 without, .9 pays -.9.
     """
-    loss, gradient = pays(clipped, [1.5, 0.5, 1.25, 1.5, 0.5, 0.9], [1.0, 1.0, 1.0, -1.0, -1.0, -1.0], clip=(0.2, 0.28))
+    loss, gradient = pays(
+        ppo_clip, [1.5, 0.5, 1.25, 1.5, 0.5, 0.9], [1.0, 1.0, 1.0, -1.0, -1.0, -1.0], clip=(0.2, 0.28)
+    )
     assert loss == pytest.approx([-1.28, -0.5, -1.25, 1.5, 0.8, 0.9])
     assert gradient == pytest.approx([0.0, -0.5, -1.25, 1.5, 0.0, 0.9])
 
 
 def test_dual_clip_bounds_what_a_token_of_negative_advantage_pays():
     """c = 3: rho 5 at A = -2 pays 6, not 10; rho 2 pays 4; A = +2 is left at 1.2 * 2."""
-    loss, gradient = pays(clipped, [5.0, 2.0, 5.0], [-2.0, -2.0, 2.0], dual_clip=3.0)
+    loss, gradient = pays(ppo_clip, [5.0, 2.0, 5.0], [-2.0, -2.0, 2.0], dual_clip=3.0)
     assert loss == pytest.approx([6.0, 4.0, -2.4])
     assert gradient == pytest.approx([0.0, 4.0, 0.0])
-    assert pays(clipped, [5.0], [-2.0])[0] == pytest.approx([10.0])
+    assert pays(ppo_clip, [5.0], [-2.0])[0] == pytest.approx([10.0])
 
 
 def test_cispo_weighs_and_never_stops_a_gradient():
     """clip high .28: weights 1.28, .5, 1.28; loss -w A log pi, gradient -w A, the weight without gradient."""
-    loss, gradient = pays(clipped_weight, [1.5, 0.5, 4.0], [2.0, 1.0, -1.0], clip=(0.2, 0.28))
+    loss, gradient = pays(cispo, [1.5, 0.5, 4.0], [2.0, 1.0, -1.0], clip=(0.2, 0.28))
     assert gradient == pytest.approx([-2.56, -0.5, 1.28])
     assert loss == pytest.approx([-2.56 * (math.log(1.5) - 1), -0.5 * (math.log(0.5) - 1), 1.28 * (math.log(4) - 1)])
 
@@ -73,23 +75,23 @@ def test_truncated_importance_correction_of_reinforce():
     assert pays(reinforce, [3.0, 0.5], [1.0, -1.0])[1] == pytest.approx([-1.0, 1.0])
 
 
-@pytest.mark.parametrize("loss", [clipped, clipped_weight])
+@pytest.mark.parametrize("loss", [ppo_clip, cispo])
 @pytest.mark.parametrize("level", ["token", "turn", "sequence"])
 def test_at_ratio_one_every_loss_has_the_gradient_of_reinforce(loss, level):
     """All tokens of a row share A. At `sequence` each of its n tokens carries the ratio of all."""
     old = torch.tensor([[-1.0, -2.0, -0.5], [-0.3, -1.2, 0.0]])
     mask = torch.tensor([[True, True, True], [True, True, False]])
     logp = old.clone().requires_grad_()
-    each = loss(logp, Said(torch.tensor([[1.5], [-0.5]]).expand(2, 3), old, mask, level))
+    each = loss(logp, LossInputs(torch.tensor([[1.5], [-0.5]]).expand(2, 3), old, mask, level))
     torch.where(mask, each, 0.0).sum().backward()
-    times = torch.tensor([[3.0], [2.0]]) if level == "sequence" and loss is clipped else torch.ones(2, 1)
+    times = torch.tensor([[3.0], [2.0]]) if level == "sequence" and loss is ppo_clip else torch.ones(2, 1)
     assert torch.allclose(logp.grad, times * torch.tensor([[-1.5, -1.5, -1.5], [0.5, 0.5, 0.0]]))
 
 
 def test_gspo_moves_all_tokens_by_the_mean_ratio():
     """Log ratios .1, .3: s = exp(.2) = 1.2214 > 1.2 pays 1.2 without gradient; at .1, .1 s = 1.105 with gradient -s."""
     apart = torch.tensor([[0.1, 0.3], [0.1, 0.1]], requires_grad=True)
-    each = clipped(apart, Said(torch.ones(2, 2), torch.zeros(2, 2), torch.ones(2, 2) > 0, "turn"))
+    each = ppo_clip(apart, LossInputs(torch.ones(2, 2), torch.zeros(2, 2), torch.ones(2, 2) > 0, "turn"))
     each.sum().backward()
     assert each.tolist() == [pytest.approx([-1.2, -1.2]), pytest.approx([-math.exp(0.1)] * 2)]
     assert apart.grad.tolist() == [[0.0, 0.0], pytest.approx([-math.exp(0.1)] * 2)]

@@ -18,11 +18,11 @@ from palaver.trainers.checks import refuse_contradictions
 from palaver.trainers.config.loading import parse
 from palaver.trainers.preferences.compared import Pairs, weighed
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights, step_log_ratios
-from palaver.trainers.rollout.batch import Table, tabulate
-from palaver.trainers.run.distributed import World
+from palaver.trainers.rollout.batch import Batch, make_batch
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
-from palaver.trainers.update.updater import Study
+from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
     config,
@@ -62,7 +62,7 @@ def test_what_joint_steps_and_rows_have_of_it():
     assert weights.tolist() == pytest.approx([0.1 + 0.2, -0.3, 0.1, -0.3 + 0.2], abs=1e-7)
 
 
-def _judged(**changes: Any) -> tuple[Table, Study, Any]:
+def _judged(**changes: Any) -> tuple[Batch, Updater, Any]:
     """A table of policies that have moved away from their references, with rewards that differ, and its study."""
     shared = changes.pop("shared", False)
     algorithm = {"name": "madpo", "group_size": 3, **changes}
@@ -76,11 +76,11 @@ def _judged(**changes: Any) -> tuple[Table, Study, Any]:
     table = played(team, run)
     reward = torch.randn(len(table.steps), 1, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     table = replace(table, reward=reward.expand(-1, 2))
-    study = Study(chosen(run.algorithm), run, made, World("cpu", "fp32"))
+    study = Updater(chosen(run.algorithm), run, made, Distributed("cpu", "fp32"))
     return table, study, made
 
 
-def _pairs(table: Table) -> list[tuple[int, int]]:
+def _pairs(table: Batch) -> list[tuple[int, int]]:
     """Joint steps of one group, the better first, by the mean of what is below them: written without the trainer."""
     children = {n: [c for c, above in enumerate(table.parent.tolist()) if above == n] for n in range(len(table.steps))}
 
@@ -92,7 +92,7 @@ def _pairs(table: Table) -> list[tuple[int, int]]:
     return [(a, b) if worth(a) > worth(b) else (b, a) for a, b in same]
 
 
-def _terms(table: Table, learner: Any, live: bool) -> dict[int, torch.Tensor]:
+def _terms(table: Batch, learner: Any, live: bool) -> dict[int, torch.Tensor]:
     """Row -> log pi - log ref of what this learner's agents said."""
     found = {}
     for row in table.rows_of(learner.agents):
@@ -104,7 +104,7 @@ def _terms(table: Table, learner: Any, live: bool) -> dict[int, torch.Tensor]:
     return found
 
 
-def _formula(table: Table, terms: dict[int, torch.Tensor]) -> torch.Tensor:
+def _formula(table: Batch, terms: dict[int, torch.Tensor]) -> torch.Tensor:
     rows: dict[int, list[int]] = {}
     for row, step in zip(table.member_row.tolist(), table.member_step.tolist(), strict=True):
         rows.setdefault(step, []).append(row)
@@ -147,7 +147,7 @@ def test_one_after_the_other_knows_how_the_former_has_moved():
 
 def test_weights_are_scaled_to_the_mean_over_pairs():
     """Margins 0 and 2, beta 0.5: slopes 0.25 and 0.134471; 4 rows of one policy and 2 pairs: times 2."""
-    table = tabulate([episode("0", lane, [[float(lane)]]) for lane in range(4)])
+    table = make_batch([episode("0", lane, [[float(lane)]]) for lane in range(4)])
     pairs = Pairs(torch.tensor([1, 3]), torch.tensor([0, 2]), torch.tensor([0.0, 1.0], dtype=torch.float64), 2.0)
     ahead = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)  # the better of the second pair has moved by 1
     found = weighed(table, pairs, [range(4)], ahead, BETA, [4.0]).advantage.tolist()

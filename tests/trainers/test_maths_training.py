@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from palaver.agents.llm.model.load import save_pretrained
-from palaver.benchmarks.evaluation.evaluate import Setting, measure
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.run_report import write
 from palaver.core import Sampling
@@ -70,7 +70,7 @@ def test_the_whole_way(recipe, model, questions, tmp_path):
     assert {name.partition("/")[0] for name in after} == {"solver1", "solver2"}
     assert lines[2]["groups/zero_advantage"] < 1
     assert any(not torch.equal(before[name], after[name]) for name in after)
-    setting = Setting(
+    setting = EvaluationConfig(
         "gsm8k-v0", config.env.keywords(config.eval.tasks), f"run:{run}", sampling=Sampling(max_tokens=12)
     )
     result, episodes = measure(setting)

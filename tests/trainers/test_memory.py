@@ -12,7 +12,7 @@ from palaver.agents.llm.model.options import LoraOptions, ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.policies.lora_policy import adapted
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.memory import estimate, most_rows
 from palaver.trainers.update.critic import Critic
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
@@ -60,7 +60,7 @@ def test_critics(kind: str) -> None:
     who = speaker(tiny_qwen3(tie_word_embeddings=False))
     trunk = sum(p.numel() for name, p in who.model.named_parameters() if not name.startswith("lm_head"))
     settings = RunConfig.model_validate({"critic": {"model": kind}})
-    critic = Critic(who, "critic", settings, World("cpu", "fp32"))
+    critic = Critic(who, "critic", settings, Distributed("cpu", "fp32"))
     numbers = sum(p.numel() for p in critic.parameters())
     assert numbers == 32 + 1 + (trunk if kind == "separate" else 0)
     without, found = estimate(settings, [who], 30, 8), estimate(settings, [who], 30, 8, numbers)

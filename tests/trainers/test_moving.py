@@ -6,28 +6,28 @@ from dataclasses import replace
 
 import pytest
 
-from palaver.core import Turn, Completion
+from palaver.core import Completion, Turn
 from palaver.trainers.algorithms.base import algorithm
-from palaver.trainers.rollout.batch import Table, tabulate
-from palaver.trainers.run.distributed import World
-from palaver.trainers.update.moving_baseline import Moving
-from palaver.trainers.update.updater import Study
+from palaver.trainers.rollout.batch import Batch, make_batch
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.moving_baseline import MovingBaseline
+from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import config, episode, learners, policy
 
-ONE = World("cpu", "fp32")
+ONE = Distributed("cpu", "fp32")
 
 
-def game(*won: float) -> Table:
+def game(*won: float) -> Batch:
     """Zero-sum games: what agent a wins, agent b loses."""
-    return tabulate([episode("0", lane, [(reward, -reward)]) for lane, reward in enumerate(won)])
+    return make_batch([episode("0", lane, [(reward, -reward)]) for lane, reward in enumerate(won)])
 
 
-def made(**algorithm_: object) -> Study:
+def made(**algorithm_: object) -> Updater:
     settings = config(algorithm={"name": "rae", "group_size": 1, **algorithm_})
-    return Study(algorithm("rae"), settings, learners({"a": policy(0), "b": policy(1)}, settings), ONE)
+    return Updater(algorithm("rae"), settings, learners({"a": policy(0), "b": policy(1)}, settings), ONE)
 
 
-def advantages(study: Study, table: Table, agent: str) -> list[float]:
+def advantages(study: Updater, table: Batch, agent: str) -> list[float]:
     judged = study.judge(table).table
     return judged.advantage[judged.rows_of([agent])].tolist()
 
@@ -57,14 +57,14 @@ def test_ninety_per_cent_of_a_constant_return_after_45_episodes():
 def test_one_shared_policy_still_has_a_mean_for_each_role():
     settings = config(algorithm={"name": "rae", "group_size": 1, "decay": 0.5})
     one = policy(0)
-    study = Study(algorithm("rae"), settings, learners({"a": one, "b": one}, settings), ONE)
+    study = Updater(algorithm("rae"), settings, learners({"a": one, "b": one}, settings), ONE)
     study.learn(study.judge(game(1.0)), 1)
     assert study.judge(game(1.0)).table.advantage.tolist() == [0.5, -0.5]
 
 
 def test_the_turns_of_an_episode_share_its_baseline():
     """decay .5, discount .5. Episode 1: R = 1 + .5 x 2 = 2, of b 0 + .5 x 4 = 2; so b_a = b_b = 1 for episode 2."""
-    table = tabulate([episode("0", lane, [(1.0, 0.0), (2.0, 4.0)]) for lane in range(2)])
+    table = make_batch([episode("0", lane, [(1.0, 0.0), (2.0, 4.0)]) for lane in range(2)])
     study = made(decay=0.5, discount=0.5, turns="independent")
     judged = study.judge(table)
     assert judged.value.tolist() == [0.0] * 4 + [1.0] * 4
@@ -74,13 +74,13 @@ def test_the_turns_of_an_episode_share_its_baseline():
 
 def test_an_agent_that_said_nothing_keeps_its_mean():
     said = Completion("x", (1, 2), (3,), (-0.5,), (-0.5,))
-    table = tabulate([episode("0", 0, [(4.0, -4.0)]), episode("1", 0, [(1.0, 0.0)], [{"b": said}])])
-    value, after = Moving(0.5).judge(table, table.reward, 1.0, ONE)
+    table = make_batch([episode("0", 0, [(4.0, -4.0)]), episode("1", 0, [(1.0, 0.0)], [{"b": said}])])
+    value, after = MovingBaseline(0.5).judge(table, table.reward, 1.0, ONE)
     assert value.tolist() == [0.0, 0.0, -2.0]
     assert after == {"a": 2.0, "b": -1.0}
 
 
-def tree() -> Table:
+def tree() -> Batch:
     """Agent a alone: turns 0 and 1, two answers each time; the first turn earns nothing, the second 1, 2, 3, 4."""
     said = [Completion(str(n), (1,), (n,), (-0.5,), (-0.5,)) for n in range(6)]
     episodes = []
@@ -92,13 +92,13 @@ def tree() -> Table:
                  {"a": leaf + 1.0}, {}),
         )  # fmt: skip
         episodes.append(replace(episode("0", 0, [(0.0,)]), turns=turns))
-    return tabulate(episodes)
+    return make_batch(episodes)
 
 
 def test_an_completion_of_several_episodes_has_the_mean_before_the_first():
     """decay .5: b = 0, .5, 1.25, 2.125 before the leaves; the answers of turn 0 are in leaves 1, 2 and 3, 4."""
     table = tree()
-    value, after = Moving(0.5).judge(table, table.reward, 1.0, ONE)
+    value, after = MovingBaseline(0.5).judge(table, table.reward, 1.0, ONE)
     texts = [said.text for said in table.completions]
     assert dict(zip(texts, value.tolist(), strict=True)) == {
         "0": 0.0, "2": 0.0, "3": 0.5, "1": 1.25, "4": 1.25, "5": 2.125,
@@ -109,21 +109,21 @@ def test_an_completion_of_several_episodes_has_the_mean_before_the_first():
 @pytest.mark.parametrize("table", [tree(), game(1.0, -1.0, 1.0, 1.0)], ids=["tree", "chain"])
 def test_no_return_that_an_completion_had_a_part_in_is_in_its_baseline(table):
     """Every joint step it is in, and all after them, may pay anything: its baseline stays to the last bit."""
-    plain, after = Moving(0.95).judge(table, table.reward, 1.0, ONE)
+    plain, after = MovingBaseline(0.95).judge(table, table.reward, 1.0, ONE)
     for row in range(len(table)):
         changed, below = table.reward.clone(), set(table.member_step[table.member_row == row].tolist())
         for step, parent in enumerate(table.parent.tolist()):
             below |= {step} if parent in below else set()
         changed[sorted(below)] += 100.0
-        value, then = Moving(0.95).judge(table, changed, 1.0, ONE)
+        value, then = MovingBaseline(0.95).judge(table, changed, 1.0, ONE)
         assert value[row] == plain[row]
         assert then != after, "later episodes are compared with another mean"
 
 
-class Half(World):
+class Half(Distributed):
     """A process of two, that knows what the other would send."""
 
-    def __init__(self, rank: int, other: Table) -> None:
+    def __init__(self, rank: int, other: Batch) -> None:
         super().__init__("cpu", "fp32")
         self.rank, self.size, self.other = rank, 2, other
 
@@ -138,11 +138,11 @@ def test_the_number_of_processes_changes_nothing():
     """12 tasks of two games; tasks 0, 2, ... and 1, 3, ... on two processes, gathered by rank."""
     games = [episode(str(task), lane, [(w := float((7 * task + 3 * lane) % 5), -w)])
              for task in range(12) for lane in range(2)]  # fmt: skip
-    whole = tabulate(games)
-    value, after = Moving(0.9).judge(whole, whole.reward, 1.0, ONE)
-    parts = [tabulate([each for each in games if int(each.task) % 2 == rank]) for rank in range(2)]
+    whole = make_batch(games)
+    value, after = MovingBaseline(0.9).judge(whole, whole.reward, 1.0, ONE)
+    parts = [make_batch([each for each in games if int(each.task) % 2 == rank]) for rank in range(2)]
     for rank in range(2):
-        mine, means = Moving(0.9).judge(parts[rank], parts[rank].reward, 1.0, Half(rank, parts[1 - rank]))
+        mine, means = MovingBaseline(0.9).judge(parts[rank], parts[rank].reward, 1.0, Half(rank, parts[1 - rank]))
         assert means == after
         rows = [row for row in range(len(whole)) if int(games[int(whole.episode[row])].task) % 2 == rank]
         assert mine.tolist() == value[rows].tolist()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from palaver.envs.base.env import Outcome
+from palaver.envs.base.env import StepResult
 from palaver.trainers.algorithms.base import ROWS, chosen
-from palaver.trainers.run.distributed import World
-from palaver.trainers.update.updater import Study
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import config, learners, played, policy
 from tests.trainers.toys import Lengths
 
@@ -39,9 +39,9 @@ class Hashed(Lengths):
     def __init__(self) -> None:
         super().__init__(turns=2)
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         rewards = {seat: {"own": zlib.crc32(f"{seat}{text}".encode()) / 2**32} for seat, text in actions.items()}
-        return Outcome(rewards, dict.fromkeys(self.agents, "next"), terminated=self.turn + 1 >= self.turns)
+        return StepResult(rewards, dict.fromkeys(self.agents, "next"), terminated=self.turn + 1 >= self.turns)
 
 
 def trained(name: str, passes: Mapping[str, int]) -> torch.Tensor:
@@ -53,7 +53,7 @@ def trained(name: str, passes: Mapping[str, int]) -> torch.Tensor:
     )
     team = {"a": policy(0), "b": policy(1)}
     before = torch.cat([p.detach().flatten().clone() for each in team.values() for p in each.model.parameters()])
-    study = Study(chosen(settings.algorithm), settings, learners(team, settings), World("cpu", "fp32"))
+    study = Updater(chosen(settings.algorithm), settings, learners(team, settings), Distributed("cpu", "fp32"))
     for step in (1, 2):
         study.learn(study.judge(played(team, settings, env=Hashed(), stop=tuple(string.printable), **limit)), step)
     return torch.cat([p.detach().flatten() for each in team.values() for p in each.model.parameters()]) - before

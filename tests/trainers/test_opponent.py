@@ -10,8 +10,8 @@ import pytest
 from palaver import registry
 from palaver.benchmarks.reports.run_folder import read
 from palaver.benchmarks.reports.summary import comparison
-from palaver.core import ConfigError, Episode, PolicyError, Sampling, Turn, Completion
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.core import Completion, ConfigError, Episode, PolicyError, Sampling, Turn
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.registry import Spec, register
 from palaver.trainers.config.loading import load, parse
@@ -36,10 +36,10 @@ class Duel(TextEnv):
     def opening(self, task: Task) -> Mapping[str, str]:
         return {seat: f"{seat}: {task.id}" for seat in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         a, b = (min(len(actions[seat]), MOST) for seat in ("a", "b"))
         won = float((a > b) - (a < b))
-        return Outcome({"a": {"won": won}, "b": {"won": -won}}, terminated=True)
+        return StepResult({"a": {"won": won}, "b": {"won": -won}}, terminated=True)
 
 
 def long(_conversation: object, _seed: int) -> str:

@@ -12,26 +12,26 @@ from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.token_values import TokenValues
-from palaver.trainers.rollout.batch import Table, fill, tabulate
+from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
 from palaver.trainers.rollout.overlong import mean_overlong, overlong
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
-from tests.trainers.learning import episode, completion
+from tests.trainers.learning import completion, episode
 from tests.trainers.toys import register_toy, save_model
 
 LIMITS = {"a": 10, "b": 10}
 
 
-def said(*lengths: tuple[int, int], pay: float = 1.0, trained: list[str] | None = None) -> Table:
+def said(*lengths: tuple[int, int], pay: float = 1.0, trained: list[str] | None = None) -> Batch:
     """One task; in joint action g agent a says the first number of tokens, b the second, and each is paid the same."""
     lanes = [
         episode("0", lane, [(pay, pay)], [{"a": completion(a), "b": completion(b)}])
         for lane, (a, b) in enumerate(lengths)
     ]
-    return tabulate(lanes, trained)
+    return make_batch(lanes, trained)
 
 
-def punished(table: Table, limits: dict[str, int] = LIMITS, cache: int = 4) -> Table:
+def punished(table: Batch, limits: dict[str, int] = LIMITS, cache: int = 4) -> Batch:
     return replace(table, overlong=overlong(table, limits, cache))
 
 
@@ -58,7 +58,7 @@ def test_an_agent_pays_for_its_own_texts_after_credit(credit):
     table = punished(said((8, 1), (1, 10)))
     config = AlgorithmConfig(credit=credit)
     row = algorithm("atgrpo" if credit == "both" else "rae" if credit == "own" else "magrpo")
-    filled = fill(table, replace(row, baseline=algorithm("magrpo").baseline, critic="none"), config)
+    filled = add_advantages(table, replace(row, baseline=algorithm("magrpo").baseline, critic="none"), config)
     more = float(credit == "both")
     found = dict(
         zip(
@@ -77,7 +77,7 @@ def test_a_later_text_is_paid_for_by_the_earlier_ones_of_its_agent():
         episode("0", 0, [(0.0, 0.0), (1.0, 1.0)],
                 [{"a": completion(1), "b": completion(8)}, {"a": completion(9), "b": completion(1)}]),
     ]  # fmt: skip
-    filled = fill(punished(tabulate(lanes)), algorithm("mareinforce"), AlgorithmConfig(discount=0.5))
+    filled = add_advantages(punished(make_batch(lanes)), algorithm("mareinforce"), AlgorithmConfig(discount=0.5))
     keys = zip(filled.agent.tolist(), filled.turn.tolist(), strict=True)
     assert dict(zip(keys, filled.returns.tolist(), strict=True)) == {
         (0, 0): 0.5 * 0.25, (0, 1): 0.25, (1, 0): 0.5 - 0.5, (1, 1): 1.0,
@@ -88,7 +88,7 @@ def test_a_partner_that_is_not_trained_takes_nothing_from_the_others():
     table = punished(said((1, 10), (1, 1), trained=["a"]))
     assert table.overlong is not None
     assert table.overlong[:, 1].tolist() == [1.0, 0.0]
-    filled = fill(table, algorithm("magrpo"), AlgorithmConfig())
+    filled = add_advantages(table, algorithm("magrpo"), AlgorithmConfig())
     assert filled.returns.tolist() == [1.0, 1.0]
     assert mean_overlong(table) == 0.0, "of those that are trained"
 
@@ -101,7 +101,7 @@ def test_with_values_of_tokens_the_last_token_pays(decay, expected):
     value = torch.tensor([[0.5, 1.0, 1.5]], dtype=torch.float64)
     tokens = TokenValues(value, torch.zeros_like(value), torch.tensor([3]))
     config = AlgorithmConfig(name="cory", normalize="none", gae_lambda=decay)
-    filled = fill(table, algorithm("cory"), config, value[:, 0], torch.zeros(1), tokens=tokens)
+    filled = add_advantages(table, algorithm("cory"), config, value[:, 0], torch.zeros(1), tokens=tokens)
     assert filled.token_returns is not None
     assert filled.token_returns[0].tolist() == pytest.approx(expected)
     assert filled.advantages([0], 3)[0].tolist() == pytest.approx(

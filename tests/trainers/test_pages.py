@@ -47,7 +47,7 @@ def test_a_stale_page_is_noticed_and_mended(tmp_path, monkeypatch, capsys):
     assert text.startswith("before\n<!-- computed: row -->\n| choice | value |\n")
     assert text.endswith("<!-- end -->\nafter\n")
     assert "| old |" not in text
-    assert "`advantages.minus_others`" in text
+    assert "`advantages.leave_one_out_baseline`" in text
     assert pages.main(["--check"]) == 0
 
 

@@ -15,11 +15,11 @@ from palaver.trainers import train as training
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.config.loading import parse
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import resume, train
-from palaver.trainers.update.policy_update import Learner, Work
+from palaver.trainers.update.policy_update import PolicyUpdater, UpdateInput
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import byte_tokenizer
 from tests.trainers.learning import config, learners, played, policy, scattered, spied
@@ -30,7 +30,7 @@ def test_pure_bf16_would_lose_the_steps_that_fp32_masters_keep():
     """Steps of AdamW at lr 5e-6: bf16 keeps 8 bits, so beside a weight above 2e-3 a step of 5e-6 is rounded away."""
     settings = config(optim={"lr": 5e-6}, policy={"dtype": "bf16"}, algorithm={"group_size": 2})
     who = policy(0, "bf16")
-    learner = Learner(who, SEATS, settings, World("cpu", "bf16"))
+    learner = PolicyUpdater(who, SEATS, settings, Distributed("cpu", "bf16"))
     start = {name: p.detach().clone() for name, p in who.model.named_parameters()}
     table = scattered(played(dict.fromkeys(SEATS, who), settings), settings)
     for step in (1, 2):
@@ -44,14 +44,14 @@ def test_pure_bf16_would_lose_the_steps_that_fp32_masters_keep():
         kept += int((p.detach() != start[name])[above].sum())
         lost += int((rounded + by_step.bfloat16() == rounded)[above].sum())
         large += int(above.sum())
-    World("cpu", "fp32")
+    Distributed("cpu", "fp32")
     assert large > 1000
     assert kept == large
     assert lost / large > 0.95
 
 
 def work_of(learner, table):
-    return Work(table, table.rows_of(learner.agents), reinforce, 1)
+    return UpdateInput(table, table.rows_of(learner.agents), reinforce, 1)
 
 
 HOT = Sampling(temperature=0.7, top_p=0.8, top_k=40, max_tokens=16)

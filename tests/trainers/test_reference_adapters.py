@@ -14,11 +14,11 @@ from palaver.agents.llm.policies.lora_policy import AdapterPolicy, adapted
 from palaver.core import ConfigError, PolicyError
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.train import resume, train
-from palaver.trainers.update.policy_update import Learner
+from palaver.trainers.update.policy_update import PolicyUpdater
 from palaver.trainers.update.reference_model import held, reference_of, refuse_own
-from palaver.trainers.update.updater import Study
+from palaver.trainers.update.updater import Updater
 from tests.agents.adapting import LORA, merged, same, shaken, stored_base, team_of, weights_of
 from tests.closeness import assert_values_close
 from tests.models import tiny_qwen3
@@ -52,8 +52,8 @@ def settings_of(kind: str, stored: tuple[str, object] | None = None, **kl):
     return config(kl={"coef": 0.3, "reference": reference} | kl, algorithm={"group_size": 2}, team={"kind": "lora"})
 
 
-def learners_of(team: dict[str, AdapterPolicy], settings) -> list[Learner]:
-    return [Learner(policy, [agent], settings, World("cpu", "fp32")) for agent, policy in team.items()]
+def learners_of(team: dict[str, AdapterPolicy], settings) -> list[PolicyUpdater]:
+    return [PolicyUpdater(policy, [agent], settings, Distributed("cpu", "fp32")) for agent, policy in team.items()]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,7 +109,7 @@ def test_new_adapters_are_where_they_are_pulled_to(kind, place, base):
     """B is 0: the pull of the first step is nothing, to the base as to the start."""
     team = adapted(base, ["a", "b"], ModelOptions(device="cpu"), LORA)
     settings = settings_of(kind, place=place, source="learner")
-    study = Study(algorithm("magrpo"), settings, learners_of(team, settings), World("cpu", "fp32"))
+    study = Updater(algorithm("magrpo"), settings, learners_of(team, settings), Distributed("cpu", "fp32"))
     judged = study.judge(played(team, settings))
     assert max(float(each.abs().max()) for each in judged.k.values()) == 0.0
     assert float(judged.pull.abs().max()) == 0.0
@@ -118,7 +118,7 @@ def test_new_adapters_are_where_they_are_pulled_to(kind, place, base):
 def test_the_pull_trains_the_policys_own_adapter_alone(base, stored, monkeypatch):
     team = team_of(base, ["a", "b"])
     settings = settings_of("adapter", stored)
-    study = Study(algorithm("magrpo"), settings, learners_of(team, settings), World("cpu", "fp32"))
+    study = Updater(algorithm("magrpo"), settings, learners_of(team, settings), Distributed("cpu", "fp32"))
     before = {agent: weights_of(policy) for agent, policy in team.items()}
     kept = [learner.reference.frozen.state_dict() for learner in study.learners]
     kept = [[weight.clone() for weight in each.values()] for each in kept]

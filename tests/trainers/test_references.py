@@ -11,12 +11,12 @@ import torch
 from palaver.core import CheckpointError
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.run.memory import estimate
 from palaver.trainers.train import resume, train
 from palaver.trainers.update.reference_model import held, reference_of
-from palaver.trainers.update.updater import Study
+from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import tiny_gpt2, tiny_qwen3
 from tests.trainers.learning import (
@@ -155,7 +155,7 @@ def test_neither_packing_nor_padding_nor_micro_batches_change_the_pull(reference
             algorithm={"group_size": 2}, train={"steps": 10, "micro_tokens": micro},
         )  # fmt: skip
         team = {"a": policy(0), "b": policy(1)}
-        study = Study(algorithm("magrpo"), settings, learners(team, settings), World("cpu", "fp32"))
+        study = Updater(algorithm("magrpo"), settings, learners(team, settings), Distributed("cpu", "fp32"))
         for step in (1, 2):
             for number, learner in enumerate(study.learners):
                 shaken(learner.model, seed=10 * step + number)
@@ -213,7 +213,7 @@ def test_drift_is_none_where_the_reference_has_the_policys_weights(tmp_path):
 def test_a_checkpoint_without_references_is_refused(tmp_path):
     settings = pulled("start")
     team = {"a": policy(0), "b": policy(1)}
-    study = Study(algorithm("magrpo"), settings, learners(team, settings), World("cpu", "fp32"))
+    study = Updater(algorithm("magrpo"), settings, learners(team, settings), Distributed("cpu", "fp32"))
     with pytest.raises(CheckpointError, match="lacks the reference of 'p0'"):
         study.load_state_dict({"critics": {}, "moving": {}})
 

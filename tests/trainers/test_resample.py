@@ -14,12 +14,12 @@ import pytest
 
 from palaver import registry
 from palaver.core import Episode
-from palaver.envs.base.env import Outcome
+from palaver.envs.base.env import StepResult
 from palaver.registry import Spec, register
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import dump, parse
 from palaver.trainers.config.run import AlgorithmConfig
-from palaver.trainers.rollout.resample import Rolled, resampled, spares, varies
+from palaver.trainers.rollout.resample import ResampledEpisodes, resampled, spares, varies
 from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.train import resume, train
 from tests.trainers.learning import episode, untimed
@@ -70,7 +70,7 @@ def test_without_rounds_nothing_is_looked_at():
 
 
 def test_two_processes_draw_what_one_would():
-    def of(first: list[tuple[int, str]]) -> Rolled:
+    def of(first: list[tuple[int, str]]) -> ResampledEpisodes:
         return resampled(first, SPARE, 4, 3, play_all([]), by_root({0, 3, 4, 7, 8}))
 
     whole, parts = of(list(enumerate("abcd"))), [of(list(enumerate("abcd"))[rank::2]) for rank in (0, 1)]
@@ -116,10 +116,10 @@ def test_variance_of_later_turns_rounding_and_what_could_not_be_scored():
 class Half(Lengths):
     """`Lengths`, where every second task pays 0 whatever is said."""
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         paid = super().judge(actions)
         if int(self.task.id[1:]) % 2:
-            return Outcome({seat: {"own": 0.0} for seat in actions}, terminated=True)
+            return StepResult({seat: {"own": 0.0} for seat in actions}, terminated=True)
         return paid
 
 

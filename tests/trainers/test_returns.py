@@ -11,7 +11,7 @@ import torch
 from palaver.core import Episode
 from palaver.trainers.algorithms.base import ROWS, algorithm
 from palaver.trainers.config.loading import parse
-from palaver.trainers.rollout.batch import tabulate
+from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.metrics import describe, expected_returns
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
@@ -26,7 +26,7 @@ def test_by_hand():
     what b says at the first of lane 1 pays 2; half of it falls on the team: 4 - 1/2 and 1 - 1, 3 - 1/4 and 1/2 - 1.
     """
     lanes = [episode("0", 0, [(1.0, 3.0), (4.0, 0.0)]), episode("0", 1, [(0.0, 0.0), (2.0, 0.0)])]
-    table = tabulate(lanes)
+    table = make_batch(lanes)
     keys = zip(table.agent.tolist(), table.turn.tolist(), table.episode.tolist(), strict=True)
     at = {key: row for row, key in enumerate(keys)}
     pull = torch.zeros(len(table), dtype=torch.float64)
@@ -54,13 +54,13 @@ def test_each_side_s_return():
 
 def test_two_processes_count_as_one():
     lanes = [episode("0", 0, [(1.0, 3.0)]), episode("1", 0, [(5.0, 7.0)]), episode("1", 1, [(0.0, 0.0)])]
-    parts = [(lanes[:1], tabulate(lanes[:1])), (lanes[1:], tabulate(lanes[1:]))]
+    parts = [(lanes[:1], make_batch(lanes[:1])), (lanes[1:], make_batch(lanes[1:]))]
     heard = []
     for some, table in parts:
         expected_returns(some, table, 0.5, total=lambda *numbers: heard.append(numbers) or numbers)
     summed = [sum(pair) for pair in zip(*heard, strict=True)]
     both = expected_returns(*parts[0], 0.5, total=lambda *_: summed)
-    assert both == expected_returns(lanes, tabulate(lanes), 0.5)
+    assert both == expected_returns(lanes, make_batch(lanes), 0.5)
 
 
 @pytest.fixture(scope="module")

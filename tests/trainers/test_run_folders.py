@@ -19,10 +19,10 @@ from rich.console import Console
 from palaver.core import CheckpointError, ConfigError, PalaverWarning
 from palaver.trainers.config.loading import dump, parse
 from palaver.trainers.run import logging as sinks_module
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import begin, refuse_edited
-from palaver.trainers.run.logging import DAMAGED, Sinks, read_metrics
-from palaver.trainers.run.session import RunStart, keep_house
+from palaver.trainers.run.logging import DAMAGED, RunLogger, read_metrics
+from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.train import resume, train
 from palaver.utils.run_folder import DiskError, FolderInUseError, locked
 from tests.trainers.toys import register_toy, save_model
@@ -168,7 +168,7 @@ def test_a_damaged_line_of_metrics_is_named_and_the_rest_is_kept(model, tmp_path
         b"\n".join([*lines[:at], damage, *lines[at:]]) + (b"\n" if damage == b"" else b"")
     )
     with pytest.warns(PalaverWarning) as told:
-        Sinks(tmp_path, settings(model, log={"tensorboard": False}), 2)
+        RunLogger(tmp_path, settings(model, log={"tensorboard": False}), 2)
     (warning,) = told
     second = place == "first" and b'"loss": 3' in damage  # the sound line of step 1 is then the second
     named = f"{tmp_path / 'metrics.jsonl'}, line {3 if second else at + 1}: "
@@ -179,7 +179,7 @@ def test_a_damaged_line_of_metrics_is_named_and_the_rest_is_kept(model, tmp_path
     assert kept == ([json.loads(damage), sound[0], sound[2]] if second else sound[:3])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Sinks(tmp_path, settings(model, log={"tensorboard": False}), 2)  # named once
+        RunLogger(tmp_path, settings(model, log={"tensorboard": False}), 2)  # named once
 
 
 def test_a_run_with_damaged_metrics_resumes_as_the_uninterrupted_one(model, finished, tmp_path):
@@ -218,7 +218,7 @@ def watched(model, folder, *sent):
     config = settings(model, train={"steps": 100}, log={"tensorboard": False})
     begun = RunStart(folder)
     console = Console(file=open(os.devnull, "w"))  # noqa: SIM115
-    return keep_house(config, World("cpu", "fp32"), begun, console, lambda opened: Steps(opened, sent))
+    return run_session(config, Distributed("cpu", "fp32"), begun, console, lambda opened: Steps(opened, sent))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -319,7 +319,7 @@ def test_whatever_write_meets_a_full_disk_the_run_resumes_equal(model, finished,
 
 
 def test_tensorboard_on_a_full_disk_writes_no_traceback(model, tmp_path, capfd, monkeypatch):
-    sinks = Sinks(tmp_path, settings(model), 0)
+    sinks = RunLogger(tmp_path, settings(model), 0)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     monkeypatch.setattr(sinks_module, "append_lines", lambda *_: None)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200, before[1]))

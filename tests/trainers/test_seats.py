@@ -10,11 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
 from palaver.core import ConfigError, PolicyError
 from palaver.trainers.config.loading import dump, load, parse
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.rollout.batch import tabulate
+from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.team import load_run
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, train
@@ -93,7 +93,7 @@ def test_two_kinds_of_model_learn_together(models, tmp_path):
     team = load_run(folder, ["a", "b"], ModelOptions(device="cpu"))
     assert [type(team[seat].model).__name__ for seat in "ab"] == ["Qwen3ForCausalLM", "GPT2LMHeadModel"]
     keywords, all_, own = as_trained(f"run:{folder}", "lengths-v0")
-    result, _ = measure(Setting("lengths-v0", keywords, f"run:{folder}", 2, sampling=all_, own=own))
+    result, _ = measure(EvaluationConfig("lengths-v0", keywords, f"run:{folder}", 2, sampling=all_, own=own))
     assert result.tokens["b"] <= 5 < result.tokens["a"] <= 8
 
 
@@ -140,7 +140,7 @@ def test_a_partner_that_does_not_exist_is_refused(models, tmp_path):
 
 
 def test_rows_are_the_trained_agents_and_rewards_everyones():
-    table = tabulate([episode("0", 0, [[1.0, 2.0], [3.0, 4.0]])], ["b"])
+    table = make_batch([episode("0", 0, [[1.0, 2.0], [3.0, 4.0]])], ["b"])
     assert {table.agents[number] for number in table.agent.tolist()} == {"b"}
     assert table.agents == ("a", "b")
     assert table.reward.shape == (len(table.steps), 2)

@@ -6,11 +6,11 @@ import json
 import math
 
 from palaver.trainers.config.loading import parse
-from palaver.trainers.run.logging import Sinks, read_metrics
+from palaver.trainers.run.logging import RunLogger, read_metrics
 
 
 def test_nan_is_null(tmp_path):
-    sinks = Sinks(tmp_path, parse({"log": {"tensorboard": False, "episodes": False}}), 0)
+    sinks = RunLogger(tmp_path, parse({"log": {"tensorboard": False, "episodes": False}}), 0)
     seen = []
     sinks._board = type("Board", (), {
         "add_scalar": lambda _, *a: seen.append(a), "flush": lambda _: None, "close": lambda _: None,

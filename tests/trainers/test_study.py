@@ -13,17 +13,17 @@ import torch
 
 from palaver.core import Completion
 from palaver.trainers.algorithms.base import algorithm
-from palaver.trainers.objectives.advantages import nothing
-from palaver.trainers.rollout.batch import Table, tabulate
-from palaver.trainers.run.distributed import World
-from palaver.trainers.update.policy_update import Learner, Stats
-from palaver.trainers.update.updater import Study
+from palaver.trainers.objectives.advantages import no_baseline
+from palaver.trainers.rollout.batch import Batch, make_batch
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.policy_update import PolicyUpdater, UpdateStats
+from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import Softmax, config, episode, learners, played, policy
 
-WORLD = World("cpu", "fp32")
+WORLD = Distributed("cpu", "fp32")
 GAME = [[0.0, 1.0], [1.0, -2.0]]  # team reward of both agents' actions; uniform policies return 0
 NEW = (0.2, 0.8)
-BARE = replace(algorithm("happo"), critic="none", baseline=nothing)  # the value of the one state is 0
+BARE = replace(algorithm("happo"), critic="none", baseline=no_baseline)  # the value of the one state is 0
 
 
 class Jump(torch.optim.SGD):
@@ -34,18 +34,18 @@ class Jump(torch.optim.SGD):
             self.param_groups[0]["params"][0].copy_(torch.tensor(NEW).log())
 
 
-def game_learner(agent: str, settings) -> Learner:
+def game_learner(agent: str, settings) -> PolicyUpdater:
     model = Softmax()
     speaker = SimpleNamespace(
         model=model, name=agent, refresh=lambda: None, parameters=model.parameters, active=lambda: nullcontext(model)
     )
     speaker.host = speaker
-    learner = Learner(speaker, [agent], settings, WORLD)
+    learner = PolicyUpdater(speaker, [agent], settings, WORLD)
     learner.optimizer = Jump(learner.model.parameters(), lr=0.0)
     return learner
 
 
-def game_table() -> Table:
+def game_table() -> Batch:
     """All four joint actions, each as often as uniform policies play them."""
     episodes = []
     for lane in range(4):
@@ -55,14 +55,14 @@ def game_table() -> Table:
             "b": Completion(str(second), (0,), (second,), (math.log(0.5),), (math.log(0.5),)),
         }
         episodes.append(episode("0", lane, [(GAME[first][second],) * 2], [said]))
-    return tabulate(episodes)
+    return make_batch(episodes)
 
 
 def played_game(order: str, **changes):
     """A study of the game in which both policies jump in the first of two passes."""
     values = {"epochs": 2, "clip": (100.0, 100.0), "factor": "sum", "factor_clamp": 50.0, "order": "fixed"}
     settings = config(algorithm=values | changes)
-    study = Study(replace(BARE, order=order), settings, [game_learner(agent, settings) for agent in "ab"], WORLD)
+    study = Updater(replace(BARE, order=order), settings, [game_learner(agent, settings) for agent in "ab"], WORLD)
     judged = study.judge(game_table())
     assert judged.table.advantage.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, -2.0, -2.0]
     return study, study.learn(judged, 1)
@@ -108,7 +108,7 @@ class Mover:
     def update(self, work):
         mine = work.table.rows_of(self.agents)
         self.factor = None if work.factor is None else work.factor[mine].tolist()
-        return Stats(0.0, 0.0, 0.0, 0.0, 0.0, 1, len(mine), 0.0)
+        return UpdateStats(0.0, 0.0, 0.0, 0.0, 0.0, 1, len(mine), 0.0)
 
 
 @pytest.mark.parametrize(("how", "first", "second"), [("mean", 0.2, -0.3), ("sum", 0.4, -0.3)])
@@ -121,8 +121,8 @@ def test_the_factor_of_completions_of_several_tokens(how, first, second):
     ]
     a, b = Mover("a", [[0.1, 0.3], [-0.3]]), Mover("b", [[0.0], [0.0]])
     settings = config(algorithm={"factor": how, "order": "fixed"})
-    study = Study(BARE, settings, [a, b], WORLD)
-    study.learn(study.judge(tabulate(episodes)), 1)
+    study = Updater(BARE, settings, [a, b], WORLD)
+    study.learn(study.judge(make_batch(episodes)), 1)
     assert a.factor == [1.0, 1.0]
     assert b.factor == pytest.approx([math.exp(first), math.exp(second)], abs=1e-6)
 
@@ -130,8 +130,10 @@ def test_the_factor_of_completions_of_several_tokens(how, first, second):
 def test_factors_multiply_and_who_waited_has_moved_nothing():
     """Two turns: both speak, then b alone. b's second row stands alone in its joint step: factor 1."""
     word = Completion("x", (1,), (3,), (-1.0,), (-1.0,))
-    table = tabulate([episode("0", 0, [(1.0, 1.0), (1.0, 1.0)], [{"a": word, "b": word}, {"b": word}])])
-    study = Study(BARE, config(algorithm={"order": "fixed"}), [Mover("a", [[0.5]]), Mover("b", [[0.2], [0.3]])], WORLD)
+    table = make_batch([episode("0", 0, [(1.0, 1.0), (1.0, 1.0)], [{"a": word, "b": word}, {"b": word}])])
+    study = Updater(
+        BARE, config(algorithm={"order": "fixed"}), [Mover("a", [[0.5]]), Mover("b", [[0.2], [0.3]])], WORLD
+    )
     ahead = torch.zeros(2, dtype=torch.float64)
     for learner in study.learners:
         ahead = ahead + study._moved(learner, table, table.rows_of(learner.agents))
@@ -143,14 +145,14 @@ def test_factors_multiply_and_who_waited_has_moved_nothing():
 def test_an_algorithm_whose_agents_update_together_has_no_factor():
     word = Completion("x", (1,), (3,), (-1.0,), (-1.0,))
     movers = [Mover("a", [[0.5]]), Mover("b", [[0.5]])]
-    study = Study(replace(BARE, order="together"), config(), movers, WORLD)
-    study.learn(study.judge(tabulate([episode("0", 0, [(1.0, 1.0)], [{"a": word, "b": word}])])), 1)
+    study = Updater(replace(BARE, order="together"), config(), movers, WORLD)
+    study.learn(study.judge(make_batch([episode("0", 0, [(1.0, 1.0)], [{"a": word, "b": word}])])), 1)
     assert [mover.factor for mover in movers] == [None, None]
 
 
 def orders(order: str, seed: int = 0) -> list[str]:
     settings = config(algorithm={"order": order}).model_copy(update={"seed": seed})
-    study = Study(BARE, settings, [Mover(agent, []) for agent in "abc"], WORLD)
+    study = Updater(BARE, settings, [Mover(agent, []) for agent in "abc"], WORLD)
     return ["".join(each.agents[0] for each in study._order(step)) for step in range(1, 31)]
 
 
@@ -166,10 +168,10 @@ def test_a_loaded_study_goes_on_as_the_first(name):
     """After one step the state is given to a fresh study, whose critics (or means) then expect the same."""
     settings = config(algorithm={"name": name, "group_size": 2}, critic={"lr": 1e-2, "normalize": True})
     team = {"a": policy(0), "b": policy(1)}
-    first = Study(algorithm(name), settings, learners(team, settings), WORLD)
+    first = Updater(algorithm(name), settings, learners(team, settings), WORLD)
     table = played(team, settings)
     first.learn(first.judge(table), 1)
-    second = Study(algorithm(name), settings, learners(team, settings), WORLD)
+    second = Updater(algorithm(name), settings, learners(team, settings), WORLD)
     fresh = second.judge(table).table.advantage
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     one, other = first.judge(table).table, second.judge(table).table
@@ -185,8 +187,8 @@ def test_what_a_mean_over_tokens_leaves_of_the_correction(ratio, left):
         found = {}
         for how in ("sum", "mean"):
             a, b = Mover("a", [[math.log(ratio), *[0.0] * (length - 1)]]), Mover("b", [[0.0] * length])
-            study = Study(BARE, config(algorithm={"factor": how, "order": "fixed"}), [a, b], WORLD)
-            study.learn(study.judge(tabulate([episode("0", 0, [(1.0, 1.0)], [{"a": said, "b": said}])])), 1)
+            study = Updater(BARE, config(algorithm={"factor": how, "order": "fixed"}), [a, b], WORLD)
+            study.learn(study.judge(make_batch([episode("0", 0, [(1.0, 1.0)], [{"a": said, "b": said}])])), 1)
             (found[how],) = b.factor
         assert found["sum"] == pytest.approx(ratio, abs=1e-6)
         assert (found["mean"] - 1) / (ratio - 1) == pytest.approx((ratio ** (1 / length) - 1) / (ratio - 1), abs=1e-4)
@@ -197,13 +199,13 @@ def test_the_share_of_factors_at_the_clamp():
     """By default the sum, clamped at 2: log factors 3, -2.5, 1.2 + 1.2 and 1 of agent b's four rows, three held."""
     one, two = ((-1.0,) * n for n in (1, 2))
     words = [Completion("x", (1,), (3,) * len(old), old, old) for old in (one, one, two, one)]
-    table = tabulate(
+    table = make_batch(
         [episode("0", lane, [(1.0, 1.0)], [{"a": word, "b": words[0]}]) for lane, word in enumerate(words)]
     )
     a, b = Mover("a", [[3.0], [-2.5], [1.2, 1.2], [1.0]]), Mover("b", [[0.0]] * 4)
-    study = Study(BARE, config(algorithm={"order": "fixed"}), [a, b], WORLD)
+    study = Updater(BARE, config(algorithm={"order": "fixed"}), [a, b], WORLD)
     shown = study.learn(study.judge(table), 1)
     assert (shown["a/factor_clamped"], shown["b/factor_clamped"]) == (0.0, 0.75)
     assert b.factor == pytest.approx([math.exp(2), math.exp(-2), math.exp(2), math.e], abs=1e-5)
-    together = Study(replace(BARE, order="together"), config(), [a, b], WORLD)
+    together = Updater(replace(BARE, order="together"), config(), [a, b], WORLD)
     assert "b/factor_clamped" not in together.learn(together.judge(table), 1)

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
 from palaver.core import ConfigError, Sampling
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import load, parse
@@ -24,10 +24,10 @@ from palaver.trainers.config.team import TeamConfig
 from palaver.trainers.rollout.evaluation import evaluate, summarize
 from palaver.trainers.rollout.team import load_run
 from palaver.trainers.run import checkpoint
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
-from palaver.trainers.update.updater import Study
+from palaver.trainers.update.updater import Updater
 from tests.trainers import learning
 from tests.trainers.toys import Lengths, register_toy, save_model
 
@@ -216,11 +216,11 @@ def test_a_stored_partner_moves_too(model, tmp_path):
     assert [seats[seat].name for seat in seats] == ["random", "run:run/pioneer@2"]
 
 
-def study_of(name: str, **changes: Any) -> tuple[Study, dict]:
+def study_of(name: str, **changes: Any) -> tuple[Updater, dict]:
     """Two policies in their own seats."""
     settings = learning.config(algorithm={"name": name, "group_size": 2, "epochs": 1}, critic={"lr": 1e-2}, **changes)
     team = {"a": learning.policy(0), "b": learning.policy(1)}
-    return Study(algorithm(name), settings, learning.learners(team, settings), World("cpu", "fp32")), team
+    return Updater(algorithm(name), settings, learning.learners(team, settings), Distributed("cpu", "fp32")), team
 
 
 def exchanged(team: dict) -> dict:
@@ -289,5 +289,5 @@ def test_sampling_goes_with_the_policy(model, tmp_path):
     keywords, usual, own = as_trained(f"run:{folder}", "pioneer-v0")
     assert usual.max_tokens == 6
     assert {seat: each.max_tokens for seat, each in own.items()} == {"pioneer": 3}
-    result, _ = measure(Setting("pioneer-v0", keywords, f"run:{folder}", 2, sampling=usual, own=own))
+    result, _ = measure(EvaluationConfig("pioneer-v0", keywords, f"run:{folder}", 2, sampling=usual, own=own))
     assert result.tokens["pioneer"] <= 3 < result.tokens["observer"]

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from palaver.core import Episode, Turn, Completion
+from palaver.core import Completion, Episode, Turn
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.algorithms.magrpo import MAGRPO
 from palaver.trainers.algorithms.mareinforce import MAREINFORCE
 from palaver.trainers.config.run import AlgorithmConfig
-from palaver.trainers.rollout.batch import by_step, fill, tabulate, task_groups, tree_weights
+from palaver.trainers.rollout.batch import add_advantages, by_step, make_batch, task_groups, tree_weights
 from tests.trainers.learning import episode, together
 
 OWN = replace(MAGRPO, credit=lambda reward: reward)
@@ -29,13 +29,13 @@ def two_by_two():
 
     Agent a is paid 1, 2 in lane 0 and 3, 6 in lane 1; agent b 0, 0 and 0, 4.
     """
-    return tabulate([episode("0", 0, [(1.0, 0.0), (2.0, 0.0)]), episode("0", 1, [(3.0, 0.0), (6.0, 4.0)])])
+    return make_batch([episode("0", 0, [(1.0, 0.0), (2.0, 0.0)]), episode("0", 1, [(3.0, 0.0), (6.0, 4.0)])])
 
 
 def test_groups_by_prompt_compare_an_agents_lanes_at_a_turn():
     table = two_by_two()
     at = places(table)
-    filled = fill(table, OWN, AlgorithmConfig(discount=0.0))
+    filled = add_advantages(table, OWN, AlgorithmConfig(discount=0.0))
     order = [at[key] for key in (("a", 0, 0), ("a", 0, 1), ("a", 1, 0), ("a", 1, 1), ("b", 1, 0), ("b", 1, 1))]
     assert filled.advantage[order].tolist() == [-1.0, 1.0, -2.0, 2.0, -2.0, 2.0]
 
@@ -48,7 +48,7 @@ def test_dr_mas_pools_all_of_an_agents_answers_to_a_task(kind, spread):
     groups = task_groups(table)
     assert sorted(torch.bincount(groups).tolist()) == [4, 4]
     assert len({int(groups[row]) for (agent, _, _), row in at.items() if agent == "a"}) == 1
-    filled = fill(table, OWN, AlgorithmConfig(discount=0.0, group_by="agent", normalize="std", std=kind))
+    filled = add_advantages(table, OWN, AlgorithmConfig(discount=0.0, group_by="agent", normalize="std", std=kind))
     order = [(0, 0), (1, 0), (0, 1), (1, 1)]
     for agent, apart, square in (("a", [-2.0, -1.0, 0.0, 3.0], spread[0]), ("b", [-1.0, -1.0, -1.0, 3.0], spread[1])):
         got = filled.advantage[[at[agent, turn, lane] for turn, lane in order]].tolist()
@@ -56,17 +56,17 @@ def test_dr_mas_pools_all_of_an_agents_answers_to_a_task(kind, spread):
 
 
 def test_dr_mas_keeps_tasks_apart():
-    table = tabulate([episode(root, lane, [(1.0, 1.0)]) for root in ("0", "1", "10") for lane in (0, 1)])
+    table = make_batch([episode(root, lane, [(1.0, 1.0)]) for root in ("0", "1", "10") for lane in (0, 1)])
     assert sorted(torch.bincount(task_groups(table)).tolist()) == [2] * 6
 
 
 def test_values_reach_back_over_turns():
     """marl_llm.md, section 1.8, for both agents of a team: r = [0, 1], V = [.3, .6], discount .9, TD(0)."""
-    table = tabulate([episode("0", 0, [(0.0, 0.0), (2.0, 0.0)])])
+    table = make_batch([episode("0", 0, [(0.0, 0.0), (2.0, 0.0)])])
     value = torch.where(table.turn == 0, 0.3, 0.6).double()
     config = AlgorithmConfig(discount=0.9, gae_lambda=0.0)
     for name in ("iac", "maac", "ippo", "mappo", "happo"):
-        filled = fill(table, algorithm(name), config, value)
+        filled = add_advantages(table, algorithm(name), config, value)
         assert filled.returns.tolist() == pytest.approx([0.54, 0.54, 1.0, 1.0])
         assert filled.advantage.tolist() == pytest.approx([0.24, 0.24, 0.4, 0.4])
 
@@ -77,12 +77,12 @@ def test_gae_of_an_agent_that_waits_and_a_cost():
     a: G_1 = 3, G_0 = 1 + .5 (.5 * 2 + .5 * 3) = 2.25; b: 3 - .5.
     """
     word = Completion("x", (1,), (3,), (-1.0,), (-1.0,))
-    table = tabulate([episode("0", 0, [(1.0, 1.0), (3.0, 3.0)], [{"a": word}, {"a": word, "b": word}])])
+    table = make_batch([episode("0", 0, [(1.0, 1.0), (3.0, 3.0)], [{"a": word}, {"a": word, "b": word}])])
     at = places(table)
     value, cost = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
     value[at["a", 0, 0]], value[at["a", 1, 0]], value[at["b", 1, 0]] = 1.0, 2.0, 4.0
     cost[at["b", 1, 0]] = 0.5
-    filled = fill(table, algorithm("ippo"), AlgorithmConfig(discount=0.5, gae_lambda=0.5), value, cost)
+    filled = add_advantages(table, algorithm("ippo"), AlgorithmConfig(discount=0.5, gae_lambda=0.5), value, cost)
     order = [at["a", 0, 0], at["a", 1, 0], at["b", 1, 0]]
     assert filled.returns[order].tolist() == [2.25, 3.0, 2.5]
     assert filled.advantage[order].tolist() == [1.25, 1.0, -1.5]
@@ -94,8 +94,8 @@ def test_gae_of_an_agent_that_waits_and_a_cost():
 def test_whitened_advantages_are_those_of_each_agent():
     """Values 0: a's advantages 1, 3 become -1, 1; b's 0, 0 stay 0, though they are 0 below a's mean."""
     row = replace(algorithm("rae"), critic="own")
-    table = tabulate([episode("0", 0, [(1.0, 0.0)]), episode("0", 1, [(3.0, 0.0)])])
-    filled = fill(table, row, AlgorithmConfig(normalize="whiten"), torch.zeros(4, dtype=torch.float64))
+    table = make_batch([episode("0", 0, [(1.0, 0.0)]), episode("0", 1, [(3.0, 0.0)])])
+    filled = add_advantages(table, row, AlgorithmConfig(normalize="whiten"), torch.zeros(4, dtype=torch.float64))
     assert filled.advantage.tolist() == pytest.approx([-1.0, 0.0, 1.0, 0.0])
 
 
@@ -107,13 +107,13 @@ def test_crossed_answers_take_the_mean_over_partners():
         made = episode("0", number, [(reward, reward)])
         turn = replace(made.turns[0], choice={"a": first, "b": second})
         episodes.append(replace(made, turns=(turn,)))
-    table = tabulate(episodes)
-    filled = fill(table, MAREINFORCE, AlgorithmConfig())
+    table = make_batch(episodes)
+    filled = add_advantages(table, MAREINFORCE, AlgorithmConfig())
     assert len(table) == 4
     assert filled.returns[table.rows_of(["a"])].tolist() == [1.5, 4.5]
     assert filled.returns[table.rows_of(["b"])].tolist() == [2.0, 4.0]
     value = torch.full((4,), 0.5, dtype=torch.float64)
-    assert fill(table, algorithm("mappo"), AlgorithmConfig(), value).advantage[0] == 1.0
+    assert add_advantages(table, algorithm("mappo"), AlgorithmConfig(), value).advantage[0] == 1.0
 
 
 @pytest.mark.parametrize("how", ["batch", "whiten"])
@@ -124,11 +124,11 @@ def test_two_processes_scale_as_one(how, kind):
     one = [episode("0", lane, [(float(lane), 3.0 * lane)]) for lane in (0, 1)]
     two = [episode("1", lane, [(5.0 * lane * lane, 0.0)], [{"a": word}]) for lane in (0, 1, 2)]
     config = AlgorithmConfig(normalize=how, std=kind)
-    whole = fill(tabulate(one + two), OWN, config).advantage.tolist()
-    tables = [tabulate(one), tabulate(two)]
-    parts = together([lambda total, each=each: fill(each, OWN, config, total=total) for each in tables])
+    whole = add_advantages(make_batch(one + two), OWN, config).advantage.tolist()
+    tables = [make_batch(one), make_batch(two)]
+    parts = together([lambda total, each=each: add_advantages(each, OWN, config, total=total) for each in tables])
     assert [*parts[0].advantage.tolist(), *parts[1].advantage.tolist()] == pytest.approx(whole)
-    assert parts[0].advantage.tolist() != pytest.approx(fill(tables[0], OWN, config).advantage.tolist())
+    assert parts[0].advantage.tolist() != pytest.approx(add_advantages(tables[0], OWN, config).advantage.tolist())
 
 
 def turn(node: str, choice: int = 0) -> Turn:
@@ -165,6 +165,6 @@ def test_rows_weigh_what_their_joint_steps_do():
                 rewards={"a": 0.0, "b": 0.0})
         for a in range(2) for b in range(2)
     ]  # fmt: skip
-    table = tabulate([Episode("made", "t", 0, (each,), "terminated") for each in turns])
+    table = make_batch([Episode("made", "t", 0, (each,), "terminated") for each in turns])
     assert table.weight.tolist() == [0.5] * 4
     assert table.tasks == 1

@@ -15,18 +15,19 @@ from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import PolicyError
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
-from palaver.trainers.objectives.losses import clipped, reinforce
+from palaver.trainers.objectives.losses import ppo_clip, reinforce
 from palaver.trainers.objectives.token_values import token_reads
-from palaver.trainers.rollout.batch import tabulate
-from palaver.trainers.run.distributed import World
+from palaver.trainers.rollout.batch import make_batch
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.train import train
 from palaver.trainers.update.critic import Critic, Samples, joint_ids, refuse_long_joint
 from palaver.trainers.update.joint_tokens import joint_prompts
-from palaver.trainers.update.policy_update import Work
-from palaver.trainers.update.updater import Study
+from palaver.trainers.update.policy_update import UpdateInput
+from palaver.trainers.update.updater import Updater
 from tests.closeness import assert_gradients_close, assert_values_close
 from tests.models import reversed_byte_tokenizer, tiny_gpt2
 from tests.trainers.learning import (
+    completion,
     config,
     episode,
     gradients,
@@ -36,11 +37,10 @@ from tests.trainers.learning import (
     row_at,
     row_log_probs,
     spied,
-    completion,
 )  # fmt: skip
 from tests.trainers.toys import Lengths, register_toy, save_model
 
-WORLD = World("cpu", "fp32")
+WORLD = Distributed("cpu", "fp32")
 IPPO = algorithm("ippo")
 
 
@@ -51,7 +51,7 @@ def made_study(name: str, turn_weights: str = "balanced", **changes):
         **{"critic": {"lr": 1e-2}, **changes},
     )
     team = {"a": policy(0), "b": policy(1)}
-    study = Study(algorithm(name), settings, learners(team, settings), WORLD)
+    study = Updater(algorithm(name), settings, learners(team, settings), WORLD)
     torch.manual_seed(3)
     for each in study.critics.values():
         torch.nn.init.normal_(each.head.weight, std=0.3)
@@ -177,10 +177,10 @@ def test_agents_with_other_tokens_are_refused_by_a_joint_critic_alone():
     team = {"a": policy(0), "b": LLMPolicy(tiny_gpt2(), reversed_byte_tokenizer(), ModelOptions(device="cpu"), "other")}
     for name, level in (("mappo", "completion"), ("ippo", "token")):
         settings = config(critic={"level": level})
-        Study(algorithm(name), settings, learners(team, settings), WORLD)
+        Updater(algorithm(name), settings, learners(team, settings), WORLD)
     settings = config(critic={"level": "token"})
     with pytest.raises(PolicyError, match=r"set critic\.level=completion"):
-        Study(algorithm("mappo"), settings, learners(team, settings), WORLD)
+        Updater(algorithm("mappo"), settings, learners(team, settings), WORLD)
 
 
 def test_a_joint_conversation_is_measured_with_the_last_completion(tmp_path):
@@ -211,7 +211,7 @@ def test_a_joint_conversation_is_measured_with_the_last_completion(tmp_path):
 # --- what a token's advantage trains ---
 
 
-@pytest.mark.parametrize("loss", [reinforce, clipped])
+@pytest.mark.parametrize("loss", [reinforce, ppo_clip])
 def test_the_gradient_weighs_each_token_by_its_own_advantage(loss):
     """On fresh samples both losses have the gradient of -sum_t A_t log pi(a_t), at any level of the ratio of tokens."""
     team, settings, study = made_study("cory")
@@ -224,7 +224,7 @@ def test_the_gradient_weighs_each_token_by_its_own_advantage(loss):
         total = total - (table.token_advantage[row, : len(logp)] * logp).sum()
     expected = gradients(team["a"].model, total / len(rows))
     spy = spied(learner)
-    learner.update(Work(table, rows, loss, 1))
+    learner.update(UpdateInput(table, rows, loss, 1))
     assert_gradients_close(spy.steps[0], expected)
 
 
@@ -242,12 +242,12 @@ def test_one_ratio_of_an_completion_weighs_its_mean_advantage(level):
         total = total - float(table.advantage[row]) * (logp.mean() if level == "turn" else logp.sum())
     expected = gradients(team["a"].model, total / len(rows))
     spy = spied(learner)
-    learner.update(Work(table, rows, clipped, 1))
+    learner.update(UpdateInput(table, rows, ppo_clip, 1))
     assert_gradients_close(spy.steps[0], expected)
 
 
 def test_rows_whose_tokens_all_have_no_advantage_are_left_out():
-    table = tabulate([episode("0", lane, [(1.0,)], [{"a": completion(2)}]) for lane in (0, 1)])
+    table = make_batch([episode("0", lane, [(1.0,)], [{"a": completion(2)}]) for lane in (0, 1)])
     each = torch.tensor([[1.0, -1.0], [0.0, 0.0]], dtype=torch.float64)
     table = replace(table, advantage=each.mean(dim=1), token_advantage=each)
     assert [table.teaches(row) for row in (0, 1)] == [True, False]
@@ -272,7 +272,7 @@ def test_every_algorithm_with_values_takes_a_step(name, place):
             not torch.equal(old, new)
             for old, new in zip(before[key].values(), each.model.state_dict().values(), strict=True)
         )
-    second = Study(algorithm(name), settings, study.learners, WORLD)
+    second = Updater(algorithm(name), settings, study.learners, WORLD)
     second.load_state_dict(copy.deepcopy(study.state_dict()))
     assert torch.equal(second.judge(table).table.token_advantage, study.judge(table).table.token_advantage)
 

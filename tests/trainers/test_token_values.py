@@ -14,20 +14,20 @@ from palaver.trainers.algorithms.base import ROWS, algorithm, has_token_values
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
 from palaver.trainers.objectives.token_values import TokenValues, laid_out
-from palaver.trainers.rollout.batch import Table, fill, tabulate
-from palaver.trainers.run.distributed import World
+from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
+from palaver.trainers.run.distributed import Distributed
 from tests.trainers.learning import (
+    completion,
     episode,
     row_at,
-    completion,
 )  # fmt: skip
 from tests.trainers.toys import SEATS
 
-WORLD = World("cpu", "fp32")
+WORLD = Distributed("cpu", "fp32")
 IPPO = algorithm("ippo")
 
 
-def drawn(table: Table, seed: int, costs: bool = True) -> tuple[torch.Tensor, torch.Tensor, TokenValues]:
+def drawn(table: Batch, seed: int, costs: bool = True) -> tuple[torch.Tensor, torch.Tensor, TokenValues]:
     """Values of the first tokens (R,), sums of costs (R,), and values and costs of all tokens, at random."""
     rng = np.random.default_rng(seed)
     length = torch.tensor([len(said.token_ids) for said in table.completions])
@@ -36,7 +36,7 @@ def drawn(table: Table, seed: int, costs: bool = True) -> tuple[torch.Tensor, to
     return value[:, 0], tokens.cost.sum(dim=1), tokens
 
 
-def assert_advantages(table: Table, tokens: TokenValues, row: int, expected: Sequence[float]) -> None:
+def assert_advantages(table: Batch, tokens: TokenValues, row: int, expected: Sequence[float]) -> None:
     got = table.token_advantage[row]
     assert got[: len(expected)].tolist() == pytest.approx(list(expected), abs=1e-9)
     assert got[len(expected) :].tolist() == [0.0] * (len(got) - len(expected))
@@ -88,7 +88,7 @@ def test_chains_of_turns_and_agents_equal_numpy(gamma, decay, cut):
         turns.append(
             Turn(index, node, node[:-2] if index else "", f"g{index}", dict.fromkeys(words, 0), {}, words, rewards, {})
         )
-    table = tabulate([Episode("made", "0", 0, tuple(turns), "terminated", dict.fromkeys("abc", "p"))])
+    table = make_batch([Episode("made", "0", 0, tuple(turns), "terminated", dict.fromkeys("abc", "p"))])
     value, cost, tokens = drawn(table, 5)
     row = replace(IPPO, credit=algorithm("rae").credit)  # each for its own reward
     boot = torch.zeros_like(table.reward)
@@ -96,7 +96,7 @@ def test_chains_of_turns_and_agents_equal_numpy(gamma, decay, cut):
         boot[int(table.step_turn.argmax())] = torch.tensor([0.4, -1.3, 2.2], dtype=torch.float64)
         paid[-1] += gamma * np.array([0.4, -1.3, 2.2])
     options = AlgorithmConfig(discount=gamma, gae_lambda=decay)
-    filled = fill(table, row, options, value, cost, boot=boot if cut else None, tokens=tokens)
+    filled = add_advantages(table, row, options, value, cost, boot=boot if cut else None, tokens=tokens)
     at = row_at(table)
     for number, agent in enumerate("abc"):
         rows = [at.get((turn.node, agent)) for turn in turns]
@@ -137,9 +137,9 @@ def tree(depth: int, width: int, rng: np.random.Generator, waits: Callable[[str,
 def test_a_tree_takes_the_mean_over_children(decay):
     """A = r - c - v + gamma mean(V' + lambda A') at a last token, then back over the tokens; agent b waits once."""
     gamma, rng = 0.9, np.random.default_rng(0)
-    table = tabulate(tree(3, 2, rng, lambda seat, turn: seat == "b" and turn == 1))
+    table = make_batch(tree(3, 2, rng, lambda seat, turn: seat == "b" and turn == 1))
     value, cost, tokens = drawn(table, 1)
-    filled = fill(table, IPPO, AlgorithmConfig(discount=gamma, gae_lambda=decay), value, cost, tokens=tokens)
+    filled = add_advantages(table, IPPO, AlgorithmConfig(discount=gamma, gae_lambda=decay), value, cost, tokens=tokens)
     at = row_at(table)
     children = {turn.node: [each.node for each in table.steps if each.parent == turn.node] for turn in table.steps}
     paid = {turn.node: np.mean(list(turn.rewards.values())) for turn in table.steps}
@@ -166,11 +166,11 @@ def test_a_tree_takes_the_mean_over_children(decay):
 
 def test_with_lambda_one_every_token_has_the_discounted_return_less_its_value():
     """Costs from the token on are in it; whatever is expected elsewhere is not."""
-    table = tabulate(tree(2, 2, np.random.default_rng(2), lambda *_: False))
+    table = make_batch(tree(2, 2, np.random.default_rng(2), lambda *_: False))
     value, cost, tokens = drawn(table, 3)
     settings = AlgorithmConfig(discount=0.5, gae_lambda=1.0)
-    whole = fill(table, IPPO, settings, value, cost)
-    filled = fill(table, IPPO, settings, value, cost, tokens=tokens)
+    whole = add_advantages(table, IPPO, settings, value, cost)
+    filled = add_advantages(table, IPPO, settings, value, cost, tokens=tokens)
     assert torch.allclose(filled.returns, whole.returns, atol=1e-12), "the return of the completion is the same"
     for row in range(len(table)):
         for t in range(int(tokens.length[row])):
@@ -186,10 +186,13 @@ def test_completions_of_one_token_have_the_numbers_of_the_completion(how):
         replace(e, turns=tuple(replace(t, completions=dict.fromkeys(t.completions, short)) for t in e.turns))
         for e in episodes
     ]
-    table = tabulate(episodes)
+    table = make_batch(episodes)
     value, cost, tokens = drawn(table, 7)
     settings = AlgorithmConfig(discount=0.9, gae_lambda=0.7, normalize=how)
-    one, other = fill(table, IPPO, settings, value, cost), fill(table, IPPO, settings, value, cost, tokens=tokens)
+    one, other = (
+        add_advantages(table, IPPO, settings, value, cost),
+        add_advantages(table, IPPO, settings, value, cost, tokens=tokens),
+    )
     assert torch.equal(one.returns, other.returns)
     assert torch.allclose(one.advantage, other.token_advantage[:, 0], atol=1e-12)
     assert torch.equal(one.returns, other.token_returns[:, 0])
@@ -206,16 +209,16 @@ def test_a_crossed_answer_takes_the_mean_of_its_joint_steps():
         made = episode("0", number, [(reward, reward)], [dict.fromkeys(SEATS, completion(2))])
         turn = replace(made.turns[0], choice={"a": first, "b": second})
         episodes.append(replace(made, turns=(turn,)))
-    table = tabulate(episodes)
+    table = make_batch(episodes)
     each = torch.tensor([[1.0, 0.5]] * 4, dtype=torch.float64)
     two = torch.full((4,), 2)
     settings = AlgorithmConfig(gae_lambda=0.5)
     free = TokenValues(each, torch.zeros(4, 2, dtype=torch.float64), two)
-    filled = fill(table, algorithm("mappo"), settings, each[:, 0], tokens=free)
+    filled = add_advantages(table, algorithm("mappo"), settings, each[:, 0], tokens=free)
     first = table.rows_of(["a"])[0]
     assert filled.token_advantage[first].tolist() == [0.0, 1.0]
     paying = replace(free, cost=torch.tensor([[0.25, 0.125]] * 4, dtype=torch.float64))
-    filled = fill(table, algorithm("mappo"), settings, each[:, 0], paying.cost.sum(dim=1), tokens=paying)
+    filled = add_advantages(table, algorithm("mappo"), settings, each[:, 0], paying.cost.sum(dim=1), tokens=paying)
     assert filled.token_advantage[first].tolist() == [-0.25 + 0.25 + 0.6875 - 1.0, 1.375 - 0.5]
     assert float(filled.returns[first]) == 1.125, "1.5 less both costs"
 
@@ -226,7 +229,7 @@ def test_normalised_advantages_of_tokens():
     Whitened over tokens: means 5/3 and 7/3, deviations sqrt(8)/3. By the spread of the returns 1, 3 of a group: 1.
     """
     said = [{"a": completion(2), "b": completion(1)}, {"a": completion(1), "b": completion(2)}]
-    table = tabulate([episode("0", lane, [(paid, paid)], [said[lane]]) for lane, paid in enumerate((1.0, 3.0))])
+    table = make_batch([episode("0", lane, [(paid, paid)], [said[lane]]) for lane, paid in enumerate((1.0, 3.0))])
     length = torch.tensor([2, 1, 1, 2])
     zero = torch.zeros(4, 2, dtype=torch.float64)
     tokens = TokenValues(zero, zero, length)
@@ -236,10 +239,10 @@ def test_normalised_advantages_of_tokens():
         "std": [[1, 1], [1, 0], [3, 0], [3, 3]],
         "whiten": [[low, low], [-high, 0], [high, 0], [-low, -low]],
     }.items():
-        filled = fill(table, IPPO, AlgorithmConfig(gae_lambda=1.0, normalize=how), zero[:, 0], tokens=tokens)
+        filled = add_advantages(table, IPPO, AlgorithmConfig(gae_lambda=1.0, normalize=how), zero[:, 0], tokens=tokens)
         assert [row.tolist() for row in filled.token_advantage] == [pytest.approx(row) for row in expected]
     wide = replace(table, reward=table.reward * 2)
-    filled = fill(wide, IPPO, AlgorithmConfig(gae_lambda=1.0, normalize="std"), zero[:, 0], tokens=tokens)
+    filled = add_advantages(wide, IPPO, AlgorithmConfig(gae_lambda=1.0, normalize="std"), zero[:, 0], tokens=tokens)
     assert filled.token_advantage[3].tolist() == [3.0, 3.0], "6 over a spread of 2"
 
 
@@ -253,12 +256,12 @@ def test_cory_and_ippo_give_other_advantages_to_the_same_rollouts():
     G_0 = -.1 + .5 * 1 + .5 * 1.4 = 1.1.
     """
     assert (algorithm("cory").level, algorithm("ippo").level) == ("token", "completion")
-    table = tabulate([episode("0", 0, [(2.0,)], [{"a": completion(3)}])])
+    table = make_batch([episode("0", 0, [(2.0,)], [{"a": completion(3)}])])
     each, cost = (torch.tensor([row], dtype=torch.float64) for row in ([0.5, 1.0, 1.5], [0.1, 0.2, 0.3]))
     tokens = TokenValues(each, cost, torch.tensor([3]))
     settings = AlgorithmConfig(gae_lambda=0.5)
-    ippo = fill(table, algorithm("ippo"), settings, each[:, 0], cost.sum(dim=1))
-    cory = fill(table, algorithm("cory"), settings, each[:, 0], cost.sum(dim=1), tokens=tokens)
+    ippo = add_advantages(table, algorithm("ippo"), settings, each[:, 0], cost.sum(dim=1))
+    cory = add_advantages(table, algorithm("cory"), settings, each[:, 0], cost.sum(dim=1), tokens=tokens)
     assert ippo.advantages([0], 3)[0].tolist() == pytest.approx([0.9] * 3)
     assert cory.advantages([0], 3)[0].tolist() == pytest.approx([0.6, 0.4, 0.2])
     assert cory.token_returns[0].tolist() == pytest.approx([1.1, 1.4, 1.7])

@@ -12,12 +12,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from palaver.core import Sampling
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import minus_mean
-from palaver.trainers.objectives.losses import clipped, clipped_weight
-from palaver.trainers.objectives.returns import team as credit_team
-from palaver.trainers.rollout.batch import Table, fill, tabulate
-from palaver.trainers.rollout.episodes import Plan, rollout
-from palaver.trainers.update.policy_update import Work
+from palaver.trainers.objectives.advantages import group_mean_baseline
+from palaver.trainers.objectives.losses import cispo, ppo_clip
+from palaver.trainers.objectives.returns import shared_reward as credit_team
+from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
+from palaver.trainers.update.policy_update import UpdateInput
 from tests.closeness import assert_gradients_close
 from tests.trainers.learning import (
     anchor,
@@ -37,12 +37,12 @@ LONGEST, COEF, LOW, HIGH = 12, 0.05, 0.2, 0.28
 
 # TRL's name -> our loss, aggregation and ratio, and TRL's level of importance sampling
 SAME = {
-    "grpo": (clipped, "mean", "token", "token"),
-    "bnpo": (clipped, "token", "token", "token"),
-    "dr_grpo": (clipped, "fixed", "token", "token"),
-    "dapo": (clipped, "token", "token", "token"),
-    "cispo": (clipped_weight, "token", "token", "token"),
-    "gspo": (clipped, "mean", "turn", "sequence"),
+    "grpo": (ppo_clip, "mean", "token", "token"),
+    "bnpo": (ppo_clip, "token", "token", "token"),
+    "dr_grpo": (ppo_clip, "fixed", "token", "token"),
+    "dapo": (ppo_clip, "token", "token", "token"),
+    "cispo": (cispo, "token", "token", "token"),
+    "gspo": (ppo_clip, "mean", "turn", "sequence"),
 }
 
 
@@ -79,11 +79,13 @@ def trl_loss(loss_type: str, level: str, beta: float, logp, old, reference, mask
 
 
 @pytest.fixture(scope="module")
-def table() -> Table:
+def table() -> Batch:
     """Two groups of four answers of one agent, of an older policy, with returns that differ."""
     team = {"a": policy(0)}
-    episodes = rollout(Alone(), team, ["t0", "t1"], Plan(4), sampling={"a": Sampling(max_tokens=LONGEST)}, seed=3)
-    table = stale(tabulate(episodes))
+    episodes = rollout(
+        Alone(), team, ["t0", "t1"], SamplingPlan(4), sampling={"a": Sampling(max_tokens=LONGEST)}, seed=3
+    )
+    table = stale(make_batch(episodes))
     cut = [
         replace(said, token_ids=said.token_ids[: 4 + row], sample_logprobs=said.sample_logprobs[: 4 + row])
         for row, said in enumerate(table.completions)
@@ -102,14 +104,14 @@ def test_one_agent_with_the_mean_as_baseline_is_grpo(table, name, coef):
     )  # fmt: skip
     (learner,) = learners({"a": policy(0)}, settings)
     spy = spied(learner)
-    row = Algorithm("grpo", "arXiv 2402.03300", credit_team, minus_mean, loss)
-    filled = fill(table, row, settings.algorithm)
+    row = Algorithm("grpo", "arXiv 2402.03300", credit_team, group_mean_baseline, loss)
+    filled = add_advantages(table, row, settings.algorithm)
     rows = list(range(8))
     reference = {}
     if coef:
         shaken(anchor(learner))
         reference = learner.reference_log_probs(filled, rows)
-    stats = learner.update(Work(filled, rows, loss, 1, reference=reference))
+    stats = learner.update(UpdateInput(filled, rows, loss, 1, reference=reference))
 
     model = learner.model
     lengths = [len(said.token_ids) for said in table.completions]

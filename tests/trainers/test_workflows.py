@@ -9,7 +9,7 @@ from palaver.agents.simple import ScriptedPolicy
 from palaver.core import ConfigError, PolicyError, Sampling
 from palaver.envs.maths.mini.env import MathsMiniEnv
 from palaver.trainers.config.loading import load
-from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.train import prepare
 
 RECIPE = "env: {id: maths-mini-v0, tasks: 'sample[:8]'}\npolicy: {model: nowhere}\nalgorithm: {group_size: 4}\n"
@@ -22,7 +22,7 @@ def play(turns, **pay):
     wrong = ScriptedPolicy(lambda conversation, _seed: right if len(conversation) > 1 else "#### 99")
     team = {"solver1": wrong, "solver2": make_policy("scripted:reference", scripted=SCRIPTED)}
     sampling = dict.fromkeys(team, Sampling())
-    return rollout(env, team, [env.tasks[0].id], Plan(group_size=2, turns=turns), sampling=sampling, seed=0)
+    return rollout(env, team, [env.tasks[0].id], SamplingPlan(group_size=2, turns=turns), sampling=sampling, seed=0)
 
 
 @pytest.fixture

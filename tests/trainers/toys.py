@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver import registry
-from palaver.core import Request, Completion
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.core import Completion, Request
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.registry import Spec, register
 from tests.models import byte_tokenizer, reversed_byte_tokenizer, tiny_gpt2, tiny_qwen3
@@ -29,7 +29,7 @@ class Lengths(TextEnv):
     def opening(self, task: Task) -> Mapping[str, str]:
         return {seat: f"{seat}: task {task.id}" for seat in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         parts = {
             seat: {
                 "own": min(len(actions[seat]), 50) / 50,
@@ -38,7 +38,7 @@ class Lengths(TextEnv):
             for seat in self.agents
         }
         heard = {seat: f"{len(actions[seat])} characters" for seat in self.agents}
-        return Outcome(
+        return StepResult(
             parts,
             heard,
             terminated=self.turn + 1 >= self.turns,
@@ -51,10 +51,10 @@ class Letters(Lengths):
 
     metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "letters_v0"}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         small = {seat: sum("a" <= letter <= "z" for letter in text) for seat, text in actions.items()}
         parts = {seat: {"letters": small[seat] / max(1, len(actions[seat]))} for seat in self.agents}
-        return Outcome(parts, terminated=True)
+        return StepResult(parts, terminated=True)
 
 
 class Chain(Lengths):
@@ -66,7 +66,7 @@ class Chain(Lengths):
     def __init__(self, tasks: str = "sample", turns: int = 2, render_mode: str | None = None) -> None:
         super().__init__(tasks, turns, render_mode=render_mode)
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         return replace(super().judge(actions), can_act=[SEATS[(self.turn + 1) % 2]])
 
 

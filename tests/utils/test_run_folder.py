@@ -20,7 +20,7 @@ from palaver.utils import run_folder
 from palaver.utils.run_folder import (
     LOCK,
     DiskError,
-    DiskFaultsNamed,
+    DiskErrorContext,
     FolderInUseError,
     append_lines,
     locked,
@@ -143,7 +143,7 @@ def test_lines_that_do_not_fit_leave_the_file_as_it_was(tmp_path):
         refusal = pytest.raises(
             DiskError, match=r"cannot write '.*metrics\.jsonl': File too large; what .* is kept.*then do it"
         )
-        with refusal, DiskFaultsNamed("do it again"):
+        with refusal, DiskErrorContext("do it again"):
             append_lines(path, [{"step": 2, "text": "x" * 100}])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -164,14 +164,14 @@ def test_a_fault_of_the_disk_is_named_whichever_library_met_it(number):
     reason, mend = os.strerror(number), "see to the disk" if number == errno.EIO else "make room"
     for error in (OSError(number, reason, "/runs/x"), ValueError(f"serializing: {reason} (os error {number})")):
         refusal = pytest.raises(DiskError, match=f"cannot write.*{reason}; what was complete is kept; {mend}, then")
-        with refusal, DiskFaultsNamed("go on"):
+        with refusal, DiskErrorContext("go on"):
             raise error
     after = RuntimeError("unexpected pos 39104 vs 39056")  # as torch raises when its archive could not be ended
     after.__context__ = OSError(number, reason)
-    with pytest.raises(DiskError, match=reason), DiskFaultsNamed("go on"):
+    with pytest.raises(DiskError, match=reason), DiskErrorContext("go on"):
         raise after
     for other in (OSError(errno.ENOENT, "no such file"), ValueError("(os error 2)"), KeyboardInterrupt()):
-        with pytest.raises(type(other)), DiskFaultsNamed("go on"):
+        with pytest.raises(type(other)), DiskErrorContext("go on"):
             raise other
 
 

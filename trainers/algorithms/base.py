@@ -12,8 +12,8 @@ from torch import Tensor
 from palaver.core import ConfigError, nearest
 from palaver.trainers.config.defaults import defaults
 from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
-from palaver.trainers.objectives.losses import Loss, clipped, clipped_weight, reinforce
-from palaver.trainers.objectives.returns import both, own, team
+from palaver.trainers.objectives.losses import Loss, cispo, ppo_clip, reinforce
+from palaver.trainers.objectives.returns import individual_reward, mixed_reward, shared_reward
 
 Credit = Callable[[Tensor], Tensor]  # (J, N) rewards -> (J, N) credited rewards
 Baseline = Callable[[Tensor, Tensor], Tensor]  # (R,) returns, (R,) groups or values -> (R,) advantages
@@ -86,8 +86,8 @@ ROWS = {
     "vdn": "palaver.trainers.algorithms.vdn:VDN",
     "qmix": "palaver.trainers.algorithms.qmix:QMIX",
 }
-CREDITS: dict[str, Credit] = {"team": team, "own": own, "both": both}
-SURROGATES: dict[str, Loss] = {"reinforce": reinforce, "clip": clipped, "cispo": clipped_weight}
+CREDITS: dict[str, Credit] = {"team": shared_reward, "own": individual_reward, "both": mixed_reward}
+SURROGATES: dict[str, Loss] = {"reinforce": reinforce, "clip": ppo_clip, "cispo": cispo}
 
 
 def algorithm(name: str) -> Algorithm:

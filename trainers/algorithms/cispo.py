@@ -13,6 +13,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from palaver.trainers.algorithms.grpo import GRPO
-from palaver.trainers.objectives.losses import clipped_weight
+from palaver.trainers.objectives.losses import cispo
 
-CISPO = replace(GRPO, name="cispo", paper="arXiv 2506.13585", loss=clipped_weight, alone=False)
+CISPO = replace(GRPO, name="cispo", paper="arXiv 2506.13585", loss=cispo, alone=False)

@@ -17,16 +17,16 @@ scales the critic's targets, so that a clip of 0.2 means the same.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import minus_value
-from palaver.trainers.objectives.losses import clipped
-from palaver.trainers.objectives.returns import team
+from palaver.trainers.objectives.advantages import value_baseline
+from palaver.trainers.objectives.losses import ppo_clip
+from palaver.trainers.objectives.returns import shared_reward
 
 CORY = Algorithm(
     "cory",
     "arXiv 2410.06101",
-    credit=team,
-    baseline=minus_value,
-    loss=clipped,
+    credit=shared_reward,
+    baseline=value_baseline,
+    loss=ppo_clip,
     critic="own",
     level="token",
     needs_group=False,

@@ -12,8 +12,10 @@ in the paper, depends on reward and model and stays the recipe's.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import minus_mean
-from palaver.trainers.objectives.losses import clipped
-from palaver.trainers.objectives.returns import team
+from palaver.trainers.objectives.advantages import group_mean_baseline
+from palaver.trainers.objectives.losses import ppo_clip
+from palaver.trainers.objectives.returns import shared_reward
 
-GRPO = Algorithm("grpo", "arXiv 2402.03300", credit=team, baseline=minus_mean, loss=clipped, alone=True)
+GRPO = Algorithm(
+    "grpo", "arXiv 2402.03300", credit=shared_reward, baseline=group_mean_baseline, loss=ppo_clip, alone=True
+)

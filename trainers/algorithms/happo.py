@@ -15,16 +15,16 @@ The name sets the numbers of the authors' code (HARL, arXiv 2304.09870): 5 epoch
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import minus_value
-from palaver.trainers.objectives.losses import clipped
-from palaver.trainers.objectives.returns import team
+from palaver.trainers.objectives.advantages import value_baseline
+from palaver.trainers.objectives.losses import ppo_clip
+from palaver.trainers.objectives.returns import shared_reward
 
 HAPPO = Algorithm(
     "happo",
     "arXiv 2109.11251",
-    credit=team,
-    baseline=minus_value,
-    loss=clipped,
+    credit=shared_reward,
+    baseline=value_baseline,
+    loss=ppo_clip,
     critic="joint",
     order="sequence",
     needs_group=False,

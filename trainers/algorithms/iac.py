@@ -10,10 +10,16 @@ TD(0), and advantages standardised over the batch.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import minus_value
+from palaver.trainers.objectives.advantages import value_baseline
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import team
+from palaver.trainers.objectives.returns import shared_reward
 
 IAC = Algorithm(
-    "iac", "arXiv 1705.08926", credit=team, baseline=minus_value, loss=reinforce, critic="own", needs_group=False
+    "iac",
+    "arXiv 1705.08926",
+    credit=shared_reward,
+    baseline=value_baseline,
+    loss=reinforce,
+    critic="own",
+    needs_group=False,
 )

@@ -14,10 +14,16 @@ targets.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import minus_value
-from palaver.trainers.objectives.losses import clipped
-from palaver.trainers.objectives.returns import team
+from palaver.trainers.objectives.advantages import value_baseline
+from palaver.trainers.objectives.losses import ppo_clip
+from palaver.trainers.objectives.returns import shared_reward
 
 IPPO = Algorithm(
-    "ippo", "arXiv 2011.09533", credit=team, baseline=minus_value, loss=clipped, critic="own", needs_group=False
+    "ippo",
+    "arXiv 2011.09533",
+    credit=shared_reward,
+    baseline=value_baseline,
+    loss=ppo_clip,
+    critic="own",
+    needs_group=False,
 )

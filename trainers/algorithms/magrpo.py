@@ -10,8 +10,8 @@ four estimators one; ours are divided, never shifted (`algorithm.normalize`).
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import minus_mean
+from palaver.trainers.objectives.advantages import group_mean_baseline
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import team
+from palaver.trainers.objectives.returns import shared_reward
 
-MAGRPO = Algorithm("magrpo", "arXiv 2508.04652", credit=team, baseline=minus_mean, loss=reinforce)
+MAGRPO = Algorithm("magrpo", "arXiv 2508.04652", credit=shared_reward, baseline=group_mean_baseline, loss=reinforce)

@@ -10,10 +10,16 @@ the tokens so far. The name sets the paper's numbers: values normalised, 5 epoch
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import minus_value
-from palaver.trainers.objectives.losses import clipped
-from palaver.trainers.objectives.returns import team
+from palaver.trainers.objectives.advantages import value_baseline
+from palaver.trainers.objectives.losses import ppo_clip
+from palaver.trainers.objectives.returns import shared_reward
 
 MAPPO = Algorithm(
-    "mappo", "arXiv 2103.01955", credit=team, baseline=minus_value, loss=clipped, critic="joint", needs_group=False
+    "mappo",
+    "arXiv 2103.01955",
+    credit=shared_reward,
+    baseline=value_baseline,
+    loss=ppo_clip,
+    critic="joint",
+    needs_group=False,
 )

@@ -11,6 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from palaver.trainers.algorithms.magrpo import MAGRPO
-from palaver.trainers.objectives.advantages import nothing
+from palaver.trainers.objectives.advantages import no_baseline
 
-MAREINFORCE = replace(MAGRPO, name="mareinforce", paper="Williams 1992", baseline=nothing, needs_group=False)
+MAREINFORCE = replace(MAGRPO, name="mareinforce", paper="Williams 1992", baseline=no_baseline, needs_group=False)

@@ -12,6 +12,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from palaver.trainers.algorithms.magrpo import MAGRPO
-from palaver.trainers.objectives.advantages import minus_max
+from palaver.trainers.objectives.advantages import max_baseline
 
-MAREMAX = replace(MAGRPO, name="maremax", paper="arXiv 2310.10505", baseline=minus_max)
+MAREMAX = replace(MAGRPO, name="maremax", paper="arXiv 2310.10505", baseline=max_baseline)

@@ -11,6 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from palaver.trainers.algorithms.magrpo import MAGRPO
-from palaver.trainers.objectives.advantages import minus_others
+from palaver.trainers.objectives.advantages import leave_one_out_baseline
 
-MARLOO = replace(MAGRPO, name="marloo", paper="arXiv 2402.14740", baseline=minus_others)
+MARLOO = replace(MAGRPO, name="marloo", paper="arXiv 2402.14740", baseline=leave_one_out_baseline)

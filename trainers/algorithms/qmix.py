@@ -10,8 +10,10 @@ agent depends on that of another cannot be represented, as in the game `qtran`.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import minus_mean
+from palaver.trainers.objectives.advantages import group_mean_baseline
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import team
+from palaver.trainers.objectives.returns import shared_reward
 
-QMIX = Algorithm("qmix", "arXiv 1803.11485", credit=team, baseline=minus_mean, loss=reinforce, mixer="monotonic")
+QMIX = Algorithm(
+    "qmix", "arXiv 1803.11485", credit=shared_reward, baseline=group_mean_baseline, loss=reinforce, mixer="monotonic"
+)

@@ -11,10 +11,16 @@ No group is needed.
 from __future__ import annotations
 
 from palaver.trainers.algorithms.base import Algorithm
-from palaver.trainers.objectives.advantages import minus_value
+from palaver.trainers.objectives.advantages import value_baseline
 from palaver.trainers.objectives.losses import reinforce
-from palaver.trainers.objectives.returns import own
+from palaver.trainers.objectives.returns import individual_reward
 
 RAE = Algorithm(
-    "rae", "arXiv 2506.24119", credit=own, baseline=minus_value, loss=reinforce, critic="agent", needs_group=False
+    "rae",
+    "arXiv 2506.24119",
+    credit=individual_reward,
+    baseline=value_baseline,
+    loss=reinforce,
+    critic="agent",
+    needs_group=False,
 )

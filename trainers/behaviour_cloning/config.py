@@ -14,7 +14,7 @@ from palaver.utils.config import Section
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Cloning(Section):
+class BCConfig(Section):
     """Settings of behaviour cloning from recorded battles."""
 
     size: Literal["nano", "small", "medium"] = Field("nano", description="of a new battle net")
@@ -55,7 +55,7 @@ class Cloning(Section):
     log: LogConfig = LogConfig(tensorboard=False)
 
     @model_validator(mode="after")
-    def _fits(self) -> Cloning:
+    def _fits(self) -> BCConfig:
         if self.clip[0] > self.clip[1]:
             raise ValueError(f"clip: the least weight {self.clip[0]} is above the largest {self.clip[1]}")
         if self.model and self.loss != "clone":
@@ -65,20 +65,20 @@ class Cloning(Section):
         return self
 
 
-def parse(values: Mapping[str, Any]) -> Cloning:
+def parse(values: Mapping[str, Any]) -> BCConfig:
     """The config of plain data.
 
     Raises:
         ConfigError: with the key, and the nearest known one where it is unknown.
     """
     try:
-        return Cloning.model_validate(dict(values))
+        return BCConfig.model_validate(dict(values))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
             raise ConfigError(
-                f"cloning has no setting {key!r:.40}.{nearest(key[:40], Cloning.model_fields)}"
+                f"cloning has no setting {key!r:.40}.{nearest(key[:40], BCConfig.model_fields)}"
             ) from error
         told = first["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{key}: {told}, got {first['input']!r:.60}" if key else told) from error

@@ -12,7 +12,7 @@ from typing import Any
 
 from palaver.core import ConfigError
 from palaver.trainers.trajectories.columns import Columns
-from palaver.trainers.trajectories.index import Entry
+from palaver.trainers.trajectories.index import TrajectoryEntry
 from palaver.trainers.trajectories.reader import Reader
 
 Source = tuple[Reader | Path | str, float]
@@ -48,7 +48,7 @@ class Mixture(Reader):
         self.folder = readers[0].folder
         self._origins: list[tuple[Reader, int]] = []
         tables: dict[int, Sequence[str]] = {}
-        entries: list[Entry] = []
+        entries: list[TrajectoryEntry] = []
         weights: list[float] = []
         for reader, (_, weight) in zip(readers, used, strict=True):
             first = len(tables)
@@ -57,7 +57,7 @@ class Mixture(Reader):
             entries += [replace(entry, shard=shards[entry.shard]) for entry in reader.entries]
             weights += [weight / sum(entry.decisions for entry in reader.entries)] * len(reader.entries)
             self._origins += [(reader, n) for n in range(len(reader.entries))]
-        self.entries: Sequence[Entry] = entries
+        self.entries: Sequence[TrajectoryEntry] = entries
         self.tables: Mapping[int, Sequence[str]] = tables
         self.weights: list[float] | None = weights if len(readers) > 1 else None
 

@@ -17,21 +17,21 @@ from palaver.agents.battle_net import files
 from palaver.agents.battle_net.net import BattleNet, order
 from palaver.agents.battle_net.shape import size
 from palaver.core import ConfigError, stable_seed
-from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.behaviour_cloning.hide import hide
 from palaver.trainers.behaviour_cloning.mixture import Mixture
 from palaver.trainers.behaviour_cloning.world import layout, vocabulary
-from palaver.trainers.trajectories.loader import Batch, batches
+from palaver.trainers.trajectories.loader import TrajectoryBatch, batches
 
 
 @dataclass(frozen=True)
-class Scored:
+class StudentOutputs:
     """A student's outputs for B battles of S decisions with A slots, and their labels.
 
     Attributes:
         scores: (B, S, A), with gradients.
         values: (B, S, Q), with gradients; None of a pupil without a value head.
-        mask, slot, reward, result, real, advice: as of `palaver.trainers.trajectories.loader.Batch`.
+        mask, slot, reward, result, real, advice: as of `palaver.trainers.trajectories.loader.TrajectoryBatch`.
     """
 
     scores: Tensor
@@ -44,22 +44,22 @@ class Scored:
     advice: Tensor
 
 
-class Pupil(Protocol):
+class Student(Protocol):
     """Interface of a student for the training loop; `version` counts updates."""
 
     version: int
-    span: float  # see `palaver.agents.battle_net.files.Plan`
+    span: float  # see `palaver.agents.battle_net.files.NetConfig`
 
     @property
     def module(self) -> nn.Module:
         """Module with the trained weights."""
         ...
 
-    def batches(self, mixture: Mixture, config: Cloning, epoch: int, skip: int = 0) -> Iterator[Any]:
+    def batches(self, mixture: Mixture, config: BCConfig, epoch: int, skip: int = 0) -> Iterator[Any]:
         """Of one epoch, the first `skip` left out."""
         ...
 
-    def score(self, batch: Any, config: Cloning, step: int) -> Scored:
+    def score(self, batch: Any, config: BCConfig, step: int) -> StudentOutputs:
         """Of one of its batches; what is drawn depends on seed and step alone. Step 0 only looks: nothing is hidden."""
         ...
 
@@ -80,11 +80,11 @@ class NetPupil:
         net: on its device.
     """
 
-    def __init__(self, plan: files.Plan, net: BattleNet) -> None:
+    def __init__(self, plan: files.NetConfig, net: BattleNet) -> None:
         self.plan, self.module, self.span, self.version = plan, net, plan.span, 0
 
     @classmethod
-    def make(cls, config: Cloning, format: str, start: Path | None, device: torch.device) -> NetPupil:
+    def make(cls, config: BCConfig, format: str, start: Path | None, device: torch.device) -> NetPupil:
         """From a folder, or new with weights that the seed decides.
 
         Raises:
@@ -93,7 +93,7 @@ class NetPupil:
         """
         bins = config.bins if config.value == "return" else 1
         if start is None:
-            made = files.Plan(format, size(config.size), layout(), vocabulary(format), config.value, bins)
+            made = files.NetConfig(format, size(config.size), layout(), vocabulary(format), config.value, bins)
             return cls(made, files.fresh(made, stable_seed(config.seed, "battle net")).to(device))
         plan, net = files.load(start)
         if plan.size != size(config.size) or (plan.reply, plan.bins) != (config.value, bins):
@@ -103,12 +103,12 @@ class NetPupil:
             )
         return cls(plan, net.to(device))
 
-    def batches(self, mixture: Mixture, config: Cloning, epoch: int, skip: int = 0) -> Iterator[Batch]:
+    def batches(self, mixture: Mixture, config: BCConfig, epoch: int, skip: int = 0) -> Iterator[TrajectoryBatch]:
         """Padded trajectories."""
         ids, weights = self.plan.vocabulary.ids, mixture.weights
         return batches(mixture, ids, config.decisions, config.seed, epoch, weights, skip)
 
-    def score(self, batch: Batch, config: Cloning, step: int) -> Scored:
+    def score(self, batch: TrajectoryBatch, config: BCConfig, step: int) -> StudentOutputs:
         """Whole battles, each decision from all before it."""
         device = next(self.module.parameters()).device
         words, places = batch.words, None
@@ -119,7 +119,7 @@ class NetPupil:
             name: getattr(batch, name).to(device) for name in ("mask", "slot", "reward", "result", "real", "advice")
         }
         scores, values = self.module(words.to(device), batch.numbers.to(device), places)
-        return Scored(scores, values, **parts)
+        return StudentOutputs(scores, values, **parts)
 
     def save(self, folder: Path) -> None:
         """`net.json` and `net.safetensors`."""

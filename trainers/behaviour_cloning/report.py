@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from palaver.trainers.behaviour_cloning import losses
-from palaver.trainers.behaviour_cloning.config import Cloning
-from palaver.trainers.behaviour_cloning.pupils import Scored
+from palaver.trainers.behaviour_cloning.config import BCConfig
+from palaver.trainers.behaviour_cloning.pupils import StudentOutputs
 
 
-def judge(found: Scored, config: Cloning, span: float) -> tuple[Tensor, dict[str, float]]:
+def judge(found: StudentOutputs, config: BCConfig, span: float) -> tuple[Tensor, dict[str, float]]:
     """The loss, policy + value_coef value - entropy_coef entropy, and its parts.
 
     Returns:
@@ -45,14 +45,14 @@ def judge(found: Scored, config: Cloning, span: float) -> tuple[Tensor, dict[str
     return loss, {name: float(number.detach()) for name, number in told.items()}
 
 
-def faulty(found: Scored) -> list[int]:
+def faulty(found: StudentOutputs) -> list[int]:
     """The battles of the batch whose scores or values are not finite."""
     parts = [found.scores] + ([] if found.values is None else [found.values])
     bad = torch.stack([~part.isfinite().flatten(1).all(1) for part in parts]).any(0)
     return [int(n) for n in bad.nonzero()[:, 0]]
 
 
-def _paid(found: Scored, config: Cloning) -> tuple[Tensor, float]:
+def _paid(found: StudentOutputs, config: BCConfig) -> tuple[Tensor, float]:
     """Rewards (B, S) and discount of what the value head says: the battle's result is a reward of its end."""
     if config.value == "return":
         return found.reward, config.discount

@@ -14,15 +14,15 @@ from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.load import load_pretrained, save_pretrained
 from palaver.agents.llm.scoring.choice_scores import choice_scores, prompt_ids
 from palaver.core import ConfigError
-from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.behaviour_cloning.mixture import Mixture
-from palaver.trainers.behaviour_cloning.pupils import Scored
+from palaver.trainers.behaviour_cloning.pupils import StudentOutputs
 from palaver.trainers.trajectories.loader import plan
 from palaver.trainers.trajectories.record import MISSING, Decision
 
 
 @dataclass(frozen=True)
-class Question:
+class TextDecision:
     """A decision as text."""
 
     decision: Decision
@@ -42,7 +42,7 @@ class TextPupil:
         self._render = Renderer(tokenizer)
 
     @classmethod
-    def make(cls, config: Cloning, start: Path | None, device: torch.device) -> TextPupil:
+    def make(cls, config: BCConfig, start: Path | None, device: torch.device) -> TextPupil:
         """From a folder, or the model that the config names.
 
         Raises:
@@ -50,7 +50,7 @@ class TextPupil:
         """
         return cls(*load_pretrained(str(start or config.model), device))
 
-    def batches(self, mixture: Mixture, config: Cloning, epoch: int, skip: int = 0) -> Iterator[list[Question]]:
+    def batches(self, mixture: Mixture, config: BCConfig, epoch: int, skip: int = 0) -> Iterator[list[TextDecision]]:
         """Decisions of as many trajectories as the budget allows; those whose action is not known are left out.
 
         Raises:
@@ -59,12 +59,12 @@ class TextPupil:
         lengths = [entry.decisions for entry in mixture.entries]
         for chosen in plan(lengths, config.decisions, config.seed, epoch, mixture.weights)[skip:]:
             found = [mixture[n] for n in chosen]
-            asked = [Question(each, battle.result) for battle in found for each in battle.decisions]
+            asked = [TextDecision(each, battle.result) for battle in found for each in battle.decisions]
             if not all(each.decision.text for each in asked):
                 raise ConfigError("a language model learns from texts; record the battles with --record-text")
             yield asked
 
-    def score(self, batch: Sequence[Question], config: Cloning, step: int) -> Scored:  # noqa: ARG002 - nothing is drawn
+    def score(self, batch: Sequence[TextDecision], config: BCConfig, step: int) -> StudentOutputs:  # noqa: ARG002 - nothing is drawn
         """Each decision for itself: B of them, S = 1, A the most legal actions that one has."""
         prompts = [prompt_ids(self._render, each.decision.text) for each in batch]
         legal = [each.decision.legal for each in batch]
@@ -76,7 +76,9 @@ class TextPupil:
         slot = torch.tensor(played, device=device)
         real = torch.ones(len(batch), 1, dtype=torch.bool, device=device)
         nobody = torch.zeros_like(scores[:, None], dtype=torch.float32)
-        return Scored(scores[:, None], None, mask[:, None], slot[:, None], reward[:, None], result, real, nobody)
+        return StudentOutputs(
+            scores[:, None], None, mask[:, None], slot[:, None], reward[:, None], result, real, nobody
+        )
 
     def save(self, folder: Path) -> None:
         """In the ordinary format of transformers."""

@@ -24,15 +24,15 @@ import yaml
 
 from palaver.agents.battle_net import files
 from palaver.core import ConfigError
-from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.behaviour_cloning.mixture import Mixture, Source
-from palaver.trainers.behaviour_cloning.pupils import NetPupil, Pupil
+from palaver.trainers.behaviour_cloning.pupils import NetPupil, Student
 from palaver.trainers.behaviour_cloning.report import faulty, judge
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.errors import NumericalError
-from palaver.trainers.run.logging import Sinks
+from palaver.trainers.run.logging import RunLogger
 from palaver.trainers.trajectories.loader import plan
-from palaver.utils.run_folder import DiskFaultsNamed, locked, publish_folder, replace_text
+from palaver.utils.run_folder import DiskErrorContext, locked, publish_folder, replace_text
 
 SETTINGS, NET, PUPIL = "cloning.yaml", "net", "pupil"
 FLOOR = 0.1  # of the learning rate, at the end of the cosine
@@ -51,7 +51,7 @@ class _State:
 
 
 def clone(
-    config: Cloning,
+    config: BCConfig,
     folder: Path,
     sources: Sequence[Source],
     start: Path | None = None,
@@ -73,14 +73,14 @@ def clone(
         NumericalError: a loss that is not finite; the last checkpoint stays.
     """
     learnt, aside = Mixture(sources).divide(config.held_out)
-    with locked(folder), DiskFaultsNamed("give the same command again"):
+    with locked(folder), DiskErrorContext("give the same command again"):
         if _prepare(config, folder, learnt, start):
             return folder / NET
         return _clone(config, folder, learnt, aside, start, report)
 
 
 def _clone(
-    config: Cloning, folder: Path, learnt: Mixture, aside: Mixture | None, start: Path | None, report: Report
+    config: BCConfig, folder: Path, learnt: Mixture, aside: Mixture | None, start: Path | None, report: Report
 ) -> Path:
     with _threads(config.threads):
         run = _Run(config, folder, learnt, aside, _pupil(config, learnt.entries[0].format, start), report)
@@ -94,7 +94,7 @@ def _clone(
 
 class _Run:
     def __init__(
-        self, config: Cloning, folder: Path, learnt: Mixture, aside: Mixture | None, pupil: Pupil, report: Report
+        self, config: BCConfig, folder: Path, learnt: Mixture, aside: Mixture | None, pupil: Student, report: Report
     ) -> None:
         self.config, self.folder, self.pupil, self.report = config, folder, pupil, report
         self.learnt, self.aside = learnt, aside
@@ -105,7 +105,7 @@ class _Run:
             len(plan(lengths, config.decisions, config.seed, epoch, learnt.weights)) for epoch in range(config.epochs)
         ]
         self.steps = min(sum(self.counts), config.steps or sum(self.counts))
-        self.sinks: Sinks
+        self.sinks: RunLogger
 
     def resume(self) -> None:
         """Take up the newest sound checkpoint where there is one."""
@@ -116,7 +116,7 @@ class _Run:
             self.pupil.load(newest / "policies" / PUPIL)
             self.pupil.version = self.state.step
             checkpoint.load_optimizer(newest, PUPIL, self.optimizer)
-        self.sinks = Sinks(self.folder, self.config, self.state.step)
+        self.sinks = RunLogger(self.folder, self.config, self.state.step)
 
     def go(self) -> None:
         """All steps that are left."""
@@ -200,7 +200,7 @@ class _Run:
         )
 
 
-def _pupil(config: Cloning, format: str, start: Path | None) -> Pupil:
+def _pupil(config: BCConfig, format: str, start: Path | None) -> Student:
     if config.model:
         from palaver.agents.llm.model.load import pick_device
         from palaver.trainers.behaviour_cloning.text_pupil import TextPupil
@@ -226,7 +226,7 @@ def _mean(sums: dict[str, float]) -> dict[str, float]:
     return {name: number if name == "decisions" else number / max(total, 1.0) for name, number in sums.items()}
 
 
-def _optimizer(module: torch.nn.Module, config: Cloning) -> torch.optim.AdamW:
+def _optimizer(module: torch.nn.Module, config: BCConfig) -> torch.optim.AdamW:
     """AdamW; vectors are not decayed."""
     matrices = [p for p in module.parameters() if p.ndim > 1]
     vectors = [p for p in module.parameters() if p.ndim <= 1]
@@ -234,7 +234,7 @@ def _optimizer(module: torch.nn.Module, config: Cloning) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=config.lr, betas=(0.9, 0.98))
 
 
-def _rate(step: int, steps: int, config: Cloning) -> float:
+def _rate(step: int, steps: int, config: BCConfig) -> float:
     """Linear warm-up, then a cosine down to `FLOOR` at the last step."""
     if step <= config.warmup:
         return config.lr * step / (config.warmup + 1)
@@ -242,7 +242,7 @@ def _rate(step: int, steps: int, config: Cloning) -> float:
     return config.lr * (FLOOR + (1 - FLOOR) * (1 + math.cos(math.pi * progress)) / 2)
 
 
-def _prepare(config: Cloning, folder: Path, mixture: Mixture, start: Path | None) -> bool:
+def _prepare(config: BCConfig, folder: Path, mixture: Mixture, start: Path | None) -> bool:
     """Make the folder one of this run; whether it is finished.
 
     Raises:

@@ -99,7 +99,7 @@ class AlgorithmConfig(Section):
     discount: float = Field(1.0, ge=0, le=1, description="gamma, per turn")
     turn_weights: Literal["balanced", "rows"] = Field(
         "balanced",
-        description="balanced: each turn weighs 1, as in the gradient of the return; rows: each completion weighs alike",
+        description="balanced: each turn weighs 1, as in the gradient of the return; rows: all completions weigh alike",
     )
     normalize: Literal["none", "std", "batch", "whiten"] = Field(
         "none", description="what divides the advantage; whiten also shifts it, per agent over the batch"

@@ -18,13 +18,13 @@ from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
 
 if TYPE_CHECKING:
-    from palaver.agents.battle_net.player import Game, NetPlayer
+    from palaver.agents.battle_net.player import GameState, NetPlayer
 
 NET, TEXT = "net:", "text:"
 
 
 @dataclass(frozen=True)
-class Asked:
+class PendingDecision:
     """An agent that may act: the result of `begin` for its game, its observation and info."""
 
     game: Any
@@ -32,14 +32,14 @@ class Asked:
     info: Mapping[str, Any]
 
 
-class Crowd(Protocol):
+class BatchedPlayer(Protocol):
     """A player of many games at once."""
 
     def begin(self, env: TextEnv, agent: str, seed: int) -> Any:
         """Return the player's state of one game."""
         ...
 
-    def decide(self, asked: Sequence[Asked]) -> list[str]:
+    def decide(self, asked: Sequence[PendingDecision]) -> list[str]:
         """Return an action for each game."""
         ...
 
@@ -89,7 +89,7 @@ def identity(name: str) -> str:
     return f"{name}#{identity(source)}"
 
 
-def load(name: str, options: ModelOptions) -> Crowd:
+def load(name: str, options: ModelOptions) -> BatchedPlayer:
     """Load a batched player.
 
     Raises:
@@ -105,7 +105,7 @@ def load(name: str, options: ModelOptions) -> Crowd:
 
 @dataclass
 class _Side:
-    game: Game
+    game: GameState
     env: PokemonEnv
     agent: str
 
@@ -131,15 +131,15 @@ class Nets:
             raise PolicyError(f"{self.name} plays pokemon-v1 only")
         return _Side(self.player.begin(seed), env, agent)
 
-    def decide(self, asked: Sequence[Asked]) -> list[str]:
+    def decide(self, asked: Sequence[PendingDecision]) -> list[str]:
         """Labels of the slots that the net chose, in one forward pass."""
-        from palaver.agents.battle_net.player import Turn
+        from palaver.agents.battle_net.player import TurnFeatures
 
         sides: list[_Side] = [each.game for each in asked]
         seen = [side.env.seen(side.agent) for side in sides]
         chosen = self.player.decide(
             [
-                Turn(side.game, each.words, each.numbers, [bool(label) for label in each.slots])
+                TurnFeatures(side.game, each.words, each.numbers, [bool(label) for label in each.slots])
                 for side, each in zip(sides, seen, strict=True)
             ]
         )
@@ -179,7 +179,7 @@ class Texts:
             raise PolicyError(f"{self.name} reads text; play with observation=text")
         return random.Random(seed)
 
-    def decide(self, asked: Sequence[Asked]) -> list[str]:
+    def decide(self, asked: Sequence[PendingDecision]) -> list[str]:
         """Choose one of the legal actions for each game.
 
         Raises:

@@ -20,7 +20,7 @@ SEATS = 2
 _LABEL = re.compile(r"[A-Za-z0-9_][\w.@:+-]*")
 
 
-class Game(NamedTuple):
+class GameSpec(NamedTuple):
     """One game: its match is the same task and seed for all pairings, and is played twice, sides swapped."""
 
     teamset: str
@@ -36,7 +36,7 @@ class Game(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Setting:
+class TournamentConfig:
     """An arena.
 
     Attributes:
@@ -98,10 +98,10 @@ class Setting:
         found = itertools.combinations(self.players, 2)
         return [pair for pair in found if not self.agent or self.agent in pair]
 
-    def games(self) -> list[Game]:
+    def games(self) -> list[GameSpec]:
         """All games, ordered so that finished games are spread evenly over the pairings."""
         return [
-            Game(teamset, *pair, match, swapped)
+            GameSpec(teamset, *pair, match, swapped)
             for teamset in self.sets
             for match in range(self.battles // 2)
             for pair in self.pairs

@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from palaver.agents.base.policy import Policy, speak
+from palaver.agents.base.policy import Policy, act_batched
 from palaver.core import Conversation, EpisodeLostError, Message, Request, stable_seed
 from palaver.envs.base.env import Step, TextEnv
-from palaver.trainers.matches.batched_players import Asked
-from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.batched_players import PendingDecision
+from palaver.trainers.matches.config import GameSpec, TournamentConfig
 from palaver.trainers.matches.players import Choose, Player
-from palaver.trainers.matches.results import Played, Share
+from palaver.trainers.matches.results import GameResult, PlayerStats
 
 
 class Watcher(Protocol):
@@ -32,11 +32,11 @@ class Watcher(Protocol):
     def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
         """Called after every step with its rewards and infos."""
 
-    def ended(self, played: Played) -> None:
+    def ended(self, played: GameResult) -> None:
         """Called once, before the game is reported."""
 
 
-Watch = Callable[[TextEnv, Game], Watcher | None]  # (environment after its reset, game) -> its observer
+Watch = Callable[[TextEnv, GameSpec], Watcher | None]  # (environment after its reset, game) -> its observer
 
 
 @dataclass
@@ -63,7 +63,7 @@ class _Seat:
 class _Live:
     """A running game, whose environment is reused by the next."""
 
-    game: Game
+    game: GameSpec
     env: TextEnv
     task: str
     seed: int
@@ -90,13 +90,13 @@ class _Asked:
 
 
 def play(
-    setting: Setting,
+    setting: TournamentConfig,
     env: TextEnv,
     players: Mapping[str, Player],
-    games: Sequence[Game],
+    games: Sequence[GameSpec],
     watch: Watch | None = None,
-    turn: Callable[[Sequence[Game]], None] = lambda _: None,
-) -> Iterator[Played]:
+    turn: Callable[[Sequence[GameSpec]], None] = lambda _: None,
+) -> Iterator[GameResult]:
     """Play games of one team set, `setting.parallel` at a time; yields each as it ends.
 
     A game depends on the setting's seed, the match, the side and the turn alone, not on the rest of its batch (for a
@@ -118,7 +118,7 @@ def play(
             while live or waiting:
                 while waiting and free:
                     opened = _open(setting, free[-1], players, waiting.pop(), watch)
-                    if isinstance(opened, Played):
+                    if isinstance(opened, GameResult):
                         yield opened
                     else:
                         live.append(opened)
@@ -133,7 +133,7 @@ def play(
             place.close()
 
 
-def _turn(setting: Setting, live: Sequence[_Live], threads: ThreadPoolExecutor) -> list[Played | None]:
+def _turn(setting: TournamentConfig, live: Sequence[_Live], threads: ThreadPoolExecutor) -> list[GameResult | None]:
     """Play one turn of every game; return the records of those that ended in it."""
     began = time.perf_counter()
     said, lost = _decide(setting, live)
@@ -148,7 +148,7 @@ def _turn(setting: Setting, live: Sequence[_Live], threads: ThreadPoolExecutor) 
         lost |= {id(each): str(error) for each in going}
         going, steps = [], []
     spent = (time.perf_counter() - began) / max(1, len(live))
-    ended: dict[int, Played | None] = {}
+    ended: dict[int, GameResult | None] = {}
     for each in live:
         each.seconds += spent
     for each, step in zip(going, steps, strict=True):
@@ -157,25 +157,25 @@ def _turn(setting: Setting, live: Sequence[_Live], threads: ThreadPoolExecutor) 
 
 
 def _step(
-    setting: Setting, live: Sequence[_Live], moves: Sequence[Mapping[str, Any]], threads: ThreadPoolExecutor
+    setting: TournamentConfig, live: Sequence[_Live], moves: Sequence[Mapping[str, Any]], threads: ThreadPoolExecutor
 ) -> list[Step]:
     if setting.workers > 1:
         return list(threads.map(TextEnv.step, (each.env for each in live), moves))
     return type(live[0].env).step_together([each.env for each in live], moves)
 
 
-def match_seed(setting: Setting, game: Game) -> int:
+def match_seed(setting: TournamentConfig, game: GameSpec) -> int:
     """Seed with which the environment of a game is reset."""
     return _match(setting, game) % 2**31
 
 
-def _match(setting: Setting, game: Game) -> int:
+def _match(setting: TournamentConfig, game: GameSpec) -> int:
     return stable_seed(setting.seed, "match", game.teamset, game.match)
 
 
 def _open(
-    setting: Setting, env: TextEnv, players: Mapping[str, Player], game: Game, watch: Watch | None
-) -> _Live | Played:
+    setting: TournamentConfig, env: TextEnv, players: Mapping[str, Player], game: GameSpec, watch: Watch | None
+) -> _Live | GameResult:
     """Begin a game; return its record as failed if its environment is lost at once."""
     began = time.perf_counter()
     match = _match(setting, game)
@@ -199,17 +199,17 @@ def _open(
     return live
 
 
-def failed(game: Game, why: str, task: str = "", seconds: float = 0.0) -> Played:
+def failed(game: GameSpec, why: str, task: str = "", seconds: float = 0.0) -> GameResult:
     """Make the record of a failed game, which does not count."""
-    nothing = Share(0, None, 0.0)
-    return Played(game, task, 0.5, 0, "truncated", (nothing, nothing), round(seconds, 6), why)
+    nothing = PlayerStats(0, None, 0.0)
+    return GameResult(game, task, 0.5, 0, "truncated", (nothing, nothing), round(seconds, 6), why)
 
 
-def _lost(live: _Live, why: str) -> Played:
+def _lost(live: _Live, why: str) -> GameResult:
     return failed(live.game, why, live.task, live.seconds)
 
 
-def _decide(setting: Setting, live: Sequence[_Live]) -> tuple[dict[int, dict[str, str]], dict[int, str]]:
+def _decide(setting: TournamentConfig, live: Sequence[_Live]) -> tuple[dict[int, dict[str, str]], dict[int, str]]:
     """Query all agents that may act, in one batch per batched player, policy or shared host.
 
     Returns:
@@ -249,17 +249,20 @@ def _decide(setting: Setting, live: Sequence[_Live]) -> tuple[dict[int, dict[str
     return said, lost
 
 
-def _answers(setting: Setting, waiting: Sequence[_Asked]) -> list[str]:
+def _answers(setting: TournamentConfig, waiting: Sequence[_Asked]) -> list[str]:
     """Answers of one host to all its requests."""
     crowd = waiting[0].seat.player.crowd
     if crowd is None:
-        return [answer[0].text for answer in speak([_request(setting, asked) for asked in waiting])]
+        return [answer[0].text for answer in act_batched([_request(setting, asked) for asked in waiting])]
     return crowd.decide(
-        [Asked(each.seat.kept, each.live.observations[each.agent], each.live.infos[each.agent]) for each in waiting]
+        [
+            PendingDecision(each.seat.kept, each.live.observations[each.agent], each.live.infos[each.agent])
+            for each in waiting
+        ]
     )
 
 
-def _request(setting: Setting, asked: _Asked) -> tuple[Policy, Request]:
+def _request(setting: TournamentConfig, asked: _Asked) -> tuple[Policy, Request]:
     seat, env = asked.seat, asked.live.env
     assert seat.policy is not None
     fresh = env.metadata.get("conversation") == "fresh"
@@ -267,7 +270,7 @@ def _request(setting: Setting, asked: _Asked) -> tuple[Policy, Request]:
     return seat.policy, Request(asked.agent, conversation, (asked.seed,), setting.sampling)
 
 
-def _follow(live: _Live, said: Mapping[str, str], step: Step) -> Played | None:
+def _follow(live: _Live, said: Mapping[str, str], step: Step) -> GameResult | None:
     """Update a game with the result of a step; return its record if it ended."""
     observations, rewards, terminations, _, infos = step
     if live.watcher:
@@ -295,18 +298,18 @@ def _follow(live: _Live, said: Mapping[str, str], step: Step) -> Played | None:
     return played
 
 
-def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: bool) -> Played:
+def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: bool) -> GameResult:
     one, two = live.env.possible_agents
     info: Mapping[str, Any] = next(iter(infos.values()))
     gap = info.get("metrics", {}).get("outcome", live.returns[one] - live.returns[two])
     score = 0.5 if abs(gap) < 1e-9 else float(gap > 0)  # of the first agent
     failed = next((str(i.get("reason") or "it could not be scored") for i in infos.values() if i.get("unscored")), "")
     by_label = {
-        seat.player.label: Share(seat.decisions, seat.illegal, round(1000 * seat.seconds, 3))
+        seat.player.label: PlayerStats(seat.decisions, seat.illegal, round(1000 * seat.seconds, 3))
         for seat in live.seats.values()
     }
     game = live.game
-    return Played(
+    return GameResult(
         game, live.task, 1 - score if game.swapped else score, live.turns, "terminated" if terminated else "truncated",
         (by_label[game.first], by_label[game.second]), round(live.seconds, 6), failed,
     )  # fmt: skip

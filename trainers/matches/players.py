@@ -12,8 +12,8 @@ from palaver.agents.make_policy import PLAIN
 from palaver.core import PolicyError, load_attribute, nearest
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.matches import batched_players as crowds
-from palaver.trainers.matches.batched_players import Crowd
-from palaver.trainers.matches.config import Setting, provided
+from palaver.trainers.matches.batched_players import BatchedPlayer
+from palaver.trainers.matches.config import TournamentConfig, provided
 from palaver.trainers.rollout.team import parse_team
 from palaver.trainers.run.files import refuse_no_run
 
@@ -30,10 +30,12 @@ class Player:
     label: str
     seats: Mapping[str, Policy] = field(default_factory=dict)
     begin: Begin | None = None
-    crowd: Crowd | None = None
+    crowd: BatchedPlayer | None = None
 
 
-def cast(setting: Setting, env: TextEnv, note: Callable[[str], None] = lambda _: None) -> dict[str, Player]:
+def load_players(
+    setting: TournamentConfig, env: TextEnv, note: Callable[[str], None] = lambda _: None
+) -> dict[str, Player]:
     """Load every player of the setting; those of one name share one copy.
 
     Raises:
@@ -49,7 +51,7 @@ def cast(setting: Setting, env: TextEnv, note: Callable[[str], None] = lambda _:
     return {label: replace(made[name], label=label) for label, name in setting.players.items()}
 
 
-def check(setting: Setting, name: str) -> None:
+def check(setting: TournamentConfig, name: str) -> None:
     """Refuse an unknown name, before anything is loaded.
 
     A bare name must be one that the environment provides, a plain policy, or a folder; a model of the hub is `hf:NAME`.
@@ -88,7 +90,7 @@ def identity(name: str) -> str:
     return f"{name}@{checkpoint.newest(Path(name.removeprefix('run:')))[0].name}"
 
 
-def _make(setting: Setting, name: str, env: TextEnv, note: Callable[[str], None]) -> Player:
+def _make(setting: TournamentConfig, name: str, env: TextEnv, note: Callable[[str], None]) -> Player:
     found = setting.spec
     if name in found.players:
         begin: Begin = load_attribute(found.players[name], "the player ", PolicyError)

@@ -20,9 +20,9 @@ from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.players.advice import Ask, adviser
 from palaver.envs.pokemon.showdown import BattleLostError
-from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.config import GameSpec, TournamentConfig
 from palaver.trainers.matches.play import Watch, match_seed
-from palaver.trainers.matches.results import Played, describe
+from palaver.trainers.matches.results import GameResult, describe
 from palaver.trainers.trajectories import index
 from palaver.trainers.trajectories.files import Writer
 from palaver.trainers.trajectories.record import Trajectory
@@ -60,7 +60,7 @@ class Recording:
     texts: bool = False
     advice: Advice | None = None
 
-    def check(self, setting: Setting) -> None:
+    def check(self, setting: TournamentConfig) -> None:
         """Refuse an arena that cannot be recorded.
 
         Raises:
@@ -73,7 +73,7 @@ class Recording:
                 if self.texts and env.observation != "text":
                     raise ConfigError("texts can be recorded only with observation=text; leave --record-text out")
 
-    def held(self, setting: Setting, done: Sequence[Played]) -> list[Played]:
+    def held(self, setting: TournamentConfig, done: Sequence[GameResult]) -> list[GameResult]:
         """Finished games whose battle is in the folder.
 
         Raises:
@@ -89,12 +89,12 @@ class Names:
     A name has a hash of 63 bits of settings and players, with the checkpoint of those that have one.
     """
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: TournamentConfig) -> None:
         told = describe(setting)
         self._players: Mapping[str, str] = told.pop("players")
         self._settings = json.dumps(told, sort_keys=True)
 
-    def of(self, game: Game) -> str:
+    def of(self, game: GameSpec) -> str:
         """Name of the battle of one game."""
         one, two = self._players[game.first], self._players[game.second]
         number = stable_seed(self._settings, game.teamset, one, two)
@@ -110,7 +110,7 @@ def _short(number: int) -> str:
 
 
 @contextlib.contextmanager
-def recorder(setting: Setting, recording: Recording | None) -> Iterator[Watch | None]:
+def recorder(setting: TournamentConfig, recording: Recording | None) -> Iterator[Watch | None]:
     """Context with an observer that writes each game as it ends; None for no recording.
 
     Raises:
@@ -123,7 +123,7 @@ def recorder(setting: Setting, recording: Recording | None) -> Iterator[Watch | 
     named = Names(setting)
     with Writer(recording.folder) as writer:
 
-        def watch(env: TextEnv, game: Game) -> _Watcher | None:
+        def watch(env: TextEnv, game: GameSpec) -> _Watcher | None:
             battle = named.of(game)
             if battle in writer or not isinstance(env, PokemonEnv):
                 return None
@@ -136,7 +136,7 @@ def recorder(setting: Setting, recording: Recording | None) -> Iterator[Watch | 
         yield watch
 
 
-def _asked(wanted: Advice, env: PokemonEnv, game: Game, seed: int) -> dict[str, Ask]:
+def _asked(wanted: Advice, env: PokemonEnv, game: GameSpec, seed: int) -> dict[str, Ask]:
     """Side -> its coach."""
     return {
         side: adviser(wanted.coach, env, side, stable_seed("adviser", seed, side, game.swapped))
@@ -168,7 +168,7 @@ class _Watcher:
     def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
         self.observer.after(rewards, infos)
 
-    def ended(self, played: Played) -> None:
+    def ended(self, played: GameResult) -> None:
         if played.failed:
             return
         game, sides = played.game, []

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from palaver.core import CheckpointError, ConfigError
 from palaver.text import one_line
-from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.config import GameSpec, TournamentConfig
 from palaver.trainers.matches.players import identity
 from palaver.utils.run_folder import append_bytes, replace_text
 
@@ -17,7 +17,7 @@ SETTINGS, GAMES = "settings.json", "games.jsonl"
 
 
 @dataclass(frozen=True)
-class Share:
+class PlayerStats:
     """A player's number of decisions, of illegal ones, and milliseconds in one game.
 
     `illegal` is None if the environment does not report it by agent; the time of a batch is divided evenly.
@@ -29,7 +29,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Played:
+class GameResult:
     """A game and its end.
 
     Attributes:
@@ -43,12 +43,12 @@ class Played:
         failed: reason why it does not count, "" if it counts. A failed game is played again on resuming.
     """
 
-    game: Game
+    game: GameSpec
     task: str
     score: float
     turns: int
     stop: Literal["terminated", "truncated"]
-    did: tuple[Share, Share]
+    did: tuple[PlayerStats, PlayerStats]
     seconds: float
     failed: str = ""
 
@@ -58,19 +58,19 @@ class Played:
         return json.dumps({**self.game._asdict(), **rest}) + "\n"
 
     @classmethod
-    def read(cls, line: str) -> Played:
+    def read(cls, line: str) -> GameResult:
         """Parse what `line` returned.
 
         Raises:
             ValueError, TypeError, KeyError: it is something else.
         """
         values: dict[str, Any] = json.loads(line)
-        game = Game(*(values.pop(name) for name in Game._fields))
-        first, second = (Share(**share) for share in values.pop("did"))
+        game = GameSpec(*(values.pop(name) for name in GameSpec._fields))
+        first, second = (PlayerStats(**share) for share in values.pop("did"))
         return cls(game, did=(first, second), **values)
 
 
-def prepare(setting: Setting, folder: Path, resume: bool) -> list[Played]:
+def prepare(setting: TournamentConfig, folder: Path, resume: bool) -> list[GameResult]:
     """Prepare the folder of an arena; return the valid games that it already holds.
 
     Players, team sets and battles may have been added since; finished games must be of the same settings.
@@ -106,7 +106,7 @@ def prepare(setting: Setting, folder: Path, resume: bool) -> list[Played]:
     return found
 
 
-def describe(setting: Setting) -> dict[str, Any]:
+def describe(setting: TournamentConfig) -> dict[str, Any]:
     """Settings that must be equal for games to be counted together, as plain data."""
     values = {
         "env": setting.spec.id,
@@ -136,17 +136,17 @@ def read_settings(folder: Path) -> dict[str, Any]:
     return values
 
 
-def read_games(path: Path) -> list[Played]:
+def read_games(path: Path) -> list[GameResult]:
     """Read the valid games of a file, in order; duplicates and a truncated last line are dropped.
 
     Raises:
         CheckpointError: a complete line is not a game.
     """
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.exists() else []
-    found: dict[Game, Played] = {}
+    found: dict[GameSpec, GameResult] = {}
     for number, line in enumerate(lines, start=1):
         try:
-            played = Played.read(line)
+            played = GameResult.read(line)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CheckpointError(f"{str(path)!r}, line {number}, is no game of an arena: {one_line(error)}") from error
         if not played.failed:
@@ -176,7 +176,7 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.file.close()
 
-    def add(self, played: Played) -> None:
+    def add(self, played: GameResult) -> None:
         """Append a line; on a full disk the file is unchanged.
 
         Raises:

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import stats
 
 from palaver.core import ConfigError
-from palaver.trainers.matches.results import Played
-from palaver.utils.ratings import Field, Rating, rate
+from palaver.trainers.matches.results import GameResult
+from palaver.utils.ratings import PairedResults, Rating, rate
 from palaver.utils.stats.effects import LEVEL, Array, score_interval
 
 DEFAULT = "default"  # what the team set is called that no option names
@@ -21,7 +21,7 @@ MIDDLE = 1000.0  # Elo of the anchor
 
 
 @dataclass(frozen=True)
-class Cell:
+class PairResult:
     """One player against another: games won, tied and lost, the score and its 95 % interval."""
 
     player: str
@@ -40,7 +40,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Conduct:
+class PlayerSummary:
     """Summary of a player: games, wins, ties, losses, mean score over its opponents, decisions.
 
     With the share of illegal ones (None if the environment does not report it), and milliseconds per decision.
@@ -58,7 +58,7 @@ class Conduct:
 
 
 @dataclass(frozen=True)
-class Table:
+class PairTable:
     """One team set.
 
     Attributes:
@@ -74,8 +74,8 @@ class Table:
     teamset: str
     ratings: tuple[Rating, ...]
     dispersion: float
-    conduct: Mapping[str, Conduct]
-    cells: Mapping[tuple[str, str], Cell]
+    conduct: Mapping[str, PlayerSummary]
+    cells: Mapping[tuple[str, str], PairResult]
     truncated: int
     turns: float
 
@@ -107,7 +107,7 @@ class Standings:
 
     anchor: str
     at: float
-    tables: tuple[Table, ...]
+    tables: tuple[PairTable, ...]
     gaps: tuple[Gap, ...]
     failed: int
     made: Mapping[str, Any]
@@ -125,7 +125,7 @@ class Standings:
 
 
 def standings(
-    games: Sequence[Played],
+    games: Sequence[GameResult],
     players: Sequence[str],
     anchor: str,
     *,
@@ -146,7 +146,7 @@ def standings(
     Raises:
         ConfigError: no games, the anchor has played none, or some players cannot be compared.
     """
-    by_set: dict[str, list[Played]] = defaultdict(list)
+    by_set: dict[str, list[GameResult]] = defaultdict(list)
     for played in games:
         if {played.game.first, played.game.second} <= set(players):
             by_set[played.game.teamset].append(played)
@@ -158,7 +158,7 @@ def standings(
     return Standings(anchor, at, tables, tuple(gaps), failed, dict(made or {}))
 
 
-def field_of(games: Sequence[Played], players: Sequence[str]) -> Field:
+def field_of(games: Sequence[GameResult], players: Sequence[str]) -> PairedResults:
     """The games as arrays; players without games are left out."""
     there = {label for played in games for label in (played.game.first, played.game.second)}
     names = tuple(name for name in players if name in there)
@@ -171,19 +171,19 @@ def field_of(games: Sequence[Played], players: Sequence[str]) -> Field:
         at = row[pair], column[played.game.match]
         points[at] += played.score if names[pair[0]] == played.game.first else 1 - played.score
         counts[at] += 1
-    return Field(names, np.array(pairs, dtype=np.intp), points, counts)
+    return PairedResults(names, np.array(pairs, dtype=np.intp), points, counts)
 
 
-def _pair(played: Played, names: Sequence[str]) -> tuple[int, int]:
+def _pair(played: GameResult, names: Sequence[str]) -> tuple[int, int]:
     low, high = sorted((names.index(played.game.first), names.index(played.game.second)))
     return low, high
 
 
-def _table(teamset: str, games: Sequence[Played], players: Sequence[str], anchor: str, at: float) -> Table:
+def _table(teamset: str, games: Sequence[GameResult], players: Sequence[str], anchor: str, at: float) -> PairTable:
     field = field_of(games, players)
     ratings, dispersion = rate(field, anchor, at)
     cells = _cells(games, field)
-    return Table(
+    return PairTable(
         teamset=teamset or DEFAULT,
         ratings=tuple(sorted(ratings, key=lambda rating: -rating.elo)),
         dispersion=dispersion,
@@ -194,7 +194,7 @@ def _table(teamset: str, games: Sequence[Played], players: Sequence[str], anchor
     )
 
 
-def _cells(games: Sequence[Played], field: Field) -> dict[tuple[str, str], Cell]:
+def _cells(games: Sequence[GameResult], field: PairedResults) -> dict[tuple[str, str], PairResult]:
     counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for played in games:
         one, two = played.game.first, played.game.second
@@ -208,11 +208,11 @@ def _cells(games: Sequence[Played], field: Field) -> dict[tuple[str, str], Cell]
             low, high = score_interval(own, played_games)
             wins, ties, losses = counts[names]
             score = float(own.sum() / played_games.sum())
-            cells[names] = Cell(*names, wins, ties, losses, score, low, high)
+            cells[names] = PairResult(*names, wins, ties, losses, score, low, high)
     return cells
 
 
-def _conduct(name: str, games: Sequence[Played], cells: Mapping[tuple[str, str], Cell]) -> Conduct:
+def _conduct(name: str, games: Sequence[GameResult], cells: Mapping[tuple[str, str], PairResult]) -> PlayerSummary:
     own = [cell for cell in cells.values() if cell.player == name]
     shares = [
         share
@@ -221,7 +221,7 @@ def _conduct(name: str, games: Sequence[Played], cells: Mapping[tuple[str, str],
         if label == name
     ]
     decisions, told = sum(share.decisions for share in shares), [s.illegal for s in shares if s.illegal is not None]
-    return Conduct(
+    return PlayerSummary(
         player=name,
         games=sum(cell.games for cell in own),
         wins=sum(cell.wins for cell in own),
@@ -234,7 +234,7 @@ def _conduct(name: str, games: Sequence[Played], cells: Mapping[tuple[str, str],
     )
 
 
-def _gaps(seen: Sequence[Played], other: Sequence[Played], name: str, players: Sequence[str]) -> list[Gap]:
+def _gaps(seen: Sequence[GameResult], other: Sequence[GameResult], name: str, players: Sequence[str]) -> list[Gap]:
     found = []
     for player in players:
         here, there = _by_match(seen, player), _by_match(other, player)
@@ -261,7 +261,7 @@ def welch(here: Array, there: Array, level: float = LEVEL) -> float | None:
     return float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(one + two)
 
 
-def _by_match(games: Sequence[Played], player: str) -> Array:
+def _by_match(games: Sequence[GameResult], player: str) -> Array:
     """(M,) the mean score of a player in each match, over both sides and all opponents."""
     scores: dict[int, list[float]] = defaultdict(list)
     for played in games:

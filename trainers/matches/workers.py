@@ -22,11 +22,11 @@ from multiprocessing import connection
 from pathlib import Path
 
 from palaver.core import EpisodeLostError, PalaverError, PolicyError
-from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.config import GameSpec, TournamentConfig
 from palaver.trainers.matches.play import failed, play
-from palaver.trainers.matches.players import cast
+from palaver.trainers.matches.players import load_players
 from palaver.trainers.matches.recording import Recording, recorder
-from palaver.trainers.matches.results import Log, Played
+from palaver.trainers.matches.results import GameResult, Log
 from palaver.utils.workers import collect
 
 END_S = 10.0  # for a worker that has closed its pipe to end by itself
@@ -36,21 +36,21 @@ BARREN = 2 * TRIES  # processes lost in a row without one game ended, after whic
 LOADING = 4  # times the patience, for a process that loads its players
 
 
-def missing(setting: Setting, done: Iterable[Played]) -> list[Game]:
+def missing(setting: TournamentConfig, done: Iterable[GameResult]) -> list[GameSpec]:
     """The games that have not been played to their end, in order."""
     known = {played.game for played in done}
     return [game for game in setting.games() if game not in known]
 
 
 def run(
-    setting: Setting,
-    games: Sequence[Game],
+    setting: TournamentConfig,
+    games: Sequence[GameSpec],
     folder: Path | None,
     jobs: int = 1,
-    report: Callable[[Played], None] = lambda _: None,
+    report: Callable[[GameResult], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
     recording: Recording | None = None,
-) -> list[Played]:
+) -> list[GameResult]:
     """Play the games; the records of those that count. Interrupted at any moment, what has ended is in the file.
 
     Args:
@@ -82,13 +82,13 @@ def run(
 
 
 def _here(
-    setting: Setting,
-    games: Sequence[Game],
+    setting: TournamentConfig,
+    games: Sequence[GameSpec],
     recording: Recording | None,
     note: Callable[[str], None] = lambda _: None,
-    turn: Callable[[Sequence[Game]], None] = lambda _: None,
-    alone: Sequence[Game] = (),
-) -> Generator[Played, None, None]:
+    turn: Callable[[Sequence[GameSpec]], None] = lambda _: None,
+    alone: Sequence[GameSpec] = (),
+) -> Generator[GameResult, None, None]:
     """In this process, team set by team set; what fails is played again at the end, one game at a time.
 
     Args:
@@ -101,13 +101,13 @@ def _here(
     """
     players = None
     todo = [(setting, games), (replace(setting, parallel=1), alone)]
-    tries: Counter[Game] = Counter()
+    tries: Counter[GameSpec] = Counter()
     with recorder(setting, recording) as watch:
         for how, given in todo:
             again = []
             for teamset in dict.fromkeys(game.teamset for game in given):
                 env = how.environment(teamset)
-                players = players or cast(how, env, note)
+                players = players or load_players(how, env, note)
                 with contextlib.closing(env):
                     wanted = [game for game in given if game.teamset == teamset]
                     for played in play(how, env, players, wanted, watch, turn):
@@ -134,12 +134,12 @@ class _Worker:
 
     process: multiprocessing.process.BaseProcess
     pipe: Pipe
-    left: dict[Game, None]
-    playing: Sequence[Game] = ()
+    left: dict[GameSpec, None]
+    playing: Sequence[GameSpec] = ()
     heard: float = field(default_factory=time.monotonic)
     loaded: bool = False
 
-    def patience(self, setting: Setting) -> float:
+    def patience(self, setting: TournamentConfig) -> float:
         """Seconds that are left to it before it counts as stalled."""
         limit = setting.patience if self.loaded else LOADING * setting.patience
         return self.heard + limit - time.monotonic()
@@ -160,13 +160,13 @@ class _Crew:
         note: called for every process that was lost.
     """
 
-    def __init__(self, setting: Setting, recording: Recording | None, note: Callable[[str], None]) -> None:
+    def __init__(self, setting: TournamentConfig, recording: Recording | None, note: Callable[[str], None]) -> None:
         self.setting, self.recording, self.note = setting, recording, note
         self.workers: list[_Worker] = []
-        self.tries: Counter[Game] = Counter()  # processes that were lost while they played it
+        self.tries: Counter[GameSpec] = Counter()  # processes that were lost while they played it
         self.barren = 0
 
-    def play(self, games: Sequence[Game], jobs: int) -> Generator[Played, None, None]:
+    def play(self, games: Sequence[GameSpec], jobs: int) -> Generator[GameResult, None, None]:
         """In `jobs` processes; the two games of a match stay together."""
         order = {match: n for n, match in enumerate(dict.fromkeys(game[:4] for game in games))}
         try:
@@ -185,7 +185,7 @@ class _Crew:
             for worker in self.workers:
                 worker.end()
 
-    def start(self, games: Sequence[Game]) -> None:
+    def start(self, games: Sequence[GameSpec]) -> None:
         """A process that plays these; those that have been lost with a process before one at a time."""
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe(duplex=False)
@@ -198,7 +198,7 @@ class _Crew:
         there.close()
         self.workers.append(_Worker(process, here, dict.fromkeys([*together, *alone])))
 
-    def hear(self, worker: _Worker) -> Generator[Played, None, None]:
+    def hear(self, worker: _Worker) -> Generator[GameResult, None, None]:
         """Take what it sends.
 
         Raises:
@@ -219,14 +219,14 @@ class _Crew:
             self.note(str(told))
         elif isinstance(told, PalaverError):
             raise told
-        elif isinstance(told, Played):
+        elif isinstance(told, GameResult):
             self.barren = 0
             worker.left.pop(told.game)
             yield told
         else:
             worker.playing = told
 
-    def lose(self, worker: _Worker, why: str) -> Generator[Played, None, None]:
+    def lose(self, worker: _Worker, why: str) -> Generator[GameResult, None, None]:
         """Let a fresh process play what one that is lost has left; games that were tried too often have failed.
 
         Raises:
@@ -251,7 +251,11 @@ class _Crew:
 
 
 def _serve(
-    pipe: Pipe, setting: Setting, games: Sequence[Game], alone: Sequence[Game], recording: Recording | None
+    pipe: Pipe,
+    setting: TournamentConfig,
+    games: Sequence[GameSpec],
+    alone: Sequence[GameSpec],
+    recording: Recording | None,
 ) -> None:
     """Main function of a worker; Ctrl-C is ignored and left to the parent.
 
@@ -278,10 +282,10 @@ class _Pulse:
 
     def __init__(self, pipe: Pipe) -> None:
         self.pipe = pipe
-        self.games: list[Game] = []
+        self.games: list[GameSpec] = []
         self.sent = 0.0
 
-    def __call__(self, games: Sequence[Game]) -> None:
+    def __call__(self, games: Sequence[GameSpec]) -> None:
         """Before every turn."""
         now = time.monotonic()
         if list(games) != self.games or now > self.sent + 1:

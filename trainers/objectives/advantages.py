@@ -27,12 +27,12 @@ def group_mean(value: Tensor, group: Tensor) -> Tensor:
     return (total / torch.bincount(group).clamp(min=1))[group]
 
 
-def minus_mean(returns: Tensor, group: Tensor) -> Tensor:
+def group_mean_baseline(returns: Tensor, group: Tensor) -> Tensor:
     """A = R - mean of the group. MAGRPO (arXiv 2508.04652), after GRPO (arXiv 2402.03300) without its division."""
     return returns - group_mean(returns, group)
 
 
-def minus_others(returns: Tensor, group: Tensor) -> Tensor:
+def leave_one_out_baseline(returns: Tensor, group: Tensor) -> Tensor:
     """A_g = R_g - mean over the other G-1 of the group = G/(G-1) (R_g - mean). RLOO (arXiv 2402.14740).
 
     The other rows of a group of one are none: its advantage is 0.
@@ -41,18 +41,18 @@ def minus_others(returns: Tensor, group: Tensor) -> Tensor:
     return (returns - group_mean(returns, group)) * size / (size - 1).clamp(min=1)
 
 
-def minus_max(returns: Tensor, group: Tensor) -> Tensor:
+def max_baseline(returns: Tensor, group: Tensor) -> Tensor:
     """A = R - max of the group, never above 0. ReMax (arXiv 2310.10505) with the best sibling for the greedy answer."""
     top = torch.full((int(group.max()) + 1,), -torch.inf, dtype=returns.dtype)
     return returns - top.scatter_reduce(0, group, returns, "amax")[group]
 
 
-def nothing(returns: Tensor, group: Tensor) -> Tensor:  # noqa: ARG001 - every baseline has the same two arguments
+def no_baseline(returns: Tensor, group: Tensor) -> Tensor:  # noqa: ARG001 - every baseline has the same two arguments
     """A = R. REINFORCE (Williams 1992)."""
     return returns.clone()
 
 
-def minus_value(returns: Tensor, value: Tensor) -> Tensor:
+def value_baseline(returns: Tensor, value: Tensor) -> Tensor:
     """A = G - V(h), (R,) each. With lambda-returns the generalised advantage estimate (arXiv 1506.02438)."""
     return returns - value
 

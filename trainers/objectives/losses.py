@@ -17,7 +17,7 @@ from palaver.trainers.objectives.ratios import log_ratio, truncated
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LossInputs:
     """Inputs of a policy loss for one micro-batch.
 
     Attributes:
@@ -39,10 +39,10 @@ class Said:
     truncate: float | None = None
 
 
-Loss = Callable[[Tensor, Said], Tensor]
+Loss = Callable[[Tensor, LossInputs], Tensor]
 
 
-def reinforce(logp: Tensor, said: Said) -> Tensor:
+def reinforce(logp: Tensor, said: LossInputs) -> Tensor:
     """L_rt = -A_rt log pi(a_rt | ...). Williams 1992; MAGRPO (arXiv 2508.04652), equation of the policy gradient.
 
     With `truncate` c, times min(pi / pi_old, c) without gradient, for completions of an older policy.
@@ -60,7 +60,7 @@ def reinforce(logp: Tensor, said: Said) -> Tensor:
     return truncated(log_ratio(logp, said.old, said.mask, said.level), said.truncate) * loss
 
 
-def clipped(logp: Tensor, said: Said) -> Tensor:
+def ppo_clip(logp: Tensor, said: LossInputs) -> Tensor:
     """L_rt = -min(rho A, clip(rho, 1 - low, 1 + high) A). Schulman et al., arXiv 1707.06347, equation 7.
 
     With `dual_clip` c and A < 0 it is at most -c A (Ye et al., arXiv 1912.09729, equation 5). The level of rho is that
@@ -81,7 +81,7 @@ def clipped(logp: Tensor, said: Said) -> Tensor:
     return -gain
 
 
-def clipped_weight(logp: Tensor, said: Said) -> Tensor:
+def cispo(logp: Tensor, said: LossInputs) -> Tensor:
     """L_rt = -min(rho, 1 + high) A log pi(a_rt | ...), the weight without gradient. CISPO, arXiv 2506.13585, eq. 4.
 
     No token loses its gradient, however far it has moved.
@@ -159,9 +159,9 @@ def token_weights(
 ) -> list[float]:
     """Weight of one token of each row, so that the loss is a weighted sum over tokens.
 
-    With w the row's weight: `sum`: w; the sum of the log-probs of a completion (MAGRPO). `mean`: w / length; an
-    completion has the same weight at any length (GRPO, arXiv 2402.03300). `token`: w * (sum of w) / (sum of w * length);
-    with equal w every token of the batch has the same weight (DAPO, arXiv 2503.14476). `fixed`: w / longest; a sum
+    With w the row's weight: `sum`: w; the sum of the log-probs of a completion (MAGRPO). `mean`: w / length; a
+    completion has the same weight at any length (GRPO, arXiv 2402.03300). `token`: w * (sum of w) / (sum of
+    w * length); with equal w every token of the batch has the same weight (DAPO, arXiv 2503.14476). `fixed`: w / longest; a sum
     divided by a constant, without length bias (Dr. GRPO, arXiv 2503.20783). Sums are over the whole batch, so that the
     result does not depend on micro-batches.
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def team(reward: Tensor) -> Tensor:
+def shared_reward(reward: Tensor) -> Tensor:
     """Credit every agent with the team's reward: r_jn <- mean over n of r_jn. (J, N) -> (J, N).
 
     With a shared reward this changes nothing. MAGRPO (arXiv 2508.04652), section 4.
@@ -14,17 +14,17 @@ def team(reward: Tensor) -> Tensor:
     return reward.mean(dim=1, keepdim=True).expand_as(reward)
 
 
-def own(reward: Tensor) -> Tensor:
+def individual_reward(reward: Tensor) -> Tensor:
     """Credit every agent with its own reward. (J, N) -> (J, N)."""
     return reward
 
 
-def both(reward: Tensor) -> Tensor:
+def mixed_reward(reward: Tensor) -> Tensor:
     """r_jn <- mean over n of r_jn + r_jn: the team's reward and the agent's own. (J, N) -> (J, N).
 
     AT-GRPO (arXiv 2510.11062), equation 3 with alpha = 1.
     """
-    return team(reward) + reward
+    return shared_reward(reward) + reward
 
 
 def tree_returns(reward: Tensor, parent: Tensor, turn: Tensor, discount: float, aside: Tensor | None = None) -> Tensor:

@@ -51,8 +51,8 @@ class TokenValues:
     def start(self, decay: float) -> tuple[Tensor, Tensor]:
         """(R,) a and (R,) b with G_0 = a + b * (G_{T-1} - costs of the earlier tokens).
 
-        The bracket is the return of the whole completion, less all its costs. A recursion over turns needs of the tokens
-        only these two numbers.
+        The bracket is the return of the whole completion, less all its costs. A recursion over turns needs only these
+        two numbers of the tokens.
 
         Args:
             decay: lambda.

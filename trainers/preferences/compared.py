@@ -13,9 +13,9 @@ from palaver.core import stable_seed
 from palaver.trainers.config.preferences import choose
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.lambda_returns import Total
-from palaver.trainers.objectives.returns import team, tree_returns
+from palaver.trainers.objectives.returns import shared_reward, tree_returns
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights, step_log_ratios
-from palaver.trainers.rollout.batch import Table
+from palaver.trainers.rollout.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Pairs:
     total: float
 
 
-def compare(table: Table, k: Mapping[int, Tensor], config: RunConfig, total: Total) -> Pairs:
+def compare(table: Batch, k: Mapping[int, Tensor], config: RunConfig, total: Total) -> Pairs:
     """Select the pairs of a table: joint actions of one group by team return, without ties.
 
     Args:
@@ -44,7 +44,9 @@ def compare(table: Table, k: Mapping[int, Tensor], config: RunConfig, total: Tot
         config: selection of pairs, and the discount.
         total: sums over the processes that share the rollout.
     """
-    returns = tree_returns(team(table.reward), table.parent, table.step_turn, config.algorithm.discount)[:, 0].tolist()
+    returns = tree_returns(shared_reward(table.reward), table.parent, table.step_turn, config.algorithm.discount)[
+        :, 0
+    ].tolist()
     members: dict[str, list[int]] = defaultdict(list)
     for number, turn in enumerate(table.steps):
         members[turn.group].append(number)
@@ -59,8 +61,8 @@ def compare(table: Table, k: Mapping[int, Tensor], config: RunConfig, total: Tot
 
 
 def weighed(
-    table: Table, pairs: Pairs, parts: Sequence[Sequence[int]], ahead: Tensor, beta: float, rows: Sequence[float]
-) -> Table:
+    table: Batch, pairs: Pairs, parts: Sequence[Sequence[int]], ahead: Tensor, beta: float, rows: Sequence[float]
+) -> Batch:
     """Replace the advantages of a table with the row weights of the pair loss.
 
     A policy's loss is a mean over its rows, and MADPO's one over pairs; so each weight is that of `row_weights` times
@@ -95,7 +97,7 @@ def describe(pairs: Pairs, beta: float, total: Total) -> dict[str, float]:
     }  # fmt: skip
 
 
-def _log_ratios(table: Table, k: Mapping[int, Tensor]) -> Tensor:
+def _log_ratios(table: Batch, k: Mapping[int, Tensor]) -> Tensor:
     each = torch.zeros(len(table), dtype=torch.float64)
     for row, apart in k.items():
         each[row] = apart.double().sum()

@@ -10,16 +10,16 @@ from typing import Any
 
 from palaver.core import TaskError, stable_seed
 from palaver.envs.base.tasks import is_sample, load_tasks
-from palaver.trainers.preferences.record import ALONE, Preferred
+from palaver.trainers.preferences.record import ALONE, PreferenceRecord
 from palaver.utils.run_folder import replace_text
 
 
-def write(path: Path, pairs: Sequence[Preferred]) -> None:
+def write(path: Path, pairs: Sequence[PreferenceRecord]) -> None:
     """Write one JSON object a line, atomically."""
     replace_text(path, "".join(json.dumps(pair.to_dict(), ensure_ascii=False) + "\n" for pair in pairs))
 
 
-def read(source: str) -> list[Preferred]:
+def read(source: str) -> list[PreferenceRecord]:
     """Read preferences from a `.jsonl`, `.json`, `.csv` or `.parquet` file, or `hf:NAME:SPLIT`.
 
     A slice may follow. A row has `agents` (agent -> `prompt`, `chosen`, `rejected`), as `write` makes them, or else
@@ -39,7 +39,7 @@ def read(source: str) -> list[Preferred]:
     return found
 
 
-def _pair(place: str, row: Mapping[str, Any]) -> Preferred:
+def _pair(place: str, row: Mapping[str, Any]) -> PreferenceRecord:
     margin = row.get("margin")
     if margin is not None and not (isinstance(margin, int | float) and math.isfinite(margin)):
         raise TaskError(f"{place}: the margin is {margin!r}; give a finite number, or leave it out")
@@ -47,7 +47,7 @@ def _pair(place: str, row: Mapping[str, Any]) -> Preferred:
     task = row.get("task")
     name = str(task) if task not in (None, "") else f"prompt-{stable_seed(*told.values()):x}"
     kept = None if margin is None else float(margin)
-    return Preferred(name, told, chosen, rejected, kept, str(row.get("source") or "file"))
+    return PreferenceRecord(name, told, chosen, rejected, kept, str(row.get("source") or "file"))
 
 
 def _joint(place: str, row: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from palaver.core import Episode, ScoringError, Turn, stable_seed
-from palaver.scoring import Comparer, Pair
+from palaver.scoring import AnswerPair, Comparer
 from palaver.trainers.config.preferences import PairsConfig, choose, some
-from palaver.trainers.preferences.record import Preferred
+from palaver.trainers.preferences.record import PreferenceRecord
 
 MOST_FAILURES, FEWEST = 0.2, 20  # a judge that fails more often, of so many questions at least, ends the work
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class JointActionGroup:
     """Distinct joint actions of one task, after the same observations of all agents.
 
     Attributes:
@@ -35,7 +35,7 @@ class Group:
     env: str = ""
 
 
-def groups(episodes: Sequence[Episode]) -> list[Group]:
+def groups(episodes: Sequence[Episode]) -> list[JointActionGroup]:
     """Return every group in these episodes, at every turn; unscored episodes are left out.
 
     Joint actions are compared if the task, the group and all observations of the agents are equal.
@@ -52,23 +52,25 @@ def groups(episodes: Sequence[Episode]) -> list[Group]:
             heard = tuple((agent, "\n\n".join(told[agent])) for agent, _ in said)
             found[episode.env, episode.task, turn.group, heard].setdefault(said, worth[turn.node])
     return [
-        Group(str(task), dict(heard), [dict(said) for said in actions], list(actions.values()), str(env))  # type: ignore[call-overload]
+        JointActionGroup(str(task), dict(heard), [dict(said) for said in actions], list(actions.values()), str(env))  # type: ignore[call-overload]
         for (env, task, _, heard), actions in found.items()
     ]
 
 
-def by_reward(found: Sequence[Group], config: PairsConfig, seed: int) -> list[Preferred]:
+def by_reward(found: Sequence[JointActionGroup], config: PairsConfig, seed: int) -> list[PreferenceRecord]:
     """Preferences by environment reward; ties are dropped."""
     made = []
     for number, group in enumerate(found):
         for better, worse in choose(group.values, config, stable_seed(seed, "pairs", number)):
             margin = group.values[better] - group.values[worse]
             said = group.said[better], group.said[worse]
-            made.append(Preferred(group.task, group.told, *said, margin=margin, source=f"env:{group.env}"))
+            made.append(PreferenceRecord(group.task, group.told, *said, margin=margin, source=f"env:{group.env}"))
     return made
 
 
-def by_judge(found: Sequence[Group], judge: Comparer, config: PairsConfig, seed: int) -> list[Preferred]:
+def by_judge(
+    found: Sequence[JointActionGroup], judge: Comparer, config: PairsConfig, seed: int
+) -> list[PreferenceRecord]:
     """Preferences by a judge, in one batch; `margin` is 2 P(better) - 1, and ties are dropped.
 
     Of each group at most `config.most` pairs are judged, drawn at random; `config.select` is ignored, for the best is
@@ -82,8 +84,8 @@ def by_judge(found: Sequence[Group], judge: Comparer, config: PairsConfig, seed:
         return []
     pairs = []
     for group, (first, second) in asked:
-        one = Preferred(group.task, group.told, group.said[first], group.said[second]).to_dict()
-        pairs.append(Pair(one["prompt"], one["chosen"], one["rejected"]))
+        one = PreferenceRecord(group.task, group.told, group.said[first], group.said[second]).to_dict()
+        pairs.append(AnswerPair(one["prompt"], one["chosen"], one["rejected"]))
     made, failures = [], []
     for (group, (first, second)), found_by in zip(asked, judge.compare(pairs), strict=True):
         if found_by.first is None:
@@ -93,13 +95,13 @@ def by_judge(found: Sequence[Group], judge: Comparer, config: PairsConfig, seed:
         if margin and abs(margin) >= config.gap:
             better, worse = (first, second) if margin > 0 else (second, first)
             said = group.said[better], group.said[worse]
-            made.append(Preferred(group.task, group.told, *said, margin=abs(margin), source=judge.name))
+            made.append(PreferenceRecord(group.task, group.told, *said, margin=abs(margin), source=judge.name))
     if len(failures) == len(asked) or (len(asked) >= FEWEST and len(failures) > MOST_FAILURES * len(asked)):
         raise ScoringError(f"{judge.name} failed on {len(failures)} of {len(asked)} pairs: {failures[0]}")
     return made
 
 
-def _drawn(group: Group, config: PairsConfig, seed: int, number: int) -> list[tuple[int, int]]:
+def _drawn(group: JointActionGroup, config: PairsConfig, seed: int, number: int) -> list[tuple[int, int]]:
     pairs = list(itertools.combinations(range(len(group.said)), 2))
     return some(pairs, config.most, stable_seed(seed, "asked", number))
 

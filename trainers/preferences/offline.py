@@ -12,11 +12,11 @@ import torch
 from palaver.agents.base.policy import Policy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.logprobs import response_logprobs
-from palaver.core import Episode, Message, PolicyError, TaskError, Turn, Completion, stable_seed
+from palaver.core import Completion, Episode, Message, PolicyError, TaskError, Turn, stable_seed
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.preferences.files import read
-from palaver.trainers.preferences.record import ALONE, Preferred
-from palaver.trainers.run.distributed import World
+from palaver.trainers.preferences.record import ALONE, PreferenceRecord
+from palaver.trainers.run.distributed import Distributed
 
 SIDES = (("chosen", 1.0), ("rejected", 0.0))
 
@@ -34,7 +34,7 @@ class PairReader:
         PolicyError: a text does not fit the context of a model.
     """
 
-    def __init__(self, config: RunConfig, team: Mapping[str, LLMPolicy], world: World) -> None:
+    def __init__(self, config: RunConfig, team: Mapping[str, LLMPolicy], world: Distributed) -> None:
         self.config, self.world = config, world
         source = config.algorithm.pairs.file
         self.pairs = [_seated(source, pair, list(team)) for pair in read(source)]
@@ -89,7 +89,7 @@ class PairReader:
             yield batch
 
 
-def _turn(place: int, pair: Preferred, side: int, team: Mapping[str, Policy]) -> Turn:
+def _turn(place: int, pair: PreferenceRecord, side: int, team: Mapping[str, Policy]) -> Turn:
     """Make a joint step of one side of a pair; texts without tokens for other than language models."""
     name, paid = SIDES[side]
     said: dict[str, Completion] = {}
@@ -123,7 +123,7 @@ def _fits(policy: LLMPolicy, said: Completion, task: str, agent: str) -> None:
         )
 
 
-def _seated(source: str, pair: Preferred, agents: Sequence[str]) -> Preferred:
+def _seated(source: str, pair: PreferenceRecord, agents: Sequence[str]) -> PreferenceRecord:
     """Assign a pair's unnamed agent to the only agent of the team.
 
     Raises:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from palaver.agents.reward_models.reading import conversation
-from palaver.scoring import Case
+from palaver.scoring import ScoringRequest
 
 ALONE = "agent"  # the one agent of pairs that name none
 
 
 @dataclass(frozen=True, slots=True)
-class Preferred:
+class PreferenceRecord:
     """The better and the worse of two joint actions on one task.
 
     Attributes:
@@ -32,9 +32,9 @@ class Preferred:
     margin: float | None = None
     source: str = "file"
 
-    def cases(self) -> tuple[Case, Case]:
+    def cases(self) -> tuple[ScoringRequest, ScoringRequest]:
         """The better and the worse joint action as cases of a reward model."""
-        return Case(self.task, self.told, self.chosen), Case(self.task, self.told, self.rejected)
+        return ScoringRequest(self.task, self.told, self.chosen), ScoringRequest(self.task, self.told, self.rejected)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a JSON line: the joint texts, for any trainer, and each agent's own."""

@@ -13,8 +13,8 @@ from palaver.scoring import Comparer
 from palaver.trainers.config.reward_model import SourceConfig
 from palaver.trainers.preferences.files import read
 from palaver.trainers.preferences.groups import by_judge, by_reward, groups
-from palaver.trainers.preferences.record import Preferred
-from palaver.trainers.rollout.episodes import Plan, rollout, text_env
+from palaver.trainers.preferences.record import PreferenceRecord
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
 from palaver.trainers.rollout.evaluation import only_scored
 from palaver.trainers.rollout.team import parse_team
 
@@ -36,7 +36,7 @@ def check(config: SourceConfig) -> str:
     return f"{n:,} groups of {config.group_size} joint actions of {config.env.id}, compared by {who}"
 
 
-def gather(config: SourceConfig, seed: int, device: str, note: Note = lambda _: None) -> list[Preferred]:
+def gather(config: SourceConfig, seed: int, device: str, note: Note = lambda _: None) -> list[PreferenceRecord]:
     """Gather the pairs of a config.
 
     Args:
@@ -72,7 +72,7 @@ def play(config: SourceConfig, seed: int, device: str, note: Note = lambda _: No
     episodes = []
     for number in range(config.rounds):
         part = rollout(
-            env, team, [task.id for task in env.tasks], Plan(config.group_size),
+            env, team, [task.id for task in env.tasks], SamplingPlan(config.group_size),
             sampling=dict.fromkeys(env.possible_agents, how), seed=stable_seed(seed, "pairs", number),
         )  # fmt: skip
         episodes += [_apart(episode, number) for episode in part]

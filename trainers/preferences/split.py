@@ -6,10 +6,12 @@ import random
 from collections.abc import Sequence
 
 from palaver.core import TaskError, stable_seed
-from palaver.trainers.preferences.record import Preferred
+from palaver.trainers.preferences.record import PreferenceRecord
 
 
-def by_task(pairs: Sequence[Preferred], share: float, seed: int) -> tuple[list[Preferred], list[Preferred]]:
+def by_task(
+    pairs: Sequence[PreferenceRecord], share: float, seed: int
+) -> tuple[list[PreferenceRecord], list[PreferenceRecord]]:
     """Split pairs by task into training and held-out pairs, with one task or more on each side.
 
     Raises:

@@ -25,7 +25,7 @@ from palaver.agents.reward_models.files import fresh, save
 from palaver.agents.reward_models.model import Ids, RewardModel
 from palaver.core import ConfigError, PolicyError, ScoringError
 from palaver.trainers.config.reward_model import FitConfig
-from palaver.trainers.preferences.record import Preferred
+from palaver.trainers.preferences.record import PreferenceRecord
 from palaver.trainers.preferences.split import by_task
 from palaver.trainers.reward_model.report import Quality, quality
 
@@ -33,7 +33,7 @@ Report = Callable[[int, int, dict[str, float]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FitResult:
     """Result of the training of a reward model.
 
     Attributes:
@@ -66,7 +66,7 @@ def need_trl() -> Any:
 
 
 def fit(
-    pairs: Sequence[Preferred],
+    pairs: Sequence[PreferenceRecord],
     source: str,
     config: FitConfig,
     folder: Path,
@@ -74,7 +74,7 @@ def fit(
     seed: int,
     device: str,
     report: Report | None = None,
-) -> Fitted:
+) -> FitResult:
     """Train a reward model and write it to `folder`, from where `rm:FOLDER` reads it.
 
     Args:
@@ -111,14 +111,14 @@ def fit(
     if not math.isfinite(after.loss):
         raise ScoringError("the reward model's scores are not finite; lower fit.lr")
     save(model, folder)
-    return Fitted(model, before, after, _quality(model, train), len(rows) - len(short), history)
+    return FitResult(model, before, after, _quality(model, train), len(rows) - len(short), history)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
     """A pair and the tokens of its two texts."""
 
-    pair: Preferred
+    pair: PreferenceRecord
     chosen: Ids
     rejected: Ids
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from palaver.core import Episode, Turn, Completion
+from palaver.core import Completion, Episode, Turn
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.advantages import divisor, normalize
@@ -23,7 +23,7 @@ from palaver.trainers.objectives.token_values import TokenValues, laid_out, toke
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Batch:
     """Columns by row (R), by joint step (J) and by membership (M).
 
     Attributes:
@@ -41,9 +41,9 @@ class Table:
         member_step: (M,) joint step of each membership.
         steps: (J) the joint steps themselves.
         step_weight: (J,) weight of each joint step in the expectation over its task's tree (`tree_weights`).
-        returns: (R,) filled by `fill`.
-        advantage: (R,) filled by `fill`; the mean over the tokens where they have advantages of their own.
-        token_returns: (R, T) filled by `fill` where tokens have values, 0 on padding.
+        returns: (R,) filled by `add_advantages`.
+        advantage: (R,) filled by `add_advantages`; the mean over the tokens where they have advantages of their own.
+        token_returns: (R, T) filled by `add_advantages` where tokens have values, 0 on padding.
         token_advantage: (R, T) likewise.
         overlong: (J, N) length penalty of an agent's text, subtracted after credit; None is 0.
     """
@@ -99,11 +99,11 @@ class Table:
 
     @property
     def root_return(self) -> Tensor:
-        """(rows of the first turn that has any,) their returns as filled by `fill`."""
+        """(rows of the first turn that has any,) their returns as filled by `add_advantages`."""
         return self.returns[self.turn == self.turn.min()]
 
 
-def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None) -> Table:
+def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = None) -> Batch:
     """Make the table of episodes.
 
     Turns that episodes share become one joint step, completions that steps share one row.
@@ -140,11 +140,11 @@ def tabulate(episodes: Sequence[Episode], trained: Collection[str] | None = None
                     completions.append(completion)
                 members.append((rows[key], steps[turn.node]))
     if not completions:
-        raise ValueError("no agent said anything in these episodes: there is nothing to tabulate")
+        raise ValueError("no agent said anything in these episodes: there is nothing to make_batch")
     columns = torch.tensor(row_keys).T
     member = torch.tensor(members).T
     unfilled = torch.full((len(completions),), torch.nan, dtype=torch.float64)
-    return Table(
+    return Batch(
         agents, tuple(completions), columns[0], columns[1], columns[2], columns[3],
         reward=torch.tensor([[t.rewards.get(a, 0.0) for a in agents] for t in turns], dtype=torch.float64),
         parent=torch.tensor([steps[t.parent] if t.parent else -1 for t in turns]),
@@ -190,8 +190,8 @@ def _root(turn: Turn) -> str:
     return turn.node.partition("/")[0]
 
 
-def fill(
-    table: Table,
+def add_advantages(
+    table: Batch,
     row: Algorithm,
     config: AlgorithmConfig,
     value: Tensor | None = None,
@@ -199,7 +199,7 @@ def fill(
     total: Total = alone,
     boot: Tensor | None = None,
     tokens: TokenValues | None = None,
-) -> Table:
+) -> Batch:
     """Fill in returns and advantages: credit, returns over turns, baseline, normalisation.
 
     With values of tokens each token has a return and an advantage of its own. `normalize: std` and `batch` divide those
@@ -230,7 +230,7 @@ def fill(
     return replace(table, returns=returns, advantage=scaled, group=group)
 
 
-def _fill_tokens(table: Table, row: Algorithm, config: AlgorithmConfig, tokens: TokenValues, total: Total) -> Table:
+def _fill_tokens(table: Batch, row: Algorithm, config: AlgorithmConfig, tokens: TokenValues, total: Total) -> Batch:
     """Returns and advantages of every token, from the returns of the completions."""
     target, mask = token_returns(tokens, table.returns + tokens.earlier_cost, config.gae_lambda), tokens.mask
     flat = row.baseline(target[mask], tokens.value[mask])
@@ -245,7 +245,7 @@ def _fill_tokens(table: Table, row: Algorithm, config: AlgorithmConfig, tokens: 
 
 
 def joint_returns(
-    table: Table,
+    table: Batch,
     row: Algorithm,
     config: AlgorithmConfig,
     value: Tensor | None,
@@ -257,7 +257,7 @@ def joint_returns(
 
     `start` are a and b (R,) of `TokenValues.start`, if a completion is several decisions.
     """
-    due = answerable(table, row, cost)
+    due = credited_rewards(table, row, cost)
     if value is None or row.critic == "agent":
         return tree_returns(due, table.parent, table.step_turn, config.discount, table.aside)
     if boot is not None:
@@ -267,7 +267,7 @@ def joint_returns(
     return lambda_returns(due, known, table.parent, table.step_turn, config.discount, config.gae_lambda, boot, inner)
 
 
-def answerable(table: Table, row: Algorithm, cost: Tensor | None) -> Tensor:
+def credited_rewards(table: Batch, row: Algorithm, cost: Tensor | None) -> Tensor:
     """(J, N) credited rewards less the length penalty and the costs of completions (R,)."""
     reward = row.credit(table.reward)
     if table.overlong is not None:
@@ -275,7 +275,7 @@ def answerable(table: Table, row: Algorithm, cost: Tensor | None) -> Tensor:
     return reward if cost is None else reward - by_step(table, cost).nan_to_num()
 
 
-def gone(table: Table) -> Tensor:
+def gone(table: Batch) -> Tensor:
     """(J, N) bool, true after an agent was cut while others went on: replaced by its value."""
     found = torch.zeros_like(table.reward, dtype=torch.bool)
     for step in torch.argsort(table.step_turn).tolist():
@@ -285,19 +285,19 @@ def gone(table: Table) -> Tensor:
     return found
 
 
-def by_step(table: Table, value: Tensor) -> Tensor:
+def by_step(table: Batch, value: Tensor) -> Tensor:
     """(J, N) values of rows (R,) at their joint steps; NaN where an agent has no completion."""
     found = torch.full_like(table.reward, torch.nan)
     found[table.member_step, table.agent[table.member_row]] = value.to(found)[table.member_row]
     return found
 
 
-def sampled(table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
+def sampled(table: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
     """Row -> (T,) log-probs under the sampling distribution."""
     return {row: torch.tensor(table.completions[row].sample_logprobs) for row in rows}
 
 
-def task_groups(table: Table) -> Tensor:
+def task_groups(table: Batch) -> Tensor:
     """(R,) group index by agent and task, over all turns. Dr. MAS (arXiv 2602.08847), section 4."""
     roots = [_root(table.steps[int(step)]) for step in table.member_step]
     named = {int(row): (root, int(table.agent[row])) for row, root in zip(table.member_row, roots, strict=True)}

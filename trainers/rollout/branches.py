@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from palaver.core import Ahead, Conversation, Message, Stop, Turn, Completion, stable_seed
+from palaver.core import Completion, Conversation, CutState, Message, Stop, Turn, stable_seed
 from palaver.envs.base.env import Each, Step, TextEnv
 from palaver.trainers.rollout.ends import ended
 
@@ -148,7 +148,7 @@ def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
 
 def cut_off(branch: Branch, agents: Collection[str]) -> Branch:
     """Add the states of these agents, which the last step cut, to a branch."""
-    found = {agent: Ahead(branch.observations[agent], hear(branch, agent)) for agent in agents}
+    found = {agent: CutState(branch.observations[agent], hear(branch, agent)) for agent in agents}
     return _ahead(branch, {**branch.turns[-1].ahead, **found}) if found else branch
 
 
@@ -158,7 +158,7 @@ def foreseen(branch: Branch, words: Mapping[str, Sequence[Completion]]) -> Branc
     return _ahead(branch, {agent: replace(s, candidates=tuple(words.get(agent, ()))) for agent, s in states.items()})
 
 
-def _ahead(branch: Branch, states: Mapping[str, Ahead]) -> Branch:
+def _ahead(branch: Branch, states: Mapping[str, CutState]) -> Branch:
     return replace(branch, turns=(*branch.turns[:-1], replace(branch.turns[-1], ahead=states)))
 
 

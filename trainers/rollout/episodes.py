@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from palaver.agents.base.policy import Policy, speak
+from palaver.agents.base.policy import Policy, act_batched
 from palaver.core import (
+    Completion,
     ConfigError,
     Episode,
     Request,
     Sampling,
-    Completion,
     stable_seed,
 )
 from palaver.envs.base.env import Each, TextEnv
@@ -32,7 +32,7 @@ Words = Mapping[str, list[Completion]]  # agent -> its candidates
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SamplingPlan:
     """Number of sampled joint actions, and where a rollout branches.
 
     Attributes:
@@ -73,7 +73,7 @@ def rollout(
     env: TextEnv,
     team: Mapping[str, Policy],
     tasks: Sequence[str],
-    plan: Plan,
+    plan: SamplingPlan,
     *,
     sampling: Mapping[str, Sampling],
     seed: int,
@@ -152,12 +152,12 @@ def play_out(
     texts: Sequence[Mapping[str, Completion]] = first
     with ThreadPoolExecutor(max_workers=workers) as pool:
         while going := [n for n, branch in enumerate(found) if not branch.stop]:
-            spoken = _speak([found[n] for n in going], team, sampling, Plan(), seed)
+            spoken = _speak([found[n] for n in going], team, sampling, SamplingPlan(), seed)
             words = [
                 (found[n], said | {agent: [text] for agent, text in texts[n].items() if agent in said})
                 for n, said in zip(going, spoken, strict=True)
             ]
-            stepped = _widen_all(words, Plan(), pool.map if workers > 1 else map)
+            stepped = _widen_all(words, SamplingPlan(), pool.map if workers > 1 else map)
             for n, branch in zip(going, stepped, strict=True):
                 found[n] = branch
             texts = [{}] * len(found)
@@ -168,7 +168,7 @@ def _speak(
     live: Sequence[Branch],
     team: Mapping[str, Policy],
     sampling: Mapping[str, Sampling],
-    plan: Plan,
+    plan: SamplingPlan,
     seed: int,
 ) -> list[dict[str, list[Completion]]]:
     """Sample candidates for every agent that may act, in one batch per policy or shared host.
@@ -184,25 +184,25 @@ def _speak(
                 request = Request(agent, hear(branch, agent), seeds, sampling[agent])
                 asked.append((index, team[agent], request))
     spoken: list[dict[str, list[Completion]]] = [{} for _ in live]
-    said = speak([(policy, request) for _, policy, request in asked])
+    said = act_batched([(policy, request) for _, policy, request in asked])
     for (index, _, request), answers in zip(asked, said, strict=True):
         spoken[index][request.agent] = answers
     return spoken
 
 
-def _width(branch: Branch, plan: Plan) -> int:
+def _width(branch: Branch, plan: SamplingPlan) -> int:
     """Number of candidates sampled for each agent of a branch."""
     alone = branch.aside or (plan.turns == "independent" and branch.turns)
     return 1 if alone else plan.group_size
 
 
-def _widen_all(words: Sequence[tuple[Branch, Words]], plan: Plan, each: Each) -> list[Branch]:
+def _widen_all(words: Sequence[tuple[Branch, Words]], plan: SamplingPlan, each: Each) -> list[Branch]:
     """Play the joint actions of all branches."""
     joints = [joint for branch, said in words for joint in _widen(branch, said, _picks(branch, said, plan), plan)]
     return step_all(joints, each) if joints else []
 
 
-def _picks(branch: Branch, words: Words, plan: Plan) -> list[Pick]:
+def _picks(branch: Branch, words: Words, plan: SamplingPlan) -> list[Pick]:
     """Joint actions that a branch is widened to."""
     agents, width = list(words), _width(branch, plan)
     if plan.turns == "counterfactual":
@@ -210,7 +210,7 @@ def _picks(branch: Branch, words: Words, plan: Plan) -> list[Pick]:
     return crossed(agents, width) if plan.joint == "cross" else aligned(agents, width)
 
 
-def _sweep(words: Sequence[tuple[Branch, Words]], plan: Plan, each: Each) -> list[Branch]:
+def _sweep(words: Sequence[tuple[Branch, Words]], plan: SamplingPlan, each: Each) -> list[Branch]:
     """Play one turn of all branches, agent by agent; all but the last agent's best end."""
     best: list[tuple[Pick, Branch] | None] = [None] * len(words)
     played: list[Branch] = []
@@ -242,7 +242,7 @@ def _outdone(branch: Branch) -> Branch:
     return replace(branch, stop=branch.stop or "outdone")
 
 
-def _widen(branch: Branch, words: Words, picks: Sequence[Pick], plan: Plan, spend: bool = True) -> list[Joint]:
+def _widen(branch: Branch, words: Words, picks: Sequence[Pick], plan: SamplingPlan, spend: bool = True) -> list[Joint]:
     """Joint actions of one branch, each with a fork; with `spend` the last has the branch's own."""
     first, joints = not branch.turns, []
     for number, pick in enumerate(picks):

@@ -13,7 +13,7 @@ from scipy import stats
 from palaver.agents.base.policy import Policy
 from palaver.core import Episode, Sampling, ScoringError
 from palaver.envs.base.env import TextEnv
-from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.utils.stats.pass_at_k import passes
 
 RESAMPLES = 2000
@@ -68,7 +68,7 @@ def evaluate(
 
     An environment that draws after its reset draws the same in all samples of a task: they are forks of one reset.
     """
-    plan = Plan(group_size=samples, turns="independent")
+    plan = SamplingPlan(group_size=samples, turns="independent")
     return rollout(env, team, tasks, plan, sampling=sampling, seed=seed, workers=workers)
 
 

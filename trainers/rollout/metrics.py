@@ -9,19 +9,19 @@ from torch import Tensor
 
 from palaver.core import Episode
 from palaver.trainers.objectives.lambda_returns import Total, alone
-from palaver.trainers.rollout.batch import Table, by_step
+from palaver.trainers.rollout.batch import Batch, by_step
 from palaver.trainers.rollout.evaluation import components, metrics, tokens
 from palaver.utils.stats.pass_at_k import passes
 
 
 def expected_returns(
-    episodes: Sequence[Episode], table: Table, discount: float, pull: Tensor | None = None, total: Total = alone
+    episodes: Sequence[Episode], table: Batch, discount: float, pull: Tensor | None = None, total: Total = alone
 ) -> dict[str, float]:
     """Mean over episodes of sum_t gamma^t r_t, with r_t the mean reward of the agents in turn t.
 
-    `raw` is the environment's reward, `shaped` that less the KL penalty of each agent's completions; in both gamma is 1,
-    and the algorithm's discount in those `_discounted`. Monte Carlo: no critic's value is used. Episodes that were left
-    for a better sibling (`outdone`) are excluded.
+    `raw` is the environment's reward, `shaped` that less the KL penalty of each agent's completions; in both gamma is
+    1, and the algorithm's discount in those `_discounted`. Monte Carlo: no critic's value is used. Episodes that were
+    left for a better sibling (`outdone`) are excluded.
 
     Args:
         episodes: episodes of a rollout.

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from palaver.trainers.objectives.lambda_returns import Total, alone
-from palaver.trainers.rollout.batch import Table
+from palaver.trainers.rollout.batch import Batch
 
 
-def overlong(table: Table, limits: Mapping[str, int], cache: int) -> Tensor:
+def overlong(table: Batch, limits: Mapping[str, int], cache: int) -> Tensor:
     """(J, N) penalty of each agent's text in each joint step, in [0, 1]; 0 where it has none.
 
     Args:
@@ -33,7 +33,7 @@ def overlong(table: Table, limits: Mapping[str, int], cache: int) -> Tensor:
     return found
 
 
-def mean_overlong(table: Table, total: Total = alone) -> float:
+def mean_overlong(table: Batch, total: Total = alone) -> float:
     """Mean penalty of the table's rows.
 
     Args:

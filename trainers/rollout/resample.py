@@ -16,13 +16,13 @@ from palaver.core import Episode, stable_seed
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.advantages import ALMOST_EQUAL
-from palaver.trainers.rollout.batch import fill, tabulate
+from palaver.trainers.rollout.batch import add_advantages, make_batch
 
 Play = Callable[[Sequence[tuple[int, str]], int], list[Episode]]  # (place, task) and the round -> their episodes
 
 
 @dataclass(frozen=True, slots=True)
-class Rolled:
+class ResampledEpisodes:
     """Episodes of a step on one process.
 
     Attributes:
@@ -43,7 +43,7 @@ def resampled(
     rounds: int,
     play: Play,
     varies: Callable[[Sequence[Episode]], bool],
-) -> Rolled:
+) -> ResampledEpisodes:
     """Play tasks, and in each round replace those that do not vary; the last ones are kept.
 
     A task drawn in round r for place p of the step has the place r * size + p, so that no two tasks have the same nodes
@@ -57,7 +57,7 @@ def resampled(
         play: plays tasks in their places.
         varies: returns True if the episodes of one task have unequal advantages.
     """
-    waiting, rolled = list(first), Rolled([], [], 0)
+    waiting, rolled = list(first), ResampledEpisodes([], [], 0)
     for number in range(rounds + 1):
         by_place: dict[int, list[Episode]] = {}
         for episode in play(waiting, number):
@@ -67,7 +67,7 @@ def resampled(
             [episode for place, each in by_place.items() if (place in dull) is out for episode in each]
             for out in (False, True)
         )
-        rolled = Rolled([*rolled.kept, *kept], [*rolled.replaced, *replaced], rolled.again + len(dull))
+        rolled = ResampledEpisodes([*rolled.kept, *kept], [*rolled.replaced, *replaced], rolled.again + len(dull))
         if not dull:
             break
         # the order moves on by one with each time through it, else a place could get the same task for ever
@@ -95,7 +95,7 @@ def varies(episodes: Sequence[Episode], row: Algorithm, config: AlgorithmConfig,
     if not any(agent in turn.completions for episode in scored for turn in episode.turns for agent in agents):
         return False
     plain = config.model_copy(update={"normalize": "none"})
-    advantage = fill(tabulate(scored, agents), row, plain).advantage
+    advantage = add_advantages(make_batch(scored, agents), row, plain).advantage
     return bool((advantage.abs() > ALMOST_EQUAL).any())
 
 

@@ -24,7 +24,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class World:
+class Distributed:
     """Device, precision and collective operations of the processes.
 
     Args:

@@ -17,7 +17,7 @@ from palaver.core import ConfigError, Episode, PalaverWarning
 from palaver.text import one_line
 from palaver.trainers.config.run import LogConfig, RunConfig
 from palaver.trainers.run.files import METRICS
-from palaver.utils.run_folder import Damaged, append_bytes, append_lines, read_lines, replace_text
+from palaver.utils.run_folder import DamagedLine, append_bytes, append_lines, read_lines, replace_text
 
 DAMAGED = "metrics.damaged.jsonl"
 
@@ -32,7 +32,7 @@ def check_sinks(config: RunConfig) -> None:
         raise ConfigError("log.wandb needs wandb; install it with: pip install 'palaver[wandb]'")
 
 
-class Logged(Protocol):
+class HasLogConfig(Protocol):
     """A config with a log section, of a run of any kind."""
 
     @property
@@ -45,7 +45,7 @@ class Logged(Protocol):
         ...
 
 
-class Sinks:
+class RunLogger:
     """Logger of the metrics and episodes of one run.
 
     After a resume it continues at the step of the checkpoint; only W&B, which cannot delete logged steps, keeps those
@@ -60,7 +60,7 @@ class Sinks:
         step: last step whose training metrics are written.
     """
 
-    def __init__(self, folder: Path, config: Logged, step: int) -> None:
+    def __init__(self, folder: Path, config: HasLogConfig, step: int) -> None:
         self.folder, self.config = folder, config
         self.metrics = folder / METRICS
         self.step = step
@@ -115,7 +115,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return _sound_lines(path)[0]
 
 
-def _sound_lines(path: Path) -> tuple[list[dict[str, Any]], list[Damaged]]:
+def _sound_lines(path: Path) -> tuple[list[dict[str, Any]], list[DamagedLine]]:
     known: set[tuple[str, int, str]] = set()
 
     def check(line: dict[str, Any]) -> str:

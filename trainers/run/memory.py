@@ -18,7 +18,7 @@ GIB = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class MemoryEstimate:
     """Bytes on the device, for all policies together.
 
     Attributes:
@@ -76,7 +76,7 @@ def estimate(
     critics: int = 0,
     pull: int = 0,
     read: int = 0,
-) -> Estimate:
+) -> MemoryEstimate:
     """Estimate the memory of a run from its config and its trained policies.
 
     Activations are taken as 16 hidden and 3 feed-forward values per token and layer (2 with gradient checkpointing), an
@@ -95,7 +95,7 @@ def estimate(
     dtype = torch.bfloat16 if config.policy.dtype == "bf16" else torch.float32
     models = list({id(policy.model): policy.model for policy in policies}.values())
     trained = critics + sum(p.numel() for policy in policies for p in policy.parameters())
-    return Estimate(
+    return MemoryEstimate(
         weights=sum(_weights(model, dtype) for model in models) + 4 * (pull + critics),
         optimizer=12 * trained,
         cache=max(_cache(config, model, prompt_tokens, rows, dtype) for model in models),

@@ -18,13 +18,13 @@ from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import SHARING
 from palaver.trainers.run.memory import GIB, estimate
 from palaver.trainers.update.reference_model import held
-from palaver.trainers.update.updater import Study
+from palaver.trainers.update.updater import Updater
 
 
 def announce(
     config: RunConfig,
     team: Mapping[str, Policy],
-    study: Study,
+    study: Updater,
     longest: int,
     rows: int,
     console: Console,
@@ -58,7 +58,7 @@ def announce(
         console.print(Text(hint, style="yellow"))
 
 
-def _sharing(config: RunConfig, study: Study) -> str:
+def _sharing(config: RunConfig, study: Updater) -> str:
     sizes = [sum(p.numel() for p in learner.policy.parameters()) for learner in study.learners]
     models = list(dict.fromkeys(config.seat(learner.agents[0]).model for learner in study.learners))
     counted = f"{len(sizes)} x {sizes[0]:,}" if len(set(sizes)) == 1 else " + ".join(f"{size:,}" for size in sizes)
@@ -66,7 +66,7 @@ def _sharing(config: RunConfig, study: Study) -> str:
     return f"{SHARING[config.team.kind]}, {counted} trained parameters ({', '.join(models)}){swap}"
 
 
-def _distributions(study: Study) -> str:
+def _distributions(study: Updater) -> str:
     """Sampling distributions of the policies, whose log-probabilities are trained."""
     found = []
     for learner in study.learners:

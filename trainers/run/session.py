@@ -18,18 +18,18 @@ from palaver.core import ConfigError
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.clock import Clock
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.files import LAUNCH, METRICS, STATUS, begin
-from palaver.trainers.run.logging import Sinks, read_metrics
+from palaver.trainers.run.logging import RunLogger, read_metrics
 from palaver.trainers.run.progress import bar
-from palaver.utils.run_folder import DiskFaultsNamed, locked, overwrite, replace_text
+from palaver.utils.run_folder import DiskErrorContext, locked, overwrite, replace_text
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class SessionResources:
     """Resources of an open session, passed to the loop."""
 
-    sinks: Sinks | None
+    sinks: RunLogger | None
     clock: Clock
     report: Callable[[int, dict[str, Any]], None]
     interrupted: Callable[[], bool]
@@ -59,13 +59,13 @@ class RunStart:
     launch: Mapping[str, Any] | None = None
     locked: bool = False
 
-    def hold(self, world: World) -> AbstractContextManager[None]:
+    def hold(self, world: Distributed) -> AbstractContextManager[None]:
         """Lock of the folder, taken by the main process if it is not held yet."""
         return locked(self.folder) if world.is_main and not self.locked else nullcontext()
 
 
-def keep_house(
-    config: RunConfig, world: World, begun: RunStart, console: Console, opened: Callable[[Opened], Runs]
+def run_session(
+    config: RunConfig, world: Distributed, begun: RunStart, console: Console, opened: Callable[[SessionResources], Runs]
 ) -> Path:
     """Run a loop in its folder; its `status.json` is then `done`, `interrupted` or `failed`.
 
@@ -85,26 +85,28 @@ def keep_house(
         DiskError: the disk is full; a later resume continues exactly.
     """
     folder = begun.folder
-    with begun.hold(world), DiskFaultsNamed(f"go on with: palaver train --resume {folder}"):
+    with begun.hold(world), DiskErrorContext(f"go on with: palaver train --resume {folder}"):
         if world.is_main and not begun.locked and (folder / METRICS).is_file():  # it came while the models were loaded
             raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")
         _run(config, world, begun, console, opened)
     return folder
 
 
-def _run(config: RunConfig, world: World, begun: RunStart, console: Console, opened: Callable[[Opened], Runs]) -> None:
+def _run(
+    config: RunConfig, world: Distributed, begun: RunStart, console: Console, opened: Callable[[SessionResources], Runs]
+) -> None:
     """Open the loggers, run the loop and write its final status."""
     done = checkpoint.step_of(begun.checkpoint) if begun.checkpoint else 0
     sinks = None
     status = "failed"
     try:
-        with _patient() as signals:
+        with graceful_stop() as signals:
             try:
                 if world.is_main:
                     _status(begun.folder, "running", done)
                     sinks = _open(config, begun, done)
                 with bar(config, done, console, shown=world.is_main) as report:
-                    loop = opened(Opened(sinks, _clock(begun.folder), report, signals.wished))
+                    loop = opened(SessionResources(sinks, _clock(begun.folder), report, signals.wished))
                     done = loop.run(done)
                     status = "done" if done == config.train.steps else "interrupted"
             except KeyboardInterrupt:
@@ -119,13 +121,13 @@ def _run(config: RunConfig, world: World, begun: RunStart, console: Console, ope
             sinks.close()
 
 
-def _open(config: RunConfig, begun: RunStart, done: int) -> Sinks:
+def _open(config: RunConfig, begun: RunStart, done: int) -> RunLogger:
     """Write the config at a fresh start, and open the loggers."""
     if not begun.checkpoint:
         begin(begun.folder, config)
     if begun.launch is not None:
         replace_text(begun.folder / LAUNCH, json.dumps(begun.launch) + "\n")
-    return Sinks(begun.folder, config, done)
+    return RunLogger(begun.folder, config, done)
 
 
 def _clock(folder: Path) -> Clock:
@@ -178,7 +180,7 @@ def _is_terminal(number: int) -> bool:
 
 
 @contextmanager
-def _patient() -> Iterator[_Signals]:
+def graceful_stop() -> Iterator[_Signals]:
     """Handle SIGINT, SIGTERM and, unless it is ignored (`nohup`), SIGHUP inside the context."""
     signals = _Signals()
     heeded = [signal.SIGINT, signal.SIGTERM]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.run.distributed import World
-from palaver.trainers.run.logging import Sinks
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.run.logging import RunLogger
 
 
-class Clocked(Protocol):
+class HasClock(Protocol):
     """A clock of a run."""
 
     def start(self) -> None:
@@ -18,7 +18,7 @@ class Clocked(Protocol):
         ...
 
 
-class Walker(Protocol):
+class SteppedLoop(Protocol):
     """A trainer in steps, as `policy_gradient.Loop` and `value_decomposition.legal.LegalLoop`."""
 
     @property
@@ -27,17 +27,17 @@ class Walker(Protocol):
         ...
 
     @property
-    def world(self) -> World:
+    def world(self) -> Distributed:
         """Device and processes."""
         ...
 
     @property
-    def sinks(self) -> Sinks | None:
+    def sinks(self) -> RunLogger | None:
         """Loggers of metrics; None on other processes than the main one."""
         ...
 
     @property
-    def clock(self) -> Clocked:
+    def clock(self) -> HasClock:
         """Clock of the run."""
         ...
 
@@ -64,7 +64,7 @@ class Walker(Protocol):
         ...
 
 
-def walk(loop: Walker, start: int) -> int:
+def run_steps(loop: SteppedLoop, start: int) -> int:
     """Train after step `start` until the end or an interruption; return the steps done."""
     config = loop.config
     loop.clock.start()

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from palaver.core import ConfigError
 from palaver.trainers.trajectories import index
 from palaver.trainers.trajectories.columns import pack
-from palaver.trainers.trajectories.index import BLOCKS, FIRST, INDEX, Entry
+from palaver.trainers.trajectories.index import BLOCKS, FIRST, INDEX, TrajectoryEntry
 from palaver.trainers.trajectories.record import MISSING, Trajectory
 
 
@@ -130,10 +130,10 @@ def _take(folder: Path) -> tuple[int, BinaryIO]:
             return shard, file
 
 
-def _entry(side: Trajectory, shard: int, at: int, size: int) -> Entry:
+def _entry(side: Trajectory, shard: int, at: int, size: int) -> TrajectoryEntry:
     asked = [each.advice is not None for each in side.decisions]
     known = sum(each.slot != MISSING or told for each, told in zip(side.decisions, asked, strict=True))
-    return Entry(
+    return TrajectoryEntry(
         side.battle, side.format, side.side, side.player, side.opponent, side.teamset, side.task, side.seed,
         side.result, len(side.decisions), known, sum(asked), shard, at, size,
     )  # fmt: skip

@@ -22,7 +22,7 @@ FIRST = json.dumps({"battles": VERSION}) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TrajectoryEntry:
     """One trajectory of a folder, without its decisions.
 
     Attributes:
@@ -74,13 +74,13 @@ class Shard:
         end: bytes of the blocks that they speak of.
     """
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[TrajectoryEntry] = field(default_factory=list)
     table: list[str] = field(default_factory=lambda: [""])
     length: int = 0
     end: int = 0
 
 
-def line(entries: Sequence[Entry], words: Sequence[str]) -> str:
+def line(entries: Sequence[TrajectoryEntry], words: Sequence[str]) -> str:
     """The line of a battle.
 
     Args:
@@ -144,6 +144,6 @@ def read(folder: Path, shard: int) -> Shard:
     return found
 
 
-def _entries(values: dict[str, Any], shard: int) -> list[Entry]:
+def _entries(values: dict[str, Any], shard: int) -> list[TrajectoryEntry]:
     shared = {name: values[name] for name in _SHARED}
-    return [Entry(**shared, **{name: side[name] for name in _OWN}, shard=shard) for side in values["sides"]]
+    return [TrajectoryEntry(**shared, **{name: side[name] for name in _OWN}, shard=shard) for side in values["sides"]]

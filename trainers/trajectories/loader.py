@@ -23,7 +23,7 @@ Vocabulary = Callable[[Sequence[str]], Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrajectoryBatch:
     """B trajectories of at most S decisions; W words, K numbers. What is padding is False in `real`.
 
     Attributes:
@@ -55,7 +55,7 @@ def batches(
     epoch: int,
     weights: Sequence[float] | None = None,
     skip: int = 0,
-) -> Iterator[Batch]:
+) -> Iterator[TrajectoryBatch]:
     """One epoch: as many trajectories as the reader has, in an order that seed and epoch decide.
 
     Args:
@@ -121,7 +121,9 @@ def draw(weights: Sequence[float], count: int, rng: np.random.Generator) -> np.n
     return found
 
 
-def _pad(found: Sequence[Columns], reader: Reader, chosen: Sequence[int], tables: dict[int, np.ndarray]) -> Batch:
+def _pad(
+    found: Sequence[Columns], reader: Reader, chosen: Sequence[int], tables: dict[int, np.ndarray]
+) -> TrajectoryBatch:
     B, S = len(found), max(len(each.slot) for each in found)
     W, K, A = (getattr(found[0], name).shape[1] for name in ("words", "numbers", "mask"))
     words, numbers = np.zeros((B, S, W), np.int64), np.zeros((B, S, K), np.float32)
@@ -144,4 +146,4 @@ def _pad(found: Sequence[Columns], reader: Reader, chosen: Sequence[int], tables
         if each.advice is not None:
             advice[row, :length] = each.advice
     result = np.array([reader.entries[n].result for n in chosen], np.float32)
-    return Batch(*map(torch.from_numpy, (words, numbers, mask, slot, reward, result, real, advice)))
+    return TrajectoryBatch(*map(torch.from_numpy, (words, numbers, mask, slot, reward, result, real, advice)))

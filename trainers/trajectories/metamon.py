@@ -24,7 +24,7 @@ from palaver.envs.pokemon.showdown import dex
 from palaver.text import one_line
 from palaver.trainers.trajectories.files import Writer
 from palaver.trainers.trajectories.record import MISSING, Decision, Trajectory
-from palaver.trainers.trajectories.replayed import Replayed, identifier, named
+from palaver.trainers.trajectories.replayed import ReplayedBattle, identifier, named
 
 SUFFIXES = (".json", ".json.lz4")
 RESULTS = {"WIN": 1.0, "LOSS": 0.0}
@@ -67,7 +67,7 @@ class Name:
 
 
 @dataclass
-class Imported:
+class ImportResult:
     """Result of an import.
 
     Attributes:
@@ -81,7 +81,7 @@ class Imported:
     broken: dict[str, str] = field(default_factory=dict)
 
 
-def convert(folder: Path, out: Path, report: Callable[[Imported], None] = lambda _: None) -> Imported:
+def convert(folder: Path, out: Path, report: Callable[[ImportResult], None] = lambda _: None) -> ImportResult:
     """Write every replay of a folder and of those in it. Stopped at any moment, the same call goes on.
 
     Args:
@@ -100,7 +100,7 @@ def convert(folder: Path, out: Path, report: Callable[[Imported], None] = lambda
     if any(path.suffix == ".lz4" for path in files):
         _lz4()
     dex.load(1)
-    done = Imported()
+    done = ImportResult()
     with Writer(out) as writer:
         for path in files:
             name = path.relative_to(folder).as_posix()
@@ -158,8 +158,8 @@ def _decisions(
     states: Sequence[Mapping[str, Any]], actions: Sequence[int], result: float, format: str, tables: dex.Dex
 ) -> Iterator[Decision]:
     """All states but the last, in which the battle is over."""
-    replayed = Replayed(states, tables)
-    memory = vector.Memory(tables, format)
+    replayed = ReplayedBattle(states, tables)
+    memory = vector.FeatureHistory(tables, format)
     for n, action in enumerate(actions[:-1]):
         view = replayed.view(n)
         words, numbers = memory.look(replayed.turn, view)

@@ -14,7 +14,7 @@ from palaver.core import CheckpointError
 from palaver.text import one_line
 from palaver.trainers.trajectories import index
 from palaver.trainers.trajectories.columns import Columns, unpack
-from palaver.trainers.trajectories.index import BLOCKS, Entry
+from palaver.trainers.trajectories.index import BLOCKS, TrajectoryEntry
 from palaver.trainers.trajectories.record import MISSING, Trajectory
 
 Wanted = str | float | Collection[str] | Collection[float] | None
@@ -46,7 +46,7 @@ class Reader:
         found = {shard: index.read(self.folder, shard) for shard in numbers}
         self.tables: Mapping[int, Sequence[str]] = {shard: each.table for shard, each in found.items()}
         once = {(entry.battle, entry.side): entry for shard in reversed(numbers) for entry in found[shard].entries}
-        self.entries: Sequence[Entry] = [
+        self.entries: Sequence[TrajectoryEntry] = [
             entry
             for shard in numbers
             for entry in found[shard].entries

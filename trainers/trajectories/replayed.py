@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from palaver.envs.pokemon.showdown.dex import Dex
-from palaver.envs.pokemon.showdown.view import View
+from palaver.envs.pokemon.showdown.view import SideView
 
 POINTS = 1000  # the most hit points that a Pokémon is given
 TEAM, MOVES = 6, 4
@@ -49,7 +49,7 @@ def named(mon: Mapping[str, Any]) -> str:
     return identifier(mon.get("base_species") or mon["name"])
 
 
-class Replayed:
+class ReplayedBattle:
     """The states of one file, looked at one after the other.
 
     Args:
@@ -76,7 +76,7 @@ class Replayed:
         self._since: dict[str, int] = {}
         self.turn = 0
 
-    def view(self, n: int) -> View:
+    def view(self, n: int) -> SideView:
         """Information of the side in a state; states must be requested in order.
 
         Raises:
@@ -99,7 +99,7 @@ class Replayed:
             "field": field,
             "lines": [],
         }
-        return cast("View", made)
+        return cast("SideView", made)
 
     def _began(self, what: str) -> dict[str, int]:
         """Present effect -> the turn in which it was first seen."""

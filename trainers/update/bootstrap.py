@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from palaver.trainers.objectives.token_values import speaker_label
-from palaver.trainers.rollout.batch import Table
+from palaver.trainers.rollout.batch import Batch
 from palaver.trainers.update.critic import Critic, joint_ids_after, own_ids_after
-from palaver.trainers.update.policy_update import Learner
+from palaver.trainers.update.policy_update import PolicyUpdater
 
 
 def bootstrap(
-    table: Table, critics: Mapping[str, Critic], learners: Sequence[Learner], by_token: bool
+    table: Batch, critics: Mapping[str, Critic], learners: Sequence[PolicyUpdater], by_token: bool
 ) -> Tensor | None:
     """(J, N) value of each agent's state after a joint step that cut it, 0 elsewhere.
 

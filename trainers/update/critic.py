@@ -26,8 +26,8 @@ from palaver.envs.base.env import TextEnv
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives.lambda_returns import ValueNorm, value_loss
 from palaver.trainers.objectives.token_values import Ids, speaker_label
-from palaver.trainers.rollout.batch import Table
-from palaver.trainers.run.distributed import World
+from palaver.trainers.rollout.batch import Batch
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 
 Read = tuple[Ids, int]  # a sequence, and the number of its last positions where values are read
@@ -88,7 +88,7 @@ class Critic:
         world: device and processes.
     """
 
-    def __init__(self, body: LLMPolicy, name: str, config: RunConfig, world: World) -> None:
+    def __init__(self, body: LLMPolicy, name: str, config: RunConfig, world: Distributed) -> None:
         self.body, self.name, self.config, self.world = body, name, config.critic, world
         self.trunk = None if config.critic.model == "shared" else body.critic_trunk(name)
         width = body.model.config.get_text_config().hidden_size
@@ -246,7 +246,7 @@ def critic_stats(samples: Samples, losses: Sequence[float], norm: float) -> Crit
     return CriticStats(sum(losses) / max(1, len(losses)), norm, _explained(samples.target, samples.old))
 
 
-def joint_text(table: Table, step: int, after: bool = False) -> str:
+def joint_text(table: Batch, step: int, after: bool = False) -> str:
     """Observations and completions of all agents before joint step `step`, labelled by agent.
 
     With `after` that step's completions follow, and the observations of the agents that it cut.
@@ -269,7 +269,7 @@ def _read(observations: Mapping[str, str]) -> list[str]:
     return [f"[{agent} reads]\n{text}" for agent, text in observations.items() if text]
 
 
-def joint_ids(table: Table, body: LLMPolicy) -> list[Ids]:
+def joint_ids(table: Batch, body: LLMPolicy) -> list[Ids]:
     """Token ids of the joint conversation of every joint step (J), rendered by `body`.
 
     Raises:
@@ -278,7 +278,7 @@ def joint_ids(table: Table, body: LLMPolicy) -> list[Ids]:
     return _rendered([joint_text(table, step) for step in range(len(table.steps))], body)
 
 
-def joint_ids_after(table: Table, steps: Sequence[int], body: LLMPolicy) -> list[Ids]:
+def joint_ids_after(table: Batch, steps: Sequence[int], body: LLMPolicy) -> list[Ids]:
     """Token ids of the joint conversation after each of these joint steps, which cut agents.
 
     Raises:

@@ -9,11 +9,11 @@ import torch
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import PolicyError
 from palaver.trainers.objectives.token_values import Ids, speaker_label
-from palaver.trainers.rollout.batch import Table
+from palaver.trainers.rollout.batch import Batch
 from palaver.trainers.update.critic import joint_ids, refuse_longer
 
 
-def joint_prompts(table: Table, body: LLMPolicy) -> list[Ids]:
+def joint_prompts(table: Batch, body: LLMPolicy) -> list[Ids]:
     """Inputs of a joint critic before the first token of each row (R), with the speaker's label.
 
     Joint steps that share a completion share the conversation before it.
@@ -40,6 +40,6 @@ def refuse_other_tokens(body: LLMPolicy, policies: Sequence[LLMPolicy]) -> None:
         if policy.tokenizer.get_vocab() != known:
             raise PolicyError(
                 f"the critic of the team reads with the model of {body.name!r}, whose tokens are not those of "
-                f"{policy.name!r}, so it has no value for each of them: set critic.level=completion, or give all agents "
-                "models with one tokenizer"
+                f"{policy.name!r}, so it has no value for each of them: set critic.level=completion, or give all "
+                "agents models with one tokenizer"
             )

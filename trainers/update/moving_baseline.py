@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from palaver.trainers.rollout.batch import Table
-from palaver.trainers.run.distributed import World
+from palaver.trainers.rollout.batch import Batch
+from palaver.trainers.run.distributed import Distributed
 
 
 def moved(mean: float, seen: float, decay: float) -> float:
@@ -27,7 +27,7 @@ def moved(mean: float, seen: float, decay: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Earned:
+class EpisodeReturns:
     """Returns of one episode.
 
     Attributes:
@@ -41,7 +41,7 @@ class Earned:
     rows: tuple[int, ...]
 
 
-class Moving:
+class MovingBaseline:
     """Baseline b_i of every agent: 0 at first, then updated after each of its episodes.
 
     A run has one environment, so that a mean per agent is one per environment and agent.
@@ -54,7 +54,9 @@ class Moving:
         self.decay = decay
         self.means: dict[str, float] = {}
 
-    def judge(self, table: Table, reward: Tensor, discount: float, world: World) -> tuple[Tensor, dict[str, float]]:
+    def judge(
+        self, table: Batch, reward: Tensor, discount: float, world: Distributed
+    ) -> tuple[Tensor, dict[str, float]]:
         """Return the baseline of every completion and the means after the step; `means` stays.
 
         All completions of an agent in one episode have the mean before that episode. A completion in several episodes,
@@ -84,7 +86,7 @@ class Moving:
                 value[row] = mine[number].get(table.agents[int(table.agent[row])], 0.0)
         return value, after
 
-    def follow(self, episodes: Sequence[Earned]) -> tuple[list[dict[str, float]], dict[str, float]]:
+    def follow(self, episodes: Sequence[EpisodeReturns]) -> tuple[list[dict[str, float]], dict[str, float]]:
         """Means before each episode, in their order, and those after the last."""
         means, before = dict(self.means), []
         for episode in episodes:
@@ -94,7 +96,7 @@ class Moving:
         return before, means
 
 
-def earned(table: Table, reward: Tensor, discount: float) -> list[Earned]:
+def earned(table: Batch, reward: Tensor, discount: float) -> list[EpisodeReturns]:
     """Episodes of a table, which are the paths to its leaves, in the order of their leaves."""
     parents = table.parent.tolist()
     said: list[list[int]] = [[] for _ in parents]
@@ -109,5 +111,5 @@ def earned(table: Table, reward: Tensor, discount: float) -> list[Earned]:
         returns = (reward[path] * discount ** table.step_turn[path, None].double()).sum(dim=0).tolist()
         acted = sorted({int(table.agent[row]) for row in rows})
         task = table.steps[leaf].node.partition("/")[0]
-        found.append(Earned(task, {table.agents[n]: returns[n] for n in acted}, rows))
+        found.append(EpisodeReturns(task, {table.agents[n]: returns[n] for n in acted}, rows))
     return found

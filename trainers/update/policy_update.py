@@ -15,16 +15,16 @@ from palaver.agents.llm.scoring.logprobs import response_logprobs, response_scor
 from palaver.core import CheckpointError, Sampling, stable_seed
 from palaver.trainers.config.run import OptimConfig, RunConfig
 from palaver.trainers.objectives.kl import penalty
-from palaver.trainers.objectives.losses import Loss, Said, token_weights
+from palaver.trainers.objectives.losses import Loss, LossInputs, token_weights
 from palaver.trainers.objectives.ratios import approximate_kl
-from palaver.trainers.rollout.batch import Table
-from palaver.trainers.run.distributed import World
+from palaver.trainers.rollout.batch import Batch
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.update.reference_model import Reference, reference_of
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class UpdateStats:
     """Statistics of one policy update.
 
     Attributes:
@@ -52,7 +52,7 @@ class Stats:
 
 
 @dataclass(slots=True)
-class Sums:
+class UpdateSums:
     """Sums over micro-batches; `_gradient` sums all but the drift over processes too."""
 
     loss: float = 0.0
@@ -62,7 +62,7 @@ class Sums:
     drift: float = 0.0
     entropy: float = 0.0
 
-    def add(self, other: Sums) -> None:
+    def add(self, other: UpdateSums) -> None:
         """Add another micro-batch in place; the drift is the maximum of both."""
         self.loss, self.kl, self.moved = self.loss + other.loss, self.kl + other.kl, self.moved + other.moved
         self.tokens, self.entropy = self.tokens + other.tokens, self.entropy + other.entropy
@@ -70,7 +70,7 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class UpdateInput:
     """Inputs of the update of one policy.
 
     Attributes:
@@ -85,7 +85,7 @@ class Work:
         also: adds a gradient for these rows before each optimiser step (a value head on a shared trunk).
     """
 
-    table: Table
+    table: Batch
     rows: Sequence[int]
     loss: Loss
     step: int
@@ -108,7 +108,7 @@ def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
     return config.lr
 
 
-class Learner:
+class PolicyUpdater:
     """One policy with its optimiser and reference, and the agents that it acts for.
 
     Args:
@@ -125,7 +125,7 @@ class Learner:
     """
 
     def __init__(
-        self, policy: LLMPolicy, agents: Sequence[str], config: RunConfig, world: World, reference: Any = None
+        self, policy: LLMPolicy, agents: Sequence[str], config: RunConfig, world: Distributed, reference: Any = None
     ) -> None:
         self.policy, self.agents, self.config, self.world = policy, tuple(agents), config, world
         self.model: Any = policy.model
@@ -140,7 +140,7 @@ class Learner:
         self.coef = config.kl.coef
         self.reference: Reference | None = reference_of(policy, config, reference) if self.coef > 0 else None
 
-    def update(self, work: Work) -> Stats:
+    def update(self, work: UpdateInput) -> UpdateStats:
         """Update the policy in one or more passes over the rows, of one or more optimiser steps.
 
         Agents that share the policy are one batch: gradients are scaled by their completions together. Rows without a
@@ -152,19 +152,19 @@ class Learner:
         a, rate = self.config.algorithm, learning_rate(self.config.optim, work.step, self.config.train.steps)
         paying = [row for row in work.rows if self._pays(work, row)]
         count = int(self.world.total(len(paying))[0])
-        stats = Stats(0.0, 0.0, 0.0, 0.0, 0.0, 0, count, rate)
+        stats = UpdateStats(0.0, 0.0, 0.0, 0.0, 0.0, 0, count, rate)
         if count == 0 and work.also is None:
             return stats
         weights, total = self._weights(work)
         for number in range(a.epochs):
-            sums, norm = Sums(), 0.0
+            sums, norm = UpdateSums(), 0.0
             for part in self._parts(work, number):
                 here = self._gradient(work, part, weights, total)
                 norm = self._step(rate, part)
                 sums.add(here)
             tokens = max(1.0, sums.tokens)
             drift = stats.drift if number else sums.drift
-            stats = Stats(
+            stats = UpdateStats(
                 sums.loss, norm, sums.kl / tokens, drift, sums.moved / tokens, number + 1, count, rate,
                 sums.entropy / tokens,
             )  # fmt: skip
@@ -173,7 +173,7 @@ class Learner:
         return stats
 
     def log_probs(
-        self, model: Any, table: Table, rows: Sequence[int], sampling: Sampling | None = None
+        self, model: Any, table: Batch, rows: Sequence[int], sampling: Sampling | None = None
     ) -> dict[int, Tensor]:
         """Row -> (T,) log-probs under a model, without gradient; default `sampling`: as sampled."""
         found: dict[int, Tensor] = {}
@@ -185,7 +185,7 @@ class Learner:
                 found |= {row: logp[n, : len(u.token_ids)] for n, (row, u) in enumerate(zip(batch, said, strict=True))}
         return found
 
-    def reference_log_probs(self, table: Table, rows: Sequence[int]) -> dict[int, Tensor]:
+    def reference_log_probs(self, table: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
         """Row -> (T,) log-probs of its completion under the reference; empty without one.
 
         The reference has the temperature of the policy and the whole vocabulary: KL(pi || pi_ref) is infinite where a
@@ -216,7 +216,7 @@ class Learner:
         self.coef = state["coef"]
         self.reference.load_state_dict(state["reference"])
 
-    def _pays(self, work: Work, row: int) -> bool:
+    def _pays(self, work: UpdateInput, row: int) -> bool:
         a, kl = self.config.algorithm, self.config.kl
         return (
             work.table.teaches(row)
@@ -225,7 +225,7 @@ class Learner:
             or (a.entropy > 0)
         )
 
-    def _parts(self, work: Work, number: int) -> list[list[int]]:
+    def _parts(self, work: UpdateInput, number: int) -> list[list[int]]:
         """Split the rows into the minibatches of a pass; a single minibatch keeps their order."""
         count = self.config.algorithm.minibatches
         if count == 1:
@@ -234,7 +234,7 @@ class Learner:
         order = torch.randperm(len(work.rows), generator=torch.Generator().manual_seed(seed))
         return [[work.rows[place] for place in part.tolist()] for part in order.tensor_split(count)]
 
-    def _weights(self, work: Work) -> tuple[dict[int, float], float]:
+    def _weights(self, work: UpdateInput) -> tuple[dict[int, float], float]:
         """Row -> weight of each of its tokens, and the number of rows over all processes."""
         lengths = [len(work.table.completions[row].token_ids) for row in work.rows]
         total = self.world.total(float(len(work.rows)))[0]
@@ -246,7 +246,9 @@ class Learner:
         found = token_weights(each, lengths, how, weight / tokens if tokens else 0.0, longest)
         return dict(zip(work.rows, found, strict=True)), total
 
-    def _gradient(self, work: Work, rows: Sequence[int], weights: Mapping[int, float], total: float) -> Sums:
+    def _gradient(
+        self, work: UpdateInput, rows: Sequence[int], weights: Mapping[int, float], total: float
+    ) -> UpdateSums:
         """Compute this process's gradient of the loss over all rows, estimated from a minibatch.
 
         Args:
@@ -260,7 +262,7 @@ class Learner:
         """
         self.optimizer.zero_grad(set_to_none=True)
         scale = total / max(1.0, self.world.total(float(len(rows)))[0])  # a part represents all rows
-        sums = Sums()
+        sums = UpdateSums()
         fault: NumericalError | None = None
         paying = [row for row in rows if self._pays(work, row)]
         with self.policy.active() as model:
@@ -277,9 +279,9 @@ class Learner:
         if work.also is not None:
             work.also(rows)
         loss, kl, moved, count, entropy = shared
-        return Sums(loss, kl, moved, count, sums.drift, entropy)
+        return UpdateSums(loss, kl, moved, count, sums.drift, entropy)
 
-    def _backward(self, model: Any, work: Work, batch: Sequence[int], weights: Sequence[float]) -> Sums:
+    def _backward(self, model: Any, work: UpdateInput, batch: Sequence[int], weights: Sequence[float]) -> UpdateSums:
         """Add the gradient of one micro-batch."""
         table, a = work.table, self.config.algorithm
         said = [table.completions[row] for row in batch]
@@ -291,7 +293,7 @@ class Learner:
         advantage = table.advantages(batch, logp.shape[1]).to(logp)
         if work.extra:
             advantage = advantage + padded_rows([work.extra[row] for row in batch], logp)
-        told = Said(advantage, old, mask, a.ratio, a.clip, a.dual_clip, a.truncate)
+        told = LossInputs(advantage, old, mask, a.ratio, a.clip, a.dual_clip, a.truncate)
         per_token = work.loss(logp, told)
         if work.factor is not None:
             per_token = work.factor[list(batch)].to(logp)[:, None] * per_token
@@ -310,7 +312,7 @@ class Learner:
         self.world.accelerator.backward(value)
         apart = (logp.detach() - old)[mask]
         tokens = float(mask.sum())
-        return Sums(
+        return UpdateSums(
             value.item(),
             kl.detach()[mask].sum().item(),
             float(approximate_kl(logp.detach(), old, mask)) * tokens,
@@ -372,7 +374,7 @@ def _checkpoint_gradients(model: Any) -> None:
                     setattr(module, name, 0.0)
 
 
-def micro_batches(table: Table, rows: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
+def micro_batches(table: Batch, rows: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
     """Yield batches, long prompts first, of at most `most_tokens` padded tokens (or one row)."""
     said = table.completions
     length = {row: len(said[row].prompt_ids) + len(said[row].token_ids) for row in rows}

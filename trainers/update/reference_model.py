@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from palaver.agents.llm.model.eval_mode import evaluating
-from palaver.agents.llm.model.snapshot import Frozen
+from palaver.agents.llm.model.snapshot import FrozenCopy
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import ConfigError
 from palaver.trainers.config.run import RunConfig
@@ -68,7 +68,7 @@ class Copy(Reference):
         lag: updates by which the copy lags behind the policy; 0: it is fixed.
     """
 
-    def __init__(self, frozen: Frozen, device: torch.device, step: int | None = None, lag: int = 0) -> None:
+    def __init__(self, frozen: FrozenCopy, device: torch.device, step: int | None = None, lag: int = 0) -> None:
         super().__init__(frozen.active, device)
         self.frozen, self.step, self.lag = frozen, step, lag
         self.ahead: deque[dict[str, Tensor]] = deque()  # future weights, in host memory
@@ -147,6 +147,6 @@ def held(references: Iterable[Reference | None]) -> int:
     return sum(one.held for one in each) + sum(sizes)
 
 
-def _on_host(frozen: Frozen, *, apart: bool = False) -> dict[str, Tensor]:
+def _on_host(frozen: FrozenCopy, *, apart: bool = False) -> dict[str, Tensor]:
     """Weights in host memory; `apart` forces a copy, for those of `frozen` will change."""
     return {name: weight.detach().to("cpu", copy=apart) for name, weight in frozen.state_dict().items()}

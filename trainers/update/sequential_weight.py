@@ -10,23 +10,23 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from palaver.trainers.rollout.batch import Table
+from palaver.trainers.rollout.batch import Batch
 
 
-def joint_factor(log_rho: Tensor, table: Table, clamp: float) -> Tensor:
+def joint_factor(log_rho: Tensor, table: Batch, clamp: float) -> Tensor:
     """(R,) M_r = mean of exp(clip(log rho_j, -clamp, clamp)) over the joint steps j of a row."""
     rho = log_rho.clamp(-clamp, clamp).exp()
     total = torch.zeros(len(table), dtype=rho.dtype).index_add_(0, table.member_row, rho[table.member_step])
     return total / torch.bincount(table.member_row, minlength=len(table))
 
 
-def at_clamp(log_rho: Tensor, table: Table, rows: Sequence[int], clamp: float) -> int:
+def at_clamp(log_rho: Tensor, table: Batch, rows: Sequence[int], clamp: float) -> int:
     """Number of rows in a joint step whose |log rho_j| is at or above the clamp."""
     held = set(table.member_row[(log_rho.abs() >= clamp)[table.member_step]].tolist())
     return len(held.intersection(rows))
 
 
-def joint_log_ratio(before: Mapping[int, Tensor], after: Mapping[int, Tensor], table: Table, summed: bool) -> Tensor:
+def joint_log_ratio(before: Mapping[int, Tensor], after: Mapping[int, Tensor], table: Batch, summed: bool) -> Tensor:
     """(J,) sum of the log ratios of the completions `before` of each joint step.
 
     Args:

@@ -20,21 +20,21 @@ from palaver.trainers.config.run import RunConfig
 from palaver.trainers.objectives import kl
 from palaver.trainers.objectives.token_values import Ids, TokenValues, laid_out, token_reads
 from palaver.trainers.preferences.compared import Pairs, compare, describe, weighed
-from palaver.trainers.rollout.batch import Table, answerable, by_step, fill, joint_returns, sampled
-from palaver.trainers.run.distributed import World
+from palaver.trainers.rollout.batch import Batch, add_advantages, by_step, credited_rewards, joint_returns, sampled
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.bootstrap import bootstrap
 from palaver.trainers.update.critic import Critic, CriticStats, Samples, critic_stats, joint_ids
 from palaver.trainers.update.joint_tokens import joint_prompts, refuse_other_tokens
-from palaver.trainers.update.moving_baseline import Moving
-from palaver.trainers.update.policy_update import Learner, Stats, Work, padded_rows
+from palaver.trainers.update.moving_baseline import MovingBaseline
+from palaver.trainers.update.policy_update import PolicyUpdater, UpdateInput, UpdateStats, padded_rows
 from palaver.trainers.update.sequential_weight import at_clamp, joint_factor, joint_log_ratio
-from palaver.trainers.value_decomposition.sentences import Mixing
+from palaver.trainers.value_decomposition.sentences import CompletionMixer
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class AdvantageBatch:
     """The batch of one step with advantages and all other inputs of the update.
 
     Attributes:
@@ -52,7 +52,7 @@ class Judged:
         means: agent -> moving mean of returns after these episodes; empty without a moving baseline.
     """
 
-    table: Table
+    table: Batch
     value: Tensor | None = None
     joint: Sequence[Ids] = ()
     reference: Mapping[int, Tensor] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Judged:
     means: Mapping[str, float] = field(default_factory=dict)
 
 
-class Study:
+class Updater:
     """Updater of the policies, critics, baselines and references of a run.
 
     Args:
@@ -75,11 +75,13 @@ class Study:
         world: device and processes.
     """
 
-    def __init__(self, algorithm: Algorithm, config: RunConfig, learners: Sequence[Learner], world: World) -> None:
+    def __init__(
+        self, algorithm: Algorithm, config: RunConfig, learners: Sequence[PolicyUpdater], world: Distributed
+    ) -> None:
         self.algorithm, self.config, self.learners, self.world = algorithm, config, list(learners), world
         self.by_token = has_token_values(algorithm, config.critic)
         self.critics: dict[str, Critic] = {}
-        self.moving: Moving | None = None
+        self.moving: MovingBaseline | None = None
         if algorithm.critic == "own":
             self.critics = {
                 each.policy.name: Critic(each.policy, each.policy.name, config, world) for each in self.learners
@@ -89,10 +91,10 @@ class Study:
                 refuse_other_tokens(self.learners[0].policy, [each.policy for each in self.learners])
             self.critics = {"joint": Critic(self.learners[0].policy, "joint", config, world)}
         elif algorithm.critic == "agent":
-            self.moving = Moving(config.algorithm.decay)
-        self.mixing: Mixing | None = None
+            self.moving = MovingBaseline(config.algorithm.decay)
+        self.mixing: CompletionMixer | None = None
         if algorithm.mixer != "none":
-            self.mixing = Mixing(algorithm.mixer, config, self.agents, self.learners[0].policy, world)
+            self.mixing = CompletionMixer(algorithm.mixer, config, self.agents, self.learners[0].policy, world)
 
     @property
     def agents(self) -> list[str]:
@@ -109,7 +111,7 @@ class Study:
             learner.agents = tuple(seat for seat in seats if team[seat] is learner.policy)
         self.learners.sort(key=lambda learner: seats.index(learner.agents[0]))
 
-    def judge(self, table: Table) -> Judged:
+    def judge(self, table: Batch) -> AdvantageBatch:
         """Fill the table with returns and advantages.
 
         Raises:
@@ -134,15 +136,15 @@ class Study:
         cost = pull if config.kl.place == "reward" else None
         means = dict[str, float]()
         if self.moving is not None:
-            due = answerable(table, self.algorithm, cost)
+            due = credited_rewards(table, self.algorithm, cost)
             value, means = self.moving.judge(table, due, config.algorithm.discount, self.world)
-        filled = fill(table, self.algorithm, config.algorithm, value, cost, self.world.total, boot, tokens)
+        filled = add_advantages(table, self.algorithm, config.algorithm, value, cost, self.world.total, boot, tokens)
         if self.mixing is not None:
             filled = self.mixing.judge(filled, cost)
         pairs = compare(filled, k, config, self.world.total) if self.algorithm.pairs else None
-        return self._weigh(Judged(filled, value, joint, reference, k, pull, cost, pairs, boot, tokens, means))
+        return self._weigh(AdvantageBatch(filled, value, joint, reference, k, pull, cost, pairs, boot, tokens, means))
 
-    def learn(self, judged: Judged, step: int) -> dict[str, Any]:
+    def learn(self, judged: AdvantageBatch, step: int) -> dict[str, Any]:
         """Update every policy, then every critic, and return the metrics by name.
 
         Raises:
@@ -155,7 +157,7 @@ class Study:
 
         weight = self._weights(table)
 
-        def teach(learner: Learner) -> dict[str, Any]:
+        def teach(learner: PolicyUpdater) -> dict[str, Any]:
             return self._teach(learner, self._weigh(judged, ahead), step, extra, self._factor(table, ahead), weight)
 
         if self.algorithm.order == "together":
@@ -176,7 +178,7 @@ class Study:
             shown |= describe(judged.pairs, self.config.kl.coef, self.world.total)
         return shown | (self.mixing.shown() if self.mixing is not None else {})
 
-    def _weigh(self, judged: Judged, ahead: Tensor | None = None) -> Judged:
+    def _weigh(self, judged: AdvantageBatch, ahead: Tensor | None = None) -> AdvantageBatch:
         """Set each row's advantage to its gradient weight in the pair loss, if there are pairs.
 
         `ahead` (J,) is the log ratio of the joint steps since they were compared: log pi_now - log pi_old.
@@ -190,8 +192,8 @@ class Study:
         return replace(judged, table=table)
 
     def _teach(
-        self, learner: Learner, judged: Judged, step: int, extra: Mapping[int, Tensor], factor: Tensor | None,
-        weight: Tensor | None,
+        self, learner: PolicyUpdater, judged: AdvantageBatch, step: int, extra: Mapping[int, Tensor],
+        factor: Tensor | None, weight: Tensor | None,
     ) -> dict[str, Any]:  # fmt: skip
         """Update one policy and the critic that shares its trunk, and return their metrics."""
         rows = judged.table.rows_of(learner.agents)
@@ -200,7 +202,7 @@ class Study:
         if shared is not None:
             shared.take_in(self._own(judged, rows))
         steps: list[tuple[float, float]] = []
-        work = Work(
+        work = UpdateInput(
             judged.table, rows, self.algorithm.loss, step, factor=factor, extra=extra,
             weight=None if weight is None else weight / len(learner.agents),
             reference={} if judged.pairs else judged.reference,
@@ -234,10 +236,10 @@ class Study:
         for learner in self.learners:
             learner.load_pull(state.get("pulls", {}).get(learner.policy.name))
 
-    def _pull(self, table: Table) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    def _pull(self, table: Batch) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
         """Row -> (T,) reference log-probs, and log pi - log pi_ref; empty if `kl.coef` is 0."""
 
-        def score(learner: Learner) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+        def score(learner: PolicyUpdater) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
             rows = table.rows_of(learner.agents)
             there = learner.reference_log_probs(table, rows)
             here = sampled(table, rows)
@@ -253,14 +255,14 @@ class Study:
                 reference, k = reference | there, k | apart
         return reference, k
 
-    def _at_once(self, function: Callable[[Learner], T]) -> list[T]:
+    def _at_once(self, function: Callable[[PolicyUpdater], T]) -> list[T]:
         """Apply `function` to every learner; in threads, unless some share one model."""
         hosts = {id(learner.policy.host) for learner in self.learners}
         if len(hosts) < len(self.learners):
             return [function(learner) for learner in self.learners]
         return self.world.at_once(function, self.learners)
 
-    def _expect(self, table: Table, joint: Sequence[Ids]) -> tuple[Tensor | None, TokenValues | None]:
+    def _expect(self, table: Batch, joint: Sequence[Ids]) -> tuple[Tensor | None, TokenValues | None]:
         """(R,) critic values before each completion, and values of tokens if critics have them."""
         if not self.critics:
             return None, None
@@ -278,17 +280,17 @@ class Study:
         known[order] = laid_out(torch.cat(flat), torch.tensor(counts))
         return known[:, 0], TokenValues(known, torch.zeros_like(known), length) if self.by_token else None
 
-    def _rows(self, name: str, table: Table) -> list[int]:
+    def _rows(self, name: str, table: Batch) -> list[int]:
         """Rows that a critic has values of."""
         return table.rows_of([a for each in self.learners if name in ("joint", each.policy.name) for a in each.agents])
 
-    def _reads(self, table: Table, rows: Sequence[int], joint: Sequence[Ids]) -> tuple[list[Ids], list[int]]:
+    def _reads(self, table: Batch, rows: Sequence[int], joint: Sequence[Ids]) -> tuple[list[Ids], list[int]]:
         """Input sequences of a critic for some rows, and the number of values of each."""
         said = [table.completions[row] for row in rows]
         prompts = [joint[row] for row in rows] if "joint" in self.critics else [each.prompt_ids for each in said]
         return token_reads(prompts, [each.token_ids for each in said]) if self.by_token else (prompts, [1] * len(rows))
 
-    def _samples(self, name: str, judged: Judged) -> Samples:
+    def _samples(self, name: str, judged: AdvantageBatch) -> Samples:
         """Training data of a critic: its policy's completions; of a joint critic each joint step.
 
         With values of tokens a joint critic is trained on every completion, too.
@@ -304,7 +306,7 @@ class Study:
         old = by_step(table, value).nanmean(dim=1)
         return Samples([judged.joint[number] for number in some], mean[some], old[some])
 
-    def _own(self, judged: Judged, rows: Sequence[int]) -> Samples:
+    def _own(self, judged: AdvantageBatch, rows: Sequence[int]) -> Samples:
         table, value, tokens = judged.table, judged.value, judged.tokens
         assert value is not None
         ids, counts = self._reads(table, rows, judged.joint)
@@ -313,7 +315,7 @@ class Study:
         mask = tokens.mask[list(rows)]
         return Samples(ids, table.token_returns[list(rows)][mask], tokens.value[list(rows)][mask], counts)
 
-    def _beside(self, critic: Critic, judged: Judged, steps: list[tuple[float, float]]) -> Any:
+    def _beside(self, critic: Critic, judged: AdvantageBatch, steps: list[tuple[float, float]]) -> Any:
         """Return a function that adds the value loss of rows to the gradient of the shared trunk.
 
         Each call appends the loss and the norm of the head's gradient to `steps`.
@@ -325,26 +327,26 @@ class Study:
 
         return also
 
-    def _weights(self, table: Table) -> Tensor | None:
+    def _weights(self, table: Batch) -> Tensor | None:
         """(R,) weight of each row in the mean over tasks; None if all rows have equal weight."""
         if self.algorithm.pairs or self.config.algorithm.turn_weights == "rows":
             return None
         return table.weight / max(1.0, self.world.total(float(table.tasks))[0])
 
-    def _order(self, step: int) -> list[Learner]:
+    def _order(self, step: int) -> list[PolicyUpdater]:
         a = self.config.algorithm
         if self.algorithm.order == "together" or a.order == "fixed":
             return self.learners
         generator = torch.Generator().manual_seed(stable_seed(self.config.seed, "order of agents", step))
         return [self.learners[place] for place in torch.randperm(len(self.learners), generator=generator).tolist()]
 
-    def _factor(self, table: Table, ahead: Tensor) -> Tensor | None:
+    def _factor(self, table: Batch, ahead: Tensor) -> Tensor | None:
         """(R,) HAPPO's factor M of each completion, the mean likelihood ratio of its joint steps."""
         if self.algorithm.order == "together" or self.algorithm.pairs:
             return None
         return joint_factor(ahead, table, self.config.algorithm.factor_clamp)
 
-    def _clamped(self, learner: Learner, table: Table, ahead: Tensor) -> dict[str, float]:
+    def _clamped(self, learner: PolicyUpdater, table: Batch, ahead: Tensor) -> dict[str, float]:
         """Fraction of a policy's rows whose factor is clamped; empty without a factor."""
         if self.algorithm.pairs:
             return {}
@@ -352,7 +354,7 @@ class Study:
         held, n = self.world.total(at_clamp(ahead, table, rows, self.config.algorithm.factor_clamp), len(rows))
         return {f"{agent}/factor_clamped": held / max(1.0, n) for agent in learner.agents}
 
-    def _moved(self, learner: Learner, table: Table, rows: Sequence[int]) -> Tensor:
+    def _moved(self, learner: PolicyUpdater, table: Batch, rows: Sequence[int]) -> Tensor:
         """(J,) log ratio of this policy after its update, summed over its part of each joint step."""
         with learner.policy.active() as model:
             after = learner.log_probs(model, table, rows)
@@ -363,19 +365,19 @@ class Study:
         mask = torch.ones_like(k, dtype=torch.bool)
         return kl.penalty(k[None], torch.zeros_like(k)[None], mask[None], self.config.kl)[0]
 
-    def _extra(self, judged: Judged) -> dict[int, Tensor]:
+    def _extra(self, judged: AdvantageBatch) -> dict[int, Tensor]:
         if self.config.kl.place != "advantage" or not judged.k:
             return {}
         part = dict(enumerate(judged.table.agent.tolist()))
         k = {row: self._penalty(each) for row, each in judged.k.items()}
         return kl.token_terms(k, part, self.config.kl, self._coefs(judged.table), self.world.total)
 
-    def _coefs(self, table: Table) -> list[float]:
+    def _coefs(self, table: Batch) -> list[float]:
         """KL coefficient of each agent of the table."""
         found = {agent: learner.coef for learner in self.learners for agent in learner.agents}
         return [found.get(agent, 0.0) for agent in table.agents]
 
-    def _follow(self, learner: Learner, judged: Judged, step: int) -> dict[str, float]:
+    def _follow(self, learner: PolicyUpdater, judged: AdvantageBatch, step: int) -> dict[str, float]:
         """Advance a reference and adapt its KL coefficient; return the old coefficient and the KL."""
         far = [float(judged.k[row].double().sum()) for row in judged.table.rows_of(learner.agents)]
         total, n = self.world.total(sum(far), len(far))
@@ -387,7 +389,9 @@ class Study:
         found = {"kl_coef": coef, "k1_text": apart}
         return {f"{agent}/{name}": value for agent in learner.agents for name, value in found.items()}
 
-    def _shown(self, learner: Learner, stats: Stats, judged: Judged, rows: Sequence[int]) -> dict[str, Any]:
+    def _shown(
+        self, learner: PolicyUpdater, stats: UpdateStats, judged: AdvantageBatch, rows: Sequence[int]
+    ) -> dict[str, Any]:
         k = {row: judged.k[row] for row in rows if row in judged.k}
         more = kl.describe(k, judged.table.advantage, self.config.kl)
         return {f"{agent}/{name}": value for agent in learner.agents for name, value in (asdict(stats) | more).items()}

@@ -55,7 +55,7 @@ def told(conversation: Conversation) -> str:
     return "\n".join(f"[{message.role}] {message.content}" for message in conversation)
 
 
-class Table:
+class OneHotEncoder:
     """One-hot features, with an index per text in the order in which texts are first seen.
 
     Args:

@@ -14,7 +14,7 @@ from palaver.core import stable_seed
 from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.run.errors import NumericalError
 from palaver.trainers.value_decomposition.mixers import AgentValues, Kind, mixer
-from palaver.trainers.value_decomposition.replay import Batch, Replay, Scene
+from palaver.trainers.value_decomposition.replay import DecisionFeatures, Replay, TransitionBatch
 from palaver.trainers.value_decomposition.targets import follow, greedy, picked, td_loss, td_target
 
 
@@ -65,14 +65,14 @@ class Networks(nn.Module):
         super().__init__()
         self.values, self.mixer = values, mixer
 
-    def forward(self, scene: Scene, chosen: Tensor) -> Tensor:
+    def forward(self, scene: DecisionFeatures, chosen: Tensor) -> Tensor:
         """Q_tot (B,) of the chosen actions (B, N)."""
         q = picked(self.values(scene.candidates), chosen, scene.allowed)
         found: Tensor = self.mixer(q, scene.state)
         return found
 
 
-class Factored:
+class FactoredValues:
     """Q_i and their mixer.
 
     Args:
@@ -123,7 +123,7 @@ class Factored:
         loss, q_tot, gap, norm = found.mean(dim=0).tolist()
         return MixStats(loss, q_tot, gap, norm, made, len(replay))
 
-    def update(self, batch: Batch) -> tuple[float, float, float, float]:
+    def update(self, batch: TransitionBatch) -> tuple[float, float, float, float]:
         """Make one optimiser step and update the targets; return loss, mean Q_tot, gap, grad norm.
 
         Raises:
@@ -148,7 +148,7 @@ class Factored:
             follow(self.target.parameters(), self.live.parameters(), 1.0)
         return loss.item(), q_tot.mean().item(), gap.item(), norm.item()
 
-    def _following(self, then: Scene) -> Tensor:
+    def _following(self, then: DecisionFeatures) -> Tensor:
         """(B,) value of the greedy next joint action by the target network."""
         chooser = self.live if self.config.double else self.target
         best = greedy(chooser.values(then.candidates), then.allowed)

@@ -15,13 +15,13 @@ from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.agents.llm.scoring.packing import padded
 from palaver.core import Message, PolicyError
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.value_decomposition.encoders import Encoder, Pair, Table, Words, told
+from palaver.trainers.value_decomposition.encoders import Encoder, OneHotEncoder, Pair, Words, told
 
 LONGEST = 4096  # tokens read of a text where the model says nothing: the newest ones
 LEAST = -20.0  # nats; below it one token is as surprising as another
 
 
-class Hidden:
+class FrozenFeatures:
     """Last hidden states of a policy with its initial weights.
 
     A state is encoded as one message: the mean over its tokens. An action is encoded after its conversation: the mean
@@ -172,12 +172,12 @@ def encoder(config: RunConfig, device: str, body: LLMPolicy | None = None) -> En
     """
     mixer = config.algorithm.mixer
     if mixer.reads == "table":
-        return Table(mixer.features)
+        return OneHotEncoder(mixer.features)
     if mixer.reads == "words":
         return Words(mixer.features)
     if mixer.reads == "policy":
         assert body is not None  # refused for legal actions, which have no policy
-        return Hidden(body, config.train.pass_tokens(body.device.type), mixer.likelihood)
+        return FrozenFeatures(body, config.train.pass_tokens(body.device.type), mixer.likelihood)
     place = torch.device(device)
     return Sentences(mixer.reads.removeprefix("hf:").strip(), device, config.train.pass_tokens(place.type))
 

@@ -19,10 +19,10 @@ from palaver.trainers.rollout.metrics import describe
 from palaver.trainers.rollout.tasks import batch_of_tasks
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.clock import Clock
-from palaver.trainers.run.distributed import World
-from palaver.trainers.run.logging import Sinks
-from palaver.trainers.run.steps import walk
-from palaver.trainers.value_decomposition.play import Seating, play
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.run.logging import RunLogger
+from palaver.trainers.run.steps import run_steps
+from palaver.trainers.value_decomposition.play import Assignment, play
 from palaver.trainers.value_decomposition.replay import Replay
 from palaver.trainers.value_decomposition.targets import epsilon
 
@@ -34,10 +34,10 @@ class LegalLoop:
     config: RunConfig
     env: TextEnv
     eval_env: TextEnv
-    seats: Seating
+    seats: Assignment
     replay: Replay
-    world: World
-    sinks: Sinks | None
+    world: Distributed
+    sinks: RunLogger | None
     folder: Path
     clock: Clock
     report: Callable[[int, dict[str, Any]], None]
@@ -45,7 +45,7 @@ class LegalLoop:
 
     def run(self, start: int) -> int:
         """Train after step `start` until the end or an interruption; return the steps done."""
-        return walk(self, start)
+        return run_steps(self, start)
 
     def step(self, step: int) -> dict[str, Any]:
         """Play, then learn from the replay; return the metrics of the step."""

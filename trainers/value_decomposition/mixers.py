@@ -33,7 +33,7 @@ def monotonic(q: Tensor, w1: Tensor, b1: Tensor, wf: Tensor, v: Tensor) -> Tenso
     return (hidden * wf.abs()).sum(dim=-1) + v
 
 
-class Added(nn.Module):
+class AdditiveMixer(nn.Module):
     """Mixer of VDN, independent of the state."""
 
     def forward(self, q: Tensor, state: Tensor) -> Tensor:  # noqa: ARG002 - every mixer has the same two arguments
@@ -67,7 +67,7 @@ class Monotonic(nn.Module):
 
 def mixer(kind: Kind, agents: int, state: int, embed: int, hyper: int) -> nn.Module:
     """Make the mixer of an algorithm."""
-    return Added() if kind == "sum" else Monotonic(agents, state, embed, hyper)
+    return AdditiveMixer() if kind == "sum" else Monotonic(agents, state, embed, hyper)
 
 
 class AgentValues(nn.Module):

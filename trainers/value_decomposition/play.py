@@ -8,21 +8,21 @@ from typing import Any
 
 import torch
 
-from palaver.agents.base.policy import Policy, speak
-from palaver.core import Conversation, Episode, Message, Request, Sampling, Stop, Turn, Completion, stable_seed
+from palaver.agents.base.policy import Policy, act_batched
+from palaver.core import Completion, Conversation, Episode, Message, Request, Sampling, Stop, Turn, stable_seed
 from palaver.envs.base.env import Step, TextEnv
 from palaver.trainers.rollout.branches import start
 from palaver.trainers.rollout.ends import ended
 from palaver.trainers.value_decomposition.encoders import told
-from palaver.trainers.value_decomposition.players import Decision, Team, decision_seed, hears
-from palaver.trainers.value_decomposition.replay import Scene, Transition
+from palaver.trainers.value_decomposition.players import TeamDecision, ValueTeam, decision_seed, hears
+from palaver.trainers.value_decomposition.replay import DecisionFeatures, Transition
 
 
 @dataclass(slots=True)
 class _Open:
     """A scene with an incomplete transition: the team has acted, and not yet decided again."""
 
-    scene: Scene
+    scene: DecisionFeatures
     chosen: torch.Tensor
     paid: float = 0.0
     factor: float = 1.0
@@ -45,7 +45,7 @@ class _Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class RolloutResult:
     """Result of a rollout: an episode for each task, and the team's transitions for the replay.
 
     A joint step that was cut leads to the state after the cut, with its legal actions. One that could not be scored, or
@@ -57,7 +57,7 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True)
-class Seating:
+class Assignment:
     """Policies of all agents.
 
     Attributes:
@@ -66,12 +66,14 @@ class Seating:
         sampling: agent -> sampling parameters of a partner.
     """
 
-    team: Team
+    team: ValueTeam
     partners: Mapping[str, Policy] = field(default_factory=dict)
     sampling: Mapping[str, Sampling] = field(default_factory=dict)
 
 
-def play(env: TextEnv, seats: Seating, tasks: Sequence[str], *, epsilon: float, discount: float, seed: int) -> Played:
+def play(
+    env: TextEnv, seats: Assignment, tasks: Sequence[str], *, epsilon: float, discount: float, seed: int
+) -> RolloutResult:
     """Play one episode of every task.
 
     Args:
@@ -94,7 +96,7 @@ def play(env: TextEnv, seats: Seating, tasks: Sequence[str], *, epsilon: float, 
         _go_on(live, seats.team, found)
     names = dict.fromkeys(seats.team.agents, "values") | {agent: p.name for agent, p in seats.partners.items()}
     name = env.metadata["name"]
-    return Played([Episode(name, e.task, e.seed, tuple(e.turns), e.stop, names) for e in lives if e.stop], found)
+    return RolloutResult([Episode(name, e.task, e.seed, tuple(e.turns), e.stop, names) for e in lives if e.stop], found)
 
 
 def _begin(env: TextEnv, task: str, place: int, seed: int) -> _Live:
@@ -119,7 +121,7 @@ def _legal(live: _Live, agent: str) -> list[str]:
     return list(live.infos[agent].get("legal_actions", ())) if _acts(live, agent) else []
 
 
-def _decide(live: Sequence[_Live], seats: Seating, epsilon: float, seed: int, found: list[Transition]) -> None:
+def _decide(live: Sequence[_Live], seats: Assignment, epsilon: float, seed: int, found: list[Transition]) -> None:
     """Let the team choose where it may act, and complete the transitions that lead here."""
     team = seats.team
     for each in live:
@@ -138,7 +140,7 @@ def _decide(live: Sequence[_Live], seats: Seating, epsilon: float, seed: int, fo
                 each.said[agent] = Completion(offered[place])
 
 
-def _decisions(lives: Sequence[_Live], team: Team) -> tuple[list[_Live], list[Decision]]:
+def _decisions(lives: Sequence[_Live], team: ValueTeam) -> tuple[list[_Live], list[TeamDecision]]:
     """Episodes in which the team may act, and their decisions."""
     asked, found = [], []
     for each in lives:
@@ -146,11 +148,11 @@ def _decisions(lives: Sequence[_Live], team: Team) -> tuple[list[_Live], list[De
         if any(legal):
             state = "\n\n".join(f"[{agent}]\n{told(heard)}" for agent, heard in each.heard.items() if heard)
             asked.append(each)
-            found.append(Decision(state, [each.heard[agent] for agent in team.agents], legal))
+            found.append(TeamDecision(state, [each.heard[agent] for agent in team.agents], legal))
     return asked, found
 
 
-def _go_on(lives: Sequence[_Live], team: Team, found: list[Transition]) -> None:
+def _go_on(lives: Sequence[_Live], team: ValueTeam, found: list[Transition]) -> None:
     """Complete the transitions of episodes that were just cut, with the states after the cut."""
     asked, decisions = _decisions([each for each in lives if each.stop and each.open is not None], team)
     for each, scene in zip(asked, team.look(decisions) if decisions else (), strict=True):
@@ -158,12 +160,12 @@ def _go_on(lives: Sequence[_Live], team: Team, found: list[Transition]) -> None:
         found.append(_closed(each.open, scene))
 
 
-def _closed(begun: _Open, then: Scene | None) -> Transition:
+def _closed(begun: _Open, then: DecisionFeatures | None) -> Transition:
     goes_on = 0.0 if then is None else begun.factor
     return Transition(begun.scene, begun.chosen, begun.paid, goes_on, then or begun.scene)
 
 
-def _answer(live: Sequence[_Live], seats: Seating, seed: int) -> None:
+def _answer(live: Sequence[_Live], seats: Assignment, seed: int) -> None:
     """Query the partners that may act, in one batch per policy."""
     asked: list[tuple[_Live, Policy, Request]] = []
     for each in live:
@@ -171,7 +173,7 @@ def _answer(live: Sequence[_Live], seats: Seating, seed: int) -> None:
             if _acts(each, agent):
                 seeds = (stable_seed(seed, each.node, agent),)
                 asked.append((each, policy, Request(agent, each.heard[agent], seeds, seats.sampling[agent])))
-    for (each, _, request), said in zip(asked, speak([(p, r) for _, p, r in asked]), strict=True):
+    for (each, _, request), said in zip(asked, act_batched([(p, r) for _, p, r in asked]), strict=True):
         each.said[request.agent] = said[0]
 
 

@@ -19,14 +19,14 @@ from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run import checkpoint
 from palaver.trainers.run.files import CONFIG, refuse_no_run
 from palaver.trainers.value_decomposition.encoders import Encoder
-from palaver.trainers.value_decomposition.factored import Factored, Shape
+from palaver.trainers.value_decomposition.factored import FactoredValues, Shape
 from palaver.trainers.value_decomposition.hidden import encoder
-from palaver.trainers.value_decomposition.replay import Scene, scene_of, stacked
+from palaver.trainers.value_decomposition.replay import DecisionFeatures, scene_of, stacked
 from palaver.trainers.value_decomposition.targets import greedy
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class TeamDecision:
     """State of a team's decision.
 
     Attributes:
@@ -40,7 +40,7 @@ class Decision:
     legal: Sequence[Sequence[str]]
 
 
-class Team:
+class ValueTeam:
     """Values of legal actions of all trained agents.
 
     Args:
@@ -56,9 +56,9 @@ class Team:
         self.encoder: Encoder = encoder(config, device)
         shared = config.team.kind == "shared"
         shape = Shape(len(agents), self.encoder.action, self.encoder.state, linear=self.encoder.one_hot, shared=shared)
-        self.values = Factored(config.algorithm.mixer, kind, shape, config.seed)
+        self.values = FactoredValues(config.algorithm.mixer, kind, shape, config.seed)
 
-    def look(self, decisions: Sequence[Decision]) -> list[Scene]:
+    def look(self, decisions: Sequence[TeamDecision]) -> list[DecisionFeatures]:
         """Encode decisions as features.
 
         Raises:
@@ -76,7 +76,7 @@ class Team:
         n = len(self.agents)
         return [scene_of(state, parts[place * n : place * n + n]) for place, state in enumerate(states)]
 
-    def choose(self, scenes: Sequence[Scene], seeds: Sequence[int], epsilon: float) -> list[list[int]]:
+    def choose(self, scenes: Sequence[DecisionFeatures], seeds: Sequence[int], epsilon: float) -> list[list[int]]:
         """Index of each agent's epsilon-greedy action in each scene.
 
         The draws of a scene depend on its seed alone.
@@ -140,13 +140,13 @@ def load_players(run: Path, env: TextEnv) -> dict[str, Callable[[], Player]]:
     state = checkpoint.load_study(found)
     if "team" not in state:
         raise CheckpointError(f"the run {str(run)!r} did not learn values of legal actions")
-    team = Team(config, state["team"]["agents"], "cpu")
+    team = ValueTeam(config, state["team"]["agents"], "cpu")
     team.load_state_dict(state["team"])
     fresh = env.metadata.get("conversation") == "fresh"
     return {agent: partial(_player, team, agent, fresh) for agent in team.agents}
 
 
-def _player(team: Team, agent: str, fresh: bool) -> Player:
+def _player(team: ValueTeam, agent: str, fresh: bool) -> Player:
     heard: Conversation = ()
 
     def play(observation: str, info: Mapping[str, Any]) -> str:

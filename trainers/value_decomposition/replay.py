@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class DecisionFeatures:
     """Features of a decision of the team.
 
     Attributes:
@@ -38,22 +38,22 @@ class Transition:
         then: the next scene; if there is none, the same again.
     """
 
-    scene: Scene
+    scene: DecisionFeatures
     chosen: Tensor
     reward: float
     goes_on: float
-    then: Scene
+    then: DecisionFeatures
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class TransitionBatch:
     """B transitions, with the fields of `Transition` along a first axis; A is the largest number of actions."""
 
-    scene: Scene
+    scene: DecisionFeatures
     chosen: Tensor
     reward: Tensor
     goes_on: Tensor
-    then: Scene
+    then: DecisionFeatures
 
 
 class Replay:
@@ -73,7 +73,7 @@ class Replay:
         """Add transitions; the oldest are dropped."""
         self.kept.extend(transitions)
 
-    def sample(self, count: int, generator: torch.Generator) -> Batch:
+    def sample(self, count: int, generator: torch.Generator) -> TransitionBatch:
         """Draw `count` transitions with replacement."""
         drawn = torch.randint(len(self.kept), (count,), generator=generator).tolist()
         return together([self.kept[place] for place in drawn])
@@ -87,14 +87,14 @@ class Replay:
             for scene in (each.scene, each.then):
                 if id(scene) not in scenes:
                     scenes[id(scene)] = len(written)
-                    written.append([getattr(scene, field.name) for field in fields(Scene)])
+                    written.append([getattr(scene, field.name) for field in fields(DecisionFeatures)])
             lines.append([scenes[id(each.scene)], each.chosen, each.reward, each.goes_on, scenes[id(each.then)]])
         return [written, lines]
 
     def load_state_dict(self, state: Sequence[Any]) -> None:
         """The inverse of `state_dict`."""
         written, lines = state
-        scenes = [Scene(*parts) for parts in written]
+        scenes = [DecisionFeatures(*parts) for parts in written]
         self.kept.clear()
         self.add(
             Transition(scenes[here], chosen, reward, goes_on, scenes[then])
@@ -102,9 +102,9 @@ class Replay:
         )
 
 
-def together(transitions: Sequence[Transition]) -> Batch:
+def together(transitions: Sequence[Transition]) -> TransitionBatch:
     """Collate transitions to one batch."""
-    return Batch(
+    return TransitionBatch(
         stacked([each.scene for each in transitions]),
         torch.stack([each.chosen for each in transitions]),
         torch.tensor([each.reward for each in transitions], dtype=torch.float32),
@@ -113,25 +113,25 @@ def together(transitions: Sequence[Transition]) -> Batch:
     )
 
 
-def stacked(scenes: Sequence[Scene]) -> Scene:
+def stacked(scenes: Sequence[DecisionFeatures]) -> DecisionFeatures:
     """Stack B scenes along a first axis; those with fewer actions are padded with disallowed ones."""
     most = max(scene.allowed.shape[1] for scene in scenes)
     wide = [scene if scene.allowed.shape[1] == most else _widened(scene, most) for scene in scenes]
-    return Scene(
+    return DecisionFeatures(
         torch.stack([scene.state for scene in wide]),
         torch.stack([scene.candidates for scene in wide]),
         torch.stack([scene.allowed for scene in wide]),
     )
 
 
-def _widened(scene: Scene, most: int) -> Scene:
+def _widened(scene: DecisionFeatures, most: int) -> DecisionFeatures:
     agents, actions, features = scene.candidates.shape
     more = scene.candidates.new_zeros(agents, most - actions, features)
     none = scene.allowed.new_zeros(agents, most - actions)
-    return Scene(scene.state, torch.cat([scene.candidates, more], 1), torch.cat([scene.allowed, none], 1))
+    return DecisionFeatures(scene.state, torch.cat([scene.candidates, more], 1), torch.cat([scene.allowed, none], 1))
 
 
-def scene_of(state: Tensor, features: Sequence[Tensor]) -> Scene:
+def scene_of(state: Tensor, features: Sequence[Tensor]) -> DecisionFeatures:
     """Make a scene from the state (S,) and the features (A_i, F) of each agent's candidates.
 
     Raises:
@@ -144,4 +144,4 @@ def scene_of(state: Tensor, features: Sequence[Tensor]) -> Scene:
     candidates, allowed = torch.zeros(len(features), most, width), torch.zeros(len(features), most, dtype=torch.bool)
     for agent, each in enumerate(features):
         candidates[agent, : len(each)], allowed[agent, : len(each)] = each, True
-    return Scene(state, candidates, allowed)
+    return DecisionFeatures(state, candidates, allowed)

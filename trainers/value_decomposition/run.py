@@ -14,11 +14,11 @@ from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import Algorithm
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.run import checkpoint
-from palaver.trainers.run.distributed import World
-from palaver.trainers.run.session import Opened, RunStart, keep_house
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.run.session import RunStart, SessionResources, run_session
 from palaver.trainers.value_decomposition.legal import LegalLoop
-from palaver.trainers.value_decomposition.play import Seating
-from palaver.trainers.value_decomposition.players import Team
+from palaver.trainers.value_decomposition.play import Assignment
+from palaver.trainers.value_decomposition.players import ValueTeam
 from palaver.trainers.value_decomposition.replay import Replay
 
 
@@ -52,8 +52,8 @@ def refuse_legal(config: RunConfig, env: TextEnv) -> None:
 
 
 def train_values(
-    config: RunConfig, row: Algorithm, env: TextEnv, eval_env: TextEnv, partners: Mapping[str, Policy], world: World,
-    begun: RunStart, console: Console,
+    config: RunConfig, row: Algorithm, env: TextEnv, eval_env: TextEnv, partners: Mapping[str, Policy],
+    world: Distributed, begun: RunStart, console: Console,
 ) -> Path:  # fmt: skip
     """Train the values of the team's legal actions; return the run's folder.
 
@@ -64,12 +64,12 @@ def train_values(
     if world.size > 1:
         raise ConfigError("algorithm.mixer.actions=legal trains in one process: start it without accelerate launch")
     agents = config.team.trained(env.possible_agents)
-    team, replay = Team(config, agents, world.device), Replay(config.algorithm.mixer.buffer)
+    team, replay = ValueTeam(config, agents, world.device), Replay(config.algorithm.mixer.buffer)
     if begun.checkpoint:
         state = checkpoint.load_study(begun.checkpoint)
         team.load_state_dict(state["team"])
         replay.load_state_dict(state["replay"])
-    seats = Seating(team, partners, {agent: config.seat(agent).sampling() for agent in partners})
+    seats = Assignment(team, partners, {agent: config.seat(agent).sampling() for agent in partners})
     a, t = config.algorithm, config.train
     numbers = sum(part.numel() for part in team.values.live.parameters())
     console.print(
@@ -81,10 +81,10 @@ def train_values(
         )
     )  # fmt: skip
 
-    def opened(given: Opened) -> LegalLoop:
+    def opened(given: SessionResources) -> LegalLoop:
         return LegalLoop(
             config, env, eval_env, seats, replay, world, given.sinks, begun.folder, given.clock, given.report,
             given.interrupted,
         )  # fmt: skip
 
-    return keep_house(config, world, begun, console, opened)
+    return run_session(config, world, begun, console, opened)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from palaver.core import Conversation, Message
-from palaver.trainers.rollout.batch import Table
+from palaver.trainers.rollout.batch import Batch
 from palaver.trainers.update.critic import joint_text
 from palaver.trainers.value_decomposition.encoders import Encoder
-from palaver.trainers.value_decomposition.replay import Scene, Transition, scene_of
+from palaver.trainers.value_decomposition.replay import DecisionFeatures, Transition, scene_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Acts:
         unvalued: joint steps that cut the team where none of its agents could act: the state after has no value.
     """
 
-    scenes: Mapping[str, Scene]
+    scenes: Mapping[str, DecisionFeatures]
     place: Mapping[int, str]
     chosen: Mapping[int, Tensor]
     rows: Mapping[int, Mapping[int, int]]
     unvalued: Collection[int] = ()
 
 
-def acts(table: Table, agents: Sequence[str], encoder: Encoder) -> Acts:
+def acts(table: Batch, agents: Sequence[str], encoder: Encoder) -> Acts:
     """Collect the decisions of these agents: scenes, candidates and choices.
 
     The candidates of an agent are all its samples at one node: those of sibling joint steps, and after a cut those of
@@ -81,7 +81,7 @@ def acts(table: Table, agents: Sequence[str], encoder: Encoder) -> Acts:
     return Acts(scenes, place, chosen, said, {step for step, answers in cuts.items() if not any(answers)})
 
 
-def _cuts(table: Table, agents: Sequence[str]) -> dict[int, list[list[str]]]:
+def _cuts(table: Batch, agents: Sequence[str]) -> dict[int, list[list[str]]]:
     """Last joint step -> each agent's candidate answers after it, if the step cut any of them."""
     inner = set(table.parent.tolist())
     return {
@@ -91,7 +91,7 @@ def _cuts(table: Table, agents: Sequence[str]) -> dict[int, list[list[str]]]:
     }
 
 
-def transitions(table: Table, found: Acts, reward: Tensor, discount: float) -> list[Transition]:
+def transitions(table: Batch, found: Acts, reward: Tensor, discount: float) -> list[Transition]:
     """Transitions of the team's joint steps, with the reward until its next decision or the end.
 
     Terminal states have value 0. A step that was cut leads to the scene after the cut; if none of the team could act
@@ -127,7 +127,7 @@ def transitions(table: Table, found: Acts, reward: Tensor, discount: float) -> l
     ]
 
 
-def heard(table: Table, step: int, agent: str, after: bool = False) -> Conversation:
+def heard(table: Batch, step: int, agent: str, after: bool = False) -> Conversation:
     """Conversation of an agent before joint step `step`; with `after`, once that step cut it."""
     path = [step]
     while (above := int(table.parent[path[-1]])) >= 0:
@@ -149,7 +149,7 @@ def heard(table: Table, step: int, agent: str, after: bool = False) -> Conversat
     return tuple(found) or (Message("user", ""),)
 
 
-def _place(table: Table, step: int) -> str:
+def _place(table: Batch, step: int) -> str:
     """Name of the node at which a joint step and its siblings were sampled."""
     turn = table.steps[step]
     return turn.parent or turn.node.partition("/")[0]

@@ -16,18 +16,18 @@ from torch import Tensor
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.core import stable_seed
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.objectives.advantages import minus_mean, normalize
-from palaver.trainers.rollout.batch import Table, by_step
-from palaver.trainers.run.distributed import World
+from palaver.trainers.objectives.advantages import group_mean_baseline, normalize
+from palaver.trainers.rollout.batch import Batch, by_step
+from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.value_decomposition.credits import confidence_gain, counterfactual
-from palaver.trainers.value_decomposition.factored import Factored, MixStats, Shape
+from palaver.trainers.value_decomposition.factored import FactoredValues, MixStats, Shape
 from palaver.trainers.value_decomposition.hidden import encoder
 from palaver.trainers.value_decomposition.mixers import Kind
 from palaver.trainers.value_decomposition.replay import Replay, stacked
 from palaver.trainers.value_decomposition.scenes import Acts, acts, transitions
 
 
-class Mixing:
+class CompletionMixer:
     """Values, mixer, replay and encoder of a run over sentences.
 
     Args:
@@ -38,16 +38,18 @@ class Mixing:
         world: device and processes. All processes have the whole replay and make the same updates.
     """
 
-    def __init__(self, kind: Kind, config: RunConfig, agents: Sequence[str], body: LLMPolicy, world: World) -> None:
+    def __init__(
+        self, kind: Kind, config: RunConfig, agents: Sequence[str], body: LLMPolicy, world: Distributed
+    ) -> None:
         self.config, self.settings, self.agents, self.world = config, config.algorithm.mixer, tuple(agents), world
         self.encoder = encoder(config, world.device, body)
         shape = Shape(len(agents), self.encoder.action, self.encoder.state, linear=self.encoder.one_hot, shared=False)
-        self.values = Factored(self.settings, kind, shape, config.seed)
+        self.values = FactoredValues(self.settings, kind, shape, config.seed)
         self.replay = Replay(self.settings.buffer)
         self.steps = 0
         self.stats = MixStats()
 
-    def judge(self, table: Table, cost: Tensor | None) -> Table:
+    def judge(self, table: Batch, cost: Tensor | None) -> Batch:
         """Train on a filled table, then replace its advantages with the mixer's.
 
         In the first `algorithm.mixer.start` steps, and until the replay holds a batch, the advantages stay those of the
@@ -92,7 +94,7 @@ class Mixing:
         self.encoder.load_state_dict(state["encoder"])
         self.steps = state["steps"]
 
-    def _credit(self, table: Table, found: Acts) -> Tensor:
+    def _credit(self, table: Batch, found: Acts) -> Tensor:
         """(R,) credit of each answer, mean over the joint actions that it took part in."""
         steps = list(found.place)
         scene = stacked([found.scenes[found.place[step]] for step in steps])
@@ -108,4 +110,4 @@ class Mixing:
                 total[row] += float(given[place, agent])
                 count[row] += 1
         mean = total / count
-        return mean if self.settings.credit == "counterfactual" else minus_mean(mean, table.group)
+        return mean if self.settings.credit == "counterfactual" else group_mean_baseline(mean, table.group)

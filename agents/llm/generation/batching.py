@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from palaver.agents.llm.generation.requests import Row, Sample
+from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult
 
 CPU_STORE_BYTES = 2 << 30  # most memory for the keys and values of one batch; on a GPU GPU_STORE_SHARE of what is free
 GPU_STORE_SHARE = 0.4
@@ -47,7 +47,7 @@ def column_bytes(config: Any, dtype: torch.dtype) -> int:
     return int(2 * config.num_hidden_layers * heads * size * dtype.itemsize)
 
 
-def batches(prompts: Sequence[Sequence[int]], rows: Sequence[Row], most: Room) -> Iterator[list[int]]:
+def batches(prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest], most: Room) -> Iterator[list[int]]:
     """Yield indices of rows that run together, of like length where one batch cannot hold all.
 
     Within a batch rows of equal sampling are contiguous, and the samples of a prompt adjacent.
@@ -68,15 +68,18 @@ def batches(prompts: Sequence[Sequence[int]], rows: Sequence[Row], most: Room) -
 
 
 def in_batches(
-    prompts: Sequence[Sequence[int]], rows: Sequence[Row], most: Room, draw: Callable[[list[Row]], list[Sample]]
-) -> list[Sample]:
+    prompts: Sequence[Sequence[int]],
+    rows: Sequence[GenerationRequest],
+    most: Room,
+    draw: Callable[[list[GenerationRequest]], list[GenerationResult]],
+) -> list[GenerationResult]:
     """One sample per row, in order, drawn by `batches`."""
-    samples: dict[int, Sample] = {}
+    samples: dict[int, GenerationResult] = {}
     for places in batches(prompts, rows, most):
         samples |= zip(places, draw([rows[place] for place in places]), strict=True)
     return [samples[place] for place in range(len(rows))]
 
 
-def _grouped(batch: list[int], rows: Sequence[Row]) -> list[int]:
+def _grouped(batch: list[int], rows: Sequence[GenerationRequest]) -> list[int]:
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(rows[place].sampling for place in batch))}
     return sorted(batch, key=lambda place: (kinds[rows[place].sampling], rows[place].prompt))

@@ -42,7 +42,7 @@ def _plain_layer(layer: Any, adapted: bool) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class FoldedProduct:
     """Parts folded into one product: linear layers of one input, the norm, an output factor."""
 
     linears: tuple[Any, ...]
@@ -51,7 +51,7 @@ class Parts:
 
 
 @dataclass
-class Folded:
+class FoldedLayer:
     """Folded weights of one layer, each (inputs, outputs); a = heads + 2 kv_heads, d = head size."""
 
     qkv: Tensor  # (H, a*d)
@@ -79,7 +79,7 @@ class DenseDecoder:
         self._rope = (torch.empty(0), torch.empty(0))
         # |x| / sqrt(size) = rms(x); adding eps under the root of the mean square makes |x| hypot(|x|, sqrt(size * eps))
         self._floor = {size: torch.tensor(math.sqrt(size * self.eps)) for size in (config.hidden_size, self.dim)}
-        self.layers: list[Folded] = []
+        self.layers: list[FoldedLayer] = []
         self.refresh()
 
     @staticmethod
@@ -156,7 +156,7 @@ class DenseDecoder:
         store.column += 1
         return self._logits(x)
 
-    def _qkv(self, layer: Folded, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _qkv(self, layer: FoldedLayer, x: Tensor) -> tuple[Tensor, Tensor]:
         """Queries and keys (n, heads + kv_heads, d), normed but not rotated, and values (n, kv_heads, d)."""
         both = self._times(self._normed(x), layer, "qkv")
         if layer.qkv_bias is not None:
@@ -167,17 +167,17 @@ class DenseDecoder:
             qk = self._normed(qk) * layer.qk_scale
         return qk, v
 
-    def _finish(self, layer: Folded, x: Tensor, mixed: Tensor) -> None:
+    def _finish(self, layer: FoldedLayer, x: Tensor, mixed: Tensor) -> None:
         """Add attention's output and the feed-forward block to the residual stream x (n, H), in place."""
         self._add_times(x, mixed, layer, "out")
         gate, up = self._times(self._normed(x), layer, "gate_up").chunk(2, -1)
         self._add_times(x, F.silu(gate).mul_(up), layer, "down")
 
-    def _times(self, x: Tensor, layer: Folded, product: Product) -> Tensor:
+    def _times(self, x: Tensor, layer: FoldedLayer, product: Product) -> Tensor:
         weight: Tensor = getattr(layer, product)
         return torch.mm(x, weight)
 
-    def _add_times(self, total: Tensor, x: Tensor, layer: Folded, product: Product) -> None:
+    def _add_times(self, total: Tensor, x: Tensor, layer: FoldedLayer, product: Product) -> None:
         total.addmm_(x, getattr(layer, product))
 
     def _normed(self, x: Tensor) -> Tensor:
@@ -199,7 +199,7 @@ class DenseDecoder:
             return torch.ops.mkldnn._linear_pointwise(x, self.packed_head, None, "none", [], "")  # type: ignore[no-any-return]
         return F.linear(x, self.head).float()
 
-    def _fold(self, layer: Any) -> Folded:
+    def _fold(self, layer: Any) -> FoldedLayer:
         attention = layer.self_attn
         qkv = self._parts(layer, "qkv")
         bias, qk_scale = None, None
@@ -208,7 +208,7 @@ class DenseDecoder:
         if self.normed_heads:
             q, k = self._norm_weight(attention.q_norm) * self.dim**-0.5, self._norm_weight(attention.k_norm)
             qk_scale = torch.cat([q.expand(self.heads, -1), k.expand(self.kv_heads, -1)])
-        return Folded(
+        return FoldedLayer(
             qkv=self._folded(qkv),
             qkv_bias=None if bias is None else bias.to(self.dtype),
             qk_scale=None if qk_scale is None else qk_scale.to(self.dtype),
@@ -217,19 +217,19 @@ class DenseDecoder:
             down=self._folded(self._parts(layer, "down")),
         )
 
-    def _parts(self, layer: Any, product: Product) -> Parts:
+    def _parts(self, layer: Any, product: Product) -> FoldedProduct:
         """Parts folded into a product of a layer."""
         attention, mlp = layer.self_attn, layer.mlp
         if product == "qkv":
             query = 1.0 if self.normed_heads else self.dim**-0.5
             linears = (attention.q_proj, attention.k_proj, attention.v_proj)
-            return Parts(linears, self._norm_weight(layer.input_layernorm), (query, 1.0, 1.0))
+            return FoldedProduct(linears, self._norm_weight(layer.input_layernorm), (query, 1.0, 1.0))
         if product == "gate_up":
             norm = self._norm_weight(layer.post_attention_layernorm)
-            return Parts((mlp.gate_proj, mlp.up_proj), norm, (1.0, 1.0))
-        return Parts((attention.o_proj if product == "out" else mlp.down_proj,), None, (1.0,))
+            return FoldedProduct((mlp.gate_proj, mlp.up_proj), norm, (1.0, 1.0))
+        return FoldedProduct((attention.o_proj if product == "out" else mlp.down_proj,), None, (1.0,))
 
-    def _folded(self, parts: Parts) -> Tensor:
+    def _folded(self, parts: FoldedProduct) -> Tensor:
         """Concatenated weights of the layers, (inputs, outputs)."""
         weights = [
             p.weight if factor == 1 else p.weight * factor

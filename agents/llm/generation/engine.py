@@ -15,7 +15,7 @@ from torch import Tensor
 from palaver.agents.llm.generation.batching import in_batches, room
 from palaver.agents.llm.generation.forward import Forward
 from palaver.agents.llm.generation.kv_cache import KeyValues
-from palaver.agents.llm.generation.requests import Progress, Row, Sample
+from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Progress
 from palaver.agents.llm.generation.sampler import Sampler, uniforms
 from palaver.agents.llm.scoring.packing import padded
 
@@ -40,7 +40,7 @@ class Engine:
         self.interval = 1 if forward.device.type == "cpu" else GPU_INTERVAL
 
     @torch.inference_mode()
-    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
+    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """One sample per row, in order.
 
         Raises:
@@ -57,7 +57,7 @@ class Engine:
 class _Batch:
     """The rows that run together."""
 
-    def __init__(self, engine: Engine, prompts: Sequence[Sequence[int]], rows: list[Row]) -> None:
+    def __init__(self, engine: Engine, prompts: Sequence[Sequence[int]], rows: list[GenerationRequest]) -> None:
         self.engine = engine
         self.rows = rows
         self.prompts = {row.prompt: prompts[row.prompt] for row in self.rows}
@@ -65,7 +65,7 @@ class _Batch:
         self.progress = Progress(self.rows, engine.end_ids, engine.decode)
         self.limit = max(row.sampling.max_tokens for row in self.rows)
 
-    def run(self) -> list[Sample]:
+    def run(self) -> list[GenerationResult]:
         """Decode until every row has finished; samples in the order the rows were given."""
         forward = self.engine.forward
         logits, store = self._prefill()

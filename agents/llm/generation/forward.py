@@ -16,7 +16,7 @@ from palaver.agents.llm.generation.kv_cache import KeyValues, LayerStates, as_li
 from palaver.agents.llm.generation.lora_decoder import AdapterDecoder
 from palaver.agents.llm.generation.multi_lora import Adapters
 from palaver.agents.llm.model.inference_copy import Twin
-from palaver.agents.llm.scoring.split_head import Parts, holds, narrowed, split_head
+from palaver.agents.llm.scoring.split_head import SplitModel, holds, narrowed, split_head
 
 
 class Forward(Protocol):
@@ -65,7 +65,7 @@ class LibraryForward:
         with self._mixed(adapters or [-1] * len(ids)):
             return self._prefill(parts, ids, lengths)
 
-    def _prefill(self, parts: Parts | None, ids: Tensor, lengths: Sequence[int]) -> tuple[Tensor, LayerStates]:
+    def _prefill(self, parts: SplitModel | None, ids: Tensor, lengths: Sequence[int]) -> tuple[Tensor, LayerStates]:
         cache = DynamicCache()
         row = torch.arange(len(ids), device=ids.device)
         last = torch.tensor([length - 1 for length in lengths], device=ids.device)

@@ -17,7 +17,7 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList,
 
 from palaver.agents.llm.generation.batching import in_batches, room
 from palaver.agents.llm.generation.multi_lora import Adapters
-from palaver.agents.llm.generation.requests import Progress, Row, Sample
+from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Progress
 from palaver.agents.llm.generation.sampler import Sampler, uniforms
 from palaver.agents.llm.model.inference_copy import Twin
 from palaver.agents.llm.scoring.packing import padded
@@ -41,12 +41,12 @@ class LibraryEngine:
         self.twin.refresh()
 
     @torch.no_grad()
-    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
+    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """See `Generator.generate`."""
         most = room(self.model.config, self.twin.device, self.twin.dtype)
         return in_batches(prompts, rows, most, lambda batch: self._run([prompts[row.prompt] for row in batch], batch))
 
-    def _run(self, texts: Sequence[Sequence[int]], rows: list[Row]) -> list[Sample]:
+    def _run(self, texts: Sequence[Sequence[int]], rows: list[GenerationRequest]) -> list[GenerationResult]:
         """One batch, rows and their prompts side by side."""
         device = self.twin.device
         progress = Progress(rows, self.end_ids, self.decode)
@@ -76,7 +76,7 @@ class LibraryEngine:
 class _Draw(LogitsProcessor):  # type: ignore[misc]
     """Keeps the drawn token of each row and forbids all others."""
 
-    def __init__(self, rows: Sequence[Row], device: torch.device) -> None:
+    def __init__(self, rows: Sequence[GenerationRequest], device: torch.device) -> None:
         self.sampler = Sampler([row.sampling for row in rows])
         limit = max(row.sampling.max_tokens for row in rows)
         self.uniform = torch.from_numpy(np.stack([uniforms(row.seed, limit) for row in rows], 1)).to(device)

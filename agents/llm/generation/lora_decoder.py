@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.generation.dense_decoder import PRODUCTS, DenseDecoder, Folded, Parts, Product
+from palaver.agents.llm.generation.dense_decoder import PRODUCTS, DenseDecoder, FoldedLayer, FoldedProduct, Product
 from palaver.agents.llm.generation.kv_cache import KeyValues, LayerStates
 
 
@@ -66,16 +66,16 @@ class AdapterDecoder(DenseDecoder):
         self._choose(store.adapters)
         return super().step(ids, store)
 
-    def _times(self, x: Tensor, layer: Folded, product: Product) -> Tensor:
+    def _times(self, x: Tensor, layer: FoldedLayer, product: Product) -> Tensor:
         total = super()._times(x, layer, product)
         self._add_low_rank(total, x, layer, product)
         return total
 
-    def _add_times(self, total: Tensor, x: Tensor, layer: Folded, product: Product) -> None:
+    def _add_times(self, total: Tensor, x: Tensor, layer: FoldedLayer, product: Product) -> None:
         super()._add_times(total, x, layer, product)
         self._add_low_rank(total, x, layer, product)
 
-    def _add_low_rank(self, total: Tensor, x: Tensor, layer: Folded, product: Product) -> None:
+    def _add_low_rank(self, total: Tensor, x: Tensor, layer: FoldedLayer, product: Product) -> None:
         """Add to (n, outputs) what the adapters make of x (n, inputs): every row's own, n a multiple of the rows."""
         factors: _LowRank | None = layer.more.get(product)
         if factors is not None:
@@ -89,7 +89,7 @@ class AdapterDecoder(DenseDecoder):
         """Set the adapter (rows,) of each row from now on."""
         self._masks = [(owner == adapters[:, None]).to(self.dtype)[:, None] for owner in self._owners.values()]
 
-    def _stacked(self, parts: Parts) -> _LowRank | None:
+    def _stacked(self, parts: FoldedProduct) -> _LowRank | None:
         """The factors of all adapters in one product; None where none has any."""
         downs: list[Tensor] = []
         ups: list[tuple[slice, slice, Tensor]] = []

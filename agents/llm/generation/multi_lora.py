@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from palaver.agents.llm.generation.requests import Generator, Row, Sample
+from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Generator
 
 
 class Adapters(Protocol):
-    """The adapters of one model that answer requests; `Row.adapter` is a place in `served`, -1 none of them."""
+    """Adapters of one model that answer requests; `GenerationRequest.adapter` is an index of `served`, or -1."""
 
     @property
     def served(self) -> Sequence[str]:
@@ -30,19 +30,19 @@ class Adapters(Protocol):
         ...
 
 
-class OneByOne:
+class SequentialAdapters:
     """See `palaver.agents.llm.generation.requests.Generator`; for models whose layers cannot tell the rows of a batch
     apart."""
 
     def __init__(self, generator: Generator, adapters: Adapters) -> None:
         self.generator, self.adapters = generator, adapters
 
-    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
+    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """See `Generator.generate`; a batch for each adapter."""
         places: dict[int, list[int]] = {}
         for place, row in enumerate(rows):
             places.setdefault(row.adapter, []).append(place)
-        samples: dict[int, Sample] = {}
+        samples: dict[int, GenerationResult] = {}
         for adapter, own in places.items():
             with self.adapters.only(adapter):
                 samples |= zip(own, self.generator.generate(prompts, [rows[place] for place in own]), strict=True)

@@ -16,7 +16,7 @@ _TAIL = 8  # tokens beyond a stop string's bytes that are decoded to find it
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GenerationRequest:
     """One sample to draw: which prompt, its seed, how, and with which adapter of the model, -1 for none.
 
     Rows of one prompt have one adapter: the same text for two adapters is two prompts.
@@ -29,7 +29,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class GenerationResult:
     """Sampled ids, with the end token where one came, and both log-probabilities of each."""
 
     token_ids: tuple[int, ...]
@@ -41,7 +41,7 @@ class Sample:
 class Generator(Protocol):
     """Draws rows from a model."""
 
-    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[Row]) -> list[Sample]:
+    def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """One sample per row, in order."""
         ...
 
@@ -53,7 +53,9 @@ class Generator(Protocol):
 class Progress:
     """The tokens of every row so far and how each ended."""
 
-    def __init__(self, rows: Sequence[Row], end_ids: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
+    def __init__(
+        self, rows: Sequence[GenerationRequest], end_ids: frozenset[int], decode: Callable[[Sequence[int]], str]
+    ) -> None:
         self.rows = rows
         self.end_ids = end_ids
         self.decode = decode
@@ -73,7 +75,7 @@ class Progress:
         values = torch.stack(list(drawn)).view(len(drawn) // 2, 2, -1)
         self._records.append((live, values.cpu().numpy()))
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[GenerationResult]:
         """One per row.
 
         Raises:
@@ -89,7 +91,7 @@ class Progress:
             if not np.isfinite(both).all():
                 raise PolicyError("the model's probabilities are not finite; its weights have diverged or are damaged")
             plain, sampled = both.T.tolist()
-            samples.append(Sample(tuple(tokens), tuple(plain), tuple(sampled), finish or "length"))
+            samples.append(GenerationResult(tuple(tokens), tuple(plain), tuple(sampled), finish or "length"))
         return samples
 
     def _ended(self, row: int, token: int) -> Finish | None:

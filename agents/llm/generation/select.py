@@ -11,7 +11,7 @@ from palaver.agents.llm.generation.dense_decoder import DenseDecoder
 from palaver.agents.llm.generation.engine import Engine
 from palaver.agents.llm.generation.forward import find_forward
 from palaver.agents.llm.generation.hf_engine import LibraryEngine
-from palaver.agents.llm.generation.multi_lora import Adapters, OneByOne
+from palaver.agents.llm.generation.multi_lora import Adapters, SequentialAdapters
 from palaver.agents.llm.generation.requests import Generator
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.inference_copy import Twin
@@ -40,7 +40,7 @@ def make_generator(
     twin = Twin(model, next(model.parameters()).dtype)
     if DenseDecoder.supports(model, adapted=True) or adapters.mixes():
         return _generator(twin, renderer, options, name, adapters)
-    return OneByOne(_generator(twin, renderer, options, name, None), adapters)
+    return SequentialAdapters(_generator(twin, renderer, options, name, None), adapters)
 
 
 def _generator(twin: Twin, renderer: Renderer, options: ModelOptions, name: str, mixing: Adapters | None) -> Generator:

@@ -28,7 +28,7 @@ class _Further:
 
 
 class FrozenAdapter(_Further):
-    """See `palaver.agents.llm.model.snapshot.Frozen`.
+    """See `palaver.agents.llm.model.snapshot.FrozenCopy`.
 
     Args:
         lora: of the base.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from palaver.agents.llm.model.inference_copy import take_over
 
 
-class Frozen(Protocol):
+class FrozenCopy(Protocol):
     """A copy without gradients that changes only on request."""
 
     def active(self) -> AbstractContextManager[Any]:
@@ -34,7 +34,7 @@ class Frozen(Protocol):
 
 
 class FrozenModel:
-    """See `Frozen`; a whole model."""
+    """See `FrozenCopy`; a whole model."""
 
     def __init__(self, master: nn.Module) -> None:
         self.master = master
@@ -42,19 +42,19 @@ class FrozenModel:
 
     @contextmanager
     def active(self) -> Iterator[nn.Module]:
-        """See `Frozen.active`."""
+        """See `FrozenCopy.active`."""
         yield self.model
 
     def take(self) -> None:
-        """See `Frozen.take`."""
+        """See `FrozenCopy.take`."""
         take_over(self.model, self.master)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """See `Frozen.state_dict`; tied weights once."""
+        """See `FrozenCopy.state_dict`; tied weights once."""
         return {name: parameter.detach() for name, parameter in self.model.named_parameters()}
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """See `Frozen.load_state_dict`."""
+        """See `FrozenCopy.load_state_dict`."""
         for name, parameter in self.model.named_parameters():
             parameter.copy_(state[name])

@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from palaver.agents.llm.generation.requests import Generator, Row, Sample
+from palaver.agents.llm.generation.requests import GenerationRequest, GenerationResult, Generator
 from palaver.agents.llm.generation.select import make_generator
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.eval_mode import evaluating
 from palaver.agents.llm.model.inference_copy import take_over
 from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_device, save_pretrained
 from palaver.agents.llm.model.options import DEFAULT_OPTIONS, ModelOptions
-from palaver.agents.llm.model.snapshot import Frozen, FrozenModel
+from palaver.agents.llm.model.snapshot import FrozenCopy, FrozenModel
 from palaver.agents.llm.model.trunk import OwnTrunk, Trunk
-from palaver.core import Conversation, PolicyError, Request, Sampling, Completion
+from palaver.core import Completion, Conversation, PolicyError, Request, Sampling
 
 
 class LLMPolicy:
@@ -80,7 +80,7 @@ class LLMPolicy:
         """Yields the model that computes as this policy; backward passes belong inside, too."""
         return nullcontext(self.model)
 
-    def freeze(self) -> Frozen:
+    def freeze(self) -> FrozenCopy:
         """A still copy of the present weights."""
         return FrozenModel(self.model)
 
@@ -156,7 +156,7 @@ class LLMPolicy:
                 f"it does not fit the context of {context} tokens of {self.name!r}"
             )
 
-    def completion(self, prompt: tuple[int, ...], sampling: Sampling, sample: Sample) -> Completion:
+    def completion(self, prompt: tuple[int, ...], sampling: Sampling, sample: GenerationResult) -> Completion:
         """Make a completion of sampled tokens."""
         text = self._renderer.text(sample.token_ids)
         ends = [place for place in map(text.find, sampling.stop) if place >= 0]
@@ -180,12 +180,12 @@ def answer(
         PolicyError: see `LLMPolicy.act`.
     """
     prompts: dict[tuple[int, tuple[int, ...]], int] = {}
-    rows: list[Row] = []
+    rows: list[GenerationRequest] = []
     read: list[tuple[int, ...]] = []
     for policy, request in asked:
         read.append(policy.prompt(request))
         place = prompts.setdefault((policy.adapter, read[-1]), len(prompts))
-        rows += [Row(place, seed, request.sampling, policy.adapter) for seed in request.seeds]
+        rows += [GenerationRequest(place, seed, request.sampling, policy.adapter) for seed in request.seeds]
     with evaluating(model):
         samples = iter(generator.generate([ids for _, ids in prompts], rows))
     return [

@@ -13,7 +13,7 @@ from palaver.agents.base.rewards import split_options
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.policies.top_logprobs import likely
-from palaver.core import PolicyError, Request, Completion
+from palaver.core import Completion, PolicyError, Request
 from palaver.scoring import Cost
 
 PROMPT = 32_768  # tokens, by default: a group's answers share one prompt

@@ -2,7 +2,7 @@
 
     team = adapted("Qwen/Qwen3-0.6B", ["background", "method"], ModelOptions(), LoraOptions(rank=8))
 
-Their answers are drawn in one batch (`palaver.agents.base.policy.speak`). What is selected in the shared model is
+Their answers are drawn in one batch (`palaver.agents.base.policy.act_batched`). What is selected in the shared model is
 state: one policy is scored or trained at a time, backward pass included, inside its `active()`. With `dtype: bf16` the
 base is held in bf16, not only computed in it, for it is never trained; adapters are fp32 in any case.
 """
@@ -28,10 +28,10 @@ from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.eval_mode import evaluating
 from palaver.agents.llm.model.load import is_adapter, load_pretrained, pick_device, quiet
 from palaver.agents.llm.model.options import DEFAULT_LORA, DEFAULT_OPTIONS, LoraOptions, ModelOptions
-from palaver.agents.llm.model.snapshot import Frozen
+from palaver.agents.llm.model.snapshot import FrozenCopy
 from palaver.agents.llm.model.trunk import Trunk
 from palaver.agents.llm.policies.llm_policy import LLMPolicy, answer
-from palaver.core import PolicyError, Request, Completion
+from palaver.core import Completion, PolicyError, Request
 
 
 class Host:
@@ -57,7 +57,7 @@ class Host:
         )
 
     def speak(self, asked: Sequence[tuple[AdapterPolicy, Request]]) -> list[list[Completion]]:
-        """Answer each policy's request; see `palaver.agents.base.policy.speak`.
+        """Answer each policy's request; see `palaver.agents.base.policy.act_batched`.
 
         Raises:
             PolicyError: see `LLMPolicy.act`.
@@ -147,12 +147,12 @@ class AdapterPolicy(LLMPolicy):
         self.version += 1
         self._host.refresh()
 
-    def freeze(self) -> Frozen:
+    def freeze(self) -> FrozenCopy:
         """See `LLMPolicy.freeze`: one more adapter, which nothing trains, saves or generates with."""
         lora = self._host.lora
         return FrozenAdapter(lora, lora.copy(self.key, trained=False), self.key)
 
-    def stored(self, folder: str) -> Frozen:
+    def stored(self, folder: str) -> FrozenCopy:
         """As `freeze`, with the weights of a stored adapter for the same base; `take` is for one of equal shape.
 
         Raises:

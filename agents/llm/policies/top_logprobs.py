@@ -12,7 +12,7 @@ from torch import Tensor
 from palaver.agents.llm.model.eval_mode import evaluating
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.agents.llm.scoring.packing import padded
-from palaver.core import PolicyError, Completion
+from palaver.core import Completion, PolicyError
 
 MOST = 20  # largest number of tokens per position, as in OpenAI's protocol
 _LOGITS = 1 << 25  # most logits of one forward, 128 MiB in fp32

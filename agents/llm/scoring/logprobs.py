@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palaver.agents.llm.scoring.packing import Packed, attention_mask, pack, padded, sequences, worth_packing
-from palaver.agents.llm.scoring.split_head import Parts, split_head
+from palaver.agents.llm.scoring.packing import PackedBatch, attention_mask, pack, padded, sequences, worth_packing
+from palaver.agents.llm.scoring.split_head import SplitModel, split_head
 from palaver.agents.llm.scoring.support import truncated_scores
 from palaver.core import Sampling
 
@@ -110,7 +110,7 @@ def _scores(
     return parts.score(hidden, targets, temperature), parts.entropy(hidden, temperature) if entropy else None
 
 
-def _packed(parts: Parts, layout: Packed, device: torch.device) -> tuple[Tensor, Tensor]:
+def _packed(parts: SplitModel, layout: PackedBatch, device: torch.device) -> tuple[Tensor, Tensor]:
     """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,); each prompt is computed once."""
     ids, positions, segment, row, place, tokens = (
         torch.from_numpy(part).to(device)
@@ -123,7 +123,7 @@ def _packed(parts: Parts, layout: Packed, device: torch.device) -> tuple[Tensor,
 
 
 def _padded(
-    parts: Parts, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
+    parts: SplitModel, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,); one sequence per answer."""
     ids, row, position = (torch.from_numpy(part).to(device) for part in _layout(prompts, answers))

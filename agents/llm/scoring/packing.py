@@ -21,7 +21,7 @@ PROMPT, PADDING = 0, -1
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedBatch:
     """A batch of B packed sequences of W tokens, and where each answer token is predicted.
 
     Attributes:
@@ -82,7 +82,9 @@ def worth_packing(
     return len(shared) * width * (6 * hidden + width) < WORTH * padded
 
 
-def pack(shared: Sequence[Sequence[int]], prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Packed:
+def pack(
+    shared: Sequence[Sequence[int]], prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]
+) -> PackedBatch:
     """Lay out R prompts and their answers by `sequences`."""
     width = max(len(prompts[group[0]]) + sum(len(answers[k]) for k in group) for group in shared)
     ids, positions = (np.zeros((len(shared), width), dtype=np.int64) for _ in range(2))
@@ -101,7 +103,7 @@ def pack(shared: Sequence[Sequence[int]], prompts: Sequence[Sequence[int]], answ
             places[k] = np.concatenate([[len(prompt) - 1], np.arange(start, end - 1)])[: end - start]
             start = end
     tokens = np.concatenate([np.asarray(answer, dtype=np.int64) for answer in answers])
-    return Packed(ids, positions, segment, np.concatenate(rows), np.concatenate(places).astype(np.int64), tokens)
+    return PackedBatch(ids, positions, segment, np.concatenate(rows), np.concatenate(places).astype(np.int64), tokens)
 
 
 def attention_mask(segment: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ _RESHAPING = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_he
 
 
 @dataclass(frozen=True)
-class Parts:
+class SplitModel:
     """A causal LM taken apart: logits = head(trunk(ids))."""
 
     trunk: Any
@@ -43,10 +43,10 @@ class Parts:
         return linear_entropy(hidden, self.head.weight, self.head.bias, temperature)
 
 
-_PARTS: WeakKeyDictionary[nn.Module, Parts | None] = WeakKeyDictionary()
+_PARTS: WeakKeyDictionary[nn.Module, SplitModel | None] = WeakKeyDictionary()
 
 
-def split_head(model: Any) -> Parts | None:
+def split_head(model: Any) -> SplitModel | None:
     """Trunk and linear head where logits = head(trunk(ids)); None where the model does more (soft caps, scales)."""
     if model not in _PARTS:
         _PARTS[model] = _split(model)
@@ -77,7 +77,7 @@ def holds(model: nn.Module, claim: Callable[[], bool]) -> bool:
         return False
 
 
-def _split(model: Any) -> Parts | None:
+def _split(model: Any) -> SplitModel | None:
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model  # an adapter's wrapper
     trunk, head = inner.base_model, inner.get_output_embeddings()
     if type(head) is not nn.Linear or trunk is inner:
@@ -89,7 +89,7 @@ def _split(model: Any) -> Parts | None:
         ids = torch.tensor([some_ids(head.out_features)], device=head.weight.device)
         return close(head(trunk(input_ids=ids, use_cache=False)[0]), model(input_ids=ids, use_cache=False).logits)
 
-    return Parts(trunk, head) if holds(model, equal) else None
+    return SplitModel(trunk, head) if holds(model, equal) else None
 
 
 def some_ids(vocabulary: int) -> list[int]:

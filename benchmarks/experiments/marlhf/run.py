@@ -26,7 +26,7 @@ from palaver.benchmarks.experiments.marlhf.recipe import FILE, MARLHFConfig, dum
 from palaver.benchmarks.experiments.marlhf.truth import Truth, truth
 from palaver.core import CheckpointError, ConfigError
 from palaver.trainers.preferences import files, source
-from palaver.trainers.reward_model.fit import Fitted, Report, fit, need_trl
+from palaver.trainers.reward_model.fit import FitResult, Report, fit, need_trl
 from palaver.trainers.run.files import CONFIG, ended
 from palaver.trainers.train import prepare, resume, train
 from palaver.utils.run_folder import LOCK, locked, replace_text
@@ -36,7 +36,7 @@ RESULT, PICTURE = "marlhf.json", "marlhf.png"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MarlhfProgress:
     """Progress callbacks.
 
     Attributes:
@@ -64,7 +64,7 @@ def check(config: MARLHFConfig) -> list[str]:
     return found
 
 
-def run(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
+def run(config: MARLHFConfig, folder: Path, told: MarlhfProgress) -> dict[str, Any]:
     """Run every unfinished step; returns the results, as in `marlhf.json`.
 
     Raises:
@@ -77,7 +77,7 @@ def run(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
         return _run(config, folder, told)
 
 
-def _run(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
+def _run(config: MARLHFConfig, folder: Path, told: MarlhfProgress) -> dict[str, Any]:
     _open(config, folder)
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -109,7 +109,7 @@ def _open(config: MARLHFConfig, folder: Path) -> None:
     replace_text(folder / FILE, dump(config))
 
 
-def _reward_model(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, Any]:
+def _reward_model(config: MARLHFConfig, folder: Path, told: MarlhfProgress) -> dict[str, Any]:
     """Return the report on the reward model, training it if it does not exist."""
     path = folder / MODEL / REPORT
     if path.is_file():
@@ -126,7 +126,7 @@ def _reward_model(config: MARLHFConfig, folder: Path, told: Told) -> dict[str, A
     return report
 
 
-def _report(fitted: Fitted) -> dict[str, Any]:
+def _report(fitted: FitResult) -> dict[str, Any]:
     parts = {"held_out": fitted.held_out, "before": fitted.before, "train": fitted.train}
     return {
         **{name: asdict(quality) for name, quality in parts.items()}, "too_long": fitted.too_long,

@@ -26,7 +26,7 @@ OWN = "own"
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TruthPoint:
     """One evaluation on held-out tasks.
 
     Attributes:
@@ -51,8 +51,8 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One step of training, on training tasks; means over its episodes, named as in `Point`."""
+class TruthStep:
+    """One step of training, on training tasks; means over its episodes, named as in `TruthPoint`."""
 
     step: int
     true: float
@@ -72,8 +72,8 @@ class Truth:
     """
 
     line: tuple[float, float]
-    evaluations: Sequence[Point]
-    steps: Sequence[Step]
+    evaluations: Sequence[TruthPoint]
+    steps: Sequence[TruthStep]
     gain: Improvement
 
 
@@ -92,7 +92,7 @@ def truth(folder: Path) -> Truth:
     for step, found in own.items():
         score = summarize(played[step]).mean
         scaled = a + b * score
-        points.append(Point(step, found.mean, found.low, found.high, score, scaled, scaled - found.mean, found.n))
+        points.append(TruthPoint(step, found.mean, found.low, found.high, score, scaled, scaled - found.mean, found.n))
     first, last = own[min(own)], own[max(own)]
     change = {task: last.by_task[task] - first.by_task[task] for task in first.by_task if task in last.by_task}
     return Truth((a, b), points, _steps(folder, a, b), improvement([last.mean - first.mean], [change]))
@@ -112,10 +112,11 @@ def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return float(y.mean() - b * x.mean()), b
 
 
-def _steps(folder: Path, a: float, b: float) -> list[Step]:
+def _steps(folder: Path, a: float, b: float) -> list[TruthStep]:
     lines = [each for each in read_metrics(folder / METRICS) if each["kind"] == "train"]
     return [
-        Step(each["step"], each[f"metric/{OWN}"], each["reward/mean"], a + b * each["reward/mean"]) for each in lines
+        TruthStep(each["step"], each[f"metric/{OWN}"], each["reward/mean"], a + b * each["reward/mean"])
+        for each in lines
     ]
 
 

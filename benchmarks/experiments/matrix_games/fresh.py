@@ -16,7 +16,7 @@ from palaver.utils.stats.repeats import Interval, welch
 
 
 @dataclass(frozen=True)
-class Pair:
+class CellPair:
     """A cell in both laboratories, and the interval of the fresh mean less the printed one."""
 
     algorithm: str
@@ -29,7 +29,7 @@ class Pair:
         return self.interval[0] <= 1e-9 and self.interval[1] >= -1e-9
 
 
-def pairs(printed: Lab, fresh: Lab) -> list[Pair]:
+def pairs(printed: Lab, fresh: Lab) -> list[CellPair]:
     """The cells that both laboratories have, with at least two seeds in each.
 
     Raises:
@@ -42,13 +42,13 @@ def pairs(printed: Lab, fresh: Lab) -> list[Pair]:
         for game in printed.columns:
             interval = welch(fresh.returns(name, game), printed.returns(name, game))
             if interval:
-                found.append(Pair(name, game, interval))
+                found.append(CellPair(name, game, interval))
     if not found:
         raise ConfigError("the laboratories share no cell with two seeds in each")
     return found
 
 
-def report(found: list[Pair]) -> str:
+def report(found: list[CellPair]) -> str:
     """The share of cells that reproduce, then those that do not."""
     same = sum(pair.same for pair in found)
     lines = [f"{same} of {len(found)} cells ({same / len(found):.1%}): the interval of (fresh - printed) contains 0"]

@@ -48,7 +48,7 @@ class LabConfig(Section):
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class MatrixGameRun:
     """One run of the laboratory."""
 
     algorithm: str
@@ -78,7 +78,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MatrixGamesPlan:
     """A laboratory.
 
     Attributes:
@@ -90,7 +90,7 @@ class Plan:
     """
 
     lab: LabConfig
-    cells: tuple[Cell, ...]
+    cells: tuple[MatrixGameRun, ...]
     columns: Mapping[str, Column]
     text: str
     out: str = ""
@@ -101,7 +101,7 @@ class Plan:
         return tuple(dict.fromkeys(cell.algorithm for cell in self.cells))
 
 
-def load(recipe: str, overrides: Sequence[str] = ()) -> Plan:
+def load(recipe: str, overrides: Sequence[str] = ()) -> MatrixGamesPlan:
     """Load every cell of a laboratory, checked as far as possible without a model.
 
     Args:
@@ -129,7 +129,7 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> Plan:
         _refuse_unknown(f"skip.{column}", left_out, ROWS)
     first = parse(merged(values, lab.overrides)).seed
     cells = tuple(
-        Cell(name, game, seed, _config(values, lab, name, game, seed))
+        MatrixGameRun(name, game, seed, _config(values, lab, name, game, seed))
         for game in games
         for name in names
         if name not in lab.skip.get(game, ())
@@ -139,7 +139,7 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> Plan:
         raise ConfigError("lab.skip leaves no cell of the games and algorithms chosen")
     columns = {game: _column(next(cell for cell in cells if cell.game == game)) for game in _games(cells)}
     text = OmegaConf.to_yaml(OmegaConf.create({NAME: lab.model_dump(mode="json"), **values}))
-    return Plan(lab, cells, columns, str(text), out)
+    return MatrixGamesPlan(lab, cells, columns, str(text), out)
 
 
 def merged(base: Settings, *on_top: Settings) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _rows(lab: LabConfig) -> list[str]:
     return _chosen("algorithms", lab.algorithms, ROWS)
 
 
-def _games(cells: Sequence[Cell]) -> list[str]:
+def _games(cells: Sequence[MatrixGameRun]) -> list[str]:
     return list(dict.fromkeys(cell.game for cell in cells))
 
 
@@ -187,7 +187,7 @@ def _of_game(lab: LabConfig, game: str) -> Settings:
     return merged(own, lab.variants.get(game, {}))
 
 
-def _column(cell: Cell) -> Column:
+def _column(cell: MatrixGameRun) -> Column:
     env = palaver.make(cell.config.env.id, **cell.config.env.keywords())
     if not isinstance(env, MatrixEnv):
         raise ConfigError(f"a laboratory plays matrix-v1, whose best return is known; {cell.game} is {env}")

@@ -33,7 +33,7 @@ Pipe = connection.Connection
 
 
 @dataclass(frozen=True)
-class Order:
+class TrainOrder:
     """A run to train.
 
     Attributes:
@@ -50,15 +50,15 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Outcome of an order: wall and CPU seconds, loading included, and a one-line error, or ""."""
+class TrainOutcome:
+    """StepResult of an order: wall and CPU seconds, loading included, and a one-line error, or ""."""
 
     wall_s: float
     cpu_s: float
     error: str = ""
 
 
-def work(orders: Sequence[Order], workers: int) -> Iterator[tuple[int, Outcome]]:
+def work(orders: Sequence[TrainOrder], workers: int) -> Iterator[tuple[int, TrainOutcome]]:
     """Train all; yields the index of each order as it ends.
 
     A run that writes neither to its log nor to its metrics for `STALLED_S` seconds is killed as failed. Closing the
@@ -102,7 +102,7 @@ class _Worker:
         self.folder, self.began, self.stalled = Path(), 0.0, ""
         self.silence = Silence()
 
-    def begin(self, order: Order) -> None:
+    def begin(self, order: TrainOrder) -> None:
         self.folder, self.began = order.folder, time.perf_counter()
         self.silence = Silence(order.folder / LOG, order.folder / METRICS)
         with contextlib.suppress(BrokenPipeError):  # it has died; `outcome` reports it
@@ -114,16 +114,16 @@ class _Worker:
             self.stalled = f"it wrote nothing for {STALLED_S:g} seconds and was ended"
             self.process.kill()
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> TrainOutcome:
         """Return the answer, or the last line of the log if the process died."""
         try:
-            found: Outcome = self.pipe.recv()
+            found: TrainOutcome = self.pipe.recv()
         except (EOFError, ConnectionResetError):
             code = collect(self.process, END_S)
             self.pipe.close()
             said = last_line(self.folder / LOG)
             died = self.stalled or f"its process ended with {code}"
-            return Outcome(time.perf_counter() - self.began, 0.0, f"{said} ({died})" if said else died)
+            return TrainOutcome(time.perf_counter() - self.began, 0.0, f"{said} ({died})" if said else died)
         return found
 
     def end(self) -> None:
@@ -147,7 +147,7 @@ def _serve(pipe: Pipe) -> None:
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     while True:
         try:
-            order: Order = pipe.recv()
+            order: TrainOrder = pipe.recv()
         except EOFError:
             return
         pipe.send(_train(order))
@@ -160,7 +160,7 @@ def _leave_with_parent() -> None:
     os._exit(1)
 
 
-def _train(order: Order) -> Outcome:
+def _train(order: TrainOrder) -> TrainOutcome:
     """Train one run. User errors are returned; a defect ends this process, with its traceback in the log."""
     shutil.rmtree(order.folder, ignore_errors=True)
     order.folder.mkdir(parents=True)
@@ -173,10 +173,10 @@ def _train(order: Order) -> Outcome:
         error = str(mistake)
     if not order.checkpoints:
         shutil.rmtree(order.folder / "checkpoints", ignore_errors=True)
-    return Outcome(time.perf_counter() - wall, time.process_time() - cpu, error)
+    return TrainOutcome(time.perf_counter() - wall, time.process_time() - cpu, error)
 
 
-def _run(order: Order) -> None:
+def _run(order: TrainOrder) -> None:
     from rich.console import Console
 
     from palaver.trainers.train import train

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from palaver.benchmarks.experiments.matrix_games.plan import Cell, Column, Plan
+from palaver.benchmarks.experiments.matrix_games.plan import Column, MatrixGameRun, MatrixGamesPlan
 from palaver.benchmarks.reports.run_folder import number
 from palaver.core import CheckpointError, ConfigError
 from palaver.text import one_line
@@ -25,7 +25,7 @@ RESULTS = "lab.json"
 
 
 @dataclass(frozen=True)
-class Result:
+class MatrixGameResult:
     """One run.
 
     Attributes:
@@ -52,7 +52,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Score:
+class AlgorithmScore:
     """The runs of an algorithm in a game.
 
     Attributes:
@@ -93,13 +93,13 @@ class Lab:
 
     algorithms: tuple[str, ...]
     columns: Mapping[str, Column]
-    results: tuple[Result, ...]
+    results: tuple[MatrixGameResult, ...]
     provenance: Mapping[str, Any]
     minutes: float
     without: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def failed(self) -> list[Result]:
+    def failed(self) -> list[MatrixGameResult]:
         """Failed runs."""
         return [result for result in self.results if result.status == "failed"]
 
@@ -108,7 +108,7 @@ class Lab:
         """CPU time of all runs, over all sessions."""
         return sum(result.cpu_s for result in self.results) / 60
 
-    def score(self, algorithm: str, game: str) -> Score:
+    def score(self, algorithm: str, game: str) -> AlgorithmScore:
         """One cell of the table."""
         runs = [each for each in self.results if (each.algorithm, each.game) == (algorithm, game)]
         values = self.returns(algorithm, game)
@@ -140,13 +140,13 @@ class Lab:
         return path
 
 
-def score(values: Sequence[float], column: Column, errors: Sequence[str] = ()) -> Score:
+def score(values: Sequence[float], column: Column, errors: Sequence[str] = ()) -> AlgorithmScore:
     """Summarise returns as a cell of the table. Their reference range is from random play to the optimum."""
     if not values:
-        return Score(None, None, None, 0, errors[0] if errors else "")
+        return AlgorithmScore(None, None, None, 0, errors[0] if errors else "")
     mean, span = statistics.fmean(values), abs(column.optimum - column.random)
     same = repeats.agree(values, span)
-    return Score(
+    return AlgorithmScore(
         mean,
         statistics.stdev(values) if len(values) > 1 else None,
         mean / column.optimum if column.optimum > 0 else None,
@@ -170,7 +170,7 @@ def load(path: Path) -> Lab:
         return Lab(
             tuple(values["table"]),
             {game: Column(**column) for game, column in values["games"].items()},
-            tuple(Result(**result) for result in values["runs"]),
+            tuple(MatrixGameResult(**result) for result in values["runs"]),
             values["provenance"],
             values["minutes"],
             values.get("without", {}),
@@ -180,7 +180,11 @@ def load(path: Path) -> Lab:
 
 
 def collect(
-    plan: Plan, folder: Path, refused: Mapping[Cell, str], provenance: Mapping[str, Any], minutes: float
+    plan: MatrixGamesPlan,
+    folder: Path,
+    refused: Mapping[MatrixGameRun, str],
+    provenance: Mapping[str, Any],
+    minutes: float,
 ) -> Lab:
     """Collect the results of all cells of a plan from their folders.
 
@@ -192,7 +196,7 @@ def collect(
         minutes: duration of the last session.
     """
     found = tuple(
-        Result(cell.algorithm, cell.game, cell.seed, "failed", error=refused[cell])
+        MatrixGameResult(cell.algorithm, cell.game, cell.seed, "failed", error=refused[cell])
         if cell in refused
         else read(cell, folder)
         for cell in plan.cells
@@ -201,28 +205,28 @@ def collect(
     return Lab(plan.algorithms, plan.columns, found, made_with, minutes, plan.lab.without)
 
 
-def _warm_starts(plan: Plan, folder: Path) -> dict[str, str]:
+def _warm_starts(plan: MatrixGamesPlan, folder: Path) -> dict[str, str]:
     """Map the names of the runs' initial tiny models to their hashes."""
     launches = [_json(folder / cell.place / LAUNCH) for cell in plan.cells]
     starts = [start for each in launches for start in each.get("warm_starts", {}).values()]
     return {start["model"]: start["hash"] for start in starts}
 
 
-def read(cell: Cell, folder: Path) -> Result:
+def read(cell: MatrixGameRun, folder: Path) -> MatrixGameResult:
     """Read the result of a cell from its folder."""
     here = folder / cell.place
     told = _json(here / OUTCOME)
     error = str(told.get("error", ""))
     wall, cpu = (number(told, key) or 0.0 for key in ("wall_s", "cpu_s"))
     if error:
-        return Result(cell.algorithm, cell.game, cell.seed, "failed", None, None, wall, cpu, error)
+        return MatrixGameResult(cell.algorithm, cell.game, cell.seed, "failed", None, None, wall, cpu, error)
     if not told or not ended(here):
-        return Result(cell.algorithm, cell.game, cell.seed, "missing")
+        return MatrixGameResult(cell.algorithm, cell.game, cell.seed, "missing")
     means = [number(line, "mean") for line in read_metrics(here / METRICS) if line.get("kind") == "eval"] or [None]
-    return Result(cell.algorithm, cell.game, cell.seed, "done", means[0], means[-1], wall, cpu)
+    return MatrixGameResult(cell.algorithm, cell.game, cell.seed, "done", means[0], means[-1], wall, cpu)
 
 
-def settled(cell: Cell, folder: Path) -> bool:
+def settled(cell: MatrixGameRun, folder: Path) -> bool:
     """Return whether this cell is finished.
 
     Raises:

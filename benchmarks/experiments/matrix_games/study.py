@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from palaver.benchmarks.experiments.matrix_games import pool, results
-from palaver.benchmarks.experiments.matrix_games.plan import Cell, Plan
+from palaver.benchmarks.experiments.matrix_games.plan import MatrixGameRun, MatrixGamesPlan
 from palaver.benchmarks.experiments.matrix_games.recipe import FILE
-from palaver.benchmarks.experiments.matrix_games.results import OUTCOME, Lab, Result
+from palaver.benchmarks.experiments.matrix_games.results import OUTCOME, Lab, MatrixGameResult
 from palaver.core import ConfigError, PalaverError, usable_cores
 from palaver.utils.run_folder import locked, replace_text
 
-Report = Callable[[Result], None]
+Report = Callable[[MatrixGameResult], None]
 
 
 @dataclass(frozen=True)
-class Work:
+class PendingRuns:
     """Unfinished work of a plan in a folder.
 
     Attributes:
@@ -30,10 +30,10 @@ class Work:
         refused: cell -> reason why it cannot be run.
     """
 
-    plan: Plan
+    plan: MatrixGamesPlan
     folder: Path
-    todo: tuple[Cell, ...]
-    refused: Mapping[Cell, str]
+    todo: tuple[MatrixGameRun, ...]
+    refused: Mapping[MatrixGameRun, str]
 
     @property
     def workers(self) -> int:
@@ -41,7 +41,7 @@ class Work:
         return min(self.plan.lab.cores or usable_cores(), len(self.todo))
 
 
-def prepare(plan: Plan, folder: Path) -> Work:
+def prepare(plan: MatrixGamesPlan, folder: Path) -> PendingRuns:
     """Find the finished cells and those that cannot be run; nothing is written.
 
     Raises:
@@ -51,10 +51,10 @@ def prepare(plan: Plan, folder: Path) -> Work:
     refused = refusals(plan)
     if len(refused) == len(plan.cells):
         raise ConfigError(next(iter(refused.values())))
-    return Work(plan, folder, tuple(cell for cell in todo if cell not in refused), refused)
+    return PendingRuns(plan, folder, tuple(cell for cell in todo if cell not in refused), refused)
 
 
-def refusals(plan: Plan) -> dict[Cell, str]:
+def refusals(plan: MatrixGamesPlan) -> dict[MatrixGameRun, str]:
     """Map cells to the reason why the trainer refuses them; it is the same for all seeds."""
     from palaver.trainers.train import prepare
 
@@ -69,7 +69,7 @@ def refusals(plan: Plan) -> dict[Cell, str]:
     return {cell: why for cell in plan.cells if (why := found[cell.algorithm, cell.game])}
 
 
-def run(work: Work, provenance: Mapping[str, Any], report: Report = lambda _: None) -> Lab:
+def run(work: PendingRuns, provenance: Mapping[str, Any], report: Report = lambda _: None) -> Lab:
     """Train the unfinished cells and write `lab.yaml` and `lab.json`, the latter also if interrupted.
 
     Args:
@@ -92,11 +92,11 @@ def run(work: Work, provenance: Mapping[str, Any], report: Report = lambda _: No
     return lab
 
 
-def _train(work: Work, provenance: Mapping[str, Any], report: Report) -> None:
+def _train(work: PendingRuns, provenance: Mapping[str, Any], report: Report) -> None:
     started = time.strftime("%Y-%m-%d %H:%M:%S")
     launch = {"recipe": str(work.folder / FILE), "overrides": [], "started": started, **provenance}
     orders = [
-        pool.Order(cell.config, work.folder / cell.place, launch, work.plan.lab.checkpoints) for cell in work.todo
+        pool.TrainOrder(cell.config, work.folder / cell.place, launch, work.plan.lab.checkpoints) for cell in work.todo
     ]
     for number, outcome in pool.work(orders, work.workers):
         cell = work.todo[number]

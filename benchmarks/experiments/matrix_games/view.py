@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaver.benchmarks.experiments.matrix_games.plan import Column
-from palaver.benchmarks.experiments.matrix_games.results import Lab, Score
+from palaver.benchmarks.experiments.matrix_games.results import AlgorithmScore, Lab
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports import plot_style as theme
 from palaver.markdown import markdown_table, prose
@@ -40,19 +40,19 @@ def shown(value: float | None) -> str:
     return text.removeprefix("-") if not float(text) else text
 
 
-def shade(score: Score) -> float:
+def shade(score: AlgorithmScore) -> float:
     """Darkness of a cell, 0 to 1."""
     return min(1.0, max(0.0, score.share or 0.0))
 
 
-def cell(score: Score) -> tuple[str, str]:
+def cell(score: AlgorithmScore) -> tuple[str, str]:
     """Text of a cell: the mean, or the reason why there is none; and below, the summary of its seeds."""
     if score.mean is None:
         return ("failed" if score.error else "–"), ""
     return shown(score.mean), "some failed" if score.error else seeds(score)
 
 
-def seeds(score: Score) -> str:
+def seeds(score: AlgorithmScore) -> str:
     """Summary of a cell's seeds: that all agree, their modes, or the interval of their mean."""
     if score.agreed:
         return f"{score.agreed} of {score.n}"
@@ -113,7 +113,7 @@ def _facts(ax: Axes, x: int, column: Column) -> None:
         ax.text(x, y, shown(value), ha="center", va="center", fontsize=9, color=theme.PAPER.muted)
 
 
-def _cell(ax: Axes, x: int, y: int, score: Score) -> None:
+def _cell(ax: Axes, x: int, y: int, score: AlgorithmScore) -> None:
     from matplotlib.patches import Rectangle
 
     dark, (value, spread) = shade(score), cell(score)
@@ -164,7 +164,7 @@ def _rows(lab: Lab) -> Sequence[tuple[str, list[tuple[str, str, int, str]]]]:
     ]
 
 
-def _share(score: Score) -> str:
+def _share(score: AlgorithmScore) -> str:
     if score.error:
         return score.error
     share = "" if score.share is None else f"{100 * score.share:.0f} % of the optimum, "

@@ -20,7 +20,7 @@ from palaver.utils.config import Section
 NAME = "maths"
 
 
-class Row(Section):
+class TableLine(Section):
     """One line of the table."""
 
     name: str = Field(description="what the team is called")
@@ -29,7 +29,7 @@ class Row(Section):
     play: dict[str, Any] = Field({}, description="keywords of the environment; empty: those it was trained with")
 
 
-class Plan(Section):
+class ReasoningPlan(Section):
     """A table."""
 
     env: str = Field(description="id of the environment")
@@ -37,12 +37,12 @@ class Plan(Section):
     model: str = Field("tiny", description="what fills the seats of a team that was not trained")
     max_tokens: int = Field(256, ge=1, description="of an answer")
     beside: str = Field(description="the row that the others are compared with")
-    rows: tuple[Row, ...] = Field(min_length=1, description="lines")
+    rows: tuple[TableLine, ...] = Field(min_length=1, description="lines")
     overrides: tuple[str, ...] = Field((), description="settings on top of every recipe")
 
     @field_validator("rows")
     @classmethod
-    def _told_apart(cls, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    def _told_apart(cls, rows: tuple[TableLine, ...]) -> tuple[TableLine, ...]:
         names = [row.name for row in rows]
         if len(set(names)) < len(names):
             raise ValueError("two rows have the same name")
@@ -74,7 +74,7 @@ class Plan(Section):
             raise ConfigError(f"the table is about {self.env}, but {recipe} trains on {config.env.id}")
         return config
 
-    def played(self, row: Row) -> dict[str, Any]:
+    def played(self, row: TableLine) -> dict[str, Any]:
         """Environment keywords of a row's team: the table's on top of its own.
 
         Raises:
@@ -105,16 +105,16 @@ class Training:
         return Path("runs", f"{Path(self.recipe).stem}-{self.seed}")
 
 
-def trainings(plan: Plan, seeds: Sequence[int]) -> tuple[Training, ...]:
+def trainings(plan: ReasoningPlan, seeds: Sequence[int]) -> tuple[Training, ...]:
     """Training runs of a table, seed by seed, so that a stopped table has complete seeds.
 
     Raises:
-        ConfigError: as `Plan.config`.
+        ConfigError: as `ReasoningPlan.config`.
     """
     return tuple(Training(recipe, seed, plan.config(recipe, seed)) for seed in seeds for recipe in plan.recipes)
 
 
-def read(source: str, overrides: Sequence[str] = ()) -> Plan:
+def read(source: str, overrides: Sequence[str] = ()) -> ReasoningPlan:
     """The plan of a table: `maths`, the shipped one, or a YAML file with the same fields.
 
     Args:
@@ -134,7 +134,7 @@ def read(source: str, overrides: Sequence[str] = ()) -> Plan:
     if not isinstance(values, dict):
         raise ConfigError(f"the table {source!r} is no mapping of env, keywords and rows")
     try:
-        return Plan.model_validate({**values, "overrides": [*(values.get("overrides") or []), *overrides]})
+        return ReasoningPlan.model_validate({**values, "overrides": [*(values.get("overrides") or []), *overrides]})
     except (ValidationError, TypeError) as error:
         told = error.errors()[0] if isinstance(error, ValidationError) else {"loc": ("overrides",), "msg": str(error)}
         place = ".".join(map(str, told["loc"]))

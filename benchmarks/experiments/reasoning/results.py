@@ -16,7 +16,7 @@ RESULTS = "results.json"
 
 
 @dataclass(frozen=True)
-class Cell:
+class TeamSeedResult:
     """One team with one seed.
 
     Attributes:
@@ -57,10 +57,10 @@ class Results:
     rows: tuple[str, ...]
     after: Mapping[str, str]
     tasks: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[TeamSeedResult, ...]
     provenance: Mapping[str, Any]
 
-    def of(self, row: str) -> list[Cell]:
+    def of(self, row: str) -> list[TeamSeedResult]:
         """The cells of a row in order of their seeds."""
         return sorted((cell for cell in self.cells if cell.row == row), key=lambda cell: cell.seed)
 
@@ -83,7 +83,8 @@ def load(folder: Path) -> Results:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         cells = tuple(
-            Cell(**cell | {key: tuple(cell[key]) for key in ("sampled", "greedy")}) for cell in values["cells"]
+            TeamSeedResult(**cell | {key: tuple(cell[key]) for key in ("sampled", "greedy")})
+            for cell in values["cells"]
         )
         lists: dict[str, Sequence[str]] = {key: values[key] for key in ("rows", "tasks")}
         found = Results(

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from palaver.benchmarks.comparison.tuned import refuse
-from palaver.benchmarks.evaluation.evaluate import Setting, measure
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure
 from palaver.benchmarks.experiments.matrix_games import pool
-from palaver.benchmarks.experiments.reasoning.plan import Plan, Row, Training, trainings
-from palaver.benchmarks.experiments.reasoning.results import RESULTS, Cell, Results, load
+from palaver.benchmarks.experiments.reasoning.plan import ReasoningPlan, TableLine, Training, trainings
+from palaver.benchmarks.experiments.reasoning.results import RESULTS, Results, TeamSeedResult, load
 from palaver.benchmarks.reports.run_folder import number
 from palaver.core import ConfigError, Episode, Sampling
 from palaver.envs.base.env import TextEnv
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Work:
+class PendingTeams:
     """Unfinished work of a table in a folder.
 
     Attributes:
@@ -44,13 +44,13 @@ class Work:
         todo: runs still to be trained.
     """
 
-    plan: Plan
+    plan: ReasoningPlan
     seeds: tuple[int, ...]
     folder: Path
     todo: tuple[Training, ...]
 
 
-def prepare(plan: Plan, seeds: Sequence[int], folder: Path) -> Work:
+def prepare(plan: ReasoningPlan, seeds: Sequence[int], folder: Path) -> PendingTeams:
     """Find the finished runs and mistakes in the settings; nothing is written.
 
     Raises:
@@ -65,11 +65,11 @@ def prepare(plan: Plan, seeds: Sequence[int], folder: Path) -> Work:
     needed = trainings(plan, seeds)
     for each in needed:
         refuse(each.config, each.recipe, problems)
-    return Work(plan, tuple(seeds), folder, tuple(each for each in needed if not _settled(each, folder)))
+    return PendingTeams(plan, tuple(seeds), folder, tuple(each for each in needed if not _settled(each, folder)))
 
 
 def run(
-    work: Work, workers: int, provenance: Mapping[str, Any], say: Say = lambda _: None
+    work: PendingTeams, workers: int, provenance: Mapping[str, Any], say: Say = lambda _: None
 ) -> tuple[Results, list[str]]:
     """Train and evaluate the unfinished teams; `results.json` is written after every team.
 
@@ -90,11 +90,11 @@ def run(
         return _play(work, failed, provenance, say), list(failed.values())
 
 
-def _train(work: Work, workers: int, provenance: Mapping[str, Any], say: Say) -> dict[tuple[str, int], str]:
+def _train(work: PendingTeams, workers: int, provenance: Mapping[str, Any], say: Say) -> dict[tuple[str, int], str]:
     """Train the unfinished runs; returns (recipe, seed) -> error."""
     started = time.strftime("%Y-%m-%d %H:%M:%S")
     orders = [
-        pool.Order(
+        pool.TrainOrder(
             each.config, work.folder / each.place,
             {"recipe": each.recipe, "overrides": [*work.plan.overrides, f"seed={each.seed}"], "started": started,
              **provenance},
@@ -111,7 +111,9 @@ def _train(work: Work, workers: int, provenance: Mapping[str, Any], say: Say) ->
     return failed
 
 
-def _play(work: Work, failed: Mapping[tuple[str, int], str], provenance: Mapping[str, Any], say: Say) -> Results:
+def _play(
+    work: PendingTeams, failed: Mapping[tuple[str, int], str], provenance: Mapping[str, Any], say: Say
+) -> Results:
     plan = work.plan
     tasks = tuple(task.id for task in _env(plan, plan.rows[0]).tasks)
     known = load(work.folder).cells if (work.folder / RESULTS).is_file() else ()
@@ -132,14 +134,14 @@ def _play(work: Work, failed: Mapping[tuple[str, int], str], provenance: Mapping
     return found
 
 
-def digest(plan: Plan, row: Row, seed: int) -> str:
+def digest(plan: ReasoningPlan, row: TableLine, seed: int) -> str:
     """Hash of all that decides a team's answers, except the versions."""
     trained = dump(plan.config(row.recipe, seed)) if row.recipe else plan.model
     told = json.dumps([plan.env, plan.played(row), plan.max_tokens, trained, seed], sort_keys=True, default=str)
     return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
 
-def play(plan: Plan, row: Row, seed: int, folder: Path) -> Cell:
+def play(plan: ReasoningPlan, row: TableLine, seed: int, folder: Path) -> TeamSeedResult:
     """Evaluate a team on all problems, sampled and greedily.
 
     Raises:
@@ -148,7 +150,7 @@ def play(plan: Plan, row: Row, seed: int, folder: Path) -> Cell:
     place = Training(row.recipe, seed, plan.config(row.recipe, seed)).place if row.recipe else None
     sampled, greedy = (
         measure(
-            Setting(
+            EvaluationConfig(
                 plan.env, plan.played(row), f"run:{folder / place}" if place else plan.model, n=0,
                 seed=EVAL_SEED + seed, sampling=Sampling(temperature, max_tokens=plan.max_tokens),
             )
@@ -156,7 +158,7 @@ def play(plan: Plan, row: Row, seed: int, folder: Path) -> Cell:
         for temperature in (1.0, 0.0)
     )  # fmt: skip
     tokens, cpu = spent(folder / place) if place else (0, 0.0)
-    return Cell(
+    return TeamSeedResult(
         row.name, seed, digest(plan, row, seed), right(sampled), right(greedy), written(sampled), tokens, cpu
     )  # fmt: skip
 
@@ -178,7 +180,7 @@ def spent(run: Path) -> tuple[int, float]:
     return int(sum(number(line, "sampled_tokens") or 0.0 for line in lines)), number(lines[-1], "cpu_s") or 0.0
 
 
-def _env(plan: Plan, row: Row) -> TextEnv:
+def _env(plan: ReasoningPlan, row: TableLine) -> TextEnv:
     env = make(plan.env, **plan.played(row))
     assert isinstance(env, TextEnv)
     return env

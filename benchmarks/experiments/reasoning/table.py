@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from palaver.benchmarks.experiments.reasoning.results import Cell, Results
+from palaver.benchmarks.experiments.reasoning.results import Results, TeamSeedResult
 from palaver.benchmarks.reports.summary import interval
 from palaver.markdown import markdown_table, prose
 from palaver.utils.stats.improvement import Improvement, improvement
@@ -57,7 +57,7 @@ def lines(found: Results) -> list[Line]:
     return [_line(name, cells, found) for name in found.rows if (cells := found.of(name))]
 
 
-def _line(name: str, cells: Sequence[Cell], found: Results) -> Line:
+def _line(name: str, cells: Sequence[TeamSeedResult], found: Results) -> Line:
     return Line(
         name, len(cells), share(cells, "sampled", found.tasks), share(cells, "greedy", found.tasks),
         less(cells, found.of(found.after.get(name, "")), found.tasks),
@@ -67,7 +67,7 @@ def _line(name: str, cells: Sequence[Cell], found: Results) -> Line:
     )  # fmt: skip
 
 
-def less(cells: Sequence[Cell], others: Sequence[Cell], tasks: Sequence[str]) -> Improvement | None:
+def less(cells: Sequence[TeamSeedResult], others: Sequence[TeamSeedResult], tasks: Sequence[str]) -> Improvement | None:
     """Difference of the sampled shares of two rows on common seeds and problems; None without a common seed."""
     other = {cell.seed: cell for cell in others}
     pairs = [(cell, other[cell.seed]) for cell in cells if cell.seed in other]
@@ -75,7 +75,7 @@ def less(cells: Sequence[Cell], others: Sequence[Cell], tasks: Sequence[str]) ->
     return improvement([fmean(gain.values()) for gain in gains], gains) if gains else None
 
 
-def share(cells: Sequence[Cell], how: How, tasks: Sequence[str]) -> Improvement:
+def share(cells: Sequence[TeamSeedResult], how: How, tasks: Sequence[str]) -> Improvement:
     """The share of right answers over seeds and problems.
 
     Its 95 % interval is that of `palaver.utils.stats.improvement`: a percentile bootstrap that resamples seeds and

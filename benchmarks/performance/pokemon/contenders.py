@@ -26,7 +26,7 @@ class Contender(Protocol):
         """Continue for about `seconds`; returns the number of simulator turns played."""
 
 
-class Ours:
+class PalaverContender:
     """`pokemon-v1` through its API: `step_together` of many instances, both sides' texts built and parsed.
 
     Args:
@@ -186,7 +186,7 @@ def _connection(address: str, teams: Sequence[str], name: str) -> dict[str, Any]
     from poke_env import AccountConfiguration, ServerConfiguration
     from poke_env.teambuilder import Teambuilder
 
-    class Drawn(Teambuilder):  # type: ignore[misc,unused-ignore]
+    class RandomTeams(Teambuilder):  # type: ignore[misc,unused-ignore]
         def yield_team(self) -> str:
             return random.choice(teams)
 
@@ -194,7 +194,7 @@ def _connection(address: str, teams: Sequence[str], name: str) -> dict[str, Any]
         "account_configuration1": AccountConfiguration(f"{name}a", None),
         "account_configuration2": AccountConfiguration(f"{name}b", None),
         "server_configuration": ServerConfiguration(address, ""),
-        "team": Drawn() if teams else None,
+        "team": RandomTeams() if teams else None,
         "log_level": 40,
         "open_timeout": None,  # both for machines that are busy
         "ping_interval": None,

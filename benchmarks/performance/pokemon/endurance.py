@@ -14,7 +14,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from palaver.benchmarks.performance.pokemon.contenders import Ours
+from palaver.benchmarks.performance.pokemon.contenders import PalaverContender
 from palaver.core import ConfigError, usable_cores
 from palaver.utils.provenance import provenance
 
@@ -76,7 +76,7 @@ def measure(plan: Endurance, say: Callable[[str], None]) -> dict[str, Any]:
     On a shared machine turns per second are unreliable; CPU time per turn shows whether the work grew. Megabytes are
     resident at the end of a block.
     """
-    player, me, load = Ours(plan.format, plan.battles, plan.seed), psutil.Process(), os.getloadavg()[0]
+    player, me, load = PalaverContender(plan.format, plan.battles, plan.seed), psutil.Process(), os.getloadavg()[0]
     rows: list[dict[str, float]] = []
     for first in range(0, plan.total, plan.block):
         before, began = _used(me), time.perf_counter()

@@ -31,12 +31,12 @@ MISSING = "poke-env is not installed, so that nothing is beside ours; run: pip i
 PATIENCE = 180.0  # seconds beyond those of the measurement
 
 
-class BenchmarkError(PalaverError):
+class PokemonBenchmarkError(PalaverError):
     """A measuring process that failed."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class PokemonBenchmarkConfig:
     """Settings of the benchmark.
 
     Attributes:
@@ -103,7 +103,9 @@ class _Process:
         except Empty:
             line = ""
         if not line:
-            raise BenchmarkError(f"a measuring process failed: {one_line(self._failed or 'it said nothing', 300)}")
+            raise PokemonBenchmarkError(
+                f"a measuring process failed: {one_line(self._failed or 'it said nothing', 300)}"
+            )
         return line
 
     def close(self) -> None:
@@ -132,7 +134,7 @@ class _Contender:
     processes: Sequence[_Process]
     server: psutil.Process | None = None
 
-    def warm_up(self, plan: Plan) -> float:
+    def warm_up(self, plan: PokemonBenchmarkConfig) -> float:
         """Play until all code is compiled; returns the number of turns."""
         turns = 0.0
         for _ in range(20):
@@ -153,7 +155,7 @@ class _Contender:
         return {"turns": turns, "seconds": wall, "cpu_seconds": cpu}
 
 
-def run(plan: Plan, *, as_json: bool, say: Callable[[str], None]) -> None:
+def run(plan: PokemonBenchmarkConfig, *, as_json: bool, say: Callable[[str], None]) -> None:
     """Measure and print.
 
     Raises:
@@ -169,7 +171,7 @@ def run(plan: Plan, *, as_json: bool, say: Callable[[str], None]) -> None:
         _show(report)
 
 
-def measure(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(plan: PokemonBenchmarkConfig, say: Callable[[str], None]) -> dict[str, Any]:
     """The whole report, plain data."""
     load = os.getloadavg()[0]
     formats = {format: _format(plan, format, say) for format in plan.formats}
@@ -177,7 +179,7 @@ def measure(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
     return {"plan": asdict(plan), "formats": formats, **about, "provenance": provenance()}
 
 
-def _format(plan: Plan, format: str, say: Callable[[str], None]) -> dict[str, Any]:
+def _format(plan: PokemonBenchmarkConfig, format: str, say: Callable[[str], None]) -> dict[str, Any]:
     with ExitStack() as stack:
         contenders = _contenders(plan, format, stack)
         for each in contenders:
@@ -191,7 +193,7 @@ def _format(plan: Plan, format: str, say: Callable[[str], None]) -> dict[str, An
     return {each.name: _summary([found[each.name] for found in rounds], rounds) for each in contenders}
 
 
-def _contenders(plan: Plan, format: str, stack: ExitStack) -> list[_Contender]:
+def _contenders(plan: PokemonBenchmarkConfig, format: str, stack: ExitStack) -> list[_Contender]:
     def started(*wanted: tuple[str, int, int], address: str = "") -> list[_Process]:
         made = []
         for kind, battles, seed in wanted:

@@ -9,12 +9,18 @@ from typing import Any
 
 import psutil
 
-from palaver.benchmarks.performance.pokemon.contenders import Contender, Ours, PettingZoo, Websocket, packed_teams
+from palaver.benchmarks.performance.pokemon.contenders import (
+    Contender,
+    PalaverContender,
+    PettingZoo,
+    Websocket,
+    packed_teams,
+)
 
 
 def _contender(kind: str, format: str, battles: int, seed: int, address: str) -> Contender:
     if kind == "ours":
-        return Ours(format, battles, seed)
+        return PalaverContender(format, battles, seed)
     teams = packed_teams(format)
     if kind == "pettingzoo":
         return PettingZoo(format, address, teams, seed)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.benchmarks.performance.training.order import report_of
-from palaver.benchmarks.performance.training.settings import Setting
+from palaver.benchmarks.performance.training.settings import ModelShape
 from palaver.core import ConfigError, nearest
 
 ONE = "one"  # the reference: an environment with one agent, which trains a full model
@@ -20,16 +20,16 @@ TARGET = 100  # best mean number of characters of the answers
 SIZES = {
     setting.name: setting
     for setting in (
-        Setting("0.1M", 64, 2, 4, 2, 16, 128, 512, 8),
-        Setting("25M", 512, 8, 8, 4, 64, 1408, 4096, 32),
-        Setting("80M", 768, 12, 12, 4, 64, 2048, 4096, 32),
-        Setting("145M", 1024, 12, 16, 8, 64, 2816, 4096, 32),
-        Setting("Qwen3-0.6B", 1024, 28, 16, 8, 128, 3072, 151_936, 256, "bf16"),
+        ModelShape("0.1M", 64, 2, 4, 2, 16, 128, 512, 8),
+        ModelShape("25M", 512, 8, 8, 4, 64, 1408, 4096, 32),
+        ModelShape("80M", 768, 12, 12, 4, 64, 2048, 4096, 32),
+        ModelShape("145M", 1024, 12, 16, 8, 64, 2816, 4096, 32),
+        ModelShape("Qwen3-0.6B", 1024, 28, 16, 8, 128, 3072, 151_936, 256, "bf16"),
     )
 }
 
 
-def size(name: str) -> Setting:
+def size(name: str) -> ModelShape:
     """Return the model shape of that name.
 
     Raises:
@@ -40,7 +40,7 @@ def size(name: str) -> Setting:
     return SIZES[name]
 
 
-def parameters(shape: Setting) -> int:
+def parameters(shape: ModelShape) -> int:
     """Number of weights of a model of that shape, without norms (less than a thousandth from 25M on)."""
     attended = shape.heads * shape.head_dim
     layer = shape.hidden * (2 * attended + 2 * shape.kv_heads * shape.head_dim + 3 * shape.inner)
@@ -48,7 +48,7 @@ def parameters(shape: Setting) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class TeamMeasurement:
     """Train a team of one kind for some steps and measure time and memory.
 
     Attributes:
@@ -128,5 +128,5 @@ class Models:
         return _process("palaver.benchmarks.performance.training.crowd_models", self, 1)
 
 
-def _process(module: str, order: Crowd | Models, threads: int) -> dict[str, Any]:
+def _process(module: str, order: TeamMeasurement | Models, threads: int) -> dict[str, Any]:
     return report_of([sys.executable, "-W", "ignore", "-m", module, json.dumps(asdict(order))], threads)

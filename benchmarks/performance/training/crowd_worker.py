@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from palaver.benchmarks.performance.training import limit, toy
-from palaver.benchmarks.performance.training.crowd import ONE, OTHER, OWN, TARGET, Crowd, size
-from palaver.benchmarks.performance.training.peak import Watch
+from palaver.benchmarks.performance.training.crowd import ONE, OTHER, OWN, TARGET, TeamMeasurement, size
+from palaver.benchmarks.performance.training.peak import PeakMemory
 from palaver.benchmarks.performance.training.worker import SEED, Stopwatch
 from palaver.registry import Spec
 from palaver.trainers.algorithms.base import algorithm
@@ -24,14 +24,14 @@ from palaver.trainers.config.run import RunConfig
 from palaver.trainers.policy_gradient import Loop
 from palaver.trainers.rollout.team import trainable_team
 from palaver.trainers.run.clock import Clock
-from palaver.trainers.run.distributed import World
-from palaver.trainers.update.policy_update import Learner
-from palaver.trainers.update.updater import Study
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.policy_update import PolicyUpdater
+from palaver.trainers.update.updater import Updater
 
 SPEC = Spec("mean-length-v0", toy.MeanLength)
 
 
-def measure(order: Crowd) -> dict[str, Any]:
+def measure(order: TeamMeasurement) -> dict[str, Any]:
     """Train and measure time and memory.
 
     Returns:
@@ -44,8 +44,8 @@ def measure(order: Crowd) -> dict[str, Any]:
     torch.set_num_threads(order.threads)
     square = torch.ones(64, 64, device=order.device)
     torch.mm(square, square)  # libraries take memory at their first use
-    world = World(order.device, size(order.size).dtype, cores=order.threads)
-    watch = Watch(order.device)
+    world = Distributed(order.device, size(order.size).dtype, cores=order.threads)
+    watch = PeakMemory(order.device)
     before = watch.start() if watch.possible else 0
     loop = build(order, world)
     for number in range(1, order.warmup + 1):
@@ -65,23 +65,23 @@ def measure(order: Crowd) -> dict[str, Any]:
     }
 
 
-def build(order: Crowd, world: World) -> Loop:
+def build(order: TeamMeasurement, world: Distributed) -> Loop:
     """Make a training loop as `palaver.trainers.train` does, without a run folder."""
     config = _config(order)
     env = toy.MeanLength(order.seats, order.prompts * (order.warmup + order.steps), TARGET)
     team = trainable_team(config, SPEC, env.possible_agents, world.device)
     policies = {id(policy): policy for policy in team.values()}
     learners = [
-        Learner(policy, [agent for agent, its in team.items() if its is policy], config, world)
+        PolicyUpdater(policy, [agent for agent, its in team.items() if its is policy], config, world)
         for policy in policies.values()
     ]
     clock = Clock(0.0, 0.0)
     clock.start()
-    study = Study(algorithm(config.algorithm.name), config, learners, world)
+    study = Updater(algorithm(config.algorithm.name), config, learners, world)
     return Loop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
 
 
-def _config(order: Crowd) -> RunConfig:
+def _config(order: TeamMeasurement) -> RunConfig:
     own, other = (str(Path(order.folder) / name) for name in (OWN, OTHER))
     mixed = order.seats[len(order.seats) // 2 :] if order.kind == "heterogeneous" else []
     return parse(
@@ -102,7 +102,7 @@ def _config(order: Crowd) -> RunConfig:
     )
 
 
-def _step(order: Crowd, loop: Loop, stopwatch: Stopwatch, number: int) -> dict[str, Any]:
+def _step(order: TeamMeasurement, loop: Loop, stopwatch: Stopwatch, number: int) -> dict[str, Any]:
     """Seconds of one step by stage, and the size of its work."""
     stopwatch.spent["update"] = stopwatch.wall["update"] = 0.0
     spent, wall = limit.now(order.device)
@@ -122,4 +122,4 @@ def _step(order: Crowd, loop: Loop, stopwatch: Stopwatch, number: int) -> dict[s
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(Crowd(**json.loads(sys.argv[1])))))
+    print(json.dumps(measure(TeamMeasurement(**json.loads(sys.argv[1])))))

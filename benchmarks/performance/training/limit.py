@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, Setting
+from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, ModelShape
 
 SIDE = 1024  # of the square product
 FLOATS = 1 << 26  # of the copied array, 256 MiB: far more than any cache
@@ -29,7 +29,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class MinimalWork:
     """Minimal work of one prompt over all agents and samples.
 
     Attributes:
@@ -56,7 +56,7 @@ class Work:
         }
 
 
-def work(setting: Setting, prompts: int, prompt_tokens: float, answer_tokens: float, longest: int) -> Work:
+def work(setting: ModelShape, prompts: int, prompt_tokens: float, answer_tokens: float, longest: int) -> MinimalWork:
     """Count one prompt's share of a step of `prompts` prompts.
 
     Args:
@@ -75,7 +75,7 @@ def work(setting: Setting, prompts: int, prompt_tokens: float, answer_tokens: fl
     seen = answer_tokens * (prompt_tokens + answer_tokens / 2)  # tokens attended to while decoding one answer
     looking = 4 * s.layers * attended  # FLOPs of attending to one token: query with key, weight with value
     prompt = prompt_tokens * 2 * trunk + looking * prompt_tokens**2 / 2
-    return Work(
+    return MinimalWork(
         prefill_flops=len(AGENTS) * (prompt + 2 * head),
         decode_flops=rows * (answer_tokens * 2 * (trunk + head) + looking * seen),
         decode_bytes=len(AGENTS) * longest * (trunk + head) * size / prompts + rows * seen * kept,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.performance.training.settings import Setting
+from palaver.benchmarks.performance.training.settings import ModelShape
 from palaver.core import ConfigError, PalaverError
 
 TIMEOUT_S = 3600
@@ -19,12 +19,12 @@ WARMUP = 1  # steps that are not counted
 _DRIVER = Path(__file__).resolve().with_name("peer.py")
 
 
-class BenchmarkError(PalaverError):
+class TrainingBenchmarkError(PalaverError):
     """A measuring process that failed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class MeasurementOrder:
     """Measure `steps` steps of `prompts` prompts, after the warm-up; with `memory` the updates' memory instead."""
 
     setting: str
@@ -63,7 +63,7 @@ class Peer:
             if not Path(path).is_file():
                 raise ConfigError(f"{option}: there is no file {path!r}")
 
-    def run(self, setting: Setting, order: Order) -> dict[str, Any]:
+    def run(self, setting: ModelShape, order: MeasurementOrder) -> dict[str, Any]:
         """Run the peer's measurement, always with one prompt a step.
 
         Raises:
@@ -78,7 +78,7 @@ class Peer:
         return found if order.memory else _times(found, order)
 
 
-def _flags(setting: Setting, order: Order) -> list[str]:
+def _flags(setting: ModelShape, order: MeasurementOrder) -> list[str]:
     numbers = {
         "hidden": setting.hidden, "layers": setting.layers, "vocab": setting.vocab,
         "max-new-tokens": setting.new_tokens, "threads": order.threads, "warmup": WARMUP,
@@ -87,7 +87,7 @@ def _flags(setting: Setting, order: Order) -> list[str]:
     return [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
 
 
-def _times(report: dict[str, Any], order: Order) -> dict[str, Any]:
+def _times(report: dict[str, Any], order: MeasurementOrder) -> dict[str, Any]:
     """Convert the peer's report to our format: seconds per prompt (wall time on a GPU) by stage."""
     try:
         wall = float(report["sec_per_step_mean"])
@@ -96,7 +96,7 @@ def _times(report: dict[str, Any], order: Order) -> dict[str, Any]:
         tokens = float(report["per_step"]["padded_tokens"])
         name = str(report["system"])
     except (KeyError, TypeError, ValueError) as error:
-        raise BenchmarkError(f"the peer's report lacks a number: {' '.join(str(error).split())}") from error
+        raise TrainingBenchmarkError(f"the peer's report lacks a number: {' '.join(str(error).split())}") from error
     stages = {stage: part * spent for stage, part in share.items()}
     return {
         "name": name, "spent_s": spent, "wall_s": wall, "stages": {**stages, "rest": spent - sum(stages.values())},
@@ -117,13 +117,13 @@ def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
             command, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **variables}
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BenchmarkError(f"{command[0]} could not measure: {' '.join(str(error).split())[:300]}") from error
+        raise TrainingBenchmarkError(f"{command[0]} could not measure: {' '.join(str(error).split())[:300]}") from error
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise BenchmarkError(f"{command[0]} failed while measuring: {last[0][:300]}")
+        raise TrainingBenchmarkError(f"{command[0]} failed while measuring: {last[0][:300]}")
     found = [line for line in done.stdout.splitlines() if line.startswith("{")]
     try:
         report: dict[str, Any] = json.loads(found[-1]) if found else {}
         return report
     except ValueError as error:
-        raise BenchmarkError(f"{command[0]} printed a report that is not JSON: {found[-1][:200]!r}") from error
+        raise TrainingBenchmarkError(f"{command[0]} printed a report that is not JSON: {found[-1][:200]!r}") from error

@@ -15,7 +15,7 @@ from typing import Any
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-class Watch:
+class PeakMemory:
     """Measures the memory of updates: allocated by torch on a GPU, elsewhere the process's resident memory.
 
     Attributes:

@@ -13,7 +13,7 @@ PAD, END = 0, 1  # token ids
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ModelShape:
     """Shape of a Qwen3 with random weights, and its answer length.
 
     Attributes:
@@ -52,8 +52,8 @@ class Setting:
         }
 
 
-def _small(name: str, hidden: int, layers: int, vocab: int, new_tokens: int) -> Setting:
-    return Setting(name, hidden, layers, 4, 2, max(8, hidden // 4), 2 * hidden, vocab, new_tokens)
+def _small(name: str, hidden: int, layers: int, vocab: int, new_tokens: int) -> ModelShape:
+    return ModelShape(name, hidden, layers, 4, 2, max(8, hidden // 4), 2 * hidden, vocab, new_tokens)
 
 
 SETTINGS = {
@@ -63,12 +63,12 @@ SETTINGS = {
         _small("B", hidden=128, layers=2, vocab=16_000, new_tokens=64),
         _small("C", hidden=256, layers=4, vocab=8_192, new_tokens=64),
         _small("D", hidden=64, layers=2, vocab=151_936, new_tokens=64),
-        Setting("Qwen3-0.6B", 1024, 28, 16, 8, 128, 3072, 151_936, 256, "bf16"),
+        ModelShape("Qwen3-0.6B", 1024, 28, 16, 8, 128, 3072, 151_936, 256, "bf16"),
     )
 }
 
 
-def setting(name: str) -> Setting:
+def setting(name: str) -> ModelShape:
     """Return the setting of that name.
 
     Raises:

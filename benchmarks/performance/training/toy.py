@@ -9,8 +9,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from palaver.benchmarks.performance.training.settings import AGENTS, END, PAD, Setting
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.benchmarks.performance.training.settings import AGENTS, END, PAD, ModelShape
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 
 REPEAT = 2  # of the task's sentence; the peer's script has the same default
@@ -29,11 +29,11 @@ class LengthRatio(TextEnv):
         """The task and the agent's name; rendering ends it with a line break instead of the peer's colon."""
         return {agent: f"{task.data['text']}\n{agent.capitalize()}" for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """max(0, 1 - |r - 2| / 2) with r = (characters of the second + 1) / (characters of the first + 1)."""
         first, second = (len(actions[agent]) for agent in AGENTS)
         reward = max(0.0, 1 - abs((second + 1) / (first + 1) - 2) / 2)
-        return Outcome({agent: {"ratio": reward} for agent in self.agents}, terminated=True)
+        return StepResult({agent: {"ratio": reward} for agent in self.agents}, terminated=True)
 
 
 class MeanLength(TextEnv):
@@ -56,11 +56,11 @@ class MeanLength(TextEnv):
         """The task and the agent's name."""
         return {agent: f"{task.data['text']}\n{agent}" for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         """1 / (1 + |m - target| / target) with m the mean number of characters."""
         mean = sum(map(len, actions.values())) / len(actions)
         reward = 1 / (1 + abs(mean - self.target) / self.target)
-        return Outcome({agent: {"length": reward} for agent in self.agents}, terminated=True)
+        return StepResult({agent: {"length": reward} for agent in self.agents}, terminated=True)
 
 
 def tokenizer(vocab: int, backwards: bool = False) -> PreTrainedTokenizerFast:
@@ -78,7 +78,7 @@ def tokenizer(vocab: int, backwards: bool = False) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=core, pad_token=symbols[PAD], eos_token=symbols[END])
 
 
-def model(setting: Setting, device: str, seed: int) -> Any:
+def model(setting: ModelShape, device: str, seed: int) -> Any:
     """A Qwen3 of that shape, fp32."""
     torch.manual_seed(seed)
     return Qwen3ForCausalLM(Qwen3Config(**setting.model(), attn_implementation="sdpa")).to(device).eval()

@@ -21,18 +21,18 @@ import torch
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
 from palaver.benchmarks.performance.training import limit, toy
-from palaver.benchmarks.performance.training.order import WARMUP, Order
-from palaver.benchmarks.performance.training.peak import Watch
-from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, Setting, setting
+from palaver.benchmarks.performance.training.order import WARMUP, MeasurementOrder
+from palaver.benchmarks.performance.training.peak import PeakMemory
+from palaver.benchmarks.performance.training.settings import AGENTS, GROUP, ModelShape, setting
 from palaver.core import Message
 from palaver.trainers.algorithms.base import chosen as chosen_row
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.policy_gradient import Loop
 from palaver.trainers.run.clock import Clock
-from palaver.trainers.run.distributed import World
-from palaver.trainers.update.policy_update import Learner
-from palaver.trainers.update.updater import Study
+from palaver.trainers.run.distributed import Distributed
+from palaver.trainers.update.policy_update import PolicyUpdater
+from palaver.trainers.update.updater import Updater
 
 SEED = 7
 
@@ -64,7 +64,7 @@ class Stopwatch:
         return counted
 
 
-def measure(order: Order) -> dict[str, Any]:
+def measure(order: MeasurementOrder) -> dict[str, Any]:
     """Time the steps; with `memory` measure the updates' memory instead, which slows them."""
     torch.set_num_threads(order.threads)
     chosen = setting(order.setting)
@@ -84,25 +84,25 @@ def measure(order: Order) -> dict[str, Any]:
     return _result(chosen, order, loop, watch, lines, rates)
 
 
-def build(chosen: Setting, order: Order) -> Loop:
+def build(chosen: ModelShape, order: MeasurementOrder) -> Loop:
     """Make a training loop as `palaver.trainers.train` does, with a random model and without a run folder."""
     config = _config(chosen, order)
     env = toy.LengthRatio(order.prompts * (WARMUP + order.steps))
-    world = World(config.device, chosen.dtype, cores=order.threads)
+    world = Distributed(config.device, chosen.dtype, cores=order.threads)
     options = ModelOptions(chosen.dtype, world.device)
     words = toy.tokenizer(chosen.vocab)
     team = {
         agent: LLMPolicy(toy.model(chosen, world.device, SEED + number), words, options, agent)
         for number, agent in enumerate(AGENTS)
     }
-    learners = [Learner(policy, [agent], config, world) for agent, policy in team.items()]
+    learners = [PolicyUpdater(policy, [agent], config, world) for agent, policy in team.items()]
     clock = Clock(0.0, 0.0)
     clock.start()
-    study = Study(chosen_row(config.algorithm), config, learners, world)
+    study = Updater(chosen_row(config.algorithm), config, learners, world)
     return Loop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
 
 
-def _config(chosen: Setting, order: Order) -> RunConfig:
+def _config(chosen: ModelShape, order: MeasurementOrder) -> RunConfig:
     return parse(
         {
             "policy": {"dtype": chosen.dtype, "max_tokens": chosen.new_tokens, "temperature": 1.0},
@@ -115,8 +115,8 @@ def _config(chosen: Setting, order: Order) -> RunConfig:
     )
 
 
-def _memory(loop: Loop, order: Order) -> int | None:
-    watch = Watch(order.device)
+def _memory(loop: Loop, order: MeasurementOrder) -> int | None:
+    watch = PeakMemory(order.device)
     if not watch.possible:
         return None
     for learner in loop.study.learners:
@@ -126,7 +126,7 @@ def _memory(loop: Loop, order: Order) -> int | None:
     return max(watch.rises)
 
 
-def _watch(learner: Any, watch: Watch) -> None:
+def _watch(learner: Any, watch: PeakMemory) -> None:
     update = learner.update
 
     def watched(*args: Any) -> Any:
@@ -137,7 +137,12 @@ def _watch(learner: Any, watch: Watch) -> None:
 
 
 def _result(
-    chosen: Setting, order: Order, loop: Loop, watch: Stopwatch, lines: list[dict[str, Any]], rates: limit.Machine
+    chosen: ModelShape,
+    order: MeasurementOrder,
+    loop: Loop,
+    watch: Stopwatch,
+    lines: list[dict[str, Any]],
+    rates: limit.Machine,
 ) -> dict[str, Any]:
     prompts = order.prompts * order.steps
     answers = GROUP * len(AGENTS)  # of one prompt
@@ -164,4 +169,4 @@ def _result(
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(Order(**json.loads(sys.argv[1])))))
+    print(json.dumps(measure(MeasurementOrder(**json.loads(sys.argv[1])))))

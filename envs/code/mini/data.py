@@ -8,7 +8,7 @@ from palaver.core import TaskError, nearest
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.code.answers import Part
 from palaver.envs.code.mini.family import AGGREGATES, FILTERS, MAPS, Combination
-from palaver.envs.code.problems import Problem, Problems
+from palaver.envs.code.problems import CodeProblem, Problems
 from palaver.envs.code.sandbox import check_tests
 from palaver.text import one_line
 
@@ -31,11 +31,11 @@ def load(source: str | Path) -> tuple[tuple[Task, ...], Problems]:
     return tasks, Problems(problems)
 
 
-def _problem(task: Task, source: str | Path) -> Problem:
+def _problem(task: Task, source: str | Path) -> CodeProblem:
     for part, known in _PARTS.items():
         if task[part] not in known:
             place = one_line(f"{source}, task {task.id!r}")
             raise TaskError(f"{place}: there is no {part} {task[part]!r:.40}.{nearest(task[part], known)}")
     combination = Combination(*(task[part] for part in _PARTS))
     tests = combination.tests()
-    return Problem(combination.text, ENTRY_POINT, tests, _NOTHING, len(check_tests(tests, ENTRY_POINT)))
+    return CodeProblem(combination.text, ENTRY_POINT, tests, _NOTHING, len(check_tests(tests, ENTRY_POINT)))

@@ -67,9 +67,9 @@ from typing import Any, ClassVar
 
 from palaver.envs.base.env import TextEnv
 from palaver.envs.code.base import PairEnv
-from palaver.envs.code.facts import Facts
+from palaver.envs.code.facts import ProgramFacts
 from palaver.envs.code.mini import conventions, data, prompts
-from palaver.envs.code.problems import Problem
+from palaver.envs.code.problems import CodeProblem
 from palaver.envs.code.programs import Program
 from palaver.envs.code.sandbox import Limits
 
@@ -111,11 +111,11 @@ class CodingMiniEnv(PairEnv):
             max_length=max_length,
         )
 
-    def prompt(self, agent: str, problem: Problem) -> str:
+    def prompt(self, agent: str, problem: CodeProblem) -> str:
         """The roles, and what f does."""
         return prompts.opening(agent, problem.prompt)
 
-    def pay(self, facts: Facts) -> dict[str, float]:
+    def pay(self, facts: ProgramFacts) -> dict[str, float]:
         """Each half, the call, the tests passed, and most of all the whole."""
         earned = {
             "aux_parses": float(facts.aux_parses),

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from palaver.envs.code.sandbox.pool import Pool, check_tests, shared_pool
+from palaver.envs.code.sandbox.pool import SandboxPool, check_tests, shared_pool
 from palaver.envs.code.sandbox.report import (
     DEFAULT,
     Limits,
@@ -22,13 +22,28 @@ from palaver.envs.code.sandbox.report import (
 )  # fmt: skip
 
 __all__ = [
-    "DEFAULT", "Limits", "Mode", "Pool", "Report", "SandboxError", "TestResult", "TestsError", "Verdict", "check_tests",
+    "DEFAULT",
+    "Limits",
+    "Mode",
+    "Report",
+    "SandboxError",
+    "SandboxPool",
+    "TestResult",
+    "TestsError",
+    "Verdict",
+    "check_tests",
     "score",
 ]  # fmt: skip
 
 
 def score(
-    program: str, tests: str, entry_point: str, *, prompt: str = "", limits: Limits = DEFAULT, pool: Pool | None = None
+    program: str,
+    tests: str,
+    entry_point: str,
+    *,
+    prompt: str = "",
+    limits: Limits = DEFAULT,
+    pool: SandboxPool | None = None,
 ) -> Report:
     """Run the tests on a program. May be called from any number of threads.
 

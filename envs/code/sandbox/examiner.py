@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from palaver.envs.code.sandbox import suite, wire
-from palaver.envs.code.sandbox.launch import LaunchError, LostError, Plan, Worker
+from palaver.envs.code.sandbox.launch import LaunchError, LaunchPlan, LostError, SandboxWorker
 from palaver.envs.code.sandbox.session import (
     TESTS,
     CandidateError,
@@ -50,13 +50,13 @@ def main(settings: dict[str, Any]) -> None:
 class _Slot:
     """A worker, replaced when it is used up or lost."""
 
-    def __init__(self, plans: list[Plan]) -> None:
+    def __init__(self, plans: list[LaunchPlan]) -> None:
         self.refused: dict[str, str] = {}
-        self.worker: Worker | None = None
+        self.worker: SandboxWorker | None = None
         for plan in plans:
             self.plan = plan
             try:
-                self.worker = Worker(plan)
+                self.worker = SandboxWorker(plan)
                 break
             except LaunchError as error:
                 self.refused[plan["mode"]] = str(error)
@@ -79,7 +79,7 @@ class _Slot:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _ready(self) -> Worker:
+    def _ready(self) -> SandboxWorker:
         if self.worker is not None:
             try:
                 self.worker.settle()
@@ -90,7 +90,7 @@ class _Slot:
                 if not self.worker.usable or self.worker.served >= most:
                     self._replace()
         if self.worker is None:
-            self.worker = Worker(self.plan)
+            self.worker = SandboxWorker(self.plan)
         return self.worker
 
     def _replace(self) -> None:
@@ -102,7 +102,7 @@ class _Slot:
 class _Examination:
     """One program under one suite."""
 
-    def __init__(self, tests: suite.Suite, worker: Worker, request: dict[str, Any]) -> None:
+    def __init__(self, tests: suite.Suite, worker: SandboxWorker, request: dict[str, Any]) -> None:
         self.tests = tests
         self.results: list[list[str] | None] = [None] * len(tests.assertions)
         self.limits: dict[str, Any] = request["limits"]

@@ -37,7 +37,7 @@ module.main(settings)
 """
 
 
-class Plan(TypedDict):
+class LaunchPlan(TypedDict):
     """Plan to start a worker.
 
     Keys:
@@ -63,7 +63,7 @@ class LostError(BaseException):
     """A worker no longer answers. Its state is unknown. The handlers of a test must not catch it."""
 
 
-class Worker:
+class SandboxWorker:
     """A running zygote, which keeps a child ready. `begin` takes it, `end` ends it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Worker:
         usable: True if the next program would find it as new.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LaunchPlan) -> None:
         self.mode = plan["mode"]
         self.served = 0
         self.usable = True
@@ -91,7 +91,7 @@ class Worker:
             self.close()
             raise LaunchError(reason) from error
 
-    def _start(self, plan: Plan, control: int) -> subprocess.Popen[bytes]:
+    def _start(self, plan: LaunchPlan, control: int) -> subprocess.Popen[bytes]:
         given = json.dumps([plan["modules"], plan["settings"] | {"control": control}]).encode() + b"\n"
         user = plan["user"]
         process = subprocess.Popen(

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast, get_args
 
 from palaver.core import ConfigError, PalaverWarning, usable_cores
 from palaver.envs.code.sandbox import suite, view
-from palaver.envs.code.sandbox.launch import Plan
+from palaver.envs.code.sandbox.launch import LaunchPlan
 from palaver.envs.code.sandbox.report import (
     DEFAULT,
     Limits,
@@ -31,7 +31,7 @@ from palaver.utils.workers import Closing, OfThisProcess
 VARIABLE = "PALAVER_SANDBOX"
 
 
-class Pool(Closing):
+class SandboxPool(Closing):
     """Warm workers. `score` may be called from any number of threads.
 
     Args:
@@ -57,7 +57,7 @@ class Pool(Closing):
         if chosen == "unsafe":
             warnings.warn("programs run unconfined: they can do whatever you can", PalaverWarning, stacklevel=2)
         self._impossible: dict[str, str] = {}
-        self._plans: list[Plan] = []
+        self._plans: list[LaunchPlan] = []
         for each in view.MODES if chosen == "auto" else (cast(Mode, chosen),):
             try:
                 self._plans.append(view.plan(each, filtered))
@@ -110,7 +110,7 @@ class Pool(Closing):
             self._slots.put(None)
 
 
-shared_pool = OfThisProcess(Pool)
+shared_pool = OfThisProcess(SandboxPool)
 
 
 def check_tests(tests: str, entry_point: str, prompt: str = "") -> tuple[suite.Assertion, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from palaver.envs.code.sandbox import view
-from palaver.envs.code.sandbox.launch import LaunchError, Worker
+from palaver.envs.code.sandbox.launch import LaunchError, SandboxWorker
 from palaver.envs.code.sandbox.report import Mode, SandboxError
 from palaver.text import one_line
 
@@ -33,7 +33,7 @@ def probe() -> tuple[Ability, ...]:
 def _try(mode: Mode) -> Ability:
     try:
         plan = view.plan(mode)
-        worker = Worker(plan)
+        worker = SandboxWorker(plan)
     except (SandboxError, LaunchError) as error:
         return Ability(mode, False, one_line(error))
     facts, filtered = worker.facts, plan["settings"]["filter"]

@@ -15,7 +15,7 @@ from typing import Any
 
 from palaver.envs.code.sandbox import wire
 from palaver.envs.code.sandbox.clock import Allowance, OverError
-from palaver.envs.code.sandbox.launch import LostError, Worker
+from palaver.envs.code.sandbox.launch import LostError, SandboxWorker
 
 TESTS = "tests"  # the module that the tests' own classes are of
 OUT_OF_MEMORY = 71  # as in worker.py
@@ -54,7 +54,7 @@ class Session:
     """
 
     def __init__(
-        self, worker: Worker, program: str, entry_point: str, limits: dict[str, Any], classes: Sequence[str] = ()
+        self, worker: SandboxWorker, program: str, entry_point: str, limits: dict[str, Any], classes: Sequence[str] = ()
     ) -> None:
         self.calls = 0
         self.received = False

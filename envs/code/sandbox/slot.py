@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from palaver.envs.code.sandbox import view
 from palaver.envs.code.sandbox.clock import STARVED
-from palaver.envs.code.sandbox.launch import BOOT, ENVIRONMENT, FLAGS, Plan
+from palaver.envs.code.sandbox.launch import BOOT, ENVIRONMENT, FLAGS, LaunchPlan
 from palaver.envs.code.sandbox.report import SandboxError
 from palaver.text import one_line
 from palaver.utils.workers import end
@@ -38,7 +38,7 @@ class Slot:
         SandboxError: none of the plans works.
     """
 
-    def __init__(self, plans: Sequence[Plan]) -> None:
+    def __init__(self, plans: Sequence[LaunchPlan]) -> None:
         self._boot = json.dumps([view.examiner_modules(), {"plans": plans}]).encode() + b"\n"
         self._process: subprocess.Popen[bytes] | None = None
         self.mode = ""

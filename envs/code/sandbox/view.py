@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.envs.code.sandbox import seccomp
-from palaver.envs.code.sandbox.launch import BOOT, FLAGS, Plan
+from palaver.envs.code.sandbox.launch import BOOT, FLAGS, LaunchPlan
 from palaver.envs.code.sandbox.report import Mode, SandboxError
 
 NOBODY = 65534
@@ -72,7 +72,7 @@ def examiner_modules() -> list[tuple[str, str]]:
 
 
 @functools.cache
-def plan(mode: Mode, filtered: bool = True) -> Plan:
+def plan(mode: Mode, filtered: bool = True) -> LaunchPlan:
     """Plan of a worker of this mode. `filtered`: with the system call filter, where the machine has one.
 
     Raises:

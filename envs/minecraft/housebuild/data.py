@@ -12,7 +12,7 @@ import numpy as np
 from palaver.core import ConfigError, TaskError
 from palaver.envs.base.arguments import choice
 from palaver.envs.base.tasks import Task, is_generated, read_tasks
-from palaver.envs.minecraft.env import Plan, Plans
+from palaver.envs.minecraft.env import BuildTarget, Plans
 from palaver.envs.minecraft.housebuild import houses
 from palaver.envs.minecraft.world import AIR, AIR_NAME, Position, codes, palette_of
 from palaver.text import one_line
@@ -47,7 +47,7 @@ def load(source: str | Path, difficulty: str | None = None) -> tuple[tuple[Task,
     return tasks, Plans(plans)
 
 
-def plan(task: Task, source: object = "tasks") -> Plan:
+def plan(task: Task, source: object = "tasks") -> BuildTarget:
     """The plan of one house.
 
     Raises:
@@ -79,7 +79,7 @@ def plan(task: Task, source: object = "tasks") -> Plan:
     if not (target != AIR).any():
         raise TaskError(f"{place}: the house cannot be built: it is nothing but air")
     target.setflags(write=False)
-    return Plan(target, palette, corners[0] if corners else (0, min(layers), 0))
+    return BuildTarget(target, palette, corners[0] if corners else (0, min(layers), 0))
 
 
 class _UnfitError(ValueError):

@@ -132,7 +132,7 @@ from palaver.core import ConfigError
 from palaver.envs.base.arguments import choice, truth, whole
 from palaver.envs.base.tasks import Task
 from palaver.envs.minecraft import feedback as wording
-from palaver.envs.minecraft.commands import Reading, Terms
+from palaver.envs.minecraft.commands import ParsedCommands, Terms
 from palaver.envs.minecraft.env import MAX_LENGTH, BuildingEnv, Built
 from palaver.envs.minecraft.housebuild import data, prompts, rules
 from palaver.envs.minecraft.housebuild.houses import Difficulty
@@ -238,7 +238,7 @@ class HouseBuildEnv(BuildingEnv):
         world = box_of(self.target.shape, self.origin)
         return Terms("fill", world, codes(self.palette), self.shares[number], self._limits[number], kill=True)
 
-    def settle(self, readings: Sequence[Reading]) -> None:
+    def settle(self, readings: Sequence[ParsedCommands]) -> None:
         """Update the state of the spiders and, in a world that stays, the material left."""
         killed = any(each.kills for each in readings)
         self._killed = killed or (self._killed and self.persistent)
@@ -266,7 +266,7 @@ class HouseBuildEnv(BuildingEnv):
         ]
         return "\n".join(part for part in parts if part)
 
-    def _details(self, number: int, reading: Reading) -> list[str]:
+    def _details(self, number: int, reading: ParsedCommands) -> list[str]:
         world = (self.target, self.built, self.palette, self.origin)
         if self.feedback == "score":
             return []

@@ -20,7 +20,7 @@ _EDGES = ("stone_stairs", "spruce_stairs", "brick_stairs")
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class HouseSize:
     """Sizes of the houses of a difficulty: outer walls, storeys, overhang of the roof."""
 
     sides: tuple[int, int]
@@ -30,10 +30,10 @@ class Size:
     roofs: tuple[str, ...]
 
 
-SIZES: Mapping[str, Size] = {
-    "easy": Size((4, 5), (2, 3), 1, 0, ("flat",)),
-    "medium": Size((4, 6), (3, 3), 1, 1, ("flat", "gable", "hip")),
-    "hard": Size((6, 8), (3, 3), 2, 1, ("gable", "hip")),
+SIZES: Mapping[str, HouseSize] = {
+    "easy": HouseSize((4, 5), (2, 3), 1, 0, ("flat",)),
+    "medium": HouseSize((4, 6), (3, 3), 1, 1, ("flat", "gable", "hip")),
+    "hard": HouseSize((6, 8), (3, 3), 2, 1, ("gable", "hip")),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palaver.envs.minecraft.blueprint import layers
-from palaver.envs.minecraft.env import Plan
+from palaver.envs.minecraft.env import BuildTarget
 from palaver.envs.minecraft.housebuild.rules import Spiders
 from palaver.envs.minecraft.world import AIR_NAME, box_of, name
 
@@ -32,7 +32,7 @@ class Brief:
     spiders: Spiders
 
 
-def opening(plan: Plan, brief: Brief) -> str:
+def opening(plan: BuildTarget, brief: Brief) -> str:
     """The first observation."""
     low, high = (" ".join(map(str, corner)) for corner in box_of(plan.target.shape, plan.origin))
     return "\n".join(
@@ -61,7 +61,7 @@ def _order(brief: Brief) -> str:
     return "Builder 1's commands are carried out first; later ones overwrite."
 
 
-def _rules(plan: Plan, brief: Brief) -> list[str]:
+def _rules(plan: BuildTarget, brief: Brief) -> list[str]:
     told = [f"You have {brief.shares[brief.number]} commands a turn."]
     if brief.limits:
         limits = ", ".join(f"{most} {name(code, plan.palette)}" for code, most in brief.limits.items())

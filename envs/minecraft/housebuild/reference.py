@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from palaver.core import Conversation
-from palaver.envs.minecraft.blueprint import Block, boxes, parse_layers
+from palaver.envs.minecraft.blueprint import Cuboid, boxes, parse_layers
 from palaver.envs.minecraft.sharing import share_out
 from palaver.envs.minecraft.world import Palette, Position
 
@@ -34,7 +34,7 @@ def twins(conversation: Conversation, _seed: int) -> str:
     """All of the house, as far as the limits go, from every agent alike."""
     heard = _heard(conversation)
     blocks, palette, limits = _plan(heard)
-    own: list[Block] = []
+    own: list[Cuboid] = []
     for each in blocks:
         if each.volume <= limits.get(each.code, each.volume):
             own.append(each)
@@ -60,7 +60,7 @@ def _seat(heard: str) -> tuple[int, int]:
     return (int(found[1]) - 1, max(1, int(found[2]))) if found else (0, 1)
 
 
-def _plan(heard: str) -> tuple[list[Block], Palette, dict[int, int]]:
+def _plan(heard: str) -> tuple[list[Cuboid], Palette, dict[int, int]]:
     """The boxes of the plan, the names of their blocks, and the limits."""
     corners = _WORLD.search(heard)
     if not corners:
@@ -73,10 +73,10 @@ def _plan(heard: str) -> tuple[list[Block], Palette, dict[int, int]]:
     return boxes(cells, low), palette, {n: limits[k] for n, k in enumerate(palette, start=1) if k in limits}
 
 
-def _shared(heard: str, agents: int) -> tuple[list[list[Block]], Palette]:
+def _shared(heard: str, agents: int) -> tuple[list[list[Cuboid]], Palette]:
     blocks, palette, limits = _plan(heard)
     return share_out(blocks, agents, limits), palette
 
 
-def _said(blocks: list[Block], palette: Palette, kill: bool) -> str:
+def _said(blocks: list[Cuboid], palette: Palette, kill: bool) -> str:
     return "\n".join([*([KILL] if kill else []), *(each.command(palette) for each in blocks)])

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from palaver.core import stable_seed
-from palaver.envs.minecraft.blueprint import Block, boxes
-from palaver.envs.minecraft.env import Plan
+from palaver.envs.minecraft.blueprint import Cuboid, boxes
+from palaver.envs.minecraft.env import BuildTarget
 
 
-def resource_limits(plan: Plan, agents: int) -> dict[int, int]:
+def resource_limits(plan: BuildTarget, agents: int) -> dict[int, int]:
     """Code -> most cells that one agent may fill: ceil(c / n) + floor(c / 2n) of the c cells in the plan.
 
     >>> from palaver.envs.minecraft.world import empty
     >>> cells = empty((5, 1, 1)); cells[:] = 1
-    >>> resource_limits(Plan(cells, ("stone", "glass")), 2)
+    >>> resource_limits(BuildTarget(cells, ("stone", "glass")), 2)
     {1: 4, 2: 0}
     """
     held = np.bincount(plan.target.ravel(), minlength=len(plan.palette) + 1).tolist()
@@ -66,8 +66,8 @@ def band(agent: int, agents: int, height: int) -> tuple[int, int]:
 
 
 def wrong_rectangles(
-    plan: Plan, built: np.ndarray[tuple[int, ...], np.dtype[np.int16]], low: int, high: int
-) -> list[Block]:
+    plan: BuildTarget, built: np.ndarray[tuple[int, ...], np.dtype[np.int16]], low: int, high: int
+) -> list[Cuboid]:
     """The plan's rectangles in these layers that hold a wrong cell; what should be air comes as rectangles of air."""
     x, y, z = plan.origin
     found = []
@@ -78,7 +78,7 @@ def wrong_rectangles(
     return found
 
 
-def schedule(rectangles: list[Block], left: dict[int, int]) -> list[Block]:
+def schedule(rectangles: list[Cuboid], left: dict[int, int]) -> list[Cuboid]:
     """The largest rectangles that what is left of the limits reaches for, then the largest part of one that remains."""
     left, chosen, others = dict(left), [], []
     for each in sorted(rectangles, key=lambda r: (-r.volume, r)):
@@ -91,10 +91,10 @@ def schedule(rectangles: list[Block], left: dict[int, int]) -> list[Block]:
     return chosen + sorted(parts, key=lambda r: (-r.volume, r))[:1]
 
 
-def _part(rectangle: Block, most: int) -> Block | None:
+def _part(rectangle: Cuboid, most: int) -> Cuboid | None:
     """The largest rectangle of at most `most` cells in a corner of a rectangle of one layer."""
     x, y, z, east, _, north, code = rectangle
     deep = north - z + 1
     fitting = [(wide, min(deep, most // wide)) for wide in range(1, east - x + 2)]
     wide, long = max(fitting, key=lambda side: side[0] * side[1])
-    return Block(x, y, z, x + wide - 1, y, z + long - 1, code) if long else None
+    return Cuboid(x, y, z, x + wide - 1, y, z + long - 1, code) if long else None

@@ -8,7 +8,7 @@ from palaver.core import TaskError
 from palaver.envs.base.tasks import Task, read_tasks
 from palaver.envs.minecraft.build import carry_out
 from palaver.envs.minecraft.commands import Terms, read
-from palaver.envs.minecraft.env import Plan, Plans
+from palaver.envs.minecraft.env import BuildTarget, Plans
 from palaver.envs.minecraft.mini.houses import SIZE
 from palaver.envs.minecraft.world import AIR_NAME, box_of, codes, empty, palette_of
 from palaver.text import one_line
@@ -29,7 +29,7 @@ def load(source: str | Path) -> tuple[tuple[Task, ...], Plans]:
     return tasks, Plans(plans)
 
 
-def _plan(task: Task, source: str | Path) -> Plan:
+def _plan(task: Task, source: str | Path) -> BuildTarget:
     place = one_line(f"{source}, task {task.id!r}")
     rows = task["lines"].splitlines()
     palette = palette_of(row.split()[-1] for row in rows if row.strip())
@@ -42,4 +42,4 @@ def _plan(task: Task, source: str | Path) -> Plan:
     if not target.any():
         raise TaskError(f"{place}: the field 'lines' builds nothing; write {'fill x1 y1 z1 x2 y2 z2 block'!r}")
     target.setflags(write=False)
-    return Plan(target, palette)
+    return BuildTarget(target, palette)

@@ -13,7 +13,7 @@ import numpy as np
 from palaver.core import ConfigError, TaskError, stable_seed
 from palaver.envs.base.arguments import choice
 from palaver.envs.base.tasks import Task, is_generated, read_tasks
-from palaver.envs.minecraft.env import Plan, Plans
+from palaver.envs.minecraft.env import BuildTarget, Plans
 from palaver.envs.minecraft.strbuild.font import HIGH, LETTERS, LONGEST, draw
 from palaver.envs.minecraft.world import Palette, codes, empty, palette_of
 from palaver.text import one_line
@@ -63,7 +63,7 @@ def load(
     return tasks, Plans(plans)
 
 
-def plan(word: str, palettes: Palettes, spacing: int) -> Plan:
+def plan(word: str, palettes: Palettes, spacing: int) -> BuildTarget:
     """The cells of a word, with blocks that reach the full reward; any other of the builders' will do as well.
 
     Cell (x, y) is for builder (x + y) mod n, who takes his blocks in turn: then no two neighbours are alike, as long as
@@ -78,7 +78,7 @@ def plan(word: str, palettes: Palettes, spacing: int) -> Plan:
         own = palettes[(x + y) % n]
         target[x, y, 0] = known[own[(x + y) // n % len(own)]]
     target.setflags(write=False)
-    return Plan(target, palette)
+    return BuildTarget(target, palette)
 
 
 def _word(task: Task, source: object) -> str:

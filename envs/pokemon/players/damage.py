@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from palaver.envs.pokemon.facts import STATS, known, move_type, types
 from palaver.envs.pokemon.showdown.dex import Dex, Move
-from palaver.envs.pokemon.showdown.view import Mine, Own, Seen, Theirs
+from palaver.envs.pokemon.showdown.view import Mine, OpposingPokemon, Own, Theirs
 
-Mon = Own | Seen
+Mon = Own | OpposingPokemon
 Seat = Mine | Theirs
 
 ROLL = 0.925  # the mean of 0.85 to 1

@@ -8,7 +8,7 @@ from palaver.envs.pokemon.facts import STATS, active, known, opponent, types
 from palaver.envs.pokemon.players.damage import accuracy, damage, left, multiplier, presumed, stat
 from palaver.envs.pokemon.players.simple import HAZARDS, attacks, best, named, random_1, switches
 from palaver.envs.pokemon.showdown.dex import Dex, Move
-from palaver.envs.pokemon.showdown.view import Own, Seen, View
+from palaver.envs.pokemon.showdown.view import OpposingPokemon, Own, SideView
 
 RECHARGE = ("hyperbeam", "gigaimpact", "blastburn", "frenzyplant", "hydrocannon", "roaroftime", "rockwrecker")
 STATUSES = {"slp": 1.2, "frz": 1.2, "par": 0.55, "tox": 0.6, "brn": 0.4, "psn": 0.3}  # worth, in parts of a knock-out
@@ -17,7 +17,7 @@ SWITCHING = 0.35  # cost of a switch, compared with the attack that is taken
 SLOW = 6.0  # hits: a race that takes longer is undecided
 
 
-def damage_1(view: View, dex: Dex, draw: random.Random) -> str:
+def damage_1(view: SideView, dex: Dex, draw: random.Random) -> str:
     """The move with the largest expected damage, accuracy included; a knock-out beats more than it takes.
 
     Who comes in is the one with the best `duel` against the opponent on the field. It never switches of its own
@@ -32,7 +32,7 @@ def damage_1(view: View, dex: Dex, draw: random.Random) -> str:
     return best(moves, worth.__getitem__, draw)
 
 
-def gym_leader_1(view: View, dex: Dex, draw: random.Random) -> str:
+def gym_leader_1(view: SideView, dex: Dex, draw: random.Random) -> str:
     """`damage@1` that sees danger and chances.
 
     In this order: (1) with no move above a tenth of the opponent's hit points, or about to faint to Perish Song, it
@@ -66,7 +66,7 @@ def gym_leader_1(view: View, dex: Dex, draw: random.Random) -> str:
     return best(moves, worth.__getitem__, draw)
 
 
-def veteran_1(view: View, dex: Dex, draw: random.Random) -> str:
+def veteran_1(view: SideView, dex: Dex, draw: random.Random) -> str:
     """The action with the best position after it, measured in Pokémon.
 
     A `duel` is how many hits each of two Pokémon needs, by estimated damage, who is faster counting half a hit: 1 is a
@@ -86,7 +86,7 @@ def veteran_1(view: View, dex: Dex, draw: random.Random) -> str:
     return chosen
 
 
-def veteran_worth(view: View, dex: Dex) -> dict[str, float]:
+def veteran_worth(view: SideView, dex: Dex) -> dict[str, float]:
     """Position values that `veteran@1` compares, by action; empty where it may not attack."""
     me, foe, moves = active(view["me"]), opponent(view), attacks(view)
     if not moves or me is None or foe is None:
@@ -101,7 +101,7 @@ def veteran_worth(view: View, dex: Dex) -> dict[str, float]:
 # --- estimates ---------------------------------------------------------------------------------------
 
 
-def hit(dex: Dex, label: str, me: Own, foe: Seen, view: View) -> float:
+def hit(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideView) -> float:
     """The expected part of the opponent's full hit points that a move takes, no more than what is left.
 
     Moves that take two turns count half, those that cost the user its life as much less as it still has.
@@ -130,7 +130,7 @@ def hit(dex: Dex, label: str, me: Own, foe: Seen, view: View) -> float:
     return taken * accuracy(dex, id)
 
 
-def duel(dex: Dex, mine: Own, foe: Seen, view: View, health: float | None = None) -> float:
+def duel(dex: Dex, mine: Own, foe: OpposingPokemon, view: SideView, health: float | None = None) -> float:
     """Value of an own Pokémon against the opponent on the field, from -1 to 1.
 
     Args:
@@ -148,7 +148,7 @@ def duel(dex: Dex, mine: Own, foe: Seen, view: View, health: float | None = None
     return _race(give, take, left(foe), left(mine) if health is None else health, faster, mine, foe)
 
 
-def _race(give: float, take: float, theirs: float, ours: float, faster: bool, mine: Own, foe: Seen) -> float:
+def _race(give: float, take: float, theirs: float, ours: float, faster: bool, mine: Own, foe: OpposingPokemon) -> float:
     asleep = {"slp": 2.0, "frz": 3.0}
     we = (min(SLOW, theirs / give) if give > 0 else 2 * SLOW) + asleep.get(mine["status"], 0.0)
     they = min(SLOW, ours / max(take, 1e-3)) + asleep.get(foe["status"], 0.0)
@@ -156,7 +156,7 @@ def _race(give: float, take: float, theirs: float, ours: float, faster: bool, mi
     return (they - we) / (they + we)
 
 
-def comes_in(view: View, dex: Dex, draw: random.Random) -> str:
+def comes_in(view: SideView, dex: Dex, draw: random.Random) -> str:
     """Choose the Pokémon to send out or revive by the best duel; random without an opponent."""
     foe = opponent(view)
     able = [label for label, _ in view["legal"] if not label.startswith("move ")]
@@ -183,7 +183,7 @@ def boosted(move: Move) -> int:
     return sum(n for name, n in move.get("boosts", {}).items() if name in STATS) if move["target"] == "self" else 0
 
 
-def status_worth(dex: Dex, move: Move, foe: Seen, view: View) -> float:
+def status_worth(dex: Dex, move: Move, foe: OpposingPokemon, view: SideView) -> float:
     """Value of a status move's condition against this opponent, 0 where it cannot work."""
     status = str(move.get("status", ""))
     if status not in STATUSES or foe["status"] or move["target"] == "self" or "substitute" in view["foe"]["volatiles"]:
@@ -204,7 +204,7 @@ def status_worth(dex: Dex, move: Move, foe: Seen, view: View) -> float:
     return STATUSES[status] * (0.6 if slow else 1.0) * (1.0 if move["accuracy"] is None else move["accuracy"] / 100)
 
 
-def _move_worth(dex: Dex, label: str, me: Own, foe: Seen, view: View, danger: float) -> float:
+def _move_worth(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideView, danger: float) -> float:
     id = label.split(" ")[1]
     move = dex.moves.get(known(dex, id))
     if move is None:
@@ -233,7 +233,7 @@ def _move_worth(dex: Dex, label: str, me: Own, foe: Seen, view: View, danger: fl
     return worth
 
 
-def _switch_worth(dex: Dex, mon: Own, foe: Seen, view: View) -> float:
+def _switch_worth(dex: Dex, mon: Own, foe: OpposingPokemon, view: SideView) -> float:
     taken = presumed(dex, foe, mon, view["foe"]) * (0.3 if foe["status"] in ("slp", "frz") else 0.8)
     if "stealthrock" in view["me"]["conditions"]:
         taken += 0.125 * dex.effectiveness("rock", types(dex, mon))
@@ -241,18 +241,18 @@ def _switch_worth(dex: Dex, mon: Own, foe: Seen, view: View) -> float:
     return -1.0 if health <= 0 else duel(dex, mon, foe, view, health)
 
 
-def _lead_worth(dex: Dex, mon: Own, view: View) -> float:
+def _lead_worth(dex: Dex, mon: Own, view: SideView) -> float:
     return sum(duel(dex, mon, foe, view) for foe in view["foe"]["team"])
 
 
-def _tera_gain(dex: Dex, label: str, me: Own, foe: Seen, view: View) -> float:
+def _tera_gain(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideView) -> float:
     if not label.startswith("move "):
         return 0.0
     changed: Own = {**me, "terastallized": True}
     return hit(dex, label, changed, foe, view) - hit(dex, label, me, foe, view)
 
 
-def _turn(view: View) -> int:
+def _turn(view: SideView) -> int:
     """The turn as far as the view shows: the last that something on either side began in."""
     began = [view["me"]["entered"], view["foe"]["entered"]]
     began += [turn for seat in (view["me"], view["foe"]) for _, turn in seat["conditions"].values()]

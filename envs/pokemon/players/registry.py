@@ -11,9 +11,9 @@ from palaver.envs.base.env import TextEnv
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.players import expert, simple
 from palaver.envs.pokemon.showdown.dex import Dex
-from palaver.envs.pokemon.showdown.view import View
+from palaver.envs.pokemon.showdown.view import SideView
 
-Rule = Callable[[View, Dex, random.Random], str]
+Rule = Callable[[SideView, Dex, random.Random], str]
 Choose = Callable[[str, Mapping[str, Any]], str]
 
 HEURISTICS: Mapping[str, Rule] = {

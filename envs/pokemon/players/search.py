@@ -18,7 +18,7 @@ from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.facts import active, opponent
 from palaver.envs.pokemon.players.determinise import foresee, worlds
 from palaver.envs.pokemon.players.expert import comes_in, duel, gym_leader_1, veteran_1, veteran_worth
-from palaver.envs.pokemon.showdown import Battle, Side, View
+from palaver.envs.pokemon.showdown import Battle, Side, SideView
 from palaver.envs.pokemon.showdown.dex import Dex
 
 Choose = Callable[[str, Mapping[str, Any]], str]  # (observation, info) -> action
@@ -102,7 +102,7 @@ def standing(battle: Battle, dex: Dex, side: Side) -> float:
     return score
 
 
-def _team(view: View) -> float:
+def _team(view: SideView) -> float:
     return sum(mon["hp"] / mon["max"] + ALIVE - STATUS * bool(mon["status"]) for mon in view["me"]["team"] if mon["hp"])
 
 

@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from palaver.envs.pokemon.facts import STATS, active, known, move_type, opponent, types
 from palaver.envs.pokemon.players.damage import accuracy, multiplier, stat
 from palaver.envs.pokemon.showdown.dex import Dex
-from palaver.envs.pokemon.showdown.view import Own, Seen, View
+from palaver.envs.pokemon.showdown.view import OpposingPokemon, Own, SideView
 
 HAZARDS = frozenset({"spikes", "stealthrock", "stickyweb", "toxicspikes"})
 CLEARING = frozenset({"defog", "rapidspin", "mortalspin", "tidyup"})
 
 
-def random_1(view: View, _dex: Dex, draw: random.Random) -> str:
+def random_1(view: SideView, _dex: Dex, draw: random.Random) -> str:
     """Any legal action, all equally likely."""
     return draw.choice(view["legal"])[0]
 
 
-def max_power_1(view: View, dex: Dex, draw: random.Random) -> str:
+def max_power_1(view: SideView, dex: Dex, draw: random.Random) -> str:
     """The move with the largest base power, as the tables print it; any action where no move is possible.
 
     It never switches of its own accord; ties, and moves without any power, are drawn.
@@ -30,7 +30,7 @@ def max_power_1(view: View, dex: Dex, draw: random.Random) -> str:
     return best(moves, lambda label: power(dex, label), draw)
 
 
-def typed_1(view: View, dex: Dex, draw: random.Random) -> str:
+def typed_1(view: SideView, dex: Dex, draw: random.Random) -> str:
     """The move with the largest power x accuracy x 1.5 for the own type x effectiveness.
 
     Where that is 0 for all moves it switches if it may. Who comes in, or leads, is the one with the best `matchup`
@@ -44,7 +44,7 @@ def typed_1(view: View, dex: Dex, draw: random.Random) -> str:
     return best_switch(view, dex, draw)
 
 
-def simple_1(view: View, dex: Dex, draw: random.Random) -> str:
+def simple_1(view: SideView, dex: Dex, draw: random.Random) -> str:
     """`typed@1` with attack and defence, hazards, boosts and retreats.
 
     In this order: (1) it switches to the best `matchup` if that is better than 0 and the active one has a boost of -3
@@ -83,12 +83,12 @@ def simple_1(view: View, dex: Dex, draw: random.Random) -> str:
 # --- what they share ---------------------------------------------------------------------------------
 
 
-def attacks(view: View) -> list[str]:
+def attacks(view: SideView) -> list[str]:
     """Legal moves without gimmicks."""
     return [label for label, _ in view["legal"] if label.startswith("move ") and label.count(" ") == 1]
 
 
-def switches(view: View) -> list[str]:
+def switches(view: SideView) -> list[str]:
     """Legal switches."""
     return [label for label, _ in view["legal"] if label.startswith("switch ")]
 
@@ -106,7 +106,7 @@ def power(dex: Dex, label: str) -> float:
     return float(move["power"]) if move else 0.0
 
 
-def typed_power(dex: Dex, label: str, me: Own, foe: Seen, view: View) -> float:
+def typed_power(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideView) -> float:
     """Power x accuracy x same type x effectiveness."""
     id = label.split(" ")[1]
     move = dex.moves.get(known(dex, id))
@@ -118,7 +118,7 @@ def typed_power(dex: Dex, label: str, me: Own, foe: Seen, view: View) -> float:
     return base * accuracy(dex, id) * own * multiplier(dex, kind, foe, view["foe"])
 
 
-def matchup(dex: Dex, mon: Own, foe: Seen, view: View) -> float:
+def matchup(dex: Dex, mon: Own, foe: OpposingPokemon, view: SideView) -> float:
     """Match-up value of a Pokémon against the opponent on the field; above 0 is good.
 
     The best multiplier of its types against the foe, less the foe's against it, plus or minus 0.1 for speed, plus 0.4
@@ -133,13 +133,13 @@ def matchup(dex: Dex, mon: Own, foe: Seen, view: View) -> float:
     return score + 0.4 * (mon["hp"] / mon["max"] - foe["hp"] / foe["max"])
 
 
-def named(view: View, label: str) -> Own:
+def named(view: SideView, label: str) -> Own:
     """The own Pokémon that an action names."""
     name = label.split(" ")[1]
     return next(mon for mon in view["me"]["team"] if mon["name"] == name)
 
 
-def best_switch(view: View, dex: Dex, draw: random.Random) -> str:
+def best_switch(view: SideView, dex: Dex, draw: random.Random) -> str:
     """Choose the Pokémon to send out or revive by `matchup`; random without an opponent."""
     foe = opponent(view)
     able = [label for label, _ in view["legal"] if not label.startswith("move ")]
@@ -148,7 +148,7 @@ def best_switch(view: View, dex: Dex, draw: random.Random) -> str:
     return best(able, lambda label: matchup(dex, named(view, label), foe, view), draw)
 
 
-def _should_retreat(view: View, dex: Dex, me: Own, foe: Seen) -> bool:
+def _should_retreat(view: SideView, dex: Dex, me: Own, foe: OpposingPokemon) -> bool:
     better = max(matchup(dex, named(view, label), foe, view) for label in switches(view))
     boosts = view["me"]["boosts"]
     main = "atk" if me["stats"][0] >= me["stats"][2] else "spa"
@@ -156,7 +156,7 @@ def _should_retreat(view: View, dex: Dex, me: Own, foe: Seen) -> bool:
     return better > 0 and (weak or matchup(dex, me, foe, view) < -2)
 
 
-def _position(view: View, dex: Dex, me: Own, foe: Seen, moves: list[str]) -> str:
+def _position(view: SideView, dex: Dex, me: Own, foe: OpposingPokemon, moves: list[str]) -> str:
     """A hazard, its removal or a boost, where the rules of `simple@1` want one."""
     theirs = view["foe"]["size"] - sum(mon["hp"] == 0 for mon in view["foe"]["team"])
     ours = sum(mon["hp"] > 0 for mon in view["me"]["team"])
@@ -178,7 +178,7 @@ def _position(view: View, dex: Dex, me: Own, foe: Seen, moves: list[str]) -> str
     return ""
 
 
-def _tera_pays(dex: Dex, label: str, me: Own, foe: Seen, view: View) -> bool:
+def _tera_pays(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideView) -> bool:
     tera = str(me.get("tera", ""))
     if not tera or tera == "stellar":
         return False

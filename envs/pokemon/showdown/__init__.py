@@ -13,20 +13,20 @@ from __future__ import annotations
 
 from palaver.envs.pokemon.showdown.battle import Battle, Setup, dice
 from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
-from palaver.envs.pokemon.showdown.pool import Pool, shared_pool
-from palaver.envs.pokemon.showdown.view import SIDES, Own, Seen, Side, View
+from palaver.envs.pokemon.showdown.pool import BattlePool, shared_pool
+from palaver.envs.pokemon.showdown.view import SIDES, OpposingPokemon, Own, Side, SideView
 
 __all__ = [
     "SIDES",
     "Battle",
     "BattleLostError",
+    "BattlePool",
+    "OpposingPokemon",
     "Own",
-    "Pool",
-    "Seen",
     "Setup",
     "ShowdownError",
     "Side",
-    "View",
+    "SideView",
     "dice",
     "shared_pool",
 ]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from palaver.core import stable_seed
 from palaver.envs.pokemon.showdown.errors import BattleLostError
-from palaver.envs.pokemon.showdown.view import SIDES, Side, View
+from palaver.envs.pokemon.showdown.view import SIDES, Side, SideView
 
 if TYPE_CHECKING:
-    from palaver.envs.pokemon.showdown.pool import Pool
-    from palaver.envs.pokemon.showdown.worker import Worker
+    from palaver.envs.pokemon.showdown.pool import BattlePool
+    from palaver.envs.pokemon.showdown.worker import BattleWorker
 
 
 def dice(*keys: object) -> str:
@@ -59,7 +59,7 @@ class Battle:
         lost: reason why the battle cannot go on; empty while it can.
     """
 
-    def __init__(self, pool: Pool, worker: Worker, number: int, setup: Setup) -> None:
+    def __init__(self, pool: BattlePool, worker: BattleWorker, number: int, setup: Setup) -> None:
         self.setup = setup
         self.turn = 0
         self.legal: dict[Side, dict[str, str]] = {}
@@ -71,11 +71,11 @@ class Battle:
         self.pool = pool
         self.worker = worker
         self.number = number
-        self._views: dict[Side, View] | None = None
+        self._views: dict[Side, SideView] | None = None
         self._open = True
         worker.battles += 1
 
-    def move(self, worker: Worker) -> None:
+    def move(self, worker: BattleWorker) -> None:
         """Host it in another process, before anything was played."""
         self.worker = worker
         worker.battles += 1
@@ -91,7 +91,7 @@ class Battle:
         self.refused = answer.get("refused", {})
 
     @property
-    def views(self) -> Mapping[Side, View]:
+    def views(self) -> Mapping[Side, SideView]:
         """Side -> its current view. In a battle with texts the simulator is queried the first time, then sends them.
 
         Raises:
@@ -139,7 +139,7 @@ class Battle:
         self.take(self._ask("finish", winner))
 
     def save(self) -> str:
-        """Everything of this battle as one string, which `Pool.load` reads in any process."""
+        """Everything of this battle as one string, which `BattlePool.load` reads in any process."""
         saved: str = self._ask("save")
         return saved
 

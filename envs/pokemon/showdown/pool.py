@@ -13,11 +13,11 @@ from palaver.envs.pokemon.showdown import install, node
 from palaver.envs.pokemon.showdown.battle import Battle, Setup, dice
 from palaver.envs.pokemon.showdown.errors import BattleLostError, ShowdownError
 from palaver.envs.pokemon.showdown.view import SIDES, Side
-from palaver.envs.pokemon.showdown.worker import Operation, Ticket, Worker
+from palaver.envs.pokemon.showdown.worker import BattleWorker, Operation, Ticket
 from palaver.utils.workers import Closing, OfThisProcess
 
 
-class Pool(Closing):
+class BattlePool(Closing):
     """Worker processes that host any number of battles each. Threads may share one pool, not one battle.
 
     A process that crashed, hung or was killed takes its battles with it: they are `lost`, and the next battle starts
@@ -39,7 +39,7 @@ class Pool(Closing):
             raise ConfigError(f"a pool needs at least 1 worker, got {workers}")
         self._node, self._package = node.find().path, install.package()
         self._patience, self._plain = patience, plain
-        self._workers: list[Worker] = []
+        self._workers: list[BattleWorker] = []
         self._placing = threading.Lock()
         self._numbers = itertools.count(1)
         self._owner = os.getpid()
@@ -151,12 +151,12 @@ class Pool(Closing):
 
     # --- processes ---------------------------------------------------------------------------------
 
-    def _ask(self, asked: Sequence[tuple[Worker, Operation]]) -> list[Any]:
+    def _ask(self, asked: Sequence[tuple[BattleWorker, Operation]]) -> list[Any]:
         """Answers in order; an error in place of one that failed. All processes work at the same time."""
-        parts: dict[Worker, list[int]] = {}
+        parts: dict[BattleWorker, list[int]] = {}
         for n, (worker, _) in enumerate(asked):
             parts.setdefault(worker, []).append(n)
-        tickets: list[tuple[Worker, list[int], Ticket]] = [
+        tickets: list[tuple[BattleWorker, list[int], Ticket]] = [
             (worker, places, worker.send([asked[n][1] for n in places])) for worker, places in parts.items()
         ]
         answers: list[Any] = [None] * len(asked)
@@ -169,7 +169,7 @@ class Pool(Closing):
                 answers[n] = _error(answer) if isinstance(answer, dict) and "error" in answer else answer
         return answers
 
-    def _place(self) -> Worker:
+    def _place(self) -> BattleWorker:
         """An idle process, else a new one, else the one with the fewest battles."""
         with self._placing:
             if os.getpid() != self._owner:  # a forked copy: the processes are the other's
@@ -177,7 +177,7 @@ class Pool(Closing):
             self._workers = [worker for worker in self._workers if not worker.lost]
             least = min(self._workers, key=lambda worker: worker.battles, default=None)
             if least is None or (least.battles and len(self._workers) < self._most):
-                least = Worker(self._node, self._package, plain=self._plain)
+                least = BattleWorker(self._node, self._package, plain=self._plain)
                 self._workers.append(least)
             return least
 
@@ -190,7 +190,7 @@ class Pool(Closing):
                 self._workers = []
 
 
-shared_pool = OfThisProcess(Pool)
+shared_pool = OfThisProcess(BattlePool)
 
 
 def _error(answer: Mapping[str, Any]) -> ShowdownError:

@@ -47,7 +47,7 @@ class Own(TypedDict):
     slept: NotRequired[int]
 
 
-class Seen(TypedDict):
+class OpposingPokemon(TypedDict):
     """A Pokémon of the opponent, as far as it showed itself.
 
     Keys:
@@ -74,7 +74,7 @@ class Seen(TypedDict):
     slept: NotRequired[int]
 
 
-class Seat(TypedDict):
+class SideState(TypedDict):
     """Fields of both sides: `active` indexes `team`, -1 before one is sent out; `entered` its turn."""
 
     active: int
@@ -84,20 +84,20 @@ class Seat(TypedDict):
     conditions: dict[str, list[int]]
 
 
-class Mine(Seat):
+class Mine(SideState):
     """The side itself; `team` in the order in which it was given."""
 
     team: list[Own]
 
 
-class Theirs(Seat):
+class Theirs(SideState):
     """The opponent; `team` in the order in which they were seen, `size` how many there are."""
 
-    team: list[Seen]
+    team: list[OpposingPokemon]
     size: int
 
 
-class View(TypedDict):
+class SideView(TypedDict):
     """Knowledge of one side.
 
     Keys:

@@ -25,7 +25,7 @@ Operation = Sequence[Any]
 Ticket = SimpleQueue[bytes | None]
 
 
-class Worker:
+class BattleWorker:
     """One process. Any number of threads may `ask` at the same time.
 
     Args:

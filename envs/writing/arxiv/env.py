@@ -89,7 +89,7 @@ from palaver.envs.base.tasks import Task
 from palaver.envs.writing.arxiv import corpus, data, prompts
 from palaver.envs.writing.env import Grammar, WritingEnv, read_grammar
 from palaver.envs.writing.lexicon import LexiconSource, Match, StopwordSource
-from palaver.envs.writing.reward import WEIGHTS, Range, Rubric, Where
+from palaver.envs.writing.reward import WEIGHTS, Range, Where, WritingRewardConfig
 
 
 class ArxivEnv(WritingEnv):
@@ -148,7 +148,7 @@ class ArxivEnv(WritingEnv):
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
-        rubric = Rubric(
+        rubric = WritingRewardConfig(
             length=length,
             ratio=ratio,
             ratio_limits=ratio_limits,

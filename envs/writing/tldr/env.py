@@ -87,7 +87,7 @@ from palaver.envs.base.env import MAX_LENGTH, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.writing.env import Grammar, WritingEnv, read_grammar
 from palaver.envs.writing.lexicon import LexiconSource, Match, StopwordSource
-from palaver.envs.writing.reward import WEIGHTS, Range, Rubric, Where
+from palaver.envs.writing.reward import WEIGHTS, Range, Where, WritingRewardConfig
 from palaver.envs.writing.tldr import corpus, data, prompts
 
 
@@ -147,7 +147,7 @@ class TldrEnv(WritingEnv):
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
-        rubric = Rubric(
+        rubric = WritingRewardConfig(
             length=length,
             ratio=ratio,
             ratio_limits=ratio_limits,

@@ -22,9 +22,9 @@ from palaver.core import CheckpointError, ConfigError, Sampling
 
 if TYPE_CHECKING:
     from palaver.trainers.matches import standings
-    from palaver.trainers.matches.config import Setting
+    from palaver.trainers.matches.config import TournamentConfig
     from palaver.trainers.matches.recording import Recording
-    from palaver.trainers.matches.results import Played
+    from palaver.trainers.matches.results import GameResult
 
 HELP = """Let players meet in a competitive environment: who beats whom, ratings, and how sure that is.
 
@@ -79,7 +79,7 @@ def arena(
     from palaver.benchmarks.arena.tournament import check
     from palaver.benchmarks.evaluate_against_all import against_all
     from palaver.registry import spec
-    from palaver.trainers.matches.config import Setting, read_players
+    from palaver.trainers.matches.config import TournamentConfig, read_players
     from palaver.trainers.matches.recording import Recording
 
     settings: dict[str, Any] = {
@@ -93,7 +93,7 @@ def arena(
     if agent:
         setting = against_all(found.id, agent, players, **settings)
     else:
-        setting = Setting(env=found.id, players=read_players(players, found), **settings)
+        setting = TournamentConfig(env=found.id, players=read_players(players, found), **settings)
     anchor = check(setting, anchor)
     if record_text and record is None:
         raise ConfigError("--record-text needs --record FOLDER")
@@ -115,7 +115,7 @@ def _newest(env: str) -> Path:
     return found
 
 
-def _estimate(setting: Setting, folder: Path, resume: bool, jobs: int) -> None:
+def _estimate(setting: TournamentConfig, folder: Path, resume: bool, jobs: int) -> None:
     from palaver.benchmarks.arena.tournament import estimate
     from palaver.trainers.matches.results import GAMES, read_games
     from palaver.utils.stats.effects import games_for
@@ -138,14 +138,20 @@ def _time(seconds: float) -> str:
 
 
 def _play(
-    setting: Setting, folder: Path, resume: bool, jobs: int, anchor: str, at: float, recording: Recording | None
+    setting: TournamentConfig,
+    folder: Path,
+    resume: bool,
+    jobs: int,
+    anchor: str,
+    at: float,
+    recording: Recording | None,
 ) -> tuple[standings.Standings, list[Path]]:
-    from palaver.benchmarks.arena.tournament import contest
+    from palaver.benchmarks.arena.tournament import tournament
 
     command = shlex.join(["palaver", *sys.argv[1:]])
     try:
         with _bar(folder) as (start, report):
-            return contest(
+            return tournament(
                 setting, folder, resume=resume, jobs=jobs, anchor=anchor, at=at, command=command, start=start,
                 report=report, note=note, recording=recording,
             )  # fmt: skip
@@ -169,7 +175,7 @@ def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
         progress.update(task, total=total, completed=done)
         progress.start()
 
-    def report(played: Played) -> None:
+    def report(played: GameResult) -> None:
         game = played.game
         if played.failed:
             progress.print(Text(f"failed: {game.first} against {game.second}: {played.failed}", style="red"))
@@ -204,7 +210,7 @@ def _show(found: standings.Standings, paths: list[Path]) -> None:
         raise typer.Exit(1)
 
 
-def ratings(found: standings.Table, anchor: str) -> Table:
+def ratings(found: standings.PairTable, anchor: str) -> Table:
     """Table of players, best first."""
     from palaver.benchmarks.arena.tables import percent
 

@@ -18,14 +18,14 @@ from palaver.cli import folders
 from palaver.cli.beside import Beside, beside
 from palaver.cli.commands import train
 from palaver.cli.commands.report import need_plots
-from palaver.cli.folders import Job
+from palaver.cli.folders import TrainJob
 from palaver.cli.output import console, errors, say, table
 from palaver.core import usable_cores
 from palaver.text import clean
 
 if TYPE_CHECKING:  # imports numpy and matplotlib, which the command line must start without
-    from palaver.benchmarks.reports.coding_conventions import Pair
-    from palaver.benchmarks.reports.run_folder import Run
+    from palaver.benchmarks.reports.coding_conventions import ProgramPair
+    from palaver.benchmarks.reports.run_folder import RunFolder
 
 HELP = """Train small teams and show what they learned, in two acts.
 
@@ -78,7 +78,7 @@ def demo(
             _second(jobs, meanwhile, folder)
 
 
-def _second(jobs: Sequence[Job], meanwhile: Beside | None, folder: Path) -> None:
+def _second(jobs: Sequence[TrainJob], meanwhile: Beside | None, folder: Path) -> None:
     """Run the second act, with further seeds until one differs from the first."""
     _head("Second act: two strangers agree on one helper")
     for number, job in enumerate(jobs):
@@ -94,7 +94,7 @@ def _head(title: str) -> None:
     console.rule(Text(title, style="bold"), align="left")
 
 
-def _stop_unless_done(status: str, job: Job) -> None:
+def _stop_unless_done(status: str, job: TrainJob) -> None:
     if status == "interrupted":
         errors.print(Text(f"interrupted; go on with: palaver train --resume {job.folder}"), soft_wrap=True)
         raise typer.Exit(130)
@@ -125,7 +125,7 @@ def _shown(folder: Path) -> None:
     say(Text("curve  ", style="dim"), str(page.with_name(CURVE)))
 
 
-def _agreement(job: Job) -> list[str]:
+def _agreement(job: TrainJob) -> list[str]:
     """Return the conventions that the agents converged to."""
     from palaver.benchmarks.reports import coding_conventions as agreement
     from palaver.benchmarks.reports.run_folder import read
@@ -139,11 +139,11 @@ def _head_line(text: str) -> None:
     say(Text(text, style="bold"))
 
 
-def _side_by_side(pairs: Sequence[Pair]) -> Columns:
+def _side_by_side(pairs: Sequence[ProgramPair]) -> Columns:
     return Columns([_panel(pair) for pair in pairs], equal=True, expand=True)
 
 
-def _panel(pair: Pair) -> Panel:
+def _panel(pair: ProgramPair) -> Panel:
     body = Text(f"{clean(pair.asked)}\n\n", style="italic")
     for seat, code in pair.said.items():
         body.append(f"{seat}\n", style="bold not italic").append(f"{clean(code, 600)}\n\n", style="not italic")
@@ -152,7 +152,7 @@ def _panel(pair: Pair) -> Panel:
     return Panel(body, title=Text(pair.task), title_align="left", border_style="green" if pair.solved else "red")
 
 
-def _curve(run: Run) -> Table:
+def _curve(run: RunFolder) -> Table:
     """Table of six moments of training; a bar for each convention of each agent."""
     from palaver.benchmarks.reports import coding_conventions as agreement
 
@@ -174,7 +174,7 @@ def bar(share: float) -> Text:
     return Text("█" * full + "·" * (BAR - full) + " ", style="cyan" if full else "dim")
 
 
-def _compare(jobs: Sequence[Job], folder: Path) -> None:
+def _compare(jobs: Sequence[TrainJob], folder: Path) -> None:
     """Print the conventions of each seed, sampled and greedy, and write a page that compares them."""
     from palaver.benchmarks.reports import coding_conventions as agreement
     from palaver.benchmarks.reports.run_folder import read

@@ -19,7 +19,7 @@ from palaver.trainers.config.run import EVAL_SEED
 
 if TYPE_CHECKING:
     from palaver.agents.llm.model.options import ModelOptions
-    from palaver.benchmarks.evaluation.evaluate import Result, Setting
+    from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, EvaluationOutcome
 
 HELP = """Evaluate a team: mean reward, 95 % bootstrap interval over tasks, n, components.
 
@@ -74,8 +74,8 @@ def evaluate(
     label: Annotated[str, typer.Option(help="Name of the row in tables.", show_default="the team")] = "",
 ) -> None:
     """Evaluate a team."""
-    from palaver.benchmarks.evaluation.evaluate import Setting, as_trained, measure, to_row
-    from palaver.benchmarks.evaluation.focal import Seating
+    from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure, to_row
+    from palaver.benchmarks.evaluation.focal import FocalRound
 
     if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
@@ -86,11 +86,11 @@ def evaluate(
         given = named_once(env, pairs or [], tasks)
         known, sampling, own = as_trained(team, env, note)
         seats = tuple(seat.strip() for seat in focal.split(",") if seat.strip())
-        setting = Setting(
+        setting = EvaluationConfig(
             env=env, keywords=merged(known, given), team=team, n=n, samples=samples, seed=seed,
             sampling=options.sampling(sampling, temperature, max_tokens, greedy),
             own={seat: options.sampling(each, temperature, max_tokens, greedy) for seat, each in own.items()},
-            options=model, force=force, seatings=(Seating(seats),) if seats else (),
+            options=model, force=force, seatings=(FocalRound(seats),) if seats else (),
         )  # fmt: skip
         if known and not as_json:
             note(f"keywords of the run: {json.dumps(setting.keywords)}")
@@ -110,7 +110,7 @@ def is_scenario(name: str) -> bool:
     return scenarios.is_scenario(name)
 
 
-def scenario(ctx: typer.Context, name: str, team: str, model: ModelOptions) -> Setting:
+def scenario(ctx: typer.Context, name: str, team: str, model: ModelOptions) -> EvaluationConfig:
     """Return the evaluation settings of a scenario.
 
     Raises:
@@ -156,7 +156,7 @@ def save(episodes: Sequence[Episode], path: Path) -> None:
         raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
-def show(result: Result) -> None:
+def show(result: EvaluationOutcome) -> None:
     """Print a result as tables."""
     from palaver.benchmarks.reports.summary import interval
 
@@ -198,12 +198,12 @@ def show(result: Result) -> None:
             console.print(made)
 
 
-def _cost(result: Result) -> list[tuple[str, object]]:
+def _cost(result: EvaluationOutcome) -> list[tuple[str, object]]:
     spent = result.cost
     return [("cost", f"{spent.dollars:.4f} dollars, {count(spent.calls, 'call')}")] if spent else []
 
 
-def _focal(result: Result) -> list[tuple[str, object]]:
+def _focal(result: EvaluationOutcome) -> list[tuple[str, object]]:
     from palaver.benchmarks.reports.summary import interval
 
     found = result.focal
@@ -216,6 +216,6 @@ def _focal(result: Result) -> list[tuple[str, object]]:
     return [("added in focus", own), *each, ("silence earns", f"{found.silent:.3f}")]
 
 
-def _answers(result: Result) -> list[tuple[str, object]]:
+def _answers(result: EvaluationOutcome) -> list[tuple[str, object]]:
     found = result.answers
     return [("illegal answers", f"{found.illegal} of {found.due} ({100 * found.share:.1f} %)")] if found else []

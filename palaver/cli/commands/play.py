@@ -52,7 +52,7 @@ def play(
     from palaver.benchmarks.evaluation.evaluate import as_trained
     from palaver.benchmarks.reports.summary import most_possible
     from palaver.registry import spec
-    from palaver.trainers.rollout.episodes import Plan, rollout, text_env
+    from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
     from palaver.trainers.rollout.team import parse_team
 
     found = spec(env)
@@ -62,7 +62,7 @@ def play(
     seats = made.possible_agents
     players = parse_team(team, found, seats, options.model_options(device, dtype), made.source, force, note)
     how = {seat: options.sampling(own.get(seat, sampling), temperature, max_tokens, greedy) for seat in seats}
-    (episode,) = rollout(made, players, [chosen], Plan(), sampling=how, seed=seed)
+    (episode,) = rollout(made, players, [chosen], SamplingPlan(), sampling=how, seed=seed)
     opponents = found.competitive if made.competitive is None else made.competitive
     most = most_possible(made, found)
     show(episode, None if opponents or math.isinf(most) else most)

@@ -16,7 +16,7 @@ from palaver.cli.values import keywords, merged
 from palaver.core import ConfigError
 
 if TYPE_CHECKING:
-    from palaver.benchmarks.evaluation.rescore import Rescored
+    from palaver.benchmarks.evaluation.rescore import RescoreResult
 
 HELP = """Score stored episodes anew: the recorded texts, paid as the environment pays now or with other keywords.
 
@@ -69,7 +69,7 @@ def rescore(
     typer.echo(json.dumps(asdict(result), indent=2)) if as_json else show(result)
 
 
-def show(result: Rescored) -> None:
+def show(result: RescoreResult) -> None:
     """Print the changes."""
     from palaver.benchmarks.reports.summary import interval
 

@@ -58,14 +58,14 @@ def serve(
 ) -> None:
     """Serve a policy."""
     need_server()
-    from palaver.agents.serving.app import LOOPBACK, Limits, make_app
+    from palaver.agents.serving.app import LOOPBACK, ServerLimits, make_app
     from palaver.agents.serving.server import listen, run, url
 
     key = _key(host not in LOOPBACK, open_)
     hosts = LOOPBACK if host in LOOPBACK else ("*",)
     with listen(host, port) as listening:
         served = _policies(policy, env, name, options.model_options(device, dtype))
-        app = make_app(served, Limits(room=waiting, tokens=max_tokens, key=key, hosts=hosts))
+        app = make_app(served, ServerLimits(room=waiting, tokens=max_tokens, key=key, hosts=hosts))
         say(f"serving {', '.join(served)} at {url(listening)}; Ctrl-C ends it")
         note(f"ask it as: {' or '.join(f'openai:{each}@{url(listening)}' for each in served)}")
         run(app, listening)

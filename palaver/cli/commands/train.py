@@ -102,7 +102,7 @@ def train(
         raise typer.Exit(130)
 
 
-def run(job: folders.Job, report: Callable[[Path], None]) -> str:
+def run(job: folders.TrainJob, report: Callable[[Path], None]) -> str:
     """Train, then write the report on the main process; returns the trainer's status, as `done` or `interrupted`."""
     from palaver.benchmarks.reports.run_folder import read
     from palaver.trainers import train as trainer
@@ -127,7 +127,7 @@ def run(job: folders.Job, report: Callable[[Path], None]) -> str:
     return str(read(job.folder).state.get("status", ""))
 
 
-def announce(job: folders.Job) -> None:
+def announce(job: folders.TrainJob) -> None:
     """Print the run that is about to start."""
     config = job.config
     algorithm = config.algorithm
@@ -157,7 +157,7 @@ def _team(config: RunConfig) -> str:
     return f"{config.policy.model}, {kind}: {SHARING[kind]}"
 
 
-def check(job: folders.Job) -> str:
+def check(job: folders.TrainJob) -> str:
     """Check a run before it loads a model; returns a description of its work.
 
     Raises:
@@ -169,7 +169,7 @@ def check(job: folders.Job) -> str:
     return f"{len(env.tasks)} training tasks, {len(other.tasks)} evaluation tasks"
 
 
-def _launch(job: folders.Job) -> dict[str, Any]:
+def _launch(job: folders.TrainJob) -> dict[str, Any]:
     """Return the launch info, from which the report shows how to reproduce the run."""
     from palaver.utils.provenance import provenance
 

@@ -15,8 +15,8 @@ from palaver.cli.output import console, count, errors, facts, fail, note, say, t
 from palaver.core import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from palaver.trainers.trajectories.index import Entry
-    from palaver.trainers.trajectories.metamon import Imported
+    from palaver.trainers.trajectories.index import TrajectoryEntry
+    from palaver.trainers.trajectories.metamon import ImportResult
     from palaver.trainers.trajectories.reader import Reader
 
 HELP = """Battles as data to learn from: what each side saw, asked for and did.
@@ -79,7 +79,7 @@ def import_metamon(
 
     with errors.status("replays") as status:
 
-        def report(done: Imported) -> None:
+        def report(done: ImportResult) -> None:
             if (done.trajectories + done.known) % 100 == 0:
                 status.update(f"{done.trajectories:,} trajectories, {len(done.broken):,} broken")
 
@@ -110,9 +110,9 @@ def _place(reader: Reader, battle: str, side: str) -> int:
     return sides[side] if side else found[0]
 
 
-def _pairings(entries: Sequence[Entry]) -> Table:
+def _pairings(entries: Sequence[TrajectoryEntry]) -> Table:
     """Table with a row for every player, opponent and team set."""
-    results: dict[tuple[str, str, str], list[Entry]] = defaultdict(list)
+    results: dict[tuple[str, str, str], list[TrajectoryEntry]] = defaultdict(list)
     for entry in entries:
         results[entry.player, entry.opponent, entry.teamset].append(entry)
     right = ("trajectories", "won-tied-lost", "decisions")

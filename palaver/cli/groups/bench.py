@@ -157,10 +157,10 @@ def teams(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Measure memory and step time of each kind of team."""
-    from palaver.benchmarks.performance.teams import Plan, run
+    from palaver.benchmarks.performance.teams import TeamBenchmark, run
     from palaver.benchmarks.performance.training.crowd import KINDS
 
-    plan = Plan(
+    plan = TeamBenchmark(
         tuple(dict.fromkeys(kind or KINDS)), size, agents, group, prompts, tokens, steps, repeats, rank, threads,
         device, algorithm, kl,
     )  # fmt: skip
@@ -189,7 +189,7 @@ def pokemon(
     """Measure turns per second of Pokémon battles."""
     from palaver.benchmarks.performance.pokemon.endurance import Endurance
     from palaver.benchmarks.performance.pokemon.endurance import run as endure
-    from palaver.benchmarks.performance.pokemon.speed import Plan, run
+    from palaver.benchmarks.performance.pokemon.speed import PokemonBenchmarkConfig, run
     from palaver.core import ConfigError, usable_cores
 
     def say(line: str) -> None:
@@ -203,7 +203,7 @@ def pokemon(
         return
     if out is not None:
         raise ConfigError("--out writes the report of --endurance; for the other, say: --json > FILE")
-    plan = Plan(
+    plan = PokemonBenchmarkConfig(
         tuple(dict.fromkeys(format or ("gen1ou", "gen9ou"))), seconds, repeats, warm, processes or usable_cores(),
         battles, connections, peers, seed,
     )  # fmt: skip

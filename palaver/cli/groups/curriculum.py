@@ -18,7 +18,7 @@ from palaver.cli.output import console, errors, fail, note, say, table
 
 if TYPE_CHECKING:
     from palaver.benchmarks.curriculum.rehearsal import Forecast
-    from palaver.benchmarks.curriculum.run import Watch
+    from palaver.benchmarks.curriculum.run import CurriculumProgress
     from palaver.benchmarks.curriculum.spec import Curriculum
     from palaver.benchmarks.curriculum.tables import Grid
 
@@ -72,12 +72,12 @@ def run(
     from palaver.benchmarks.curriculum import run as runner
     from palaver.benchmarks.curriculum.read import load
     from palaver.benchmarks.curriculum.rehearsal import rehearse as forecast
-    from palaver.benchmarks.curriculum.workshop import Workshop
+    from palaver.benchmarks.curriculum.workshop import ArenaBackend
 
     need_plots()
     spec = load(file, pairs or [])
     folder = out or (Path(file) if Path(file).is_dir() else folders.fresh(Path(file).stem))
-    shop = Workshop(spec)
+    shop = ArenaBackend(spec)
     shop.check()
     fresh = not (folder / "curriculum.yaml").is_file()
     _plan(spec, forecast(spec, shop) if rehearse and (fresh or dry_run) else None)
@@ -106,16 +106,16 @@ def ablate(
     """Run a curriculum with several values of one key, at equal size and compute; gates are left out."""
     from palaver.benchmarks.curriculum import ablation, sweep
     from palaver.benchmarks.curriculum.read import changed
-    from palaver.benchmarks.curriculum.workshop import Workshop
+    from palaver.benchmarks.curriculum.workshop import ArenaBackend
 
     need_plots()
     key, variants = ablation.plan(changed(file, pairs or []), vary)
     for spec in variants.values():
-        Workshop(spec).check()
+        ArenaBackend(spec).check()
     first = next(iter(variants.values()))
     try:
         with _bar(out, "ablation") as watch:
-            made = ablation.ablate(key, variants, out, Workshop(first), watch, note)
+            made = ablation.ablate(key, variants, out, ArenaBackend(first), watch, note)
     except KeyboardInterrupt as stop:
         fail("interrupted; the same command goes on")
         raise typer.Exit(130) from stop
@@ -168,10 +168,10 @@ def _plan(spec: Curriculum, forecast: Forecast | None) -> None:
 
 
 @contextmanager
-def _bar(folder: Path, what: str) -> Iterator[Watch]:
+def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
     """Live bar over the progress of a phase; verdicts are printed above it."""
-    from palaver.benchmarks.curriculum.records import Verdict
-    from palaver.benchmarks.curriculum.run import Watch
+    from palaver.benchmarks.curriculum.records import StageAttempt
+    from palaver.benchmarks.curriculum.run import CurriculumProgress
     from palaver.benchmarks.curriculum.state import State
 
     columns = (
@@ -185,11 +185,13 @@ def _bar(folder: Path, what: str) -> Iterator[Watch]:
         def tick(text: str, total: int) -> None:
             progress.update(task, advance=1, total=total, shown=text)
 
-        def verdict(found: Verdict, state: State) -> None:
+        def verdict(found: StageAttempt, state: State) -> None:
             where = "goes on" if found.stage in state.promoted else "stops" if state.stopped else "tries again"
             progress.print(Text(f"{found.pupil} {where}", style="bold"))
             for check in found.checks:
                 style = "green" if check.passed else "red"
                 progress.print(Text(f"  {'reached' if check.passed else 'missed'}: {check.asks}", style=style))
 
-        yield Watch(lambda name: progress.reset(task, description=name, total=None, shown=""), tick, verdict)
+        yield CurriculumProgress(
+            lambda name: progress.reset(task, description=name, total=None, shown=""), tick, verdict
+        )

@@ -25,7 +25,7 @@ from palaver.text import one_line
 
 if TYPE_CHECKING:
     from palaver.benchmarks.judge_audit.faults import Thresholds
-    from palaver.benchmarks.judge_audit.run import Audit, Work
+    from palaver.benchmarks.judge_audit.run import Audit, AuditQueries
     from palaver.scoring import Cost
 
 HELP = """Judges: how far one can be trusted.
@@ -77,7 +77,7 @@ def audit(
     strict: Annotated[bool, typer.Option("--strict", help="End with 1 if a fault is found.")] = False,
 ) -> None:
     """Measure a judge against human labels, try probes on it, and name its faults."""
-    from palaver.benchmarks.judge_audit.ask import Plan
+    from palaver.benchmarks.judge_audit.ask import AuditPlan
     from palaver.benchmarks.judge_audit.data import read
     from palaver.benchmarks.judge_audit.faults import Thresholds
     from palaver.benchmarks.judge_audit.judges import audited
@@ -86,7 +86,7 @@ def audit(
     sources = data or ["sample"]
     limits = Thresholds().changed(keywords(limit or []))
     rows = read(sources, n, seed)
-    found = audited(judge, rows, Plan(repeats=repeats, probed=probes, timed=timed, seed=seed), by)
+    found = audited(judge, rows, AuditPlan(repeats=repeats, probed=probes, timed=timed, seed=seed), by)
     work = prepare(rows, found.plan, found.make, found.reward if rows.graded else None)
     if dry_run:
         say(f"{count(len(rows.pairs), 'pair')}, {count(len(rows.graded), 'graded answer')}: "
@@ -108,16 +108,16 @@ def ask(
     answer: Annotated[list[str], typer.Option(help="The answer; a second one is compared with the first.")],
 ) -> None:
     """Score one answer, or compare two, with the judge's reason."""
-    from palaver.benchmarks.judge_audit.ask import Plan, case
+    from palaver.benchmarks.judge_audit.ask import AuditPlan, case
     from palaver.benchmarks.judge_audit.data import read
     from palaver.benchmarks.judge_audit.judges import audited
-    from palaver.scoring import Pair
+    from palaver.scoring import AnswerPair
 
     if not 1 <= len(answer) <= 2:
         raise ConfigError(f"give --answer once to have it scored, twice to have both compared; got {len(answer)}")
-    found = audited(judge, read(["sample"]), Plan())
+    found = audited(judge, read(["sample"]), AuditPlan())
     if len(answer) == 2:
-        (preference,) = found.make(0).compare([Pair(prompt, answer[0], answer[1])])
+        (preference,) = found.make(0).compare([AnswerPair(prompt, answer[0], answer[1])])
         told = _told("first is better", preference.first, preference.reason, preference.failure, preference.cost)
         told |= {
             "first shown first": _number(preference.orders[0]),
@@ -161,7 +161,7 @@ def serve_scripted(
         run(app, listening)
 
 
-def _run(work: Work, name: str, sources: list[str], limits: Thresholds, folder: Path | None) -> Audit:
+def _run(work: AuditQueries, name: str, sources: list[str], limits: Thresholds, folder: Path | None) -> Audit:
     from palaver.benchmarks.judge_audit import run
     from palaver.utils.provenance import provenance
 

@@ -20,9 +20,9 @@ from palaver.core import CheckpointError
 from palaver.text import one_line
 
 if TYPE_CHECKING:
-    from palaver.benchmarks.experiments.matrix_games.plan import Plan
-    from palaver.benchmarks.experiments.matrix_games.results import Lab, Result, Score
-    from palaver.benchmarks.experiments.matrix_games.study import Work
+    from palaver.benchmarks.experiments.matrix_games.plan import MatrixGamesPlan
+    from palaver.benchmarks.experiments.matrix_games.results import AlgorithmScore, Lab, MatrixGameResult
+    from palaver.benchmarks.experiments.matrix_games.study import PendingRuns
 
 GOOD, HALF = 0.95, 0.5  # shares of the optimum from which a return is shown in green, in yellow
 
@@ -64,7 +64,7 @@ def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, expla
     _finish(_train(work), folder)
 
 
-def _train(work: Work) -> Lab:
+def _train(work: PendingRuns) -> Lab:
     from palaver.benchmarks.experiments.matrix_games.study import run as study
     from palaver.utils.provenance import provenance
 
@@ -85,7 +85,7 @@ def _newest(recipe: str) -> Path:
     return found
 
 
-def _explain(plan: Plan) -> None:
+def _explain(plan: MatrixGamesPlan) -> None:
     """Print the keys of the laboratory, then those of a cell, which are a run's."""
     recipes.explain(plan.lab, prefix=f"{NAME}.")
     first = plan.cells[0]
@@ -93,7 +93,7 @@ def _explain(plan: Plan) -> None:
     recipes.explain(first.config)
 
 
-def _announce(work: Work) -> None:
+def _announce(work: PendingRuns) -> None:
     plan = work.plan
     say(
         Text.assemble(
@@ -111,7 +111,7 @@ def _announce(work: Work) -> None:
 
 
 @contextmanager
-def _bar(work: Work) -> Iterator[Any]:
+def _bar(work: PendingRuns) -> Iterator[Any]:
     """Live bar over the runs; yields the callback for each result."""
     columns = (
         TextColumn("laboratory"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
@@ -120,7 +120,7 @@ def _bar(work: Work) -> Iterator[Any]:
     with Progress(*columns, console=errors) as progress:
         task = progress.add_task("", total=len(work.todo), shown="")
 
-        def report(result: Result) -> None:
+        def report(result: MatrixGameResult) -> None:
             name = f"{result.algorithm} on {result.game}"
             if result.status == "failed":
                 progress.print(Text(f"failed: {name}, seed {result.seed}: {one_line(result.error, 300)}", style="red"))
@@ -163,7 +163,7 @@ def returns(lab: Lab) -> Table:
     return made
 
 
-def _cell(score: Score) -> Text:
+def _cell(score: AlgorithmScore) -> Text:
     from palaver.benchmarks.experiments.matrix_games.view import seeds
 
     if score.mean is None:

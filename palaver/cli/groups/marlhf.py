@@ -66,13 +66,13 @@ def run(recipe: str, items: Sequence[str], resume: bool, out: Path | None, expla
 
 
 def _run(config: MARLHFConfig, folder: Path) -> None:
-    from palaver.benchmarks.experiments.marlhf.run import RESULT, TEAM, Told
+    from palaver.benchmarks.experiments.marlhf.run import RESULT, TEAM, MarlhfProgress
     from palaver.benchmarks.experiments.marlhf.run import run as work
 
     errors.print(Text.assemble("run folder ", (str(folder), "bold")), soft_wrap=True)
     try:
         with _bar() as report:
-            found = work(config, folder, Told(note, report, errors))
+            found = work(config, folder, MarlhfProgress(note, report, errors))
     except KeyboardInterrupt:
         errors.print(Text(f"interrupted; go on with: palaver train --resume {folder}"), soft_wrap=True)
         raise

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from palaver.agents.battle_net.files import Plan, fresh
-from palaver.agents.battle_net.shape import HEADING, Layout, Size, Vocabulary
+from palaver.agents.battle_net.files import NetConfig, fresh
+from palaver.agents.battle_net.shape import HEADING, Layout, NetSize, Vocabulary
 
 MON, FIELD, HIT = 3, 2, 2  # numbers of a Pokémon, of the field, of a move of the active one
-SMALL = Size(word=6, mon=10, width=16, layers=2, heads=2, window=4)
+SMALL = NetSize(word=6, mon=10, width=16, layers=2, heads=2, window=4)
 WORDS = Vocabulary.of([f"w{n:02}" for n in range(40)])
 
 
@@ -22,12 +22,12 @@ def layout():
     return Layout(ends[1], tuple(range(FIELD)), mons, left, attacks)
 
 
-PLAN = Plan("gen1ou", SMALL, layout(), WORDS)
+PLAN = NetConfig("gen1ou", SMALL, layout(), WORDS)
 
 
 def net(seed=0, **changes):
     """In evaluation mode."""
-    return fresh(Plan(**{**vars(PLAN), **changes}), seed).eval()
+    return fresh(NetConfig(**{**vars(PLAN), **changes}), seed).eval()
 
 
 def turns(B, S, seed=0):

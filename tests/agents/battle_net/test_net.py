@@ -7,7 +7,7 @@ import torch
 
 from palaver.agents.battle_net.memory import Recall, rotate
 from palaver.agents.battle_net.net import BattleNet, order
-from palaver.agents.battle_net.shape import ABOUT, HEADING, MOVES, Layout, Size, Vocabulary, size
+from palaver.agents.battle_net.shape import ABOUT, HEADING, MOVES, Layout, NetSize, Vocabulary, size
 from palaver.core import ConfigError
 from tests.agents.battle_net.nets import HIT, MON, PLAN, SMALL, WORDS, layout, net, turns
 from tests.closeness import assert_values_close
@@ -136,7 +136,7 @@ def test_layout_and_sizes_are_checked():
     with pytest.raises(ConfigError, match="12 Pokémon"):
         Layout(made.count, made.shared + made.mons[0], made.mons[1:], made.left, made.attacks)
     with pytest.raises(ConfigError, match="multiple"):
-        Size(4, 4, 18, 1, 4)
+        NetSize(4, 4, 18, 1, 4)
     with pytest.raises(ConfigError, match="'nano'"):
         size("nanno")
     assert len(made.mons[0]) == MON

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from palaver.agents.battle_net import files
-from palaver.agents.battle_net.player import NetPlayer, Turn
+from palaver.agents.battle_net.player import NetPlayer, TurnFeatures
 from palaver.core import CheckpointError, PolicyError
 from tests.agents.battle_net.nets import PLAN, net, turns
 
 
 def asked(game, seed, mask):
     words, numbers = turns(1, 1, seed)
-    return Turn(game, [PLAN.vocabulary.words[n] for n in words[0, 0].tolist()], numbers[0, 0].tolist(), mask)
+    return TurnFeatures(game, [PLAN.vocabulary.words[n] for n in words[0, 0].tolist()], numbers[0, 0].tolist(), mask)
 
 
 @pytest.fixture
@@ -97,9 +97,9 @@ def test_other_observations_are_refused(saved):
     player = NetPlayer.load(saved)
     good = asked(player.begin(0), 0, [True] * 14)
     for bad in (
-        Turn(good.game, good.words[1:], good.numbers, good.mask),
-        Turn(good.game, good.words, good.numbers[1:], good.mask),
-        Turn(good.game, good.words, good.numbers, [False] * 14),
+        TurnFeatures(good.game, good.words[1:], good.numbers, good.mask),
+        TurnFeatures(good.game, good.words, good.numbers[1:], good.mask),
+        TurnFeatures(good.game, good.words, good.numbers, [False] * 14),
     ):
         with pytest.raises(PolicyError, match="another version"):
             player.decide([good, bad])

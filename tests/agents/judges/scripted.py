@@ -9,7 +9,7 @@ from palaver.agents.base.chat import Answer
 from palaver.agents.judges.chats import ScriptedChat
 from palaver.agents.judges.judge import Judge
 from palaver.agents.judges.spec import JudgeSpec
-from palaver.scoring import Case, Cost
+from palaver.scoring import Cost, ScoringRequest
 
 TWO = {
     "criteria": [
@@ -81,5 +81,5 @@ class Counting(ScriptedChat):
         return said if isinstance(said, Answer) else Answer(said, cost=Cost(10, 2, 0.5, 1))
 
 
-def case(text, group="", told="Say something.", **more) -> Case:
-    return Case("t", {"a": told}, {"a": text}, group=group, **more)
+def case(text, group="", told="Say something.", **more) -> ScoringRequest:
+    return ScoringRequest("t", {"a": told}, {"a": text}, group=group, **more)

@@ -8,7 +8,7 @@ import pytest
 
 from palaver.agents.base.chat import Answer
 from palaver.agents.judges.ensemble import Ensemble
-from palaver.scoring import Cost, Pair
+from palaver.scoring import AnswerPair, Cost
 from tests.agents.judges.scripted import case, fair, judge
 
 
@@ -39,9 +39,9 @@ def test_a_member_that_fails_leaves_the_case_unscored_and_a_holdout_does_not():
 
 def test_preferences_are_averaged():
     tie = judge(lambda *_: json.dumps({"better": "tie"}))
-    (preference,) = Ensemble([judge(), tie], judge(fails)).compare([Pair("p", "good", "poor")])
+    (preference,) = Ensemble([judge(), tie], judge(fails)).compare([AnswerPair("p", "good", "poor")])
     assert (preference.first, preference.orders) == (0.75, (0.75, 0.75))
-    (preference,) = Ensemble([judge(), judge(fails)]).compare([Pair("p", "good", "poor")])
+    (preference,) = Ensemble([judge(), judge(fails)]).compare([AnswerPair("p", "good", "poor")])
     assert (preference.first, preference.failure) == (None, "timeout")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from palaver.agents.judges import prompts
 from palaver.agents.judges.fences import fence, harmless, nonce, seen
-from palaver.agents.judges.prompts import Shown
+from palaver.agents.judges.prompts import JudgeMaterial
 from palaver.agents.judges.rubric import DEFAULT_RUBRIC
 from palaver.envs.base.transcripts import HOSTILE
 from tests.agents.judges.scripted import blocks
@@ -42,7 +42,7 @@ CANARIES = [
 
 
 def shown(text):
-    return Shown({"a": "Say something.", "b": "Say more."}, {"": {"a": text, "b": "the other"}}, "a reference")
+    return JudgeMaterial({"a": "Say something.", "b": "Say more."}, {"": {"a": text, "b": "the other"}}, "a reference")
 
 
 def skeleton(conversation):
@@ -124,5 +124,5 @@ def test_long_texts_take_no_longer(text):
 
 
 def test_names_of_agents_cannot_break_a_tag():
-    conversation = Shown({'a"> b\n': "x"}, {"": {'a"> b\n': "y"}}).fill("c", "f", 100)
+    conversation = JudgeMaterial({'a"> b\n': "x"}, {"": {'a"> b\n': "y"}}).fill("c", "f", 100)
     assert blocks(conversation)["said"] == [('agent="a__ b_"', "y")]

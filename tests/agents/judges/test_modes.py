@@ -9,7 +9,7 @@ import pytest
 
 from palaver.agents.base.chat import Answer
 from palaver.core import ConfigError
-from palaver.scoring import Case, Comparer, Cost, Pair, Reward
+from palaver.scoring import AnswerPair, Comparer, Cost, Reward, ScoringRequest
 from tests.agents.judges.scripted import answers, blocks, case, fair, judge
 
 
@@ -41,7 +41,7 @@ def test_the_schema_asks_for_the_reason_before_the_choice():
 
 def test_every_agent_is_shown_by_name():
     seen = []
-    joint = Case("t", {"a": "one", "b": "two"}, {"a": "good", "b": ""}, reference="known")
+    joint = ScoringRequest("t", {"a": "one", "b": "two"}, {"a": "good", "b": ""}, reference="known")
     judge(lambda conversation, seed: seen.append(blocks(conversation)) or "{}", asks=1).score([joint])
     assert seen[0]["told"] == [('agent="a"', "one"), ('agent="b"', "two")]
     assert [label for label, _ in seen[0]["said"]] == ['agent="a"', 'agent="b"']
@@ -121,7 +121,9 @@ def test_a_failed_list_leaves_its_whole_group_unscored():
 
 def test_pairs_are_shown_in_both_orders():
     asked = judge()
-    (better, worse, tie) = asked.compare([Pair("p", "good", "poor"), Pair("p", "fair", "good"), Pair("p", "x", "y")])
+    (better, worse, tie) = asked.compare(
+        [AnswerPair("p", "good", "poor"), AnswerPair("p", "fair", "good"), AnswerPair("p", "x", "y")]
+    )
     assert (better.first, better.orders) == (1.0, (1.0, 1.0))
     assert (worse.first, worse.orders) == (0.0, (0.0, 0.0))
     assert (tie.first, tie.orders) == (0.5, (0.5, 0.5))
@@ -131,7 +133,9 @@ def test_pairs_are_shown_in_both_orders():
 
 @pytest.mark.parametrize("slot", ["first", "second"])
 def test_a_judge_that_heeds_the_slot_alone_comes_out_at_a_half(slot):
-    (preference,) = judge(lambda *_: json.dumps({"reason": "", "better": slot})).compare([Pair("p", "good", "poor")])
+    (preference,) = judge(lambda *_: json.dumps({"reason": "", "better": slot})).compare(
+        [AnswerPair("p", "good", "poor")]
+    )
     assert preference.first == 0.5
     assert preference.orders == ((1.0, 0.0) if slot == "first" else (0.0, 1.0))
 
@@ -140,7 +144,7 @@ def test_one_failed_order_fails_the_preference():
     def half(conversation, seed):
         return fair(conversation, seed) if answers(conversation)["first"] == "good" else "no idea"
 
-    (preference,) = judge(half, asks=2).compare([Pair("p", "good", "poor")])
+    (preference,) = judge(half, asks=2).compare([AnswerPair("p", "good", "poor")])
     assert (preference.first, preference.orders) == (None, (1.0, None))
     assert preference.failure == "unparseable: no JSON object"
     assert preference.cost.calls == 3

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from palaver.agents.judges.parsing import UnreadError, better, choices, last_object, listed, weighted
-from palaver.agents.judges.rubric import Rubric
+from palaver.agents.judges.rubric import JudgeRubric
 from tests.agents.judges.scripted import TWO
 
-RUBRIC = Rubric.model_validate(TWO)
+RUBRIC = JudgeRubric.model_validate(TWO)
 GOOD = '{"clear": {"reason": "it is", "choice": "partly"}, "short": {"reason": "no", "choice": "YES"}}'
 
 

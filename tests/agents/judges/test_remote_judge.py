@@ -14,7 +14,7 @@ from palaver.agents.remote.chat import RemoteChat
 from palaver.agents.serving.app import make_app
 from palaver.agents.serving.server import serving
 from palaver.agents.simple import ScriptedPolicy
-from palaver.scoring import Pair
+from palaver.scoring import AnswerPair
 from tests.agents.judges.scripted import TWO, case, fair, judge
 from tests.models import byte_tokenizer, tiny_qwen3
 
@@ -57,7 +57,10 @@ def test_the_same_verdicts_over_http(url, mode, tmp_path):
 def test_pairs_over_http(url):
     spec = JudgeSpec(model="x", rubric=TWO, cache=False)
     remote = Judge(spec, chat=RemoteChat("fair", url))
-    assert [each.first for each in remote.compare([Pair("p", "good", "fair"), Pair("p", "x", "y")])] == [1.0, 0.5]
+    assert [each.first for each in remote.compare([AnswerPair("p", "good", "fair"), AnswerPair("p", "x", "y")])] == [
+        1.0,
+        0.5,
+    ]
 
 
 def test_the_budget_of_the_client_leaves_cases_unscored(url):

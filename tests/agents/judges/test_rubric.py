@@ -7,12 +7,12 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from palaver.agents.judges.rubric import DEFAULT_RUBRIC, Criterion, Rubric, read_rubric
+from palaver.agents.judges.rubric import DEFAULT_RUBRIC, Criterion, JudgeRubric, read_rubric
 from palaver.core import ConfigError
 
 
 def test_the_mean_is_weighted():
-    rubric = Rubric(
+    rubric = JudgeRubric(
         criteria=(
             Criterion(name="a", text="x", weight=2, choices=("bad", "fair", "good")),
             Criterion(name="b", text="x", weight=1),
@@ -61,7 +61,7 @@ def test_the_default_counts():
 )
 def test_what_makes_no_sense_is_refused(criteria):
     with pytest.raises(ValidationError):
-        Rubric.model_validate({"criteria": criteria})
+        JudgeRubric.model_validate({"criteria": criteria})
 
 
 @pytest.mark.parametrize("text", ["criteria: [", "[1, 2]", "", "criteria: 3", "criteria: [{name: a}]"])

@@ -12,7 +12,7 @@ from palaver.agents.judges.factory import make_judge
 from palaver.agents.judges.judge import Judge
 from palaver.agents.judges.spec import EnsembleSpec, JudgeSpec, read_spec
 from palaver.core import ConfigError, PolicyError
-from palaver.scoring import Placing
+from palaver.scoring import RewardPlacement
 from tests.agents.judges.scripted import TWO, case
 
 FAIR = "scripted:tests.agents.judges.scripted:fair"
@@ -45,7 +45,7 @@ def test_a_file_is_a_whole_judge_and_options_come_on_top(tmp_path):
         {"model": FAIR, "rubric": "r.yaml", "own": "gate", "gate": 0.5, "weight": 2, "when": "last", "failures": 0.1},
     )
     judge = make_judge(f"judge:{path}?weight=3")
-    assert judge.placing == Placing("gate", 3.0, 0.5, "last")
+    assert judge.placing == RewardPlacement("gate", 3.0, 0.5, "last")
     assert judge.failure_limit == 0.1
     assert [verdict.score for verdict in judge.score([case("good")])] == [1.0]
 

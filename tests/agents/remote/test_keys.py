@@ -10,7 +10,7 @@ import pytest
 
 from palaver.agents.base.chat import Question
 from palaver.agents.make_policy import make_policy
-from palaver.agents.remote.keys import Key
+from palaver.agents.remote.keys import SecretKey
 from palaver.core import Message, PolicyError, Request
 from tests.agents.remote.faults import completion, error, faults, reply
 
@@ -70,28 +70,28 @@ def test_it_is_in_no_answer_and_no_record() -> None:
     ],
 )
 def test_it_is_never_sent_in_the_open(url: str, sent: str) -> None:
-    assert Key("OPENAI_API_KEY", url).reveal() == sent
+    assert SecretKey("OPENAI_API_KEY", url).reveal() == sent
 
 
 @pytest.mark.parametrize("url", ["", "https://example.test/v1"])
 def test_where_there_must_be_one(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(PolicyError, match="set OPENAI_API_KEY in the environment"):
-        Key("OPENAI_API_KEY", url)
-    assert Key("OPENAI_API_KEY", "http://127.0.0.1/v1").reveal() == "none"
+        SecretKey("OPENAI_API_KEY", url)
+    assert SecretKey("OPENAI_API_KEY", "http://127.0.0.1/v1").reveal() == "none"
 
 
 @pytest.mark.parametrize("key", ["sk two", "sk\nInjected: header", "schlüssel"])
 def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(PolicyError, match="set it anew") as raised:
-        Key("OPENAI_API_KEY")
+        SecretKey("OPENAI_API_KEY")
     assert key[:4] not in str(raised.value)
 
 
 def test_a_short_key_garbles_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a")
-    assert Key("OPENAI_API_KEY", "http://127.0.0.1/v1").redact("a banana") == "a banana"
+    assert SecretKey("OPENAI_API_KEY", "http://127.0.0.1/v1").redact("a banana") == "a banana"
 
 
 def test_a_key_in_a_name_is_refused_and_not_repeated() -> None:

@@ -16,7 +16,7 @@ from palaver.agents.reward_models.files import READING, fresh, save, wrap
 from palaver.agents.reward_models.model import RewardModel
 from palaver.core import ConfigError, PolicyError
 from palaver.envs.base.transcripts import HOSTILE
-from palaver.scoring import Case, Reward
+from palaver.scoring import Reward, ScoringRequest
 from tests.models import byte_tokenizer, tiny_qwen3
 
 CPU = {"device": "cpu"}
@@ -37,9 +37,9 @@ def model(template: bool = True, **changes: Any) -> RewardModel:
     return wrap(classifier(**changes), byte_tokenizer(template), "auto", None, "rm:made")
 
 
-def case(*said: str, told: str = "Say something.") -> Case:
+def case(*said: str, told: str = "Say something.") -> ScoringRequest:
     agents = "abc"[: len(said)]
-    return Case("t", dict.fromkeys(agents, told), dict(zip(agents, said, strict=True)))
+    return ScoringRequest("t", dict.fromkeys(agents, told), dict(zip(agents, said, strict=True)))
 
 
 def test_it_is_a_reward():

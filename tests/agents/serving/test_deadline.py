@@ -17,7 +17,7 @@ from palaver.agents.serving import deadline
 from palaver.agents.serving.app import make_app
 from palaver.agents.serving.server import serving
 from palaver.agents.simple import EchoPolicy
-from palaver.core import Request, Completion
+from palaver.core import Completion, Request
 
 SHORT = 0.3
 HALF = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "

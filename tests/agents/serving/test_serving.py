@@ -17,7 +17,7 @@ from palaver.agents.remote.chat import RemoteChat
 from palaver.agents.remote.options import read_options
 from palaver.agents.remote.policy import RemotePolicy
 from palaver.agents.serving import app as app_module
-from palaver.agents.serving.app import Limits, make_app
+from palaver.agents.serving.app import ServerLimits, make_app
 from palaver.agents.serving.server import listen, serving
 from palaver.agents.simple import EchoPolicy, RandomPolicy, ScriptedPolicy
 from palaver.core import Message, PolicyError, Request, Sampling, stable_seed
@@ -312,7 +312,7 @@ def test_one_that_cannot_be_answered_costs_the_others_nothing() -> None:
 
 def test_a_full_house_asks_to_come_again() -> None:
     held = Held()
-    with serving(make_app({"m": held}, Limits(room=2))) as url:
+    with serving(make_app({"m": held}, ServerLimits(room=2))) as url:
         threads, answers = ask_in_threads(RemoteChat("m", url), "first")
         assert held.begun.wait(60)
         status, headers, reply = post(url, HELLO | {"n": 2})
@@ -337,7 +337,7 @@ def test_a_defect_of_a_policy_shows_no_traceback() -> None:
 
 
 def test_a_key() -> None:
-    limits = Limits(key="a key of many letters")
+    limits = ServerLimits(key="a key of many letters")
     assert "many letters" not in repr(limits)
     with serving(make_app({"m": EchoPolicy()}, limits)) as url:
         assert post(url, HELLO)[0] == 401

@@ -12,17 +12,17 @@ from scipy import stats
 
 import palaver
 from palaver.benchmarks.arena.tables import markdown, write
-from palaver.benchmarks.arena.tournament import contest, estimate
+from palaver.benchmarks.arena.tournament import estimate, tournament
 from palaver.benchmarks.evaluate_against_all import against_all, evaluate_against_all
 from palaver.core import CheckpointError, ConfigError, PolicyError
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.registry import NAMESPACE, Spec, register
 from palaver.trainers.matches import players
 from palaver.trainers.matches import workers as pool
-from palaver.trainers.matches.config import Game, Setting, read_players
+from palaver.trainers.matches.config import GameSpec, TournamentConfig, read_players
 from palaver.trainers.matches.play import play
-from palaver.trainers.matches.results import GAMES, SETTINGS, Played, Share, prepare, read_games
+from palaver.trainers.matches.results import GAMES, SETTINGS, GameResult, PlayerStats, prepare, read_games
 from palaver.trainers.matches.standings import standings, welch
 
 RPS = {
@@ -36,7 +36,7 @@ DILEMMA = {"game": "prisoners-dilemma"}
 
 def setting(players="legal,first,last", **changes):
     given = {"keywords": {"game": RPS}, "battles": 8, "parallel": 5, **changes}
-    return Setting("matrix-v1", read_players(players, palaver.spec("matrix-v1")), **given)
+    return TournamentConfig("matrix-v1", read_players(players, palaver.spec("matrix-v1")), **given)
 
 
 def run(given, **how):
@@ -52,8 +52,8 @@ def test_every_match_is_played_twice_with_sides_swapped():
     assert len(games) == len(set(games)) == 2 * 3 * 8
     for game in games:
         assert game._replace(swapped=not game.swapped) in games
-    assert Game("", "a", "b", 0, False).seating == ("a", "b")
-    assert Game("", "a", "b", 0, True).seating == ("b", "a")
+    assert GameSpec("", "a", "b", 0, False).seating == ("a", "b")
+    assert GameSpec("", "a", "b", 0, True).seating == ("b", "a")
 
 
 def test_all_pairings_play_the_same_tasks():
@@ -94,7 +94,7 @@ def test_processes_play_the_same_games():
 def test_policies_are_asked_once_a_turn_for_all_games(monkeypatch):
     given = setting("uniform,lazy", keywords={"game": RPS, "repeats": 3}, battles=10, parallel=10)
     env = given.environment("")
-    cast = players.cast(given, env)
+    cast = players.load_players(given, env)
     asked = []
     for name in ("uniform", "lazy"):
         policy = cast[name].seats["a1"]
@@ -123,7 +123,7 @@ def test_conversations_go_on():
         return act(requests)
 
     given = setting("uniform,first", keywords={"game": RPS, "repeats": 2}, battles=2)
-    cast = players.cast(given, given.environment(""))
+    cast = players.load_players(given, given.environment(""))
     act, cast["uniform"].seats["a1"].act = cast["uniform"].seats["a1"].act, listen
     list(play(given, given.environment(""), cast, given.games()))
     assert heard.count(["user"]) == heard.count(["user", "assistant", "user"]) == 2
@@ -131,15 +131,15 @@ def test_conversations_go_on():
 
 def test_a_file_that_was_cut_goes_on(tmp_path):
     given = setting("legal,uniform")
-    whole, _ = contest(given, tmp_path / "whole")
-    contest(given, tmp_path / "cut")
+    whole, _ = tournament(given, tmp_path / "whole")
+    tournament(given, tmp_path / "cut")
     path = tmp_path / "cut" / GAMES
     lines = path.read_bytes().splitlines(keepends=True)
     kept = b"".join(lines[:5]) + lines[5][:20]
     path.write_bytes(kept)
     before = kept[: kept.rfind(b"\n") + 1]
     told, played = [], []
-    found, _ = contest(given, tmp_path / "cut", resume=True, start=lambda *n: told.append(n), report=played.append)
+    found, _ = tournament(given, tmp_path / "cut", resume=True, start=lambda *n: told.append(n), report=played.append)
     assert path.read_bytes().startswith(before)
     assert told == [(before.count(b"\n"), 8)]
     assert len(played) == 8 - before.count(b"\n")
@@ -148,12 +148,12 @@ def test_a_file_that_was_cut_goes_on(tmp_path):
 
 
 def test_an_arena_can_grow(tmp_path):
-    contest(setting("legal,first", battles=4), tmp_path)
+    tournament(setting("legal,first", battles=4), tmp_path)
     done = []
-    found, _ = contest(setting("legal,first,last", battles=6), tmp_path, resume=True, report=done.append)
+    found, _ = tournament(setting("legal,first,last", battles=6), tmp_path, resume=True, report=done.append)
     assert len(done) == 3 * 6 - 4
     assert found.tables[0].games == 18
-    smaller, _ = contest(setting("legal,last", battles=2), tmp_path, resume=True, report=done.append)
+    smaller, _ = tournament(setting("legal,last", battles=2), tmp_path, resume=True, report=done.append)
     assert smaller.tables[0].games == 2
     assert len(done) == 14
 
@@ -167,7 +167,7 @@ def test_an_arena_can_grow(tmp_path):
     ],
 )
 def test_games_of_other_settings_are_refused(tmp_path, changes, said):
-    contest(setting("legal,first", battles=2), tmp_path)
+    tournament(setting("legal,first", battles=2), tmp_path)
     with pytest.raises(ConfigError, match=said) as refused:
         prepare(setting(**{"players": "legal,first", "battles": 2, **changes}), tmp_path, resume=True)
     assert "\n" not in str(refused.value)
@@ -176,11 +176,11 @@ def test_games_of_other_settings_are_refused(tmp_path, changes, said):
 
 
 def test_files_of_something_else_are_refused(tmp_path):
-    contest(setting("legal,first", battles=2), tmp_path)
+    tournament(setting("legal,first", battles=2), tmp_path)
     (tmp_path / GAMES).write_text('{"kind": "train"}\n', encoding="utf-8")
     with pytest.raises(CheckpointError, match="line 1, is no game of an arena"):
         read_games(tmp_path / GAMES)
-    contest(setting("legal,first", battles=2), tmp_path / "b")
+    tournament(setting("legal,first", battles=2), tmp_path / "b")
     (tmp_path / "b" / SETTINGS).write_text("[]", encoding="utf-8")
     with pytest.raises(CheckpointError, match="holds no settings of an arena"):
         prepare(setting("legal,first"), tmp_path / "b", resume=True)
@@ -201,7 +201,7 @@ def test_files_of_something_else_are_refused(tmp_path):
         (lambda: run(setting(keywords={"game": "xor"})), "pays its agents alike with game=xor"),
         (lambda: run(setting(keywords={"game": RPS, "shared": True})), "pays its agents alike"),
         (lambda: run(setting(keywords={"game": RPS, "tasks": "sample"}, teamsets=("x",))), "named twice"),
-        (lambda: Setting("arxiv-v0", {"a": "random", "b": "random"}).environment(""), "not competitive"),
+        (lambda: TournamentConfig("arxiv-v0", {"a": "random", "b": "random"}).environment(""), "not competitive"),
         (lambda: against_all("matrix-v1", "legal,first"), "one agent"),
         (lambda: against_all("matrix-v1", "legal=random"), "called 'legal' too"),
         (lambda: standings([], ["a", "b"], "a"), "no game has been finished"),
@@ -233,8 +233,8 @@ def test_an_estimate_counts_what_is_missing(tmp_path):
 
 
 def played(first, second, match, swapped, score, teamset=""):
-    did = (Share(10, 1, 20.0), Share(5, None, 5.0))
-    return Played(Game(teamset, first, second, match, swapped), "t", score, 7, "terminated", did, 0.1)
+    did = (PlayerStats(10, 1, 20.0), PlayerStats(5, None, 5.0))
+    return GameResult(GameSpec(teamset, first, second, match, swapped), "t", score, 7, "terminated", did, 0.1)
 
 
 def test_tables_count_games_by_hand():
@@ -272,7 +272,7 @@ def test_welch_is_the_textbook_interval():
 
 def test_what_is_written(tmp_path):
     given = setting("legal,uniform,first", teamsets=("sample[:3]", "sample[3:6]"), battles=20)
-    found, paths = contest(given, tmp_path, command="palaver arena x")
+    found, paths = tournament(given, tmp_path, command="palaver arena x")
     assert all(path.is_file() for path in paths)
     text = (tmp_path / "arena.md").read_text(encoding="utf-8")
     assert text == markdown(found)
@@ -310,7 +310,9 @@ class Duel(TextEnv):
     def judge(self, actions):
         paid = {agent: {"shaped": float(agent == "p1")} for agent in self.agents}
         won = (actions["p1"] > actions["p2"]) - (actions["p1"] < actions["p2"])
-        return Outcome(paid, terminated=True, metrics={"outcome": won}, unscored=self.task.id == "t2", reason="crash")
+        return StepResult(
+            paid, terminated=True, metrics={"outcome": won}, unscored=self.task.id == "t2", reason="crash"
+        )
 
 
 def strong(env, agent, seed):
@@ -336,9 +338,9 @@ def duel():
 def test_the_outcome_that_an_environment_tells_counts_and_failed_games_do_not(duel, tmp_path, monkeypatch):
     monkeypatch.setattr("palaver.trainers.matches.players.load_attribute",
                         lambda path, *_: {"strong": strong, "weak": weak}[path.partition(":")[2]])  # fmt: skip
-    given = Setting("duel-v0", {"strong": "strong", "weak": "weak"}, battles=20)
+    given = TournamentConfig("duel-v0", {"strong": "strong", "weak": "weak"}, battles=20)
     told = []
-    found, _ = contest(given, tmp_path, report=told.append)
+    found, _ = tournament(given, tmp_path, report=told.append)
     failed = [each for each in told if each.failed]
     assert 0 < found.failed == len(failed) < 20
     assert {each.task for each in failed} == {"t2"}
@@ -348,6 +350,6 @@ def test_the_outcome_that_an_environment_tells_counts_and_failed_games_do_not(du
     assert (tmp_path / GAMES).read_text(encoding="utf-8").count("\n") == 20
     assert found.tables[0].conduct["strong"].illegal == 0.0
     assert "failed and do not count" in markdown(found)
-    again, _ = contest(given, tmp_path, resume=True, report=told.append)
+    again, _ = tournament(given, tmp_path, resume=True, report=told.append)
     assert len(told) == 20 + len(failed)
     assert again.failed == len(failed)

@@ -7,13 +7,13 @@ import json
 import pytest
 
 from palaver.agents.battle_net import files
-from palaver.agents.battle_net.shape import Size
+from palaver.agents.battle_net.shape import NetSize
 from palaver.agents.llm.model.load import save_pretrained
-from palaver.benchmarks.arena.tournament import check, contest
+from palaver.benchmarks.arena.tournament import check, tournament
 from palaver.core import CheckpointError, PolicyError
 from palaver.trainers.behaviour_cloning.world import layout, vocabulary
 from palaver.trainers.matches import batched_players as crowds
-from palaver.trainers.matches.config import Setting
+from palaver.trainers.matches.config import TournamentConfig
 from palaver.trainers.matches.players import identity
 from palaver.trainers.matches.results import GAMES
 from tests.models import byte_tokenizer, tiny_qwen3
@@ -27,7 +27,7 @@ KEYWORDS = {"turn_limit": 8}
 def pupil(tmp_path_factory):
     """An untrained net of a few weights."""
     folder = tmp_path_factory.mktemp("pupil")
-    plan = files.Plan("gen1ou", Size(8, 16, 16, 1, 2, 4), layout(), vocabulary("gen1ou"))
+    plan = files.NetConfig("gen1ou", NetSize(8, 16, 16, 1, 2, 4), layout(), vocabulary("gen1ou"))
     files.save(folder / "net", plan, files.fresh(plan, 0))
     return folder
 
@@ -48,7 +48,9 @@ def test_nets_play(pupil, tmp_path):
     for name, parallel, keywords in (
         ("one", 1, KEYWORDS), ("four", 4, KEYWORDS), ("numbers", 4, {**KEYWORDS, "observation": "vector"}),
     ):  # fmt: skip
-        contest(Setting("pokemon-v1", players, keywords, battles=2, seed=3, parallel=parallel), tmp_path / name)
+        tournament(
+            TournamentConfig("pokemon-v1", players, keywords, battles=2, seed=3, parallel=parallel), tmp_path / name
+        )
     assert games(tmp_path / "one") == games(tmp_path / "four") == games(tmp_path / "numbers")
     assert len(games(tmp_path / "one")) == 6
 
@@ -56,12 +58,12 @@ def test_nets_play(pupil, tmp_path):
 def test_models_choose(tmp_path):
     save_pretrained(tiny_qwen3(), byte_tokenizer(), tmp_path / "model")
     players = {"reader": f"text:{tmp_path / 'model'}@1", "random@1": "random@1"}
-    setting = Setting("pokemon-v1", players, {"turn_limit": 2}, battles=2, seed=3, parallel=2)
-    contest(setting, tmp_path / "arena")
+    setting = TournamentConfig("pokemon-v1", players, {"turn_limit": 2}, battles=2, seed=3, parallel=2)
+    tournament(setting, tmp_path / "arena")
     assert len(games(tmp_path / "arena")) == 2
-    numbers = Setting("pokemon-v1", players, {"turn_limit": 2, "observation": "vector"}, battles=2, seed=3)
+    numbers = TournamentConfig("pokemon-v1", players, {"turn_limit": 2, "observation": "vector"}, battles=2, seed=3)
     with pytest.raises(PolicyError, match="observation=text"):
-        contest(numbers, tmp_path / "numbers")
+        tournament(numbers, tmp_path / "numbers")
 
 
 def test_names(pupil):
@@ -77,7 +79,9 @@ def test_names(pupil):
 
 def test_what_is_refused(pupil, tmp_path):
     with pytest.raises(CheckpointError, match="no battle net"):
-        check(Setting("pokemon-v1", {"a": f"net:{tmp_path}", "b": "random@1"}))
-    elsewhere = Setting("matrix-v1", {"a": f"net:{pupil}", "b": "legal"}, {"game": "prisoners-dilemma"}, battles=2)
+        check(TournamentConfig("pokemon-v1", {"a": f"net:{tmp_path}", "b": "random@1"}))
+    elsewhere = TournamentConfig(
+        "matrix-v1", {"a": f"net:{pupil}", "b": "legal"}, {"game": "prisoners-dilemma"}, battles=2
+    )
     with pytest.raises(PolicyError, match="pokemon-v1 only"):
-        contest(elsewhere, tmp_path / "arena")
+        tournament(elsewhere, tmp_path / "arena")

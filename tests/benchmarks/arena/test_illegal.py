@@ -7,7 +7,7 @@ import pytest
 import palaver
 from palaver.envs.base.transcripts import HOSTILE
 from palaver.trainers.matches import workers as pool
-from palaver.trainers.matches.config import Setting
+from palaver.trainers.matches.config import TournamentConfig
 from palaver.trainers.matches.standings import standings
 
 COMPETITIVE = [id for id, spec in palaver.specs().items() if spec.competitive]
@@ -29,7 +29,7 @@ def hostile(_conversation, seed):
 def played(id, others, games, **keywords):
     """The arena of a player of legal moves at random with others; its table."""
     players = {"uniform": UNIFORM[id], **others}
-    setting = Setting(id, players, KEYWORDS.get(id, {}) | keywords, battles=games, seed=15, agent="uniform")
+    setting = TournamentConfig(id, players, KEYWORDS.get(id, {}) | keywords, battles=games, seed=15, agent="uniform")
     found = pool.run(setting, setting.games(), None)
     assert not any(each.failed for each in found)
     return standings(found, list(players), "uniform").tables[0]

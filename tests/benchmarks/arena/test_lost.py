@@ -12,14 +12,14 @@ from collections import Counter
 import pytest
 
 import palaver
-from palaver.benchmarks.arena.tournament import contest
+from palaver.benchmarks.arena.tournament import tournament
 from palaver.core import EpisodeLostError, PolicyError
 from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import shared_pool
 from palaver.trainers.matches import play as match
 from palaver.trainers.matches import workers as pool
-from palaver.trainers.matches.config import Setting, read_players
+from palaver.trainers.matches.config import TournamentConfig, read_players
 from palaver.trainers.matches.results import GAMES, read_games
 
 KEYWORDS = {"game": "prisoners-dilemma", "repeats": 3}
@@ -27,7 +27,7 @@ KEYWORDS = {"game": "prisoners-dilemma", "repeats": 3}
 
 def setting(**changes):
     given = {"keywords": KEYWORDS, "battles": 8, "parallel": 5, **changes}
-    return Setting("matrix-v1", read_players("legal,uniform,last", palaver.spec("matrix-v1")), **given)
+    return TournamentConfig("matrix-v1", read_players("legal,uniform,last", palaver.spec("matrix-v1")), **given)
 
 
 def outcomes(games):
@@ -72,7 +72,7 @@ def test_a_game_that_is_lost_is_played_again_and_ends_as_it_would_have(undisturb
     else:
         monkeypatch.setattr(MatrixEnv, "reset", losing(MatrixEnv.reset, 1))
     told = []
-    found, _ = contest(setting(), tmp_path, report=told.append)
+    found, _ = tournament(setting(), tmp_path, report=told.append)
     assert outcomes(told) == outcomes(read_games(tmp_path / GAMES)) == undisturbed
     assert found.failed == 0
 
@@ -118,7 +118,7 @@ def test_a_game_that_is_always_lost_fails_by_name_and_the_others_go_on(undisturb
 def test_a_simulator_that_does_not_answer_ends_no_battle_of_the_arena(monkeypatch):
     """The simulator's process is stopped in the third turn of all battles, which are then played again."""
     players = {"random@1": "random@1", "typed@1": "typed@1"}
-    given = Setting("pokemon-v1", players, {"turn_limit": 20}, battles=4)
+    given = TournamentConfig("pokemon-v1", players, {"turn_limit": 20}, battles=4)
     alone = outcomes(pool.run(given, given.games(), None))
     together, turns = PokemonEnv.step_together, []
 
@@ -175,7 +175,7 @@ def test_the_games_of_a_process_that_stalls_or_dies_are_played_again(monkeypatch
     monkeypatch.setattr(pool, "LOADING", 60)
     started = disturb(monkeypatch, number)
     notes, told = [], []
-    found, _ = contest(given, tmp_path, jobs=2, report=told.append, note=notes.append)
+    found, _ = tournament(given, tmp_path, jobs=2, report=told.append, note=notes.append)
     assert [bool(re.search(said, each)) for each in notes] == [True]
     assert len(started) == 3
     assert all(not worker.process.is_alive() for worker in started)

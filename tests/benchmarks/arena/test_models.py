@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from palaver.agents.llm.model.load import save_pretrained
-from palaver.benchmarks.arena.tournament import contest
+from palaver.benchmarks.arena.tournament import tournament
 from palaver.core import Sampling
 from palaver.trainers.config.loading import parse
-from palaver.trainers.matches.config import Setting
+from palaver.trainers.matches.config import TournamentConfig
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
 
@@ -22,16 +22,16 @@ def model(tmp_path_factory) -> str:
     return str(folder)
 
 
-def played(setting: Setting, folder) -> dict[str, float]:
+def played(setting: TournamentConfig, folder) -> dict[str, float]:
     """Player -> its score, over all games."""
-    standings, _ = contest(setting, folder)
+    standings, _ = tournament(setting, folder)
     assert not standings.failed
     (table,) = standings.tables
     return {player: row.score for player, row in table.conduct.items()}
 
 
-def setting(env: str, players: dict[str, str], keywords: dict) -> Setting:
-    return Setting(env, players, keywords, battles=4, seed=3, parallel=4, sampling=Sampling(max_tokens=8))
+def setting(env: str, players: dict[str, str], keywords: dict) -> TournamentConfig:
+    return TournamentConfig(env, players, keywords, battles=4, seed=3, parallel=4, sampling=Sampling(max_tokens=8))
 
 
 def test_a_model_meets_a_player_of_a_matrix_game(model, tmp_path):

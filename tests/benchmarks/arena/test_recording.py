@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palaver.benchmarks.arena.tournament import contest
+from palaver.benchmarks.arena.tournament import tournament
 from palaver.core import ConfigError
 from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.env import PokemonEnv
 from palaver.envs.pokemon.showdown import BattleLostError
-from palaver.trainers.matches.config import Game, Setting
+from palaver.trainers.matches.config import GameSpec, TournamentConfig
 from palaver.trainers.matches.recording import Advice, Names, Recording
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.trajectories.reader import Reader
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("pool")
 
 PLAYERS = {"random@1": "random@1", "power": "max_power@1"}
 KEYWORDS = {"turn_limit": 12, "reward": "shaped"}
-SETTING = Setting("pokemon-v1", PLAYERS, KEYWORDS, battles=4, seed=5, parallel=4)
+SETTING = TournamentConfig("pokemon-v1", PLAYERS, KEYWORDS, battles=4, seed=5, parallel=4)
 
 
 def known(folder):
@@ -42,7 +42,7 @@ def known(folder):
 def recorded(tmp_path_factory):
     """An arena of which the battles were recorded, with texts."""
     folder = tmp_path_factory.mktemp("arena")
-    contest(SETTING, folder, recording=Recording(folder / "battles", texts=True))
+    tournament(SETTING, folder, recording=Recording(folder / "battles", texts=True))
     return folder
 
 
@@ -108,7 +108,7 @@ def test_who_played_whom_is_told(recorded):
 
 
 def test_recording_changes_nothing_of_the_games(recorded, tmp_path):
-    contest(SETTING, tmp_path)
+    tournament(SETTING, tmp_path)
     assert known(tmp_path) == known(recorded)
 
 
@@ -121,19 +121,19 @@ def test_a_game_is_played_again_where_its_battle_or_its_line_is_missing(recorded
     battles.write_text("".join(whole.splitlines(keepends=True)[:-1]), encoding="utf-8")  # the last battle is lost
     games.write_text("".join(lines.splitlines(keepends=True)[1:]), encoding="utf-8")  # and the first game
     again = []
-    contest(SETTING, folder, resume=True, report=again.append, recording=Recording(folder / "battles", texts=True))
+    tournament(SETTING, folder, resume=True, report=again.append, recording=Recording(folder / "battles", texts=True))
     assert len(again) == 2
     assert battles.read_text(encoding="utf-8") == whole
     assert read_games(games)[-1].score == read_games(recorded / GAMES)[0].score
     assert {json.dumps(each) for each in known(folder)} == {json.dumps(each) for each in wanted}
-    contest(SETTING, folder, resume=True, report=again.append, recording=Recording(folder / "battles", texts=True))
+    tournament(SETTING, folder, resume=True, report=again.append, recording=Recording(folder / "battles", texts=True))
     assert len(again) == 2
 
 
 def test_a_coach_is_asked_beside_the_players(recorded, tmp_path):
     """typed@1 says what it would do at about half of random@1's decisions; the battles stay the same."""
     asked = Advice("typed@1", ("random@1",), 0.5)
-    contest(SETTING, tmp_path, recording=Recording(tmp_path / "battles", advice=asked))
+    tournament(SETTING, tmp_path, recording=Recording(tmp_path / "battles", advice=asked))
     assert known(tmp_path) == known(recorded)
     decisions = {"random@1": [], "power": []}
     for each in Reader(tmp_path / "battles"):
@@ -144,14 +144,14 @@ def test_a_coach_is_asked_beside_the_players(recorded, tmp_path):
     assert all(each.advice.sum() == 1 and each.mask[each.advice.argmax()] for each in given)
     assert any(each.advice.argmax() != each.slot for each in given)
     again = Recording(tmp_path / "again", advice=replace(asked, share=1.0, labels=("power",)))
-    contest(SETTING, tmp_path / "arena", recording=again)
+    tournament(SETTING, tmp_path / "arena", recording=again)
     own = [each for found in Reader(tmp_path / "again") if found.player == "power" for each in found.decisions]
     assert all(each.advice is not None or each.slot == MISSING for each in own)
 
 
 @pytest.mark.slow
 def test_several_processes_record_into_one_folder(recorded, tmp_path):
-    contest(SETTING, tmp_path, jobs=2, recording=Recording(tmp_path / "battles", texts=True))
+    tournament(SETTING, tmp_path, jobs=2, recording=Recording(tmp_path / "battles", texts=True))
     one, other = Reader(recorded / "battles"), Reader(tmp_path / "battles")
     assert len(list((tmp_path / "battles").glob("*.blocks"))) == 2
     by_name = {(each.battle, each.side): each.decisions for each in other.entries}
@@ -159,18 +159,18 @@ def test_several_processes_record_into_one_folder(recorded, tmp_path):
 
 
 def test_a_name_tells_settings_players_and_game():
-    game = Game("", "random@1", "power", 3, True)
+    game = GameSpec("", "random@1", "power", 3, True)
     names = {
         Names(SETTING).of(game),
         Names(SETTING).of(game._replace(match=4)),
         Names(SETTING).of(game._replace(swapped=False)),
         Names(SETTING).of(game._replace(teamset="sample:train")),
-        Names(Setting("pokemon-v1", PLAYERS, KEYWORDS, seed=6)).of(game),
-        Names(Setting("pokemon-v1", PLAYERS, {}, seed=5)).of(game),
-        Names(Setting("pokemon-v1", {**PLAYERS, "power": "typed@1"}, KEYWORDS, seed=5)).of(game),
+        Names(TournamentConfig("pokemon-v1", PLAYERS, KEYWORDS, seed=6)).of(game),
+        Names(TournamentConfig("pokemon-v1", PLAYERS, {}, seed=5)).of(game),
+        Names(TournamentConfig("pokemon-v1", {**PLAYERS, "power": "typed@1"}, KEYWORDS, seed=5)).of(game),
     }
     assert len(names) == 7
-    assert Names(Setting("pokemon-v1", PLAYERS, KEYWORDS, battles=400, seed=5, parallel=1)).of(game) in names
+    assert Names(TournamentConfig("pokemon-v1", PLAYERS, KEYWORDS, battles=400, seed=5, parallel=1)).of(game) in names
     assert all(name.startswith("random@1-power-") for name in names)
 
 
@@ -185,7 +185,7 @@ def test_failed_battles_are_not_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(PokemonEnv, "judge", crash)
     told = []
     recording = Recording(tmp_path / "battles")
-    contest(SETTING, tmp_path, report=told.append, recording=recording)
+    tournament(SETTING, tmp_path, report=told.append, recording=recording)
     sound = [each for each in told if not each.failed]
     assert [each.game.match for each in told if each.failed] == [0, 0]
     assert len(sound) == 2
@@ -209,12 +209,14 @@ def test_what_a_player_said_is_kept_when_another_action_was_played(tmp_path):
 
 
 def test_what_cannot_be_recorded_is_refused_before_any_game(tmp_path):
-    other = Setting("matrix-v1", {"legal": "legal", "first": "first"}, {"game": "prisoners-dilemma"}, battles=2)
+    other = TournamentConfig(
+        "matrix-v1", {"legal": "legal", "first": "first"}, {"game": "prisoners-dilemma"}, battles=2
+    )
     with pytest.raises(ConfigError, match="only battles of pokemon-v1"):
-        contest(other, tmp_path / "a", recording=Recording(tmp_path / "b"))
-    vectors = Setting("pokemon-v1", PLAYERS, {"observation": "vector"}, battles=2)
+        tournament(other, tmp_path / "a", recording=Recording(tmp_path / "b"))
+    vectors = TournamentConfig("pokemon-v1", PLAYERS, {"observation": "vector"}, battles=2)
     with pytest.raises(ConfigError, match="leave --record-text out"):
-        contest(vectors, tmp_path / "a", recording=Recording(tmp_path / "b", texts=True))
+        tournament(vectors, tmp_path / "a", recording=Recording(tmp_path / "b", texts=True))
     assert not list(tmp_path.iterdir())
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from palaver.core import ConfigError
 from palaver.utils import bradley_terry as ratings
-from palaver.utils.ratings import Field, common_effect, rate
+from palaver.utils.ratings import PairedResults, common_effect, rate
 from palaver.utils.stats.effects import effect, games_for, score_interval, wilson
 
 LN10 = math.log(10)
@@ -31,7 +31,7 @@ def tournament(elos, matches, generator, *, ties=0.0, side=0.0, alike=0.0):
             results.append(np.where(draw < p - tie / 2, 1.0, np.where(draw < p + tie / 2, 0.5, 0.0)))
         again = generator.random(matches) < alike
         points[row] = results[0] + np.where(again, results[0], results[1])
-    return Field(tuple(f"p{n}" for n in range(len(elos))), pairs, points, np.full(points.shape, 2.0))
+    return PairedResults(tuple(f"p{n}" for n in range(len(elos))), pairs, points, np.full(points.shape, 2.0))
 
 
 def coverage(elos, matches, repeats, resamples=200, **how):
@@ -104,7 +104,7 @@ def test_a_tie_is_half_a_win():
 
 
 def test_who_cannot_be_compared_is_not():
-    apart = Field(("a", "b", "c", "d"), np.array([[0, 1], [2, 3]]), np.ones((2, 4)), np.full((2, 4), 2.0))
+    apart = PairedResults(("a", "b", "c", "d"), np.array([[0, 1], [2, 3]]), np.ones((2, 4)), np.full((2, 4), 2.0))
     with pytest.raises(ConfigError, match="have not met"):
         rate(apart, "a", 1000)
     with pytest.raises(ConfigError, match="anchor 'x' is not among the players a, b"):
@@ -124,10 +124,10 @@ def test_a_circle_of_winners_is_over_dispersed():
 def test_over_dispersion_widens_intervals():
     generator = np.random.default_rng(1)
     wins = (generator.random((3, 60, 2)) < np.array([0.8, 0.8, 0.2])[:, None, None]).sum(axis=2).astype(float)
-    field = Field(("a", "b", "c"), np.array([[0, 1], [1, 2], [0, 2]]), wins, np.full((3, 60), 2.0))
+    field = PairedResults(("a", "b", "c"), np.array([[0, 1], [1, 2], [0, 2]]), wins, np.full((3, 60), 2.0))
     found, factor = rate(field, "a", 0)
-    even = Field(field.players, field.pairs, np.roll(wins.reshape(-1), 60).reshape(3, 60), field.games)
-    narrow, _ = rate(Field(even.players, even.pairs, np.tile([2.0, 0.0], (3, 30)), even.games), "a", 0)
+    even = PairedResults(field.players, field.pairs, np.roll(wins.reshape(-1), 60).reshape(3, 60), field.games)
+    narrow, _ = rate(PairedResults(even.players, even.pairs, np.tile([2.0, 0.0], (3, 30)), even.games), "a", 0)
     assert factor > 20
     assert found[1].high - found[1].low > 2 * (narrow[1].high - narrow[1].low)
 
@@ -159,7 +159,7 @@ def test_the_anchor_has_its_rating_and_no_interval():
 
 def test_few_matches_that_happen_to_be_alike_prove_nothing():
     """One win each in each of 2 matches: the deviation is that of 4 games at one half, 1 / sqrt(4 / 4) in log-odds."""
-    field = Field(("a", "b"), np.array([[0, 1]]), np.ones((1, 2)), np.full((1, 2), 2.0))
+    field = PairedResults(("a", "b"), np.array([[0, 1]]), np.ones((1, 2)), np.full((1, 2), 2.0))
     found = rate(field, "a", 0)[0][1]
     assert found.elo == pytest.approx(0)
     assert found.deviation == pytest.approx(400 / LN10)
@@ -184,7 +184,7 @@ def test_the_same_seed_gives_the_same_interval():
 
 def test_the_effect_of_a_field_leaves_out_who_never_lost():
     points = np.array([[2.0, 0.0] * 20, [2.0] * 40])
-    field = Field(("a", "b", "c"), np.array([[0, 1], [0, 2]]), points, np.full((2, 40), 2.0))
+    field = PairedResults(("a", "b", "c"), np.array([[0, 1], [0, 2]]), points, np.full((2, 40), 2.0))
     assert common_effect(field) == pytest.approx(2, abs=0.06)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from palaver.benchmarks.judge_audit.brains import BRAINS, Key, Shown
-from palaver.scoring import Cost, Preference, Verdict
+from palaver.benchmarks.judge_audit.brains import BRAINS, AnswerKey, JudgeInput
+from palaver.scoring import Cost, Preference, Score
 
 VALUE = {"first": 1.0, "second": 0.0, "tie": 0.5}
 
@@ -14,7 +14,7 @@ class Brainy:
     """A brain asked in both orders, as a pairwise judge does; every repeat draws with other seeds."""
 
     def __init__(self, kind, rows, repeat=0):
-        self.name, self.key, self.repeat, self.calls = kind, Key.of(rows), repeat, 0
+        self.name, self.key, self.repeat, self.calls = kind, AnswerKey.of(rows), repeat, 0
 
     def compare(self, pairs):
         return [self._one(pair) for pair in pairs]
@@ -23,8 +23,8 @@ class Brainy:
         seeds = itertools.count(self.repeat * 1_000_000 + self.calls)
         self.calls += 2
         brain, cost = BRAINS[self.name], Cost(100, 10, 0.001, 2)
-        one = brain(Shown(pair.prompt, pair.first, pair.second, next(seeds)), self.key)
-        two = brain(Shown(pair.prompt, pair.second, pair.first, next(seeds)), self.key)
+        one = brain(JudgeInput(pair.prompt, pair.first, pair.second, next(seeds)), self.key)
+        two = brain(JudgeInput(pair.prompt, pair.second, pair.first, next(seeds)), self.key)
         if "refusal" in (one, two):
             return Preference(None, cost=cost, failure="refusal: I would rather not")
         orders = VALUE[one], 1 - VALUE[two]
@@ -42,7 +42,7 @@ class Scorer:
     def score(self, cases):
         self.asked.append(len(cases))
         scores = [self.function(next(iter(case.told.values())), next(iter(case.said.values()))) for case in cases]
-        return [Verdict(score, failure="" if score is not None else "timeout: 3 s") for score in scores]
+        return [Score(score, failure="" if score is not None else "timeout: 3 s") for score in scores]
 
 
 def always_first(_conversation, _seed):

@@ -8,7 +8,7 @@ from palaver.benchmarks.judge_audit import ask
 from palaver.benchmarks.judge_audit.data import Graded, Labelled, read
 from palaver.benchmarks.judge_audit.probes import KINDS, Probe, probes
 from palaver.core import ConfigError
-from palaver.scoring import Pair
+from palaver.scoring import AnswerPair
 from tests.benchmarks.audit.judges import Scorer
 
 ROWS = read(["generated:0:12"]).pairs
@@ -32,7 +32,7 @@ def test_a_probe_and_its_control_are_of_one_length():
 
 def test_what_is_asked():
     what = [Probe("a", "injection", "after", "obey"), Probe("b", "master key", "alone", ":")]
-    found = ask.items(ROWS, ask.Plan(repeats=3, repeated=2, probed=4), what)
+    found = ask.items(ROWS, ask.AuditPlan(repeats=3, repeated=2, probed=4), what)
     parts = [item.part for item in found]
     assert [parts.count(part) for part in (ask.PAIRS, ask.REPEAT, ask.PROBE, ask.CONTROL)] == [12, 4, 8, 4]
     assert [(item.row, item.repeat) for item in found if item.part == ask.REPEAT] == [
@@ -48,15 +48,15 @@ def test_what_is_asked():
 
 
 def test_a_probe_keeps_its_pairs_whatever_else_is_tried():
-    plan, last = ask.Plan(repeats=1), probes()[-1]
+    plan, last = ask.AuditPlan(repeats=1), probes()[-1]
     alone = [item for item in ask.items(ROWS, plan, [last]) if item.probe]
     assert alone == [item for item in ask.items(ROWS, plan) if item.probe == last.name]
-    assert alone != [item for item in ask.items(ROWS, ask.Plan(repeats=1, seed=1), [last]) if item.probe]
+    assert alone != [item for item in ask.items(ROWS, ask.AuditPlan(repeats=1, seed=1), [last]) if item.probe]
 
 
 def test_nothing_is_tried_on_ties():
-    tie = Labelled("tie", Pair("p", "a", "b"), 0.5)
-    assert [item.part for item in ask.items([tie], ask.Plan(repeats=1))] == [ask.PAIRS]
+    tie = Labelled("tie", AnswerPair("p", "a", "b"), 0.5)
+    assert [item.part for item in ask.items([tie], ask.AuditPlan(repeats=1))] == [ask.PAIRS]
 
 
 def test_batches_times_and_judges():
@@ -74,7 +74,7 @@ def test_batches_times_and_judges():
 
         return Noted()
 
-    plan, told = ask.Plan(repeats=2, repeated=3, timed=2, probed=0, batch=4), []
+    plan, told = ask.AuditPlan(repeats=2, repeated=3, timed=2, probed=0, batch=4), []
     found = ask.ask(make, ask.items(ROWS, plan), plan, clock=lambda: next(now), report=told.append)
     assert calls == [(0, 1), (0, 1), (0, 4), (0, 4), (0, 2), (1, 3)]
     assert told == [1, 1, 4, 4, 2, 3]
@@ -84,8 +84,8 @@ def test_batches_times_and_judges():
 
 def test_scores_compare():
     judge = ask.ByScore(Scorer(lambda _, text: {"good": 0.9, "bad": 0.1, "lost": None, "mad": math.nan}.get(text, 0.9)))
-    pairs = [Pair("p", "good", "bad"), Pair("p", "bad", "good"), Pair("p", "good", "as good"), Pair("p", "lost", "bad"),
-             Pair("p", "bad", "mad")]  # fmt: skip
+    texts = [("good", "bad"), ("bad", "good"), ("good", "as good"), ("lost", "bad"), ("bad", "mad")]
+    pairs = [AnswerPair("p", first, second) for first, second in texts]
     found = judge.compare(pairs)
     assert [each.first for each in found] == [1.0, 0.0, 0.5, None, None]
     assert {each.orders for each in found} == {(None, None)}
@@ -97,11 +97,11 @@ def test_scores_compare():
 def test_grading_goes_by_batches():
     judge = Scorer(lambda prompt, text: 1.0 if (prompt, text) == ("p", "a") else 0.0)
     rows = [Graded("1", "p", "a", 5), Graded("2", "p", "b", 1), Graded("3", "q", "a", 1)]
-    found = ask.grade(judge, rows, ask.Plan(batch=2))
+    found = ask.grade(judge, rows, ask.AuditPlan(batch=2))
     assert ([verdict.score for verdict in found], judge.asked) == ([1.0, 0.0, 0.0], [2, 1])
 
 
 @pytest.mark.parametrize("wrong", [{"repeats": 0}, {"batch": 0}, {"probed": -1}])
 def test_a_plan_is_checked(wrong):
     with pytest.raises(ConfigError, match="nothing below 0"):
-        ask.Plan(**wrong)
+        ask.AuditPlan(**wrong)

@@ -7,7 +7,7 @@ import pytest
 
 from palaver.benchmarks.judge_audit.data import Graded, Labelled, read
 from palaver.core import TaskError
-from palaver.scoring import Pair
+from palaver.scoring import AnswerPair
 
 
 def rows(tmp_path, *records, name="data.jsonl"):
@@ -22,7 +22,10 @@ def test_three_forms_in_one_set(tmp_path):
     plain = rows(tmp_path, {"id": "x", "prompt": "p", "first": "", "second": "b", "label": "tie"},
                  {"prompt": "p", "answer": "a", "grade": 4})  # fmt: skip
     found = read([str(bar), plain])
-    assert found.pairs == (Labelled("1:row-0", Pair("q", "a", "b"), 0.0), Labelled("2:x", Pair("p", "", "b"), 0.5))
+    assert found.pairs == (
+        Labelled("1:row-0", AnswerPair("q", "a", "b"), 0.0),
+        Labelled("2:x", AnswerPair("p", "", "b"), 0.5),
+    )
     assert found.graded == (Graded("2:row-1", "p", "a", 4),)
     assert (found.pairs[0].good, found.pairs[0].bad) == ("b", "a")
 

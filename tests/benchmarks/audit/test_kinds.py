@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palaver.benchmarks.judge_audit import ask, table
-from palaver.benchmarks.judge_audit.brains import BRAINS, Key, Shown
+from palaver.benchmarks.judge_audit.brains import BRAINS, AnswerKey, JudgeInput
 from palaver.benchmarks.judge_audit.data import read
 from palaver.benchmarks.judge_audit.faults import Thresholds, faults
 from tests.benchmarks.audit.judges import Brainy
@@ -27,7 +27,7 @@ class Clock:
 
 
 def audited(kind, data=DATA, limits=None, **settings):
-    plan, clock = ask.Plan(**settings), Clock()
+    plan, clock = ask.AuditPlan(**settings), Clock()
 
     class Timed(Brainy):
         def compare(self, pairs):
@@ -58,7 +58,7 @@ def test_on_other_data_too(kind, seed):
 
 def test_the_numbers_of_the_slot_biased_judge():
     """It takes the first for the prompts that its lot falls on, so those pairs are ties over both orders."""
-    lots = [BRAINS["slot-biased"](Shown(row.pair.prompt, row.bad, row.good), Key.of(DATA.pairs)) == "first"
+    lots = [BRAINS["slot-biased"](JudgeInput(row.pair.prompt, row.bad, row.good), AnswerKey.of(DATA.pairs)) == "first"
             for row in DATA.pairs]  # fmt: skip
     fell = sum(lots)  # the worse one is shown first and wins: only where the lot fell
     assert 50 < fell < 70
@@ -71,7 +71,9 @@ def test_the_numbers_of_the_slot_biased_judge():
 
 def test_failures_are_counted_by_kind_and_leave_the_measures():
     found, lines = audited("refusing", probed=0, repeats=1)
-    refused = sum(BRAINS["refusing"](Shown(row.pair.prompt, "", ""), Key.of(())) == "refusal" for row in DATA.pairs)
+    refused = sum(
+        BRAINS["refusing"](JudgeInput(row.pair.prompt, "", ""), AnswerKey.of(())) == "refusal" for row in DATA.pairs
+    )
     assert found["failures"].value == pytest.approx(refused / 100)
     assert found["failures"].note == f"refusal {refused:.1f} %"
     assert (found["accuracy"].value, found["accuracy"].n) == (1.0, 100 - refused)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from palaver.benchmarks.judge_audit.recorded import Recorded
+from palaver.benchmarks.judge_audit.recorded import RecordedComparer
 from palaver.core import TaskError
-from palaver.scoring import Pair
+from palaver.scoring import AnswerPair
 
 
 def row(number, one, two):
@@ -25,8 +25,10 @@ def file(tmp_path):
 
 
 def test_what_is_on_file_is_said_again(file):
-    judge = Recorded(file(row(0, "1", "1"), row(1, "1", "2"), row(2, "2", "2"), row(3, "tie", "1"), row(4, "?", "1")))
-    said = judge.compare([Pair(f"q{number}", "a", "b") for number in range(5)])
+    judge = RecordedComparer(
+        file(row(0, "1", "1"), row(1, "1", "2"), row(2, "2", "2"), row(3, "tie", "1"), row(4, "?", "1"))
+    )
+    said = judge.compare([AnswerPair(f"q{number}", "a", "b") for number in range(5)])
     assert [(each.first, each.orders) for each in said] == [
         (1.0, (1.0, 1.0)), (0.5, (1.0, 0.0)), (0.0, (0.0, 0.0)), (0.75, (0.5, 1.0)), (None, (None, 1.0)),
     ]  # fmt: skip
@@ -36,18 +38,18 @@ def test_what_is_on_file_is_said_again(file):
 
 def test_a_pair_may_be_called_the_other_way_round(file):
     """Shown as (b, a), its first order is the recording's second: there output_2 came first."""
-    judge = Recorded(file(row(0, "1", "2"), row(1, "1", "1")))
-    turned = judge.compare([Pair("q0", "b", "a"), Pair("q1", "b", "a")])
+    judge = RecordedComparer(file(row(0, "1", "2"), row(1, "1", "1")))
+    turned = judge.compare([AnswerPair("q0", "b", "a"), AnswerPair("q1", "b", "a")])
     # q0: the evaluator took output_1 in the first order and output_2 in the second, so always what was shown first
     assert [each.orders for each in turned] == [(1.0, 0.0), (0.0, 0.0)]
 
 
 def test_what_is_not_on_file_fails(file):
-    (said,) = Recorded(file(row(0, "1", "1"))).compare([Pair("q0", "a", "c")])
+    (said,) = RecordedComparer(file(row(0, "1", "1"))).compare([AnswerPair("q0", "a", "c")])
     assert (said.first, said.failure.partition(":")[0]) == (None, "not recorded")
 
 
 @pytest.mark.parametrize("results", [[], [{}], [{"swap = False": {"winner": "1"}}], ["1"]])
 def test_another_form_is_refused(file, results):
     with pytest.raises(TaskError, match=r"no winner for 'swap = (False|True)', as LLMBar's have"):
-        Recorded(file(row(0, "1", "1") | {"results": results}))
+        RecordedComparer(file(row(0, "1", "1") | {"results": results}))

@@ -19,7 +19,7 @@ DATA = read(["generated:0:40"])
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audit")
-    work = run.prepare(DATA, ask.Plan(probed=2), lambda repeat: Brainy("injectable", DATA.pairs, repeat))
+    work = run.prepare(DATA, ask.AuditPlan(probed=2), lambda repeat: Brainy("injectable", DATA.pairs, repeat))
     made = {"command": "palaver judge audit x", "palaver": "1", "commit": "c", "python": "3", "platform": "p"}
     done = run.audit(work, "scripted:injectable", ["generated:0:40"], folder=folder, made=made)
     return done, page.write(done, folder), folder
@@ -34,7 +34,7 @@ def test_what_is_kept(found):
     assert [fault["name"] for fault in kept["faults"]] == ["injectable"]
     assert kept["limits"]["dollars"] is None
     lines = [json.loads(line) for line in (folder / "verdicts.jsonl").read_text().splitlines()]
-    assert len(lines) == len(ask.items(DATA.pairs, ask.Plan(probed=2)))
+    assert len(lines) == len(ask.items(DATA.pairs, ask.AuditPlan(probed=2)))
     assert lines[0]["orders"] in ([1.0, 1.0], [0.0, 0.0])
 
 
@@ -72,7 +72,7 @@ def test_hostile_text_stays_text(found):
 def test_a_page_without_pairs_or_faults(tmp_path):
     graded = Data((), tuple(Graded(str(n), "p", "x" * n, 1 + n) for n in range(5)))
     judge = Scorer(lambda _, text: len(text) / 4)
-    work = run.prepare(graded, ask.Plan(), lambda _: ask.ByScore(judge), judge)
+    work = run.prepare(graded, ask.AuditPlan(), lambda _: ask.ByScore(judge), judge)
     done = run.audit(work, "scorer", ["x"], folder=tmp_path)
     table = {each.key: each for each in done.measures}
     assert (table["quadratic_kappa"].value, table["spearman"].value) == (pytest.approx(1), pytest.approx(1))
@@ -86,7 +86,7 @@ def test_grades_that_disagree():
     graded = Data((), (Graded("a", "p", "a", 1), Graded("b", "p", "b", 1), Graded("c", "p", "c", 3),
                        Graded("d", "p", "lost", 3)))  # fmt: skip
     judge = Scorer(lambda _, text: SCORES[text])
-    done = run.audit(run.prepare(graded, ask.Plan(), lambda _: ask.ByScore(judge), judge), "scorer", ["x"])
+    done = run.audit(run.prepare(graded, ask.AuditPlan(), lambda _: ask.ByScore(judge), judge), "scorer", ["x"])
     table = {each.key: each for each in done.measures}
     assert (table["quadratic_kappa"].value, table["quadratic_kappa"].n) == (pytest.approx(0.8), 3)
     assert table["failures"].value == 0.25
@@ -98,7 +98,7 @@ SCORES = {"a": 0.0, "b": 0.5, "c": 1.0, "lost": None}
 
 def test_no_verdict_at_all_is_one_line_and_what_was_said_is_kept(tmp_path):
     judge = Scorer(lambda *_: None)
-    work = run.prepare(DATA, ask.Plan(), lambda _: ask.ByScore(judge))
+    work = run.prepare(DATA, ask.AuditPlan(), lambda _: ask.ByScore(judge))
     with pytest.raises(ScoringError, match="failed on all of the first 10 questions; the first time: timeout: 3 s"):
         run.audit(work, "scorer", ["x"], folder=tmp_path)
     assert judge.asked == [2] * 10
@@ -108,7 +108,7 @@ def test_no_verdict_at_all_is_one_line_and_what_was_said_is_kept(tmp_path):
 def test_a_few_questions_without_a_verdict_are_told_too():
     judge = Scorer(lambda *_: None)
     few = Data(DATA.pairs[:3])
-    work = run.prepare(few, ask.Plan(repeats=1, probed=0), lambda _: ask.ByScore(judge))
+    work = run.prepare(few, ask.AuditPlan(repeats=1, probed=0), lambda _: ask.ByScore(judge))
     with pytest.raises(ScoringError, match="no verdict on any of 3 questions; the first failure: timeout: 3 s"):
         run.audit(work, "scorer", ["x"])
 
@@ -118,7 +118,7 @@ def test_a_folder_that_cannot_be_written(found, tmp_path):
     with pytest.raises(ConfigError, match="cannot write"):
         page.write(found[0], tmp_path / "file" / "folder")
     judge = Scorer(lambda *_: pytest.fail("asked, and the answer could not be kept"))
-    work = run.prepare(DATA, ask.Plan(), lambda _: ask.ByScore(judge))
+    work = run.prepare(DATA, ask.AuditPlan(), lambda _: ask.ByScore(judge))
     with pytest.raises(ConfigError, match="cannot write"):
         run.audit(work, "scorer", ["x"], folder=tmp_path / "file" / "folder")
 

@@ -12,7 +12,7 @@ from palaver.agents.judges import prompts
 from palaver.agents.judges.rubric import DEFAULT_RUBRIC
 from palaver.agents.serving.server import serving
 from palaver.benchmarks.judge_audit import ask, run, scripted
-from palaver.benchmarks.judge_audit.brains import BRAINS, Key
+from palaver.benchmarks.judge_audit.brains import BRAINS, AnswerKey
 from palaver.benchmarks.judge_audit.data import Data, Graded, read
 from palaver.benchmarks.judge_audit.faults import Thresholds
 from palaver.benchmarks.judge_audit.judges import audited
@@ -22,7 +22,7 @@ from tests.benchmarks.audit.judges import always_first
 from tests.benchmarks.audit.test_kinds import FAULT
 
 DATA = read(["generated:0:60"])
-FEW = ask.Plan(repeats=2, repeated=15, probed=2, timed=2)
+FEW = ask.AuditPlan(repeats=2, repeated=15, probed=2, timed=2)
 
 
 def faults(name, data=DATA, plan=FEW, by="auto", limits=None):
@@ -67,16 +67,18 @@ def test_judges_of_a_file_and_ensembles(tmp_path):
 def test_grades_go_to_the_same_judge():
     graded = tuple(Graded(row.id, row.pair.prompt, answer, grade) for row in DATA.pairs[:10]
                    for answer, grade in ((row.good, 5), (row.bad, 1)))  # fmt: skip
-    done = faults("scripted:fair", Data(DATA.pairs[:10], graded), ask.Plan(repeats=1, probed=0))
+    done = faults("scripted:fair", Data(DATA.pairs[:10], graded), ask.AuditPlan(repeats=1, probed=0))
     table = {each.key: each.value for each in done.measures}
     assert table["quadratic_kappa"] == pytest.approx(1)
 
 
 def test_the_model_finds_the_answers_in_the_prompt_whatever_they_hold():
     prompt, one, two = "What </told-0> is?", "<said-0000000000000000>\nfoo\n</said-0000000000000000>", "\n\nbar\n"
-    shown = prompts.Shown({"": prompt}, {"first": {"": one}, "second": {"": two}})
+    shown = prompts.JudgeMaterial({"": prompt}, {"first": {"": one}, "second": {"": two}})
     talk = prompts.prefer(shown, DEFAULT_RUBRIC, 6000)
-    found = scripted.ScriptedChat("fair", Key(frozenset()))._shown("\n".join(each.content for each in talk), 7)
+    found = scripted.ScriptedJudgeChat("fair", AnswerKey(frozenset()))._shown(
+        "\n".join(each.content for each in talk), 7
+    )
     assert (found.prompt.startswith("What"), "foo" in found.first, found.second.strip(), found.seed) == (
         True, True, "bar", 7,
     )  # fmt: skip
@@ -104,7 +106,7 @@ def url():
 
 @pytest.mark.parametrize("kind", ["slot-biased", "refusing"])
 def test_over_http(url, kind):
-    plan = ask.Plan(repeats=1, probed=0, timed=1)
+    plan = ask.AuditPlan(repeats=1, probed=0, timed=1)
     done = faults(f"openai:{kind}@{url}?attempts=1", plan=plan)
     assert [fault.name for fault in done.faults] == FAULT[kind], [fault.line for fault in done.faults]
     assert done.cost.calls == 2 * len(DATA.pairs)
@@ -115,7 +117,7 @@ def test_over_http(url, kind):
 @pytest.mark.parametrize("kind", BRAINS)
 def test_every_kind_over_http(url, kind, monkeypatch):
     monkeypatch.setattr(scripted, "WAIT", 1.0)
-    plan = ask.Plan(repeats=1, probed=0, timed=2) if kind == "slow" else FEW
+    plan = ask.AuditPlan(repeats=1, probed=0, timed=2) if kind == "slow" else FEW
     data = Data(DATA.pairs[:8]) if kind == "slow" else DATA
     limits = Thresholds(p95=0.9) if kind == "slow" else None
     done = faults(f"openai:{kind}@{url}", data, plan, limits=limits)

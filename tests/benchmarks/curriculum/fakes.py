@@ -10,9 +10,9 @@ import signal
 from pathlib import Path
 
 from palaver.benchmarks.curriculum.battles import MIRROR
-from palaver.benchmarks.curriculum.shop import Learnt
+from palaver.benchmarks.curriculum.shop import TrainingResult
 from palaver.core import stable_seed
-from palaver.trainers.matches.results import GAMES, Log, Played, Share, read_games
+from palaver.trainers.matches.results import GAMES, GameResult, Log, PlayerStats, read_games
 from palaver.trainers.run.files import METRICS
 from palaver.utils.run_folder import replace_text
 
@@ -57,7 +57,9 @@ class FakeShop:
         one, two = (self._strength(order.players[label]) for label in (game.first, game.second))
         draw = random.Random(stable_seed(order.seed, *game)).random()
         score = float(draw < 1 / (1 + math.exp(two - one)))
-        return Played(game, "task", score, 20, "terminated", (Share(20, 0, 1.0), Share(20, 0, 1.0)), 0.01)
+        return GameResult(
+            game, "task", score, 20, "terminated", (PlayerStats(20, 0, 1.0), PlayerStats(20, 0, 1.0)), 0.01
+        )
 
     def _strength(self, player):
         if player.startswith("fake:"):
@@ -78,7 +80,7 @@ class FakeShop:
             self._did(f"{folder} step {step}")
             tick("", STEPS)
         replace_text(folder / METRICS, "".join(json.dumps(line) + "\n" for line in at["lines"]))
-        return Learnt(folder, f"digest of {at['strength']}", STEPS, 100 * STEPS, 0.5)
+        return TrainingResult(folder, f"digest of {at['strength']}", STEPS, 100 * STEPS, 0.5)
 
     def player(self, net):
         return f"fake:{net}"

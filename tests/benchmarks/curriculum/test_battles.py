@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from palaver.benchmarks.curriculum.battles import MIRROR, Seat, order, portions, shares, shown, teachers
+from palaver.benchmarks.curriculum.battles import MIRROR, StagePlayer, order, portions, shares, shown, teachers
 from palaver.benchmarks.curriculum.read import parse
 from palaver.trainers.matches.recording import Advice
 from tests.benchmarks.curriculum.fakes import values
@@ -34,8 +34,11 @@ def test_portions_add_up():
 
 
 def seats():
-    named = {name: Seat(name, name, name) for name in ("typed@1", "random@1", "veteran@1", "first")}
-    return named | {"coach": Seat("veteran@1", "veteran@1", "veteran@1"), "pupil": Seat("first", "net:here", "abc")}
+    named = {name: StagePlayer(name, name, name) for name in ("typed@1", "random@1", "veteran@1", "first")}
+    return named | {
+        "coach": StagePlayer("veteran@1", "veteran@1", "veteran@1"),
+        "pupil": StagePlayer("first", "net:here", "abc"),
+    }
 
 
 def test_an_order_follows_the_weights():
@@ -74,8 +77,8 @@ def test_every_part_of_an_order_is_mixed_like_the_whole():
 
 def test_the_key_tells_players_apart_and_not_folders():
     stage = parse(values()).stages[1]
-    moved = seats() | {"pupil": Seat("first", "net:elsewhere", "abc")}
-    other = seats() | {"pupil": Seat("first", "net:here", "abd")}
+    moved = seats() | {"pupil": StagePlayer("first", "net:elsewhere", "abc")}
+    other = seats() | {"pupil": StagePlayer("first", "net:here", "abd")}
     key = order(stage, seats(), 5).key
     assert order(stage, moved, 5).key == key
     assert order(stage, other, 5).key != key
@@ -95,7 +98,10 @@ def test_a_coach_is_asked_at_the_pupils_decisions():
 
 def test_who_meets_itself_has_a_second_label():
     stage = parse(values()).stages[2]
-    named = seats() | {"coach": Seat("second", "net:two", "two"), "second": Seat("second", "net:two", "two")}
+    named = seats() | {
+        "coach": StagePlayer("second", "net:two", "two"),
+        "second": StagePlayer("second", "net:two", "two"),
+    }
     found = order(stage, named, 1)
     assert Counter((game.first, game.second) for game in found.games) == {
         ("second", "first"): 4, ("second", "second" + MIRROR): 4,

@@ -9,14 +9,14 @@ import pytest
 from palaver.benchmarks.curriculum.gates import kept, paired, passes
 from palaver.benchmarks.curriculum.spec import Gate, Guard
 from palaver.core import ConfigError
-from palaver.trainers.matches.config import Game
-from palaver.trainers.matches.results import Played, Share
+from palaver.trainers.matches.config import GameSpec
+from palaver.trainers.matches.results import GameResult, PlayerStats
 from palaver.trainers.matches.standings import standings
 
 
 def game(first, second, match, swapped, score, teams="a"):
-    share = Share(1, 0, 0.0)
-    return Played(Game(teams, first, second, match, swapped), "t", score, 1, "terminated", (share, share), 0.0)
+    share = PlayerStats(1, 0, 0.0)
+    return GameResult(GameSpec(teams, first, second, match, swapped), "t", score, 1, "terminated", (share, share), 0.0)
 
 
 def arena(wins, matches=50):

@@ -6,25 +6,27 @@ import pytest
 
 from palaver.benchmarks.curriculum.read import parse
 from palaver.benchmarks.curriculum.rehearsal import PUPIL_LABEL, Forecast, measured, plan, rehearse
-from palaver.trainers.matches.config import Game
-from palaver.trainers.matches.results import Played, Share
+from palaver.trainers.matches.config import GameSpec
+from palaver.trainers.matches.results import GameResult, PlayerStats
 from tests.benchmarks.curriculum.fakes import FakeShop, values
 
 
 def _game(first, one, two, seconds):
-    return Played(Game("t", first, "weak", 0, False), "x", 1.0, 5, "terminated", (one, two), seconds)
+    return GameResult(GameSpec("t", first, "weak", 0, False), "x", 1.0, 5, "terminated", (one, two), seconds)
 
 
 def test_medians_of_what_was_played():
-    weak = Share(20, 0, 20.0)
+    weak = PlayerStats(20, 0, 20.0)
     played = [
-        _game("strong", Share(10, 0, 900.0), weak, 1.92),  # the first: 90 ms a decision, 1000 ms that nobody spends
-        _game("strong", Share(30, 0, 150.0), weak, 0.27),  # 5 and 100
-        _game("strong", Share(20, 0, 80.0), weak, 0.18),  # 4 and 80
-        _game(PUPIL_LABEL, Share(20, 0, 40.0), weak, 0.18),  # 2 and 120
-        _game(PUPIL_LABEL, Share(20, 0, 40.0), weak, 0.15),  # 2 and 90
+        _game(
+            "strong", PlayerStats(10, 0, 900.0), weak, 1.92
+        ),  # the first: 90 ms a decision, 1000 ms that nobody spends
+        _game("strong", PlayerStats(30, 0, 150.0), weak, 0.27),  # 5 and 100
+        _game("strong", PlayerStats(20, 0, 80.0), weak, 0.18),  # 4 and 80
+        _game(PUPIL_LABEL, PlayerStats(20, 0, 40.0), weak, 0.18),  # 2 and 120
+        _game(PUPIL_LABEL, PlayerStats(20, 0, 40.0), weak, 0.15),  # 2 and 90
     ]
-    advised = [_game(PUPIL_LABEL, Share(20, 0, 40.0), weak, spent) for spent in (5.0, 0.36, 0.44)]
+    advised = [_game(PUPIL_LABEL, PlayerStats(20, 0, 40.0), weak, spent) for spent in (5.0, 0.36, 0.44)]
     found = measured(played, {"coach": advised, "ill": []}, pace=1000.0, batch=250.0)
     assert found.decisions == 20  # 200 of ten sides
     assert found.ms == {"strong": 5.0, "weak": 1.0, PUPIL_LABEL: 2.0}

@@ -10,7 +10,7 @@ import pytest
 
 from palaver.benchmarks.curriculum.read import load, parse
 from palaver.benchmarks.curriculum.records import BATTLES, RATING, timeless
-from palaver.benchmarks.curriculum.run import Watch, run
+from palaver.benchmarks.curriculum.run import CurriculumProgress, run
 from palaver.core import ConfigError
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.run.files import METRICS
@@ -115,7 +115,7 @@ def test_another_curriculum_is_refused(tmp_path, key, value):
 
 def test_the_watcher_is_told(tmp_path):
     told, ticks = [], []
-    watch = Watch(
+    watch = CurriculumProgress(
         phase=told.append,
         tick=lambda text, total: ticks.append(total),
         verdict=lambda verdict, state: told.append((verdict.pupil, len(state.verdicts))),

@@ -16,14 +16,14 @@ import yaml
 from palaver.benchmarks.curriculum.read import parse
 from palaver.benchmarks.curriculum.records import BATTLES, RATING, timeless
 from palaver.benchmarks.curriculum.run import run
-from palaver.benchmarks.curriculum.shop import Lesson
+from palaver.benchmarks.curriculum.shop import TrainingJob
 from palaver.benchmarks.curriculum.size import sized
-from palaver.benchmarks.curriculum.workshop import Workshop, config_of
+from palaver.benchmarks.curriculum.workshop import ArenaBackend, config_of
 from palaver.core import ConfigError, PalaverError
 from palaver.trainers.matches.results import GAMES, read_games
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import read_metrics
-from palaver.trainers.trajectories.index import Entry
+from palaver.trainers.trajectories.index import TrajectoryEntry
 
 SMALL = {"decisions": 256, "checkpoint_every": 1}
 REAL = {
@@ -44,7 +44,7 @@ class _Reader:
     def __init__(self, *lengths):
         counts = [each if isinstance(each, tuple) else (each, each, 0) for each in lengths]
         self.entries = [
-            Entry(f"{n}", "gen1ou", "p1", "a", "b", "sample", "t", 1, 1.0, *each, shard=0, at=0, size=1)
+            TrajectoryEntry(f"{n}", "gen1ou", "p1", "a", "b", "sample", "t", 1, 1.0, *each, shard=0, at=0, size=1)
             for n, each in enumerate(counts)
         ]
 
@@ -84,7 +84,7 @@ def test_what_teaches_the_value_alone_is_counted_by_itself():
 
 def test_the_settings_of_a_training():
     def lesson(**options):
-        return Lesson((), (), None, "small", 2, "filter", 2**40, "cpu", options)
+        return TrainingJob((), (), None, "small", 2, "filter", 2**40, "cpu", options)
 
     config = config_of(lesson(lr=0.5))
     assert (config.size, config.epochs, config.loss, config.lr, config.device) == ("small", 2, "filter", 0.5, "cpu")
@@ -108,7 +108,7 @@ def test_what_cannot_be_had_is_told_before_any_work(key, value, told):
     wrong = json.loads(json.dumps(REAL))
     wrong["stages"][0][key] = value
     with pytest.raises(PalaverError, match=told):
-        Workshop(parse(wrong)).check()
+        ArenaBackend(parse(wrong)).check()
 
 
 CODE = """
@@ -116,9 +116,9 @@ import sys
 from pathlib import Path
 from palaver.benchmarks.curriculum.read import load
 from palaver.benchmarks.curriculum.run import run
-from palaver.benchmarks.curriculum.workshop import Workshop
+from palaver.benchmarks.curriculum.workshop import ArenaBackend
 spec = load(sys.argv[1])
-run(spec, Path(sys.argv[2]), Workshop(spec))
+run(spec, Path(sys.argv[2]), ArenaBackend(spec))
 """
 
 
@@ -154,7 +154,7 @@ def test_killed_anywhere_it_ends_the_same(tmp_path):
     recipe = tmp_path / "real.yaml"
     recipe.write_text(yaml.safe_dump(REAL))
     spec = parse(REAL)
-    whole = run(spec, tmp_path / "whole", Workshop(spec))
+    whole = run(spec, tmp_path / "whole", ArenaBackend(spec))
     folder = tmp_path / "killed"
     for when in (
         _lines(f"{BATTLES}/*/{GAMES}", folder, 2),
@@ -164,7 +164,7 @@ def test_killed_anywhere_it_ends_the_same(tmp_path):
         _lines(f"{RATING}/{GAMES}", folder, 10),
     ):
         _dies(recipe, folder, when)
-    state = run(spec, folder, Workshop(spec))
+    state = run(spec, folder, ArenaBackend(spec))
     assert timeless(state.verdicts) == timeless(whole.verdicts)
     assert _untimed(folder / METRICS) == _untimed(tmp_path / "whole" / METRICS)
     assert _games(folder / RATING / GAMES) == _games(tmp_path / "whole" / RATING / GAMES)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.benchmarks.evaluation.evaluate import Setting, measure, to_row
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure, to_row
 from palaver.benchmarks.scenarios import play
 from palaver.benchmarks.scenarios.spec import parse
 
@@ -19,8 +19,8 @@ def fill(folder: Path) -> Path:
     """Rows of echo-v0, of matrix-v1 and of a scenario, with a commit that the tests' tree need not be at."""
     for label, team in (("reference", "scripted:reference"), ("random", "random")):
         for setting in (
-            Setting("echo-v0", team=team, n=4),
-            Setting("matrix-v1", {"game": "climbing"}, "scripted:uniform" if team == "random" else team, 8),
+            EvaluationConfig("echo-v0", team=team, n=4),
+            EvaluationConfig("matrix-v1", {"game": "climbing"}, "scripted:uniform" if team == "random" else team, 8),
             play.setting(parse(SCENARIO, "echo-strangers-v1"), team, ModelOptions()),
         ):
             result, episodes = measure(setting)

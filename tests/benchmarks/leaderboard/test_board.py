@@ -6,7 +6,7 @@ import pytest
 
 import palaver
 from palaver.benchmarks.leaderboard import measure as measuring
-from palaver.benchmarks.leaderboard.board import KINDS, Entry, read_board
+from palaver.benchmarks.leaderboard.board import KINDS, BoardEntry, read_board
 from palaver.benchmarks.leaderboard.measure import measure_all, publish
 from palaver.benchmarks.scenarios.spec import shipped
 from palaver.core import ConfigError, load_attribute
@@ -70,7 +70,7 @@ def test_a_board_that_does_not_fit_is_one_line(tmp_path, text, says):
 
 def test_kinds_are_four():
     assert KINDS == ("reference", "random", "untrained", "trained")
-    assert Entry(what="arxiv-random-v2", rows={}, missing=dict.fromkeys(KINDS, "x")).env == "arxiv-v0"
+    assert BoardEntry(what="arxiv-random-v2", rows={}, missing=dict.fromkeys(KINDS, "x")).env == "arxiv-v0"
 
 
 def test_rows_that_are_there_are_not_measured_again(tmp_path, monkeypatch):

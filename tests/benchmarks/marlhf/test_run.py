@@ -39,8 +39,8 @@ def config(model: str, base: Path, **changes: Any) -> MARLHFConfig:
     return MARLHFConfig.model_validate(values | changes)
 
 
-def told(lines: list[str]) -> steps.Told:
-    return steps.Told(lines.append, lambda *_: None, Console(quiet=True))
+def told(lines: list[str]) -> steps.MarlhfProgress:
+    return steps.MarlhfProgress(lines.append, lambda *_: None, Console(quiet=True))
 
 
 def test_every_step_and_that_none_is_done_twice(toy, tmp_path, monkeypatch):

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from palaver.benchmarks.experiments.reasoning import picture
-from palaver.benchmarks.experiments.reasoning.results import RESULTS, Cell, Results, load
+from palaver.benchmarks.experiments.reasoning.results import RESULTS, Results, TeamSeedResult, load
 from palaver.benchmarks.experiments.reasoning.table import COLUMNS, lines, markdown
 from palaver.core import CheckpointError
 
 TASKS = ("a", "b", "c", "d")
 ALONE = (
-    Cell("alone", 0, "x", (1.0, 0.0, 0.0, 0.0), (1.0, 1.0, 0.0, 0.0), 10.0),
-    Cell("alone", 1, "x", (1.0, 1.0, 0.0, 0.0), (1.0, 1.0, 0.0, 0.0), 10.0),
+    TeamSeedResult("alone", 0, "x", (1.0, 0.0, 0.0, 0.0), (1.0, 1.0, 0.0, 0.0), 10.0),
+    TeamSeedResult("alone", 1, "x", (1.0, 1.0, 0.0, 0.0), (1.0, 1.0, 0.0, 0.0), 10.0),
 )
 TEAM = (
-    Cell("team", 1, "y", (1.0, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 0.0), 44.0, 1000, 6.0),
-    Cell("team", 0, "y", (1.0, 0.0, 1.0, 0.0), (1.0, 1.0, 1.0, 0.0), 40.0, 3000, 8.0),
+    TeamSeedResult("team", 1, "y", (1.0, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 0.0), 44.0, 1000, 6.0),
+    TeamSeedResult("team", 0, "y", (1.0, 0.0, 1.0, 0.0), (1.0, 1.0, 1.0, 0.0), 40.0, 3000, 8.0),
 )
 FOUND = Results("alone", ("alone", "team", "missing"), {"team": "alone"}, TASKS, (*ALONE, *TEAM), {"commit": "c"})
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from palaver.agents.llm.model.options import ModelOptions
-from palaver.benchmarks.evaluation.evaluate import Setting, measure
-from palaver.benchmarks.evaluation.focal import Seating, answered, focal
+from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure
+from palaver.benchmarks.evaluation.focal import FocalRound, answered, focal
 from palaver.benchmarks.leaderboard.board import read_board
 from palaver.benchmarks.leaderboard.read import read
 from palaver.benchmarks.scenarios import play
 from palaver.benchmarks.scenarios.spec import load, parse, shipped
-from palaver.core import ConfigError, Episode, ScoringError, Turn, Completion
+from palaver.core import Completion, ConfigError, Episode, ScoringError, Turn
 from palaver.envs.base.transcripts import HOSTILE
 from palaver.registry import spec
 from palaver.trainers.rollout.evaluation import answers
@@ -81,16 +81,16 @@ def test_what_is_added_by_hand():
     """With a: 3 and 5 in task s, 1 in t. Silent: 1 and 1 in s, 2 in t. So s adds 4 - 1 = 3, t adds -1: 1 on average."""
     with_a = [episode("s", 3), episode("s", 5), episode("t", 1)]
     without = [episode("s", 1), episode("s", 1), episode("t", 2)]
-    found = focal([with_a], [Seating(("a",))], [without])
+    found = focal([with_a], [FocalRound(("a",))], [without])
     assert (found.mean, found.silent, found.by_seating) == (1.0, 1.5, {"a": 1.0})
     assert (found.low, found.high) == (-1.0, 3.0)
-    own = focal([with_a], [Seating(("a",))])
+    own = focal([with_a], [FocalRound(("a",))])
     assert (own.mean, own.silent) == (2.5, None)
-    both = focal([with_a, with_a], [Seating(("a",)), Seating(("b",))], [without, without])
+    both = focal([with_a, with_a], [FocalRound(("a",)), FocalRound(("b",))], [without, without])
     assert both.by_seating == {"a": 1.0, "b": 0.0}
     assert (both.mean, both.silent) == (0.5, 0.75)
     with pytest.raises(ScoringError, match="no task was scored both with a in focus and with it silent"):
-        focal([[episode("s", 3)]], [Seating(("a",))], [[episode("t", 3)]])
+        focal([[episode("s", 3)]], [FocalRound(("a",))], [[episode("t", 3)]])
 
 
 def test_answers_by_hand():
@@ -107,12 +107,14 @@ def test_answers_by_hand():
 
 
 def test_illegal_answers_are_recorded_by_agent():
-    setting = Setting("matrix-v1", {"game": "xor", "repeats": 2}, "a1=scripted:reference,a2=random", 3)
+    setting = EvaluationConfig("matrix-v1", {"game": "xor", "repeats": 2}, "a1=scripted:reference,a2=random", 3)
     found, episodes = measure(setting)
     assert [dict(turn.illegal) for turn in episodes[0].turns] == [{"a2": 1}, {"a2": 1}]
     assert (found.answers.due, found.answers.illegal) == (12, 6)
     assert Episode.from_dict(json.loads(json.dumps(episodes[0].to_dict()))) == episodes[0]
-    assert "illegal" not in measure(Setting("matrix-v1", {}, "scripted:reference", 1))[1][0].to_dict()["turns"][0]
+    assert (
+        "illegal" not in measure(EvaluationConfig("matrix-v1", {}, "scripted:reference", 1))[1][0].to_dict()["turns"][0]
+    )
 
 
 def test_a_scenario_of_rivals_pays_them_their_own_return():

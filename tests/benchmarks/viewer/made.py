@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from palaver.core import Episode, Turn, Completion
+from palaver.core import Completion, Episode, Turn
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=alert(1)><!-- {{ 7*7 }}{% raw %}"

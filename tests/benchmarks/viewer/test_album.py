@@ -10,7 +10,7 @@ import pytest
 
 from palaver.benchmarks.viewer import album as module
 from palaver.benchmarks.viewer.album import Album
-from palaver.benchmarks.viewer.sources import Source
+from palaver.benchmarks.viewer.sources import ViewerSource
 from palaver.core import Completion
 from tests.benchmarks.viewer.made import HOSTILE, episode, save
 
@@ -19,7 +19,7 @@ from tests.benchmarks.viewer.made import HOSTILE, episode, save
 def collect(tmp_path):
     def make(*episodes, most=100, characters=1000, name="e.jsonl"):
         made = Album(most, characters)
-        made.read(Source(save(tmp_path / name, *episodes)))
+        made.read(ViewerSource(save(tmp_path / name, *episodes)))
         made.finish()
         return made
 
@@ -119,7 +119,7 @@ def test_a_full_album_counts_what_is_left_out(collect, monkeypatch):
 def test_steps_are_in_order_whatever_was_read_first(tmp_path):
     made = Album(100, 100)
     for kind, step in (("eval", 20), ("eval", 0), ("train", 0), ("train", 10)):
-        made.read(Source(save(tmp_path / f"{kind}-{step}", episode(), episode()), kind, step))
+        made.read(ViewerSource(save(tmp_path / f"{kind}-{step}", episode(), episode()), kind, step))
     made.finish()
     assert [each["id"] for each in made.episodes] == [
         "eval-0-0", "eval-0-1", "train-0-0", "train-0-1", "train-10-0", "train-10-1", "eval-20-0", "eval-20-1",
@@ -139,4 +139,4 @@ def test_a_file_that_is_gone(tmp_path):
     from palaver.core import CheckpointError
 
     with pytest.raises(CheckpointError, match="cannot read"):
-        Album(1, 1).read(Source(Path(tmp_path / "gone.jsonl")))
+        Album(1, 1).read(ViewerSource(Path(tmp_path / "gone.jsonl")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaver.benchmarks.viewer.battles import ENV, Field, episode, field, story
+from palaver.benchmarks.viewer.battles import ENV, ActivePokemon, episode, field, story
 from palaver.benchmarks.viewer.page import Choices, collect
 from palaver.benchmarks.viewer.sources import find
 from palaver.trainers.trajectories.files import Writer
@@ -26,7 +26,7 @@ Choose a move or a switch. Answer with one action, as listed or by its number.
 
 
 def test_who_stands_on_the_field():
-    assert field(SEEN) == Field("rhydon", 118 / 413, "gengar", 0.74)
+    assert field(SEEN) == ActivePokemon("rhydon", 118 / 413, "gengar", 0.74)
     assert field("Wait for the other side.") is None
     assert field(SEEN.replace("74%; ACTIVE", "fainted")) is None
 

@@ -12,14 +12,17 @@ import palaver
 from palaver.core import ConfigError, Message, TaskError, stable_seed
 from palaver.envs.maths import answers, reference
 from palaver.envs.maths.mini import corpus
-from palaver.envs.maths.problems import DIFFICULTIES, LEVELS, Problem, Step, draw, held_out, rows, solve
+from palaver.envs.maths.problems import DIFFICULTIES, LEVELS, MathProblem, Operation, draw, held_out, rows, solve
 
 
 def test_by_hand():
-    story = Problem(7, (Step("+", 5, 2), Step("-", 3, 0)), "Cleo", "coins")
+    story = MathProblem(7, (Operation("+", 5, 2), Operation("-", 3, 0)), "Cleo", "coins")
     assert story.question == "Cleo has 7 coins. A friend brings 5 more. Cleo loses 3. How many coins has Cleo now?"
     assert story.rationale == "7 + 5 = 12, 12 - 3 = 9 coins. #### 9"
-    assert Problem(2, (Step("+", 3, 0), Step("*", 2, 0), Step("-", 4, 0))).question == "What is (2 + 3) * 2 - 4?"
+    assert (
+        MathProblem(2, (Operation("+", 3, 0), Operation("*", 2, 0), Operation("-", 4, 0))).question
+        == "What is (2 + 3) * 2 - 4?"
+    )
 
 
 @pytest.mark.parametrize("difficulty", LEVELS)

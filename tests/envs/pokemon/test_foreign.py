@@ -12,7 +12,7 @@ from palaver.envs.pokemon.players import poke_env as foreign
 
 
 def _play(format, seed):
-    """Outcome, illegal answers and the choices of one battle between poke-env's heuristic and its random player."""
+    """StepResult, illegal answers and the choices of one battle between poke-env's heuristic and its random player."""
     env = PokemonEnv(format)
     observations, infos = env.reset(seed=seed)
     players = {"p1": foreign.simple_heuristics(env, "p1", seed), "p2": foreign.random_player(env, "p2", seed)}

@@ -41,7 +41,7 @@ LEGAL = (
     ],
 )
 def test_understood(text, action):
-    assert rules.read(text, LEGAL) == rules.Read(action, True)
+    assert rules.read(text, LEGAL) == rules.ParsedAction(action, True)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_understood(text, action):
     ],
 )
 def test_fallback(text, action):
-    assert rules.read(text, LEGAL) == rules.Read(action, False)
+    assert rules.read(text, LEGAL) == rules.ParsedAction(action, False)
 
 
 def test_a_gimmick_belongs_to_the_move_beside_it():
-    assert rules.read("not move surf tera but move thunderbolt", LEGAL) == rules.Read("move thunderbolt", True)
+    assert rules.read("not move surf tera but move thunderbolt", LEGAL) == rules.ParsedAction("move thunderbolt", True)
 
 
 def test_what_is_offered_with_a_gimmick_alone():

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from palaver.envs.pokemon.showdown import Pool, Setup, ShowdownError, dice
+from palaver.envs.pokemon.showdown import BattlePool, Setup, ShowdownError, dice
 from tests.envs.pokemon.battles import follow, moves, packed, play, setup
 
 FORMATS = ("gen1randombattle", "gen1ou", "gen4ou", "gen9ou", "gen9randombattle")
@@ -38,7 +38,7 @@ def test_same_seeds_and_choices_give_the_same_log(pool, format):
 def test_another_process_gives_the_same_log(pool):
     here = pool.start([setup(pool, "gen9randombattle", 8)])[0]
     made = play(here, random.Random(8))
-    with Pool(1, plain=True) as other:
+    with BattlePool(1, plain=True) as other:
         there = other.start([here.setup])[0]
         follow(there, made)
         assert there.log("all") == here.log("all")
@@ -47,7 +47,7 @@ def test_another_process_gives_the_same_log(pool):
 @pytest.mark.slow
 @pytest.mark.parametrize("format", [*(f"gen{n}randombattle" for n in range(1, 10)), "gen1ou", "gen4ou", "gen9ou"])
 def test_the_short_cut_for_events_changes_nothing(pool, format):
-    with Pool(1, plain=True) as plain:
+    with BattlePool(1, plain=True) as plain:
         for seed in range(8):
             fast = pool.start([setup(pool, format, seed)])[0]
             made = play(fast, random.Random(seed))
@@ -129,7 +129,7 @@ def test_a_saved_battle_goes_on_in_another_process(pool):
     rng = random.Random(2)
     play(battle, rng, turns=10)
     text = battle.save()
-    with Pool(1) as other:
+    with BattlePool(1) as other:
         loaded = other.load(text, battle.setup)
         assert {side: {**view, "lines": []} for side, view in battle.views.items()} == loaded.views
         follow(loaded, play(battle, rng))

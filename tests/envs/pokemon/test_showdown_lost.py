@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from palaver.core import PalaverError
-from palaver.envs.pokemon.showdown import BattleLostError, Pool, Setup, ShowdownError, install, node
-from palaver.envs.pokemon.showdown.worker import Worker
+from palaver.envs.pokemon.showdown import BattleLostError, BattlePool, Setup, ShowdownError, install, node
+from palaver.envs.pokemon.showdown.worker import BattleWorker
 from tests.envs.pokemon.battles import play
 
 RANDOM = "gen1randombattle"
@@ -28,7 +28,7 @@ def fresh_node():
 
 def test_a_killed_process_loses_its_battles_and_is_replaced(pool):
     del pool  # there is a simulator
-    with Pool(1) as own:
+    with BattlePool(1) as own:
         lost, other = own.start([Setup(RANDOM, seed) for seed in (1, 2)])
         os.kill(lost.worker.process.pid, signal.SIGKILL)
         with pytest.raises(BattleLostError, match="signal 9"):
@@ -47,7 +47,7 @@ def test_a_killed_process_loses_its_battles_and_is_replaced(pool):
 
 def test_a_battle_that_starts_in_a_dying_process_starts_again(pool):
     del pool
-    with Pool(1) as own:
+    with BattlePool(1) as own:
         [first] = own.start([Setup(RANDOM, 1)])
         os.kill(first.worker.process.pid, signal.SIGSTOP)
         own._patience = 1.0
@@ -59,7 +59,7 @@ def test_a_battle_that_starts_in_a_dying_process_starts_again(pool):
 
 def test_a_process_that_hangs_is_killed(pool):
     del pool
-    with Pool(1) as own:
+    with BattlePool(1) as own:
         [battle] = own.start([Setup(RANDOM, 1)])
         own._patience = 0.5
         os.kill(battle.worker.process.pid, signal.SIGSTOP)
@@ -81,8 +81,8 @@ def test_a_battle_that_breaks_loses_itself_alone(pool):
 
 def test_a_process_that_cannot_start(tmp_path):
     with pytest.raises(ShowdownError, match="cannot be started"):
-        Worker(tmp_path / "none", tmp_path)
-    worker = Worker(Path(sys.executable), tmp_path)  # Python reads no JavaScript
+        BattleWorker(tmp_path / "none", tmp_path)
+    worker = BattleWorker(Path(sys.executable), tmp_path)  # Python reads no JavaScript
     with pytest.raises(BattleLostError, match=r"exit code 1: .*SyntaxError"):
         worker.receive(worker.send([["drop"]]), 20.0)
 
@@ -137,7 +137,7 @@ def test_no_package(monkeypatch, fresh_node, tmp_path):
     monkeypatch.setenv(node.VARIABLE, str(new))
     monkeypatch.setenv("PALAVER_CACHE", str(tmp_path))
     with pytest.raises(ShowdownError, match=r"is not installed in .*; run: palaver showdown install$"):
-        Pool()
+        BattlePool()
 
 
 @pytest.mark.parametrize("works", [True, False])
@@ -150,7 +150,7 @@ def test_install(monkeypatch, tmp_path, works):
            if works else "echo 'npm error network: no such host' >&2; exit 1\n")
     )  # fmt: skip
     npm.chmod(0o755)
-    monkeypatch.setattr(node, "find", lambda: node.Node(tmp_path / "node", "22.1.0", (str(npm),)))
+    monkeypatch.setattr(node, "find", lambda: node.NodeInterpreter(tmp_path / "node", "22.1.0", (str(npm),)))
     monkeypatch.setenv("PALAVER_CACHE", str(tmp_path / "cache"))
     if not works:
         with pytest.raises(ShowdownError, match="npm could not install the simulator: npm error network"):

@@ -102,7 +102,7 @@ def test_a_memory_says_the_same_as_looking_anew(format):
     env, rng = PokemonEnv(format), random.Random(2)
     for seed in (1, 2):
         env.reset(seed=seed)
-        memory = {side: vector.Memory(env.dex, env.format) for side in env.possible_agents}
+        memory = {side: vector.FeatureHistory(env.dex, env.format) for side in env.possible_agents}
         while env.agents:
             for side in env.agents:
                 view, turn = env.view(side), env.battle.turn

@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from palaver.envs.code.sandbox import Pool, SandboxError, slot, view
+from palaver.envs.code.sandbox import SandboxError, SandboxPool, slot, view
 
 SECRET = "the-launch-code-is-0000"
 
@@ -32,7 +32,7 @@ class _OrdinarySlot(slot.Slot):
             super()._start()
 
 
-class _OrdinaryPool(Pool):
+class _OrdinaryPool(SandboxPool):
     """A pool as it is where the user is not root: nothing in it has root's rights, and no user is changed."""
 
     def __init__(self, *arguments, **settings):
@@ -46,17 +46,17 @@ class _OrdinaryPool(Pool):
 def _kind(user):
     if user == "root" and os.geteuid() != 0:
         pytest.skip("these tests are not run as root")
-    return _OrdinaryPool if user == "ordinary user" and os.geteuid() == 0 else Pool
+    return _OrdinaryPool if user == "ordinary user" and os.geteuid() == 0 else SandboxPool
 
 
 @pytest.fixture(scope="session")
 def pools():
     """pools(mode, filtered, user): a pool of one worker, or a skip with the reason why there is none here."""
     with ExitStack() as stack:
-        made: dict[tuple[type[Pool], str, bool], Pool | str] = {}
+        made: dict[tuple[type[SandboxPool], str, bool], SandboxPool | str] = {}
 
         def pool(mode="auto", filtered=True, user=None):
-            key = (Pool if user is None else _kind(user), mode, filtered)
+            key = (SandboxPool if user is None else _kind(user), mode, filtered)
             if key not in made:
                 try:
                     made[key] = stack.enter_context(key[0](1, mode, filtered=filtered))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.envs.code.sandbox import Limits, Pool, SandboxError
+from palaver.envs.code.sandbox import Limits, SandboxError, SandboxPool
 from tests.envs.sandbox.hostile import TESTS, programs
 
 LIMITS = Limits(seconds=0.5, total_seconds=2.0, wall_factor=20.0, timeouts=2, memory=256 << 20)
@@ -23,7 +23,7 @@ def _peak(pid):
 
 
 def _all_scored(count, seed, workers, large):
-    with Pool(workers) as pool, ThreadPoolExecutor(workers) as threads:
+    with SandboxPool(workers) as pool, ThreadPoolExecutor(workers) as threads:
         try:
             pool.score("def f(x): return x", "assert f(1) == 1", "f")
         except SandboxError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from palaver.core import ConfigError, PalaverWarning
-from palaver.envs.code.sandbox import Pool, SandboxError, examiner, pool, probe, slot, view
+from palaver.envs.code.sandbox import SandboxError, SandboxPool, examiner, pool, probe, slot, view
 from tests.envs.sandbox.test_attacks import _below, _examiner
 
 GOOD = ("def f(x): return x", "assert f(1) == 1", "f")
@@ -24,14 +24,14 @@ GOOD = ("def f(x): return x", "assert f(1) == 1", "f")
 
 def test_threads_share_a_pool():
     programs = [(f"def f(x): return x + {n % 3}", "assert f(1) == 2", "f") for n in range(30)]
-    with Pool(2) as two, ThreadPoolExecutor(6) as threads:
+    with SandboxPool(2) as two, ThreadPoolExecutor(6) as threads:
         found = list(threads.map(lambda job: two.score(*job).verdict, programs))
         assert found == ["pass" if n % 3 == 1 else "fail" for n in range(30)]
         assert sum(each is not None for each in two._slots.queue) <= 2
 
 
 def test_closing_ends_all_processes():
-    with Pool(1) as one:
+    with SandboxPool(1) as one:
         assert one.score(*GOOD).verdict == "pass"
         pids = _below(_examiner(one))
         assert len(pids) >= 3
@@ -66,7 +66,7 @@ def _users(pid):
 @pytest.mark.parametrize("which", range(5), ids=["examiner", "bubblewrap", "worker", "child", "next child"])
 def test_what_was_lost_is_replaced_and_the_program_scored(which, pools):
     pools("bubblewrap")
-    with Pool(1, "bubblewrap") as one:
+    with SandboxPool(1, "bubblewrap") as one:
         one.score(*GOOD)
         time.sleep(0.2)  # until the next children are there
         pids = sorted(_below(_examiner(one)))
@@ -94,7 +94,7 @@ def test_a_killed_process_takes_its_workers_along():
 
 
 def test_a_forked_copy_gets_workers_of_its_own():
-    with Pool(1) as one:
+    with SandboxPool(1) as one:
         one.score(*GOOD)
         ours = _examiner(one)
         context = multiprocessing.get_context("fork")
@@ -120,7 +120,7 @@ def test_a_worker_is_replaced_when_it_has_served_enough(monkeypatch):
     assert "RECYCLE = 500 " in text
     given = [(name, source.replace("RECYCLE = 500 ", "RECYCLE = 3 ")) for name, source in view.examiner_modules()]
     monkeypatch.setattr(slot.view, "examiner_modules", lambda: given)
-    with Pool(1) as one:
+    with SandboxPool(1) as one:
         seen = set()
         for _ in range(7):
             assert one.score(*GOOD).verdict == "pass"
@@ -155,7 +155,7 @@ def broken(monkeypatch):
 
 def test_a_sandbox_that_fails_is_retried_and_never_a_zero(broken):
     asked = broken().asked
-    with Pool(1) as one:
+    with SandboxPool(1) as one:
         report = one.score(*GOOD)
     assert (report.verdict, report.scored, report.message) == ("sandbox_error", False, "it broke")
     assert [result.verdict for result in report.results] == ["sandbox_error"]
@@ -164,7 +164,7 @@ def test_a_sandbox_that_fails_is_retried_and_never_a_zero(broken):
 
 def test_a_program_that_takes_every_worker_down_is_at_fault(broken):
     broken(slot._KNOWN_GOOD["program"])
-    with Pool(1) as one:
+    with SandboxPool(1) as one:
         report = one.score(*GOOD)
     assert (report.verdict, report.scored, report.passed) == ("killed", True, 0)
 
@@ -172,12 +172,12 @@ def test_a_program_that_takes_every_worker_down_is_at_fault(broken):
 def test_an_attempt_that_works_counts(broken, monkeypatch):
     replies = iter([{"lost": "once"}, {"results": [["pass", ""]]}])
     monkeypatch.setattr(slot.Slot, "_ask", lambda self, request: next(replies))
-    with Pool(1) as one:
+    with SandboxPool(1) as one:
         assert one.score(*GOOD).verdict == "pass"
 
 
 def test_an_interrupted_slot_is_not_used_again(monkeypatch):
-    with Pool(1) as one:
+    with SandboxPool(1) as one:
         one.score(*GOOD)
         before = _examiner(one)
         with monkeypatch.context() as patch:
@@ -204,14 +204,14 @@ def fresh():
 def test_without_bubblewrap_the_fallback_is_used_and_said(fresh, monkeypatch, pools):
     pools("landlock")
     monkeypatch.setattr(view.shutil, "which", lambda name: None)
-    with Pool(1) as one:
+    with SandboxPool(1) as one:
         with pytest.warns(PalaverWarning, match=r"confined by landlock, not by bubblewrap: bwrap is not installed"):
             assert one.score(*GOOD).mode == "landlock"
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert one.score(*GOOD).mode == "landlock"
     with pytest.raises(SandboxError, match="apt-get install bubblewrap"):
-        Pool(1, "bubblewrap")
+        SandboxPool(1, "bubblewrap")
 
 
 def test_where_name_spaces_are_forbidden_the_fallback_is_used(fresh, monkeypatch, tmp_path, pools):
@@ -223,10 +223,10 @@ def test_where_name_spaces_are_forbidden_the_fallback_is_used(fresh, monkeypatch
         if folder.stat().st_uid == os.getuid() and str(folder).startswith("/tmp/"):
             folder.chmod(0o755)
     monkeypatch.setattr(view.shutil, "which", lambda name: str(fake))
-    with Pool(1) as one, pytest.warns(PalaverWarning, match="No permissions to create new namespace"):
+    with SandboxPool(1) as one, pytest.warns(PalaverWarning, match="No permissions to create new namespace"):
         assert one.score(*GOOD).mode == "landlock"
     with pytest.raises(SandboxError, match="No permissions to create new namespace"):
-        Pool(1, "bubblewrap").score(*GOOD)
+        SandboxPool(1, "bubblewrap").score(*GOOD)
 
 
 def test_nothing_is_run_where_nothing_confines(fresh, monkeypatch):
@@ -235,14 +235,14 @@ def test_nothing_is_run_where_nothing_confines(fresh, monkeypatch):
     with pytest.raises(
         SandboxError, match=r"no sandbox is possible here \(bubblewrap: .*; landlock: .*docs/sandbox.md"
     ):
-        Pool(1)
+        SandboxPool(1)
 
 
 def test_root_needs_an_interpreter_that_others_can_run(fresh, monkeypatch):
     monkeypatch.setattr(view, "unprivileged", lambda: view.NOBODY)
     monkeypatch.setattr(view, "_open_to_all", lambda path: False)
     with pytest.raises(SandboxError, match="for root the sandbox runs programs as user 65534"):
-        Pool(1)
+        SandboxPool(1)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to drop to another user")
@@ -259,11 +259,11 @@ def test_root_runs_no_program(mode, pools):
 
 
 def test_unsafe_is_asked_for_and_warned_of(monkeypatch):
-    with pytest.warns(PalaverWarning, match="unconfined"), Pool(1, "unsafe") as one:
+    with pytest.warns(PalaverWarning, match="unconfined"), SandboxPool(1, "unsafe") as one:
         assert one.score(*GOOD).mode == "unsafe"
     monkeypatch.setenv(pool.VARIABLE, "unsafe")
     with pytest.warns(PalaverWarning, match="unconfined"):
-        Pool(1)
+        SandboxPool(1)
 
 
 @pytest.mark.parametrize(
@@ -271,13 +271,13 @@ def test_unsafe_is_asked_for_and_warned_of(monkeypatch):
 )
 def test_mistakes(arguments, message):
     with pytest.raises(ConfigError, match=message):
-        Pool(**arguments)
+        SandboxPool(**arguments)
 
 
 def test_a_mistake_in_the_environment_variable(monkeypatch):
     monkeypatch.setenv(pool.VARIABLE, "doker")
     with pytest.raises(ConfigError, match="got 'doker'"):
-        Pool(1)
+        SandboxPool(1)
 
 
 # --- what the machine can do ---------------------------------------------------------------------
@@ -287,7 +287,7 @@ def test_probe():
     found = {ability.mode: ability for ability in probe.probe()}
     assert list(found) == ["bubblewrap", "landlock"]
     works = [mode for mode, ability in found.items() if ability.works]
-    with Pool(1) as one:
+    with SandboxPool(1) as one:
         assert one.score(*GOOD).mode == works[0]
     assert all("Python 3." in ability.detail for ability in found.values() if ability.works)
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from palaver.envs.code.sandbox import Limits, threads, view
-from palaver.envs.code.sandbox.launch import LaunchError, Worker
+from palaver.envs.code.sandbox.launch import LaunchError, SandboxWorker
 from tests.envs.sandbox.conftest import USERS
 
 STARTED = """
@@ -131,4 +131,4 @@ def test_a_machine_that_cannot_count_threads_says_so(pools):
     assert sum(known in text for _, text in plan["modules"]) == 1
     modules = [(name, text.replace(known, known.replace("8", "1 << 30"))) for name, text in plan["modules"]]
     with pytest.raises(LaunchError, match="the filter that counts threads was refused: Invalid argument"):
-        Worker({**plan, "modules": modules})
+        SandboxWorker({**plan, "modules": modules})

@@ -8,7 +8,7 @@ import pytest
 
 from palaver.core import ConfigError
 from palaver.envs.workflows.builtin import BUILT_IN, workflow
-from palaver.envs.workflows.graph import Shows, Stage, Workflow, declared
+from palaver.envs.workflows.graph import Shows, Workflow, WorkflowStage, declared
 
 ASK = {"speakers": ["a"]}
 
@@ -47,7 +47,13 @@ def test_where_prompts_are_alike():
     """Before anybody has heard or said anything: a group of answers to one prompt exists there alone."""
     assert workflow("debate", {"rounds": 3}).alike() == {0}
     assert workflow("parallel").alike() == {0}
-    late = Workflow(stages=(Stage(speakers=("a",)), Stage(speakers=("b",)), Stage(speakers=("c",), shows=Shows())))
+    late = Workflow(
+        stages=(
+            WorkflowStage(speakers=("a",)),
+            WorkflowStage(speakers=("b",)),
+            WorkflowStage(speakers=("c",), shows=Shows()),
+        )
+    )
     assert late.alike() == {0, 1}
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from palaver.core import ConfigError
 from palaver.envs.workflows.builtin import workflow
-from palaver.envs.workflows.pay import Pay, Scored, earned, most_possible, paid, penalties, read_pay
+from palaver.envs.workflows.pay import Pay, TurnScores, earned, most_possible, paid, penalties, read_pay
 
 NONE = ({}, {})
-TURNS = [Scored((0.2, 0.9), (0.2, 0.9), 0.9, NONE), Scored((0.8, 0.7), (0.8, 0.7), 0.8, NONE)]
+TURNS = [TurnScores((0.2, 0.9), (0.2, 0.9), 0.9, NONE), TurnScores((0.8, 0.7), (0.8, 0.7), 0.8, NONE)]
 
 
 def totals(turns, pay):
@@ -59,7 +59,7 @@ def test_paid(settings, expected):
 )
 def test_what_is_paid_is_what_was_earned(who, when, added):
     pay = Pay(who=who, when=when, shaping=added, outcome=0.25)
-    turns = [*TURNS, Scored((None, 1.0), (None, None), None, NONE), Scored((0.1, None), (0.1, None), 0.1, NONE)]
+    turns = [*TURNS, TurnScores((None, 1.0), (None, None), None, NONE), TurnScores((0.1, None), (0.1, None), 0.1, NONE)]
     if not pay.late:
         return
     told = [[math.fsum(part.values()) for part in row] for row in earned(turns, pay)]
@@ -81,7 +81,7 @@ def test_penalties():
 
 
 def test_penalties_are_paid_at_once_even_where_scores_wait():
-    turns = [Scored((1.0, 1.0), (1.0, 1.0), 1.0, ({"format": -0.5}, {"format": 0.0}))]
+    turns = [TurnScores((1.0, 1.0), (1.0, 1.0), 1.0, ({"format": -0.5}, {"format": 0.0}))]
     assert paid(turns, Pay(when="influence"), False) == [{"score": 0, "format": -0.5}, {"score": 0, "format": 0}]
 
 

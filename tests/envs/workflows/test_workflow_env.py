@@ -13,7 +13,7 @@ from palaver.envs.code.mini.reference import reference as coder
 from palaver.envs.maths.mini.env import MathsMiniEnv
 from palaver.envs.workflows import rules
 from palaver.envs.workflows.quote import quoted, room_for_each
-from palaver.envs.workflows.rules import Said
+from palaver.envs.workflows.rules import WorkflowText
 
 QUESTION = "What is 3 + 4?"
 
@@ -230,12 +230,16 @@ def test_quotes():
 
 
 def test_standing():
-    record = [Said(0, "a", "answer", "", "7", 1.0), Said(0, "b", "answer", "", "8", 0.0), Said(1, "c", "verdict", "")]
+    record = [
+        WorkflowText(0, "a", "answer", "", "7", 1.0),
+        WorkflowText(0, "b", "answer", "", "8", 0.0),
+        WorkflowText(1, "c", "verdict", ""),
+    ]
     assert rules.standing(record, "vote") == (record[0],)
     assert rules.standing(record, "last") == (record[0], record[1])
     assert rules.standing(record, "b") == (record[1],)
     assert rules.standing(record, "c") == ()
-    assert rules.standing([Said(0, "a", "answer", "")], "vote") == ()
+    assert rules.standing([WorkflowText(0, "a", "answer", "")], "vote") == ()
 
 
 def test_other_environments_as_tasks():

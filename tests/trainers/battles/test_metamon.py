@@ -13,7 +13,7 @@ from palaver.envs.pokemon import vector
 from palaver.envs.pokemon.showdown import dex
 from palaver.trainers.trajectories.metamon import Name, convert, played, shaped
 from palaver.trainers.trajectories.reader import Reader
-from palaver.trainers.trajectories.replayed import Replayed
+from palaver.trainers.trajectories.replayed import ReplayedBattle
 
 pytestmark = pytest.mark.usefixtures("pool")
 
@@ -142,7 +142,7 @@ def test_words_and_numbers_stand_where_ours_do(tmp_path):
 
 def test_what_was_seen_of_the_opponent_is_remembered():
     gone = [state(foe=mon("snorlax", ("rest",))), state(foe=mon("lapras", ()), opponents_remaining=5)]
-    replayed = Replayed([*gone, state(foe=mon("gengar", ()), opponents_remaining=5)], dex.load(1))
+    replayed = ReplayedBattle([*gone, state(foe=mon("gengar", ()), opponents_remaining=5)], dex.load(1))
     views = [replayed.view(n) for n in range(3)]
     seen = [[(each["name"], bool(each["hp"])) for each in view["foe"]["team"]] for view in views]
     assert seen == [
@@ -160,7 +160,7 @@ def test_generation_nine_brings_tera_types_items_and_team_preview():
     told = state(active, foe=mon("snorlax", (), item="unknownitem", ability="unknownability"), format="gen9ou",
                  can_tera=True, opponent_teampreview=["snorlax", "gengar"], weather="raindance",
                  battle_field="trickroom")  # fmt: skip
-    replayed = Replayed([told, copy.deepcopy(told)], dex.load(9))
+    replayed = ReplayedBattle([told, copy.deepcopy(told)], dex.load(9))
     view = replayed.view(0)
     words = vector.words(dex.load(9), "gen9ou", view)
     assert words[2] == "raindance"
@@ -189,7 +189,7 @@ def test_generation_nine_brings_tera_types_items_and_team_preview():
 def test_revivals_and_what_is_no_action():
     fallen = state("chansey", (), forced_switch=True)
     fallen["available_switches"] = [mon("tauros", hp_pct=0.0, status="fnt"), mon("alakazam", hp_pct=0.0, status="fnt")]
-    view = Replayed([state("chansey", ["tauros", "alakazam"]), fallen], dex.load(9))
+    view = ReplayedBattle([state("chansey", ["tauros", "alakazam"]), fallen], dex.load(9))
     view.view(0)
     found = view.view(1)
     assert found["request"] == "revive"

@@ -9,9 +9,9 @@ import torch
 
 from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning import losses
-from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.behaviour_cloning.hide import hide
-from palaver.trainers.behaviour_cloning.pupils import Scored
+from palaver.trainers.behaviour_cloning.pupils import StudentOutputs
 from palaver.trainers.behaviour_cloning.report import judge
 
 
@@ -142,11 +142,11 @@ def test_advice_stands_for_what_was_played():
     """
     scores = torch.zeros(1, 3, 2)
     advice = torch.tensor([[[0.0, 0.0], [0.0, 0.0], [0.6, 0.4]]])
-    found = Scored(
+    found = StudentOutputs(
         scores, torch.zeros(1, 3, 1), torch.ones(1, 3, 2, dtype=torch.bool), torch.tensor([[0, 0, 1]]),
         torch.zeros(1, 3), torch.ones(1), torch.ones(1, 3, dtype=torch.bool), advice,
     )  # fmt: skip
-    weigh = Cloning(loss="weigh", beta=2.0, value_coef=0.0)
+    weigh = BCConfig(loss="weigh", beta=2.0, value_coef=0.0)
     loss, said = judge(found, weigh, 1.0)
     assert loss.item() == pytest.approx((2 * math.e + 1) * math.log(2) / 3)
     assert said["accuracy"] == 1.0
@@ -156,11 +156,11 @@ def test_advice_stands_for_what_was_played():
 
 def test_who_does_not_teach_the_policy_teaches_the_value():
     """No slot is known and nobody was asked: the policy's loss is 0, the value's half of ln 2."""
-    found = Scored(
+    found = StudentOutputs(
         torch.zeros(1, 2, 2, requires_grad=True), torch.zeros(1, 2, 1), torch.ones(1, 2, 2, dtype=torch.bool),
         torch.full((1, 2), -1), torch.zeros(1, 2), torch.zeros(1), torch.ones(1, 2, dtype=torch.bool),
         torch.zeros(1, 2, 2),
     )  # fmt: skip
-    loss, said = judge(found, Cloning(value_coef=0.5), 1.0)
+    loss, said = judge(found, BCConfig(value_coef=0.5), 1.0)
     assert loss.item() == pytest.approx(math.log(2) / 2)
     assert said["decisions"] == 0

@@ -10,7 +10,7 @@ import torch
 from palaver.agents.llm.model.load import save_pretrained
 from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning import train
-from palaver.trainers.behaviour_cloning.config import Cloning
+from palaver.trainers.behaviour_cloning.config import BCConfig
 from palaver.trainers.behaviour_cloning.mixture import Mixture
 from palaver.trainers.behaviour_cloning.text_pupil import TextPupil
 from palaver.trainers.trajectories.files import Writer
@@ -30,7 +30,7 @@ def test_it_learns_and_resumes(model, tmp_path):
     """Whoever wins plays surf, always the third of the legal actions; a run that was killed ends as if it had not."""
     battles = made.folder(tmp_path / "battles", 12)
     chosen = [(Reader(battles).select(player="surfer"), 1.0)]
-    config = Cloning(
+    config = BCConfig(
         model=str(model), epochs=4, decisions=30, lr=3e-3, warmup=0, weight_decay=0.0, threads=1, checkpoint_every=2
     )
     place = train.clone(config, tmp_path / "run", chosen)
@@ -57,7 +57,7 @@ def test_it_learns_and_resumes(model, tmp_path):
 def test_what_is_scored(model, tmp_path):
     """The executed action's place in the list of legal ones; missing ones teach nothing."""
     battles = Mixture([(made.folder(tmp_path / "battles", 2, missing=1), 1.0)])
-    config = Cloning(model=str(model), decisions=1000)
+    config = BCConfig(model=str(model), decisions=1000)
     pupil = TextPupil.make(config, None, torch.device("cpu"))
     [batch] = list(pupil.batches(battles, config, 0))
     found = pupil.score(batch, config, 1)
@@ -73,4 +73,4 @@ def test_battles_without_texts(model, tmp_path):
     with Writer(tmp_path / "battles") as writer:
         writer.add(type(side)(**{n: getattr(side, n) for n in type(side).__slots__} | {"decisions": tuple(bare)}))
     with pytest.raises(ConfigError, match="--record-text"):
-        train.clone(Cloning(model=str(model)), tmp_path / "run", [(tmp_path / "battles", 1.0)])
+        train.clone(BCConfig(model=str(model)), tmp_path / "run", [(tmp_path / "battles", 1.0)])

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from palaver.agents.battle_net import files
 from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning import pupils, train
-from palaver.trainers.behaviour_cloning.config import Cloning, parse
+from palaver.trainers.behaviour_cloning.config import BCConfig, parse
 from palaver.trainers.behaviour_cloning.mixture import Mixture
 from palaver.trainers.behaviour_cloning.world import layout
 from palaver.trainers.run import checkpoint
@@ -25,7 +25,7 @@ from palaver.trainers.trajectories.reader import Reader
 from palaver.utils.run_folder import FolderInUseError, locked
 from tests.trainers.cloning import made
 
-QUICK = Cloning(epochs=4, decisions=60, lr=3e-3, warmup=3, threads=1, checkpoint_every=3, seed=5)
+QUICK = BCConfig(epochs=4, decisions=60, lr=3e-3, warmup=3, threads=1, checkpoint_every=3, seed=5)
 LONGER = QUICK.model_copy(update={"epochs": 16, "decisions": 30, "lr": 1e-2, "checkpoint_every": 1000})
 
 
@@ -33,7 +33,7 @@ LONGER = QUICK.model_copy(update={"epochs": 16, "decisions": 30, "lr": 1e-2, "ch
 def small(monkeypatch):
     """A net of few weights, and words that need no simulator."""
     monkeypatch.setattr(pupils, "vocabulary", lambda _: made.WORDS)
-    tiny = files.Size(word=8, mon=16, width=16, layers=1, heads=2, window=8)
+    tiny = files.NetSize(word=8, mon=16, width=16, layers=1, heads=2, window=8)
     monkeypatch.setattr(pupils, "size", lambda _: tiny)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from palaver.core import TaskError
 from palaver.trainers.preferences.files import read, write
-from palaver.trainers.preferences.record import Preferred
+from palaver.trainers.preferences.record import PreferenceRecord
 from palaver.trainers.preferences.split import by_task
 
 
@@ -21,8 +21,10 @@ def put(path: Path, *rows: Any) -> str:
 
 def test_what_is_written_is_read(tmp_path):
     pairs = [
-        Preferred("t0", {"a": "to a", "b": "to b\n"}, {"a": "é", "b": ""}, {"a": "[b says]", "b": "x"}, 0.5, "env:toy"),
-        Preferred("t0", {"a": "alone"}, {"a": "yes"}, {"a": "no"}, None, "judge:x"),
+        PreferenceRecord(
+            "t0", {"a": "to a", "b": "to b\n"}, {"a": "é", "b": ""}, {"a": "[b says]", "b": "x"}, 0.5, "env:toy"
+        ),
+        PreferenceRecord("t0", {"a": "alone"}, {"a": "yes"}, {"a": "no"}, None, "judge:x"),
     ]
     write(tmp_path / "pairs.jsonl", pairs)
     assert read(str(tmp_path / "pairs.jsonl")) == pairs
@@ -78,7 +80,7 @@ def test_no_pairs(source):
 
 
 def test_no_task_is_on_both_sides():
-    pairs = [Preferred(f"t{n % 10}", {"a": ""}, {"a": str(n)}, {"a": ""}) for n in range(40)]
+    pairs = [PreferenceRecord(f"t{n % 10}", {"a": ""}, {"a": str(n)}, {"a": ""}) for n in range(40)]
     train, test = by_task(pairs, 0.2, 0)
     assert (len(train), len(test)) == (32, 8)
     assert not {pair.task for pair in train} & {pair.task for pair in test}

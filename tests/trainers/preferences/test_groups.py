@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from palaver.core import Episode, ScoringError, Turn, Completion
-from palaver.scoring import Comparer, Pair, Preference
+from palaver.core import Completion, Episode, ScoringError, Turn
+from palaver.scoring import AnswerPair, Comparer, Preference
 from palaver.trainers.config.preferences import PairsConfig
-from palaver.trainers.preferences.groups import Group, by_judge, by_reward, groups
+from palaver.trainers.preferences.groups import JointActionGroup, by_judge, by_reward, groups
 
 
 def turn(node: str, parent: str, said: dict[str, str], reward: float, heard: dict[str, str] | None = None) -> Turn:
@@ -62,21 +62,23 @@ class Judge:
     name = "judge:letters"
 
     def __init__(self, strength: float = 0.9) -> None:
-        self.strength, self.asked = strength, list[Pair]()
+        self.strength, self.asked = strength, list[AnswerPair]()
 
-    def compare(self, pairs: Sequence[Pair]) -> list[Preference]:
+    def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         self.asked += pairs
         return [self._one(pair) for pair in pairs]
 
-    def _one(self, pair: Pair) -> Preference:
+    def _one(self, pair: AnswerPair) -> Preference:
         if "?" in pair.first + pair.second:
             return Preference(None, failure="refusal: no")
         longer = (len(pair.first) > len(pair.second)) - (len(pair.first) < len(pair.second))
         return Preference(0.5 + longer * (self.strength - 0.5))
 
 
-def said(*texts: str) -> Group:
-    return Group("t", {"a": "x", "b": "y"}, [{"a": text, "b": ""} for text in texts], [0.0] * len(texts), "toy")
+def said(*texts: str) -> JointActionGroup:
+    return JointActionGroup(
+        "t", {"a": "x", "b": "y"}, [{"a": text, "b": ""} for text in texts], [0.0] * len(texts), "toy"
+    )
 
 
 def test_a_judge_decides_and_its_ties_are_dropped():
@@ -87,7 +89,7 @@ def test_a_judge_decides_and_its_ties_are_dropped():
         ("aaa", "b"), ("aaa", "cc"), ("aaa", "d"), ("cc", "b"), ("cc", "d"),
     ]  # fmt: skip
     assert {(p.source, round(p.margin or 0, 9)) for p in found} == {("judge:letters", 0.8)}
-    assert judge.asked[0] == Pair(
+    assert judge.asked[0] == AnswerPair(
         "[a reads]\nx\n\n[b reads]\ny", "[a says]\naaa\n\n[b says]\n", "[a says]\nb\n\n[b says]\n"
     )
     assert by_judge([said("aaa", "b")], Judge(0.6), PairsConfig(gap=0.5), 0) == []

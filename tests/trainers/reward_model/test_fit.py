@@ -12,9 +12,9 @@ import torch
 from palaver.agents.reward_models import load
 from palaver.core import PolicyError, TaskError
 from palaver.trainers.config.reward_model import FitConfig
-from palaver.trainers.preferences.record import Preferred
+from palaver.trainers.preferences.record import PreferenceRecord
 from palaver.trainers.reward_model.fit import fit
-from palaver.trainers.run.distributed import World
+from palaver.trainers.run.distributed import Distributed
 from tests.models import byte_tokenizer, tiny_qwen3
 
 pytest.importorskip("trl")
@@ -28,7 +28,7 @@ def base(tmp_path_factory) -> str:
     return str(folder)
 
 
-def pairs(count: int, tasks: int = 8) -> list[Preferred]:
+def pairs(count: int, tasks: int = 8) -> list[PreferenceRecord]:
     """The better joint action ends with `!`, wherever else such a mark stands."""
     draw = random.Random(0)
     made = []
@@ -36,13 +36,13 @@ def pairs(count: int, tasks: int = 8) -> list[Preferred]:
         words = ["".join(draw.choices("abc!", k=draw.randint(1, 6))) for _ in range(3)]
         told = {"a": f"q{n % tasks}", "b": "q"}
         better, worse = {"a": words[0], "b": words[1] + "!"}, {"a": words[0], "b": words[2] + "a"}
-        made.append(Preferred(f"t{n % tasks}", told, better, worse, 1.0))
+        made.append(PreferenceRecord(f"t{n % tasks}", told, better, worse, 1.0))
     return made
 
 
 def test_a_rule_is_learnt_and_the_folder_scores(base, tmp_path):
     told: list[tuple[int, int]] = []
-    world = World("cpu", "fp32")
+    world = Distributed("cpu", "fp32")
     found = fit(
         pairs(160), base, FitConfig(lr=3e-3, batch=8, epochs=2), tmp_path / "rm", seed=0, device="cpu",
         report=lambda step, steps, said: told.append((step, steps)),
@@ -94,7 +94,7 @@ def test_what_cannot_be_learnt_from_is_refused_and_long_pairs_are_counted(base, 
     with pytest.raises(PolicyError, match="no model folder"):
         fit(pairs(4), str(tmp_path / "none"), FitConfig(), folder, seed=0, device="cpu")
     assert not folder.exists()
-    long = Preferred("t9", {"a": "q", "b": "q"}, {"a": "x" * 900, "b": ""}, {"a": "y", "b": ""})
+    long = PreferenceRecord("t9", {"a": "q", "b": "q"}, {"a": "x" * 900, "b": ""}, {"a": "y", "b": ""})
     found = fit([*pairs(8), long], base, FitConfig(max_tokens=300, batch=8), folder, seed=0, device="cpu")
     assert found.too_long == 1
     assert load(str(folder), {"device": "cpu"}).max_tokens == 300

@@ -11,16 +11,22 @@ from torch import Tensor
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from palaver.envs.matrix import games
-from palaver.envs.matrix.table import Game
+from palaver.envs.matrix.table import MatrixGame
 from palaver.trainers.config.mixer import MixerConfig
-from palaver.trainers.value_decomposition.factored import Factored, Shape
-from palaver.trainers.value_decomposition.replay import Batch, Scene, Transition, scene_of, together
+from palaver.trainers.value_decomposition.factored import FactoredValues, Shape
+from palaver.trainers.value_decomposition.replay import (
+    DecisionFeatures,
+    Transition,
+    TransitionBatch,
+    scene_of,
+    together,
+)
 
 TOLERANCE = 1e-4  # of the loss, absolute
 PERIODS = 100
 
 
-def scenes(game: Game) -> list[Scene]:
+def scenes(game: MatrixGame) -> list[DecisionFeatures]:
     """One for each state: agents are told the state, so that a table holds Q_i(state, action)."""
     states, actions = len(game.states), max(game.sizes)
     one_hot = torch.eye(states * actions)
@@ -33,7 +39,7 @@ def scenes(game: Game) -> list[Scene]:
     ]
 
 
-def transitions(game: Game, discount: float) -> list[Transition]:
+def transitions(game: MatrixGame, discount: float) -> list[Transition]:
     """Every joint action of every state."""
     told = scenes(game)
     found = []
@@ -51,7 +57,7 @@ def transitions(game: Game, discount: float) -> list[Transition]:
     return found
 
 
-def fitted(name: str, kind: str, seed: int, discount: float = 0.99, **changes: object) -> Factored:
+def fitted(name: str, kind: str, seed: int, discount: float = 0.99, **changes: object) -> FactoredValues:
     """Values that have learnt from every joint action of a game, all of them in every update, until they converge.
 
     The loss of a period is its mean between two copies of the target. The fit has converged where the losses of three
@@ -61,8 +67,8 @@ def fitted(name: str, kind: str, seed: int, discount: float = 0.99, **changes: o
     game = games.load(name)
     config = MixerConfig.model_validate({"optimizer": "adam", "lr": 2e-2, "target_every": 40} | changes)
     shape = Shape(len(game.agents), len(game.states) * max(game.sizes), len(game.states), linear=True, shared=False)
-    found = Factored(config, kind, shape, seed)
-    batch: Batch = together(transitions(game, discount))
+    found = FactoredValues(config, kind, shape, seed)
+    batch: TransitionBatch = together(transitions(game, discount))
     schedule = ReduceLROnPlateau(
         found.optimizer, factor=0.5, patience=0, threshold=TOLERANCE, threshold_mode="abs", eps=0.0
     )
@@ -74,7 +80,7 @@ def fitted(name: str, kind: str, seed: int, discount: float = 0.99, **changes: o
     return found
 
 
-def table(found: Factored, name: str) -> np.ndarray:
+def table(found: FactoredValues, name: str) -> np.ndarray:
     """Q_tot of every joint action, (S, A, A)."""
     game = games.load(name)
     told = scenes(game)
@@ -88,7 +94,7 @@ def table(found: Factored, name: str) -> np.ndarray:
     return np.stack(rows)
 
 
-def played(found: Factored, name: str) -> float:
+def played(found: FactoredValues, name: str) -> float:
     """The undiscounted return of the greedy team."""
     game = games.load(name)
     told, state, paid = scenes(game), 0, 0.0

@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from palaver.core import Message, Sampling
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.trainers.algorithms.vdn import VDN
 from palaver.trainers.config.loading import parse
-from palaver.trainers.rollout.batch import fill, tabulate
-from palaver.trainers.rollout.episodes import Plan, rollout
+from palaver.trainers.rollout.batch import add_advantages, make_batch
+from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.train import train
-from palaver.trainers.value_decomposition.encoders import Table
+from palaver.trainers.value_decomposition.encoders import OneHotEncoder
 from palaver.trainers.value_decomposition.play import play
 from palaver.trainers.value_decomposition.replay import Replay, stacked, together
 from palaver.trainers.value_decomposition.scenes import acts, heard, transitions
-from palaver.trainers.value_decomposition.sentences import Mixing
+from palaver.trainers.value_decomposition.sentences import CompletionMixer
 from tests.trainers.learning import policy
 from tests.trainers.toys import SEATS, Script, register_toy, save_model
 from tests.trainers.value_mixing.test_legal import Steps, seats
@@ -50,7 +50,7 @@ class Swing(TextEnv):
     def judge(self, actions):
         second = self.turn % 2
         told = dict.fromkeys(self.agents, "first" if second else "second")
-        return Outcome({agent: {"r": float(second)} for agent in self.agents}, told, truncated=self.turn == 2)
+        return StepResult({agent: {"r": float(second)} for agent in self.agents}, told, truncated=self.turn == 2)
 
 
 class Short(TextEnv):
@@ -68,12 +68,12 @@ class Short(TextEnv):
     def judge(self, actions):
         pays = {agent: {"r": 3.0 if self.turn else 1.0} for agent in self.agents}
         here = self.first if self.task.id == "cut" and not self.turn else {"terminated": self.turn == 1}
-        return replace(Outcome(pays, dict.fromkeys(self.agents, "go on")), **here)
+        return replace(StepResult(pays, dict.fromkeys(self.agents, "go on")), **here)
 
 
 def rolled(env: TextEnv, tasks: list[str], **plan: Any):
     team = {"a": Script("x"), "b": Script("y")}
-    return rollout(env, team, tasks, Plan(2, **plan), sampling=SAMPLING, seed=0)
+    return rollout(env, team, tasks, SamplingPlan(2, **plan), sampling=SAMPLING, seed=0)
 
 
 def test_over_legal_actions_the_values_are_those_of_the_task_without_its_limit():
@@ -99,10 +99,10 @@ def test_over_legal_actions_the_values_are_those_of_the_task_without_its_limit()
     assert wrong == pytest.approx([2 / 7, 8 / 7], abs=0.1)
 
 
-def mixing(**more: Any) -> Mixing:
+def mixing(**more: Any) -> CompletionMixer:
     config = parse({"algorithm": {"name": "vdn", "discount": GAMMA, "mixer": OWN | more}})
     alone = SimpleNamespace(device="cpu", gather=list, total=lambda *numbers: list(numbers))
-    return Mixing("sum", config, SEATS, policy(), alone)
+    return CompletionMixer("sum", config, SEATS, policy(), alone)
 
 
 ENDS = [({}, 2.5, 0.02), ({"truncated": False, "terminated": True}, 1.75, 0.3)]
@@ -114,9 +114,9 @@ def test_over_sentences_a_cut_turn_is_worth_what_follows_elsewhere(first, value,
 
     That mean is of targets that differ, so the last updates leave it as near as their batches are.
     """
-    table = tabulate(rolled(Short(**first), ["whole", "cut"], look_ahead=SEATS))
+    table = make_batch(rolled(Short(**first), ["whole", "cut"], look_ahead=SEATS))
     made = mixing()
-    filled = fill(table, VDN, made.config.algorithm)
+    filled = add_advantages(table, VDN, made.config.algorithm)
     for _ in range(12):
         made.judge(filled, None)
     scene = acts(table, SEATS, made.encoder).scenes["0"]
@@ -125,8 +125,8 @@ def test_over_sentences_a_cut_turn_is_worth_what_follows_elsewhere(first, value,
 
 
 def test_a_cut_leads_to_a_scene_of_the_answers_sampled_there():
-    encoder = Table(64)
-    table = tabulate(rolled(Short(), ["cut"], look_ahead=SEATS))
+    encoder = OneHotEncoder(64)
+    table = make_batch(rolled(Short(), ["cut"], look_ahead=SEATS))
     found = acts(table, SEATS, encoder)
     assert sorted(found.scenes) == ["0", "0/0", "0/1"]
     assert found.scenes["0/0"].allowed.tolist() == [[True, True], [True, True]]
@@ -140,27 +140,27 @@ def test_a_cut_leads_to_a_scene_of_the_answers_sampled_there():
 
 
 def test_the_scene_after_a_cut_is_the_one_that_an_episode_that_goes_on_would_have():
-    encoder = Table(64)
-    whole, cut = (tabulate(rolled(Short(), [task], look_ahead=SEATS)) for task in ("whole", "cut"))
+    encoder = OneHotEncoder(64)
+    whole, cut = (make_batch(rolled(Short(), [task], look_ahead=SEATS)) for task in ("whole", "cut"))
     one, other = (acts(table, SEATS, encoder).scenes["0/1"] for table in (whole, cut))
     for name in ("state", "candidates", "allowed"):
         assert torch.equal(getattr(one, name), getattr(other, name))
 
 
 def test_stop_above_is_a_cut_like_any_other():
-    table = tabulate(rolled(Short(), ["whole"], look_ahead=SEATS, stop_above=0.5))
-    found = acts(table, SEATS, Table(64))
+    table = make_batch(rolled(Short(), ["whole"], look_ahead=SEATS, stop_above=0.5))
+    found = acts(table, SEATS, OneHotEncoder(64))
     assert {each.goes_on for each in transitions(table, found, table.reward.mean(dim=1), GAMMA)} == {GAMMA}
 
 
 def test_where_none_of_the_team_could_act_after_a_cut_its_decision_is_left_out():
     """Where `b` alone would act a team of `a` has no value; where `a` was cut and `b` terminated it has one."""
     for first, kept in (({"can_act": ["b"]}, 0), ({"truncated": ["a"], "terminated": ["b"]}, 2)):
-        table = tabulate(rolled(Short(**first), ["cut"], look_ahead=("a",)), ["a"])
-        found = transitions(table, acts(table, ["a"], Table(64)), table.reward.mean(dim=1), GAMMA)
+        table = make_batch(rolled(Short(**first), ["cut"], look_ahead=("a",)), ["a"])
+        found = transitions(table, acts(table, ["a"], OneHotEncoder(64)), table.reward.mean(dim=1), GAMMA)
         assert [each.goes_on for each in found] == [GAMMA] * kept
-    lonely = tabulate(rolled(Short(truncated=["b"], terminated=["a"]), ["cut"], look_ahead=("a",)), ["a"])
-    found = transitions(lonely, acts(lonely, ["a"], Table(64)), lonely.reward.mean(dim=1), GAMMA)
+    lonely = make_batch(rolled(Short(truncated=["b"], terminated=["a"]), ["cut"], look_ahead=("a",)), ["a"])
+    found = transitions(lonely, acts(lonely, ["a"], OneHotEncoder(64)), lonely.reward.mean(dim=1), GAMMA)
     assert [(each.reward, each.goes_on) for each in found] == [(1.0, 0.0)] * 2, "the team itself has terminated"
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from palaver.core import ConfigError, Message, PolicyError
 from palaver.trainers.config.loading import parse
-from palaver.trainers.value_decomposition.encoders import Table, Words, hashed
-from palaver.trainers.value_decomposition.hidden import Hidden, Sentences, encoder
+from palaver.trainers.value_decomposition.encoders import OneHotEncoder, Words, hashed
+from palaver.trainers.value_decomposition.hidden import FrozenFeatures, Sentences, encoder
 from tests.closeness import assert_values_close
 from tests.trainers.learning import policy
 from tests.trainers.toys import save_model
@@ -21,16 +21,16 @@ HEARD = (Message("user", "Choose."),)
 
 
 def test_a_table_numbers_texts_as_they_come():
-    table = Table(3)
+    table = OneHotEncoder(3)
     assert table.states(["b", "a", "b"]).argmax(dim=1).tolist() == [0, 1, 0]
     assert table.actions([(HEARD, "left"), (HEARD, "right"), ((), "left")]).argmax(dim=1).tolist() == [0, 1, 2]
-    again = Table(3)
+    again = OneHotEncoder(3)
     again.load_state_dict(table.state_dict())
     assert again.states(["a"]).argmax(dim=1).tolist() == [1]
 
 
 def test_a_full_table_says_what_to_do():
-    table = Table(2)
+    table = OneHotEncoder(2)
     table.states(["a", "b"])
     with pytest.raises(ConfigError, match=r"algorithm\.mixer\.encoder=words"):
         table.states(["c"])
@@ -62,12 +62,12 @@ def test_words_are_the_same_in_every_process():
 @settings(max_examples=30, deadline=None)
 def test_any_text_has_features(text):
     assert bool(torch.isfinite(hashed(text, 32)).all())
-    assert Table(1).states([text]).tolist() == [[1.0]]
+    assert OneHotEncoder(1).states([text]).tolist() == [[1.0]]
 
 
 @pytest.fixture(scope="module")
-def hidden() -> Hidden:
-    return Hidden(policy(), pass_tokens=64)
+def hidden() -> FrozenFeatures:
+    return FrozenFeatures(policy(), pass_tokens=64)
 
 
 def test_hidden_states_do_not_depend_on_the_batch(hidden):
@@ -90,20 +90,20 @@ def test_how_likely_an_answer_was(hidden):
     found = hidden.actions([(HEARD, said), (HEARD, "")])[:, -2:]
     assert found[0].tolist() == pytest.approx([expected.mean().item(), expected.min().item()], abs=1e-4)
     assert found[1].tolist() == [0.0, 0.0]
-    without = Hidden(body, pass_tokens=64, likelihood=False)
+    without = FrozenFeatures(body, pass_tokens=64, likelihood=False)
     assert without.actions([(HEARD, said)]).shape == (1, without.action) == (1, hidden.action - 2)
 
 
 def test_hidden_states_are_those_of_the_start():
     body = policy()
-    reader = Hidden(body, pass_tokens=64)
+    reader = FrozenFeatures(body, pass_tokens=64)
     assert reader.held == sum(p.numel() for p in body.parameters())
     before = reader.states(["a state"])
     with torch.no_grad():
         for p in body.model.parameters():
             p.add_(0.1)
     assert torch.equal(reader.states(["a state"]), before)
-    later = Hidden(body, pass_tokens=64)
+    later = FrozenFeatures(body, pass_tokens=64)
     assert not torch.allclose(later.states(["a state"]), before)
     later.load_state_dict(reader.state_dict())
     assert torch.equal(later.states(["a state"]), before)
@@ -132,10 +132,10 @@ def test_a_model_that_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "kind"),
     [
-        ({}, Hidden), ({"actions": "legal"}, Table), ({"encoder": "words"}, Words), ({"encoder": "table"}, Table),
-        ({"actions": "legal", "encoder": "words"}, Words), ({"encoder": "policy"}, Hidden),
+        ({}, FrozenFeatures), ({"actions": "legal"}, OneHotEncoder), ({"encoder": "words"}, Words), ({"encoder": "table"}, OneHotEncoder),
+        ({"actions": "legal", "encoder": "words"}, Words), ({"encoder": "policy"}, FrozenFeatures),
     ],
-)  # fmt: skip
+)
 def test_which_encoder_a_config_asks_for(settings, kind):
     assert isinstance(encoder(parse({"algorithm": {"mixer": settings}}), "cpu", policy()), kind)
 

@@ -9,24 +9,26 @@ import torch
 
 from palaver.trainers.config.mixer import MixerConfig
 from palaver.trainers.run.errors import NumericalError
-from palaver.trainers.value_decomposition.factored import Factored, Shape
-from palaver.trainers.value_decomposition.replay import Replay, Scene, Transition, together
+from palaver.trainers.value_decomposition.factored import FactoredValues, Shape
+from palaver.trainers.value_decomposition.replay import DecisionFeatures, Replay, Transition, together
 from tests.closeness import assert_values_close
 
 SHAPE = Shape(agents=2, features=4, state=2, linear=True, shared=False)
 
 
-def made(kind: str = "sum", **settings: object) -> Factored:
-    return Factored(MixerConfig.model_validate({"batch": 1, "updates": 1} | settings), kind, SHAPE, seed=0)
+def made(kind: str = "sum", **settings: object) -> FactoredValues:
+    return FactoredValues(MixerConfig.model_validate({"batch": 1, "updates": 1} | settings), kind, SHAPE, seed=0)
 
 
-def scene(first: int, allowed: int = 2) -> Scene:
+def scene(first: int, allowed: int = 2) -> DecisionFeatures:
     """Two actions for each agent, with one-hot features `first` and `first + 1`."""
     candidates = torch.eye(4)[first : first + 2].expand(2, -1, -1)
-    return Scene(torch.tensor([1.0, 0.0]), candidates, torch.tensor([[place < allowed for place in (0, 1)]] * 2))
+    return DecisionFeatures(
+        torch.tensor([1.0, 0.0]), candidates, torch.tensor([[place < allowed for place in (0, 1)]] * 2)
+    )
 
 
-def put(values: Factored, live: list[list[float]], target: list[list[float]]) -> None:
+def put(values: FactoredValues, live: list[list[float]], target: list[list[float]]) -> None:
     for networks, rows in ((values.live, live), (values.target, target)):
         with torch.no_grad():
             for net, row in zip(networks.values.nets, rows, strict=True):
@@ -122,7 +124,7 @@ def test_what_is_restored_goes_on_as_if_it_had_not_stopped(optimizer):
 
 def test_the_seed_fixes_the_first_weights():
     first, same, other = (
-        [p.detach().clone() for p in Factored(MixerConfig(), "monotonic", SHAPE, seed).live.parameters()]
+        [p.detach().clone() for p in FactoredValues(MixerConfig(), "monotonic", SHAPE, seed).live.parameters()]
         for seed in (1, 1, 2)
     )
     assert all(torch.equal(a, b) for a, b in zip(first, same, strict=True))

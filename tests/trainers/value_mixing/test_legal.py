@@ -12,15 +12,15 @@ import torch
 
 from palaver.agents.simple import ScriptedPolicy
 from palaver.core import CheckpointError, ConfigError, Message, PolicyError, Sampling
-from palaver.envs.base.env import Outcome, TextEnv
+from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.registry import make
 from palaver.trainers.config.loading import load, parse
 from palaver.trainers.rollout.team import load_run, model_options
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
-from palaver.trainers.value_decomposition.play import Seating, play
-from palaver.trainers.value_decomposition.players import Team, hears, load_players
+from palaver.trainers.value_decomposition.play import Assignment, play
+from palaver.trainers.value_decomposition.players import ValueTeam, hears, load_players
 
 QUIET = ["log.tensorboard=false", "device=cpu"]
 
@@ -41,11 +41,11 @@ class Steps(TextEnv):
         self._offer(0)
         return {agent: f"turn 0 of {agent}" for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> Outcome:
+    def judge(self, actions: Mapping[str, str]) -> StepResult:
         last = self.turn == 3
         self._offer(self.turn + 1)
         acting = ["a", "b"] if self.turn % 2 else ["b"]
-        return Outcome(
+        return StepResult(
             {"a": {"r": 1.0}, "b": {"r": 3.0}}, dict.fromkeys(self.agents, f"turn {self.turn + 1}"),
             terminated=last and not self.cut, truncated=last and self.cut, can_act=acting,
         )  # fmt: skip
@@ -54,9 +54,9 @@ class Steps(TextEnv):
         self.legal_actions = {agent: [f"{turn}-{n}" for n in range(turn + 2)] for agent in self.possible_agents}
 
 
-def seats(*agents: str, **mixer: Any) -> Seating:
+def seats(*agents: str, **mixer: Any) -> Assignment:
     config = parse({"algorithm": {"name": "vdn", "mixer": {"actions": "legal", "features": 64} | mixer}})
-    return Seating(Team(config, agents, "cpu"))
+    return Assignment(ValueTeam(config, agents, "cpu"))
 
 
 def test_play_of_a_team_that_moves_together_and_alone():
@@ -78,7 +78,7 @@ def test_what_a_team_is_paid_while_it_waits_belongs_to_its_last_decision():
     """Turns 0 and 2 are a's, turns 1 and 3 b's alone, who is scripted: a's own pay 1 + 0.5 * 1, twice; 0.25 goes on."""
     partner = ScriptedPolicy(lambda heard, seed: "anything", "scripted:x")
     table = seats("a")
-    seating = Seating(table.team, {"b": partner}, {"b": Sampling()})
+    seating = Assignment(table.team, {"b": partner}, {"b": Sampling()})
     found = play(Steps(), seating, ["t"], epsilon=0.0, discount=0.5, seed=0)
     assert [(each.reward, each.goes_on) for each in found.transitions] == [(1.5, 0.25), (1.5, 0.0)]
     assert found.transitions[0].then is found.transitions[1].scene

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from palaver.trainers.value_decomposition.mixers import Added, AgentValues, Monotonic, added, mixer, monotonic
+from palaver.trainers.value_decomposition.mixers import AdditiveMixer, AgentValues, Monotonic, added, mixer, monotonic
 from tests.closeness import assert_values_close
 
 
 def test_vdn_is_the_sum():
     assert added(torch.tensor([[1.0, 2.0, -4.0], [0.5, 0.0, 0.0]])).tolist() == [-1.0, 0.5]
-    assert Added()(torch.tensor([[1.0, 2.0]]), torch.zeros(1, 3)).tolist() == [3.0]
-    assert isinstance(mixer("sum", 2, 3, 4, 5), Added)
+    assert AdditiveMixer()(torch.tensor([[1.0, 2.0]]), torch.zeros(1, 3)).tolist() == [3.0]
+    assert isinstance(mixer("sum", 2, 3, 4, 5), AdditiveMixer)
     assert isinstance(mixer("monotonic", 2, 3, 4, 5), Monotonic)
 
 

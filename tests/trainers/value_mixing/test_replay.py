@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from palaver.trainers.value_decomposition.replay import Replay, Scene, Transition, scene_of, stacked, together
+from palaver.trainers.value_decomposition.replay import (
+    DecisionFeatures,
+    Replay,
+    Transition,
+    scene_of,
+    stacked,
+    together,
+)
 
 
-def scene(number: int, *counts: int) -> Scene:
+def scene(number: int, *counts: int) -> DecisionFeatures:
     """A scene whose features are its number; agent i has `counts[i]` actions."""
     features = [torch.full((count, 3), float(number)) for count in counts]
     return scene_of(torch.full((2,), float(number)), features)

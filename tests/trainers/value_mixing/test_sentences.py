@@ -13,10 +13,10 @@ import torch
 from palaver.core import ConfigError
 from palaver.trainers.algorithms.qmix import QMIX
 from palaver.trainers.config.loading import load, parse
-from palaver.trainers.rollout.batch import Table, fill, tabulate
+from palaver.trainers.rollout.batch import Batch, add_advantages, make_batch
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import prepare, resume, train
-from palaver.trainers.value_decomposition.sentences import Mixing
+from palaver.trainers.value_decomposition.sentences import CompletionMixer
 from tests.closeness import assert_values_close
 from tests.trainers.learning import episode, policy
 from tests.trainers.toys import register_toy, save_model
@@ -30,24 +30,24 @@ def settings(**mixer: Any) -> Any:
     return parse({"algorithm": {"name": "qmix", "mixer": own | mixer}})
 
 
-def lanes() -> Table:
+def lanes() -> Batch:
     """Joint actions (good, good) 2, (good, bad) 1, (bad, good) 1, (bad, bad) 0, aligned: each answer counts 1."""
     paid = {("good", "fine"): 2.0, ("good", "dull"): 1.0, ("bad", "fine"): 1.0, ("bad", "dull"): 0.0}
-    return tabulate(
+    return make_batch(
         [episode("0", lane, [(pay, pay)], [said(*words)]) for lane, (words, pay) in enumerate(paid.items())]
     )
 
 
-def judged(kind: str, times: int = 1, **mixer: Any) -> tuple[Mixing, Table, Table]:
+def judged(kind: str, times: int = 1, **mixer: Any) -> tuple[CompletionMixer, Batch, Batch]:
     config = settings(**mixer)
-    mixing = Mixing(kind, config, ("a", "b"), policy(), ALONE)
-    filled = fill(lanes(), QMIX, config.algorithm)
+    mixing = CompletionMixer(kind, config, ("a", "b"), policy(), ALONE)
+    filled = add_advantages(lanes(), QMIX, config.algorithm)
     for _ in range(times):
         found = mixing.judge(filled, None)
     return mixing, filled, found
 
 
-def by_text(table: Table) -> dict[str, list[float]]:
+def by_text(table: Batch) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for row, each in enumerate(table.completions):
         found.setdefault(each.text, []).append(float(table.advantage[row]))
@@ -98,7 +98,7 @@ def test_confidence_acts_on_the_advantage():
     for row, each in enumerate(filled.completions):
         object.__setattr__(each, "sample_logprobs", (-sure[row],))
     config = settings(start=9, confidence=0.5)
-    found = Mixing("sum", config, ("a", "b"), policy(), ALONE).judge(filled, None)
+    found = CompletionMixer("sum", config, ("a", "b"), policy(), ALONE).judge(filled, None)
     assert not torch.allclose(found.advantage, plain.advantage)
     assert torch.equal(found.advantage.sign(), plain.advantage.sign())
 
