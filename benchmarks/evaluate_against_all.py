@@ -75,9 +75,17 @@ def main(
     try:
         keywords = dict(_pair(item) for item in pairs or [])
         found = evaluate_against_all(
-            env, agent, out, opponents=opponents, resume=resume, jobs=jobs, keywords=keywords, battles=battles,
-            seed=seed, teamsets=tuple(filter(None, teamsets.split(","))),
-        )  # fmt: skip
+            env,
+            agent,
+            out,
+            opponents=opponents,
+            resume=resume,
+            jobs=jobs,
+            keywords=keywords,
+            battles=battles,
+            seed=seed,
+            teamsets=tuple(filter(None, teamsets.split(","))),
+        )
     except PalaverError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error

@@ -13,9 +13,14 @@ from palaver.trainers.run.memory import most_rows
 
 
 def refuse_contradictions(
-    config: RunConfig, row: Algorithm, agents: int, turns: int, alike: Collection[int] | None = None,
-    zero_sum: bool = False, at_once: bool = False,
-) -> None:  # fmt: skip
+    config: RunConfig,
+    row: Algorithm,
+    agents: int,
+    turns: int,
+    alike: Collection[int] | None = None,
+    zero_sum: bool = False,
+    at_once: bool = False,
+) -> None:
     """Refuse settings that cannot work or give no gradient.
 
     Settings that the algorithm ignores are not checked.

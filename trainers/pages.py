@@ -43,8 +43,11 @@ RATIOS = (0.5, 0.9, 1.1, 1.5)
 CANDIDATES = ((1.0, 2.0, 6.0), (4.0, 0.0))  # values of the answers of two agents
 WEIGHTS = (((1.0, -1.0), (0.5, 2.0)), (-4.0, 0.0), (1.0, -0.5), 1.0)  # W1, b1, wf and v of QMIX in some state
 SECTIONS: dict[str, type[BaseModel]] = {
-    "algorithm": AlgorithmConfig, "critic": CriticConfig, "kl": KLConfig, "optim": OptimConfig,
-}  # fmt: skip
+    "algorithm": AlgorithmConfig,
+    "critic": CriticConfig,
+    "kl": KLConfig,
+    "optim": OptimConfig,
+}
 _PART = re.compile(r"(<!-- computed: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -118,11 +121,15 @@ def _errors(row: Algorithm) -> str:
     advantage = row.baseline(returns, value)
     whitened = whiten(advantage, torch.zeros(len(RETURNS), dtype=torch.long), parts=1)
     head = ("", *(f"prompt {n // 2 + 1}, sample {n % 2 + 1}" for n in range(len(RETURNS))))
-    return markdown_table(head, [
-        ("return", *_numbers(RETURNS, "")), ("value", *_numbers(VALUES, "")),
-        ("advantage, `normalize: none`", *_numbers(advantage.tolist())),
-        ("advantage, `normalize: whiten`", *_numbers(whitened.tolist())),
-    ])  # fmt: skip
+    return markdown_table(
+        head,
+        [
+            ("return", *_numbers(RETURNS, "")),
+            ("value", *_numbers(VALUES, "")),
+            ("advantage, `normalize: none`", *_numbers(advantage.tolist())),
+            ("advantage, `normalize: whiten`", *_numbers(whitened.tolist())),
+        ],
+    )
 
 
 def _turns(row: Algorithm) -> str:
@@ -218,10 +225,13 @@ def _ratios(row: Algorithm) -> str:
 def _margins(row: Algorithm) -> str:  # noqa: ARG001 - every table has the same argument
     """Loss of a pair and its negative slope by the margin."""
     margin = torch.tensor(MARGINS, dtype=torch.float64)
-    return markdown_table((f"`kl.coef: {BETA:g}`", *(f"h = {value:g}" for value in MARGINS)), [
-        ("loss of the pair", *_numbers(dpo_loss(margin, BETA).tolist(), "")),
-        ("gain from a larger h", *_numbers(dpo_slope(margin, BETA).tolist(), "")),
-    ])  # fmt: skip
+    return markdown_table(
+        (f"`kl.coef: {BETA:g}`", *(f"h = {value:g}" for value in MARGINS)),
+        [
+            ("loss of the pair", *_numbers(dpo_loss(margin, BETA).tolist(), "")),
+            ("gain from a larger h", *_numbers(dpo_slope(margin, BETA).tolist(), "")),
+        ],
+    )
 
 
 def _compared(row: Algorithm) -> str:  # noqa: ARG001 - see above

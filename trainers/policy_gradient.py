@@ -101,7 +101,7 @@ class Loop:
             "tokens_per_s": tokens / (done - began),
             "time/rollout_s": rolled - began,
             "time/update_s": done - rolled,
-        }  # fmt: skip
+        }
 
     def rolled(self, step: int, team: Mapping[str, Policy]) -> ResampledEpisodes:
         """Roll out this process's shard of the episodes of a step."""
@@ -112,15 +112,24 @@ class Loop:
 
         def play(mine: Sequence[tuple[int, str]], again: int) -> list[Episode]:
             return rollout(
-                self.env, team, [task for _, task in mine],
-                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, ahead), sampling=self.sampling(step), seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
-                workers=config.train.workers, places=[place for place, _ in mine],
-            )  # fmt: skip
+                self.env,
+                team,
+                [task for _, task in mine],
+                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, ahead),
+                sampling=self.sampling(step),
+                seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
+                workers=config.train.workers,
+                places=[place for place, _ in mine],
+            )
 
         return resampled(
-            self.world.deal(list(enumerate(tasks))), spares(every, tasks, config.seed, step), size, a.resample, play,
+            self.world.deal(list(enumerate(tasks))),
+            spares(every, tasks, config.seed, step),
+            size,
+            a.resample,
+            play,
             lambda episodes: varies(episodes, self.study.algorithm, a, self.study.agents),
-        )  # fmt: skip
+        )
 
     def tabulated(self, episodes: Sequence[Episode], step: int) -> Batch:
         """Make the table of a step's episodes, with length penalties."""
@@ -134,11 +143,16 @@ class Loop:
             return error
         path = self.folder / f"not-finite-{step:06d}{f'-{self.world.rank}' if self.world.rank else ''}.json"
         rows = [
-            {"agent": table.agents[int(table.agent[row])], "advantage": float(table.advantage[row]),
-             "task": episodes[int(table.episode[row])].task, "text": table.completions[row].text,
-             "token_ids": table.completions[row].token_ids, "logprobs": table.completions[row].logprobs}
+            {
+                "agent": table.agents[int(table.agent[row])],
+                "advantage": float(table.advantage[row]),
+                "task": episodes[int(table.episode[row])].task,
+                "text": table.completions[row].text,
+                "token_ids": table.completions[row].token_ids,
+                "logprobs": table.completions[row].logprobs,
+            }
             for row in error.rows
-        ]  # fmt: skip
+        ]
         replace_text(path, json.dumps(rows, indent=1))
         return NumericalError(f"{error} at step {step}; its rows are in {str(path)!r}", error.rows)
 
@@ -150,9 +164,11 @@ class Loop:
             homes = self.config.team.seating(list(self.team), step)
             trained = [seat for seat, home in homes.items() if home not in self.config.team.frozen]
             how: dict[str, Any] = {
-                "samples": config.samples, "sampling": self.sampling(step, config.greedy), "seed": config.seed,
+                "samples": config.samples,
+                "sampling": self.sampling(step, config.greedy),
+                "seed": config.seed,
                 "workers": self.config.train.workers,
-            }  # fmt: skip
+            }
             episodes = evaluate(self.eval_env, team, tasks, **how)
             summary = summarize(episodes).to_dict()
             rivals = against(self.eval_env, team, self.opponent, trained, tasks, **how)
@@ -166,9 +182,14 @@ class Loop:
             policies = {learner.policy.name: learner.policy for learner in self.study.learners}
             optimizers = {learner.policy.name: learner.optimizer for learner in self.study.learners}
             checkpoint.save(
-                self.folder, step, policies, optimizers, self.study.state_dict(), self.config.train.keep,
+                self.folder,
+                step,
+                policies,
+                optimizers,
+                self.study.state_dict(),
+                self.config.train.keep,
                 self.config.team.seating(list(self.team), step),
-            )  # fmt: skip
+            )
         self.world.wait()
 
     def seated(self, step: int) -> dict[str, Policy]:

@@ -201,9 +201,20 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
 
     def opened(given: SessionResources) -> Loop:
         return Loop(
-            config, env, eval_env, team, study, world, given.sinks, folder, given.clock, given.report,
-            given.interrupted, pairs, opponent,
-        )  # fmt: skip
+            config,
+            env,
+            eval_env,
+            team,
+            study,
+            world,
+            given.sinks,
+            folder,
+            given.clock,
+            given.report,
+            given.interrupted,
+            pairs,
+            opponent,
+        )
 
     return run_session(config, world, begun, console, opened)
 
@@ -254,9 +265,13 @@ def restore(folder: Path) -> RestoredRun:
 
 
 def _team(
-    config: RunConfig, spec: Spec, env: TextEnv, trained: Mapping[str, LLMPolicy], world: Distributed,
+    config: RunConfig,
+    spec: Spec,
+    env: TextEnv,
+    trained: Mapping[str, LLMPolicy],
+    world: Distributed,
     note: Callable[[str], None] = lambda _: None,
-) -> dict[str, Policy]:  # fmt: skip
+) -> dict[str, Policy]:
     """Agent -> its policy at the start: trained, or a stored partner."""
     partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), note)
     return {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}

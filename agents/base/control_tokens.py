@@ -13,9 +13,10 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 _LOOKS = str.maketrans(
-    dict.fromkeys("\u2039\u3008\u27e8", "<") | dict.fromkeys("\u01c0\u2223\u23d0\u2502\u2503\u2758", "|")
+    dict.fromkeys("\u2039\u3008\u27e8", "<")
+    | dict.fromkeys("\u01c0\u2223\u23d0\u2502\u2503\u2758", "|")
     | {"\u2581": "_"}
-)  # fmt: skip
+)
 _ANGLED = (
     r"s|[be]os|pad|unk|mask|cls|sep|[se]op|eot|[be]os_token|eop_token|mask_token|(?:start|end)_of_(?:turn|image|audio)|"
     r"(?:image|audio)_soft_token|image|img_context|think|thinking|thought|tools?|tool_(?:calls?|responses?|results?|output)|"

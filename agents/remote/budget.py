@@ -80,11 +80,15 @@ class Budget:
             self._pid, self._reserved = os.getpid(), Cost()
         dollars, tokens = self.spent.dollars + worst.dollars, _tokens(self.spent) + _tokens(worst)
         if dollars > self.dollars:
-            raise CallError("budget", f"${self.spent.dollars:.4f} of ${self.dollars:g} are spent and the call may "
-                                   f"cost ${worst.dollars:.4f}")  # fmt: skip
+            raise CallError(
+                "budget",
+                f"${self.spent.dollars:.4f} of ${self.dollars:g} are spent and the call may cost ${worst.dollars:.4f}",
+            )
         if tokens > self.tokens:
-            raise CallError("budget", f"{_tokens(self.spent)} of {self.tokens:.0f} tokens are spent and the call may "
-                                   f"take {_tokens(worst)}")  # fmt: skip
+            raise CallError(
+                "budget",
+                f"{_tokens(self.spent)} of {self.tokens:.0f} tokens are spent and the call may take {_tokens(worst)}",
+            )
         return dollars + self._reserved.dollars <= self.dollars and tokens + _tokens(self._reserved) <= self.tokens
 
 

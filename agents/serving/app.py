@@ -66,7 +66,7 @@ def make_app(policies: Mapping[str, Policy], limits: ServerLimits | None = None)
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(served.limits.hosts), www_redirect=False)],
         exception_handlers=_HANDLERS,
         lifespan=served.lifespan,
-    )  # fmt: skip
+    )
 
 
 class _Served:

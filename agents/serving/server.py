@@ -58,7 +58,13 @@ def serving(app: Starlette, host: str = "127.0.0.1", port: int = 0) -> Iterator[
 def _server(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
-            app, log_level="error", access_log=False, timeout_graceful_shutdown=GRACE, server_header=False, ws="none",
-            http=DeadlineProtocol, h11_max_incomplete_event_size=1 << 16,
+            app,
+            log_level="error",
+            access_log=False,
+            timeout_graceful_shutdown=GRACE,
+            server_header=False,
+            ws="none",
+            http=DeadlineProtocol,
+            h11_max_incomplete_event_size=1 << 16,
         )
-    )  # fmt: skip
+    )

@@ -157,9 +157,14 @@ def _texts(demonstrations: Sequence[Demonstration]) -> list[str]:
 def _bar(steps: int, *, shown: bool) -> Iterator[Callable[[int, float], None]]:
     """A bar on standard error; yields the function that each step is reported to."""
     columns = (
-        TextColumn("teaching the tiny model"), BarColumn(bar_width=30), MofNCompleteColumn(),
-        TextColumn("{task.fields[loss]}"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("teaching the tiny model"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[loss]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(file=sys.stderr), disable=not shown) as bar:
         task = bar.add_task("", total=steps, loss="")
 

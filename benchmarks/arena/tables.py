@@ -66,11 +66,16 @@ def _ratings(table: PairTable, found: Standings) -> str:
         ends = "anchor" if rating.player == found.anchor else f"{rating.low:.0f} to {rating.high:.0f}"
         rows.append(
             [
-                f"**{_name(rating.player)}**", f"{rating.elo:.0f}", ends + ("" if rating.bounded else " *"),
-                f"{rating.gxe:.1f}", f"{100 * row.score:.1f} %", f"{row.wins} / {row.ties} / {row.losses}",
-                percent(row.illegal), f"{row.ms:.2f}",
+                f"**{_name(rating.player)}**",
+                f"{rating.elo:.0f}",
+                ends + ("" if rating.bounded else " *"),
+                f"{rating.gxe:.1f}",
+                f"{100 * row.score:.1f} %",
+                f"{row.wins} / {row.ties} / {row.losses}",
+                percent(row.illegal),
+                f"{row.ms:.2f}",
             ]
-        )  # fmt: skip
+        )
     titles = ["player", "Elo", "95 %", "GXE", "score", "won / tied / lost", "illegal", "ms a decision"]
     said = [
         f"{table.games:,} games, {table.turns:.1f} turns a game. Elo by Bradley and Terry, {_name(found.anchor)} at "
@@ -109,12 +114,15 @@ def percent(share: float | None) -> str:
 def _gaps(found: Standings) -> str:
     rows = [
         [
-            f"**{_name(gap.player)}**", _name(gap.teamset), f"{100 * gap.seen:.1f} %", f"{100 * gap.other:.1f} %",
+            f"**{_name(gap.player)}**",
+            _name(gap.teamset),
+            f"{100 * gap.seen:.1f} %",
+            f"{100 * gap.other:.1f} %",
             f"{100 * gap.gap:+.1f}",
             "–" if gap.low is None or gap.high is None else f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}",
         ]
         for gap in found.gaps
-    ]  # fmt: skip
+    ]
     titles = ["player", "other set", f"score on {_name(found.tables[0].teamset)}", "on the other", "gap", "95 %"]
     return f"{_grid([titles, *rows])}\nGaps in percentage points; above 0 the player does worse on the other set.\n"
 

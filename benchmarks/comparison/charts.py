@@ -72,11 +72,25 @@ def name_beside(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: Th
         x, curve = lines[index]
         color = look(index, theme)["color"]
         ax.annotate(
-            names[index], (float(x[-1]), float(curve.mean[-1])), xytext=(1.03, height), textcoords="axes fraction",
-            va="center", fontsize=9, color=color, fontweight="bold", annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.7, "alpha": 0.7, "shrinkA": 1, "shrinkB": 1,
-                        "relpos": (0.0, 0.5)},
-        )  # fmt: skip
+            names[index],
+            (float(x[-1]), float(curve.mean[-1])),
+            xytext=(1.03, height),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=9,
+            color=color,
+            fontweight="bold",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": color,
+                "linewidth": 0.7,
+                "alpha": 0.7,
+                "shrinkA": 1,
+                "shrinkB": 1,
+                "relpos": (0.0, 0.5),
+            },
+        )
 
 
 def name_at_ends(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: Theme) -> None:
@@ -91,9 +105,17 @@ def name_at_ends(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: T
         color = look(index, theme)["color"]
         ax.plot(*at[index], "o", color=color, markersize=4.5, transform=ax.transAxes, zorder=5, clip_on=False)
         ax.text(
-            at[index][0] + 0.012, height, names[index], transform=ax.transAxes, va="center", fontsize=9, color=color,
-            fontweight="bold", zorder=6, path_effects=[withStroke(linewidth=3, foreground="white")],
-        )  # fmt: skip
+            at[index][0] + 0.012,
+            height,
+            names[index],
+            transform=ax.transAxes,
+            va="center",
+            fontsize=9,
+            color=color,
+            fontweight="bold",
+            zorder=6,
+            path_effects=[withStroke(linewidth=3, foreground="white")],
+        )
 
 
 def spread(heights: Sequence[float], near: Sequence[Sequence[bool]], gap: float) -> list[float]:

@@ -95,9 +95,13 @@ class RunGroup:
         samples = [[each.samples[where[step]] for step in steps] for each, where in zip(self.trials, at, strict=True)]
         reward = np.stack([moving_mean(row.tolist(), window) for row in told("reward/mean")]) / scale
         return RewardCurve(
-            np.mean(samples, axis=0), told("wall_s").mean(axis=0), told("cpu_s").mean(axis=0),
-            reward.mean(axis=0), reward.min(axis=0), reward.max(axis=0),
-        )  # fmt: skip
+            np.mean(samples, axis=0),
+            told("wall_s").mean(axis=0),
+            told("cpu_s").mean(axis=0),
+            reward.mean(axis=0),
+            reward.min(axis=0),
+            reward.max(axis=0),
+        )
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,13 @@ class Ablation:
 
     def save(self, folder: Path) -> Path:
         """Write `ablation.json` and return its path."""
-        values = {"key": self.key, "spread": self.spread, "variants": [asdict(each) for each in self.variants],
-                  "folders": [_place(self.key, each.value) for each in self.variants],
-                  "arena": self.found.to_dict()}  # fmt: skip
+        values = {
+            "key": self.key,
+            "spread": self.spread,
+            "variants": [asdict(each) for each in self.variants],
+            "folders": [_place(self.key, each.value) for each in self.variants],
+            "arena": self.found.to_dict(),
+        }
         path = folder / RESULTS
         replace_text(path, json.dumps(values, indent=1) + "\n")
         return path

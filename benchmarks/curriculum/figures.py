@@ -15,8 +15,13 @@ from palaver.benchmarks.reports.run_folder import number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CURVES = {"loss": "Loss", "nll": "Negative log-likelihood", "accuracy": "Accuracy", "value_loss": "Loss of the value",
-          "kept": "Share kept by the filter"}  # fmt: skip
+CURVES = {
+    "loss": "Loss",
+    "nll": "Negative log-likelihood",
+    "accuracy": "Accuracy",
+    "value_loss": "Loss of the value",
+    "kept": "Share kept by the filter",
+}
 
 
 LINE = 0.04  # of the axis: height of a label
@@ -43,8 +48,14 @@ def draw_curve(ax: Axes, story: Story, key: str, theme: Theme) -> None:
         values = [number(line, key) or 0.0 for line in lines]
         name = stage if attempt == 1 else f"{stage}.{attempt}"
         mark = "o" if len(steps) < 3 else ""
-        ax.plot(steps, moving_mean(values, window_of(len(values))), color=theme.color(n), linewidth=1.8, marker=mark,
-                label=label(name))  # fmt: skip
+        ax.plot(
+            steps,
+            moving_mean(values, window_of(len(values))),
+            color=theme.color(n),
+            linewidth=1.8,
+            marker=mark,
+            label=label(name),
+        )
         if n:
             ax.axvline(steps[0] - 0.5, color=theme.grid, linewidth=1)
     dress(ax, theme)
@@ -61,15 +72,33 @@ def draw_ratings(ax: Axes, story: Story, theme: Theme) -> None:
         xs = [x + 0.12 * (n - (len(story.sets) - 1) / 2) for x, _ in places]
         elo = [place.elo for _, place in places]
         ends = np.maximum([[p.elo - p.low for _, p in places], [p.high - p.elo for _, p in places]], 0)
-        ax.errorbar(xs, elo, yerr=ends, fmt="o-", color=theme.color(n), linewidth=1.2, elinewidth=2, capsize=4,
-                    markersize=6, label=label(teamset))  # fmt: skip
+        ax.errorbar(
+            xs,
+            elo,
+            yerr=ends,
+            fmt="o-",
+            color=theme.color(n),
+            linewidth=1.2,
+            elinewidth=2,
+            capsize=4,
+            markersize=6,
+            label=label(teamset),
+        )
     rated = [each for each in story.found.tables[0].ratings if each.player in story.spec.ratings.opponents]
     for rating in rated:
         ax.axhline(rating.elo, color=theme.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=0)
     low, high = ax.get_ylim()
     for rating, y in zip(rated, apart([each.elo for each in rated], LINE * (high - low)), strict=True):
-        ax.annotate(label(rating.player), (1.0, y), xycoords=("axes fraction", "data"), xytext=(4, 0),
-                    textcoords="offset points", va="center", fontsize=7.5, color=theme.muted)  # fmt: skip
+        ax.annotate(
+            label(rating.player),
+            (1.0, y),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7.5,
+            color=theme.muted,
+        )
     dress(ax, theme, "")
     ax.set_xticks(range(len(pupils)), [label(member.label, 20) for member in pupils])
     ax.margins(x=0.15)

@@ -32,10 +32,8 @@ def passes(gate: Gate, found: Standings, pupil: str, labels: Mapping[str, str]) 
     sets = gate.teams or (found.tables[0].teamset,)
     checks = []
     for table in (_table(found, name) for name in sets):
-        checks += [_score(gate, table, pupil, labels.get(name, name), least)
-                   for name, least in gate.score.items()]  # fmt: skip
-        checks += [_above(gate, table, pupil, labels.get(name, name), by)
-                   for name, by in gate.above.items()]  # fmt: skip
+        checks += [_score(gate, table, pupil, labels.get(name, name), least) for name, least in gate.score.items()]
+        checks += [_above(gate, table, pupil, labels.get(name, name), by) for name, by in gate.above.items()]
     return checks
 
 

@@ -146,10 +146,20 @@ def _attempt(work: CurriculumRun, stage: Stage, attempt: int, curve: MergedMetri
     learnt = work.shop.learn(state.lesson(stage, attempt, own, played), place / NET, work.watch.tick)
     curve.write(state.verdicts, (stage.name, attempt))
     verdict = StageAttempt(
-        stage.name, attempt, label(stage.name, attempt), str(learnt.net.relative_to(state.folder)), learnt.digest,
-        parent.pupil if parent else "", battles.teachers(stage, players), order.key, shown, stage.learn == "winners",
-        played, learnt.steps, learnt.decisions,
-    )  # fmt: skip
+        stage.name,
+        attempt,
+        label(stage.name, attempt),
+        str(learnt.net.relative_to(state.folder)),
+        learnt.digest,
+        parent.pupil if parent else "",
+        battles.teachers(stage, players),
+        order.key,
+        shown,
+        stage.learn == "winners",
+        played,
+        learnt.steps,
+        learnt.decisions,
+    )
     verdict = _rate(work, stage, verdict, learnt, playing)
     verdict.save(place)
     return verdict
@@ -185,9 +195,12 @@ def _rate(
     found = table(games, order.players, state.spec)
     checks = check(state, stage, verdict.pupil, found, games)
     return replace(
-        verdict, places=records.places(found), checks=tuple(checks), passed=all(each.passed for each in checks),
+        verdict,
+        places=records.places(found),
+        checks=tuple(checks),
+        passed=all(each.passed for each in checks),
         seconds=(*spent, _round(time.perf_counter() - began)),
-    )  # fmt: skip
+    )
 
 
 def _round(seconds: float) -> float:

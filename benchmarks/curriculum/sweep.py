@@ -25,10 +25,15 @@ def grids(made: Ablation) -> list[Grid]:
     """Tables of the variants with their ratings, and of the scores between them."""
     sets = [table.teamset for table in made.found.tables]
     rows = [
-        [each.value, f"{each.battles:,}", f"{each.decisions:,}", f"{each.steps:,}",
-         *(rating(next((p for p in each.places if p.teamset == name), None)) for name in sets)]
+        [
+            each.value,
+            f"{each.battles:,}",
+            f"{each.decisions:,}",
+            f"{each.steps:,}",
+            *(rating(next((p for p in each.places if p.teamset == name), None)) for name in sets),
+        ]
         for each in made.variants
-    ]  # fmt: skip
+    ]
     note = (
         f"Elo with 95 % intervals, all in one arena. The most decisions learnt from exceed the fewest by "
         f"{100 * made.spread:.1f} %."
@@ -58,13 +63,23 @@ def draw(ax: Axes, made: Ablation) -> None:
     look = theme.PAPER
     at = _scale([each.value for each in made.variants])
     for n, table in enumerate(made.found.tables):
-        found = [(x, p) for x, each in zip(at, made.variants, strict=True) for p in each.places
-                 if p.teamset == table.teamset]  # fmt: skip
+        found = [
+            (x, p) for x, each in zip(at, made.variants, strict=True) for p in each.places if p.teamset == table.teamset
+        ]
         shift = 0.008 * (max(at) - min(at)) * n
         elo = [place.elo for _, place in found]
         ends = np.maximum([[p.elo - p.low for _, p in found], [p.high - p.elo for _, p in found]], 0)
-        ax.errorbar([x + shift for x, _ in found], elo, yerr=ends, fmt="o-", color=look.color(n), capsize=4,
-                    elinewidth=2, linewidth=1.2, label=theme.label(table.teamset))  # fmt: skip
+        ax.errorbar(
+            [x + shift for x, _ in found],
+            elo,
+            yerr=ends,
+            fmt="o-",
+            color=look.color(n),
+            capsize=4,
+            elinewidth=2,
+            linewidth=1.2,
+            label=theme.label(table.teamset),
+        )
     theme.dress(ax, look, theme.label(made.key))
     ax.set_xticks(at, [theme.label(each.value, 20) for each in made.variants])
     ax.set_ylabel("Elo", color=look.muted, fontsize=8.5)

@@ -35,10 +35,18 @@ def grids(story: Story) -> list[Grid]:
 def stages(story: Story) -> Grid:
     """Battles and training of every attempt."""
     rows = [
-        [each.pupil, each.parent or "fresh", ", ".join(each.taught_by), f"{each.played:,}", f"{each.decisions:,}",
-         f"{each.steps:,}", _minutes(each), _outcome(story, each)]
+        [
+            each.pupil,
+            each.parent or "fresh",
+            ", ".join(each.taught_by),
+            f"{each.played:,}",
+            f"{each.decisions:,}",
+            f"{each.steps:,}",
+            _minutes(each),
+            _outcome(story, each),
+        ]
         for each in story.verdicts
-    ]  # fmt: skip
+    ]
     head = ["pupil", "from", "taught by", "battles", "decisions", "steps", "minutes", "gate"]
     note = "Decisions: seen in training, repeated ones too. Minutes: of playing, learning and rating."
     return Grid("Stages", note, head, rows)
@@ -81,8 +89,14 @@ def tree(story: Story) -> Grid:
 
     def add(member: Member, depth: int) -> None:
         mark = "" if member.promoted else "not promoted"
-        rows.append(["  " * depth + ("└ " if depth else "") + member.label, ", ".join(member.taught_by), mark,
-                     *(rating(member.places.get(teamset)) for teamset in story.sets)])  # fmt: skip
+        rows.append(
+            [
+                "  " * depth + ("└ " if depth else "") + member.label,
+                ", ".join(member.taught_by),
+                mark,
+                *(rating(member.places.get(teamset)) for teamset in story.sets),
+            ]
+        )
         for child in family:
             if child.pupil and child.parent == member.label:
                 add(child, depth + 1)
@@ -120,8 +134,10 @@ def gaps(story: Story) -> Grid:
     """Scores on the team set trained on less those on the others."""
     assert story.found is not None
     first = story.found.tables[0].teamset
-    rows = [[gap.player, gap.teamset, f"{100 * gap.seen:.1f}", f"{100 * gap.other:.1f}", _gap(gap)]
-            for gap in story.found.gaps]  # fmt: skip
+    rows = [
+        [gap.player, gap.teamset, f"{100 * gap.seen:.1f}", f"{100 * gap.other:.1f}", _gap(gap)]
+        for gap in story.found.gaps
+    ]
     note = "In points, with Welch's 95 % interval. Above 0 the player does worse on the other set than the field."
     return Grid("Generalisation gap", note, ["player", "other set", f"on {first}", "on the other", "gap"], rows)
 

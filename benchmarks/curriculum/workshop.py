@@ -70,10 +70,15 @@ class ArenaBackend:
     def setting(self, named: Mapping[str, str], teamsets: Sequence[str], seed: int) -> TournamentConfig:
         """An arena of the curriculum's format."""
         return TournamentConfig(
-            env=ENV, players=named, keywords={"format": self.spec.format, **self.spec.keywords},
-            teamsets=tuple(dict.fromkeys(teamsets)), battles=2, seed=seed, sampling=Sampling(temperature=0.0),
+            env=ENV,
+            players=named,
+            keywords={"format": self.spec.format, **self.spec.keywords},
+            teamsets=tuple(dict.fromkeys(teamsets)),
+            battles=2,
+            seed=seed,
+            sampling=Sampling(temperature=0.0),
             parallel=self.spec.parallel,
-        )  # fmt: skip
+        )
 
     def learn(self, lesson: TrainingJob, folder: Path, tick: Tick) -> TrainingResult:
         """See `Backend.learn`.
@@ -95,9 +100,12 @@ class ArenaBackend:
             (reader, float(sum(entry.decisions for entry in reader.entries))) for reader in chosen if reader.entries
         ]
         net = clone(
-            config, folder, sources, lesson.start,
+            config,
+            folder,
+            sources,
+            lesson.start,
             lambda step, steps, said: tick(f"step {step}, loss {said['loss']:.3f}", steps),
-        )  # fmt: skip
+        )
         lines = [line for line in read_metrics(folder / METRICS) if line["kind"] == "train"]
         seen = sum(int(line["decisions"]) for line in lines)
         return TrainingResult(net, files.identity(net), int(lines[-1]["step"]), seen, float(lines[-1]["seconds"]))
@@ -137,8 +145,13 @@ def config_of(lesson: TrainingJob) -> BCConfig:
     Raises:
         ConfigError: one of `options` does not exist or has a value that does not fit.
     """
-    own = {"size": lesson.size, "loss": lesson.loss, "epochs": lesson.epochs, "seed": lesson.seed % 2**31,
-           "device": lesson.device}  # fmt: skip
+    own = {
+        "size": lesson.size,
+        "loss": lesson.loss,
+        "epochs": lesson.epochs,
+        "seed": lesson.seed % 2**31,
+        "device": lesson.device,
+    }
     taken = sorted(set(own) & set(lesson.options))
     if taken:
         raise ConfigError(f"options.{taken[0]}: a stage or the curriculum has a key of its own for it")

@@ -18,9 +18,11 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 BOARD = "docs/leaderboard/leaderboard.html"
 PARTS: Mapping[str, Callable[[Path], dict[str, str]]] = {
-    "lab.md": lab.parts, "comparison.md": comparison.parts, "demo.md": demo.parts,
+    "lab.md": lab.parts,
+    "comparison.md": comparison.parts,
+    "demo.md": demo.parts,
     "layout.md": layout.parts,
-}  # fmt: skip
+}
 
 
 def wanted() -> dict[Path, str]:

@@ -72,10 +72,14 @@ def tuning(tried: Tried, shown: Collection[int]) -> str:
         )
         runs.setdefault((str(each["recipe"]), setting or "as shipped"), []).append(each)
     lines = [
-        [f"`{recipe}`", f"`{setting}`", " ".join(str(each["seed"]) for each in found),
-         f"{fmean(each['before'] for each in found):.2f} → {fmean(each['after'] for each in found):.2f}"]
+        [
+            f"`{recipe}`",
+            f"`{setting}`",
+            " ".join(str(each["seed"]) for each in found),
+            f"{fmean(each['before'] for each in found):.2f} → {fmean(each['after'] for each in found):.2f}",
+        ]
         for (recipe, setting), found in runs.items()
-    ]  # fmt: skip
+    ]
     efforts = Counter(str(each["recipe"]) for each in tried)
     least, most = min(efforts.values()), max(efforts.values())
     equal = (

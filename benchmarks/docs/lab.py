@@ -29,9 +29,11 @@ def parts(kept: Path) -> dict[str, str]:
     lab = load(kept / "lab" / RESULTS)
     again = kept / "lab" / FRESH
     return {
-        "table": table(lab), "seeds": seeds(lab), "laws": laws(lab),
+        "table": table(lab),
+        "seeds": seeds(lab),
+        "laws": laws(lab),
         "fresh": reproduced(lab, load(again)) if again.is_file() else "No laboratory of other seeds is kept.",
-    }  # fmt: skip
+    }
 
 
 def reproduced(lab: Lab, other: Lab) -> str:

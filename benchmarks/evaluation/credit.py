@@ -152,9 +152,14 @@ def measure(table: Batch, episodes: Sequence[Episode], team: SampledTeam, effort
         shared.append(mutual_information(pairs))
         chance.append(float(np.mean([mutual_information(_dealt(pairs, random)) for _ in range(SHUFFLES)])))
     return Credit(
-        rank_correlation(advantage, effect), variance_within(table), float(np.mean(shared)), float(np.mean(chance)),
-        len(advantage), len(contexts), played,
-    )  # fmt: skip
+        rank_correlation(advantage, effect),
+        variance_within(table),
+        float(np.mean(shared)),
+        float(np.mean(chance)),
+        len(advantage),
+        len(contexts),
+        played,
+    )
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
@@ -212,9 +217,7 @@ def _replayed(
     names = [f"replay {number}.{r}" for _ in texts for r in range(effort.replays)]
     branches = [replace(before, env=before.env.fork(), seeds=name) for name in names]
     first = [{agent: text} for text in texts for _ in range(effort.replays)]
-    ends = play_out(
-        branches, first, team.policies, sampling=team.sampling, seed=effort.seed, workers=effort.workers
-    )  # fmt: skip
+    ends = play_out(branches, first, team.policies, sampling=team.sampling, seed=effort.seed, workers=effort.workers)
     return [ends[n : n + effort.replays] for n in range(0, len(ends), effort.replays)]
 
 

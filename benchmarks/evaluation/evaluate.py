@@ -205,9 +205,13 @@ def _result(
     policies = _named(teams, lambda policy: policy.name)
     weights = {seat: found for seat, found in _named(teams, fingerprint).items() if found}
     facts: dict[str, Any] = {
-        "env": spec(setting.env).id, "keywords": dict(setting.keywords), "scenario": setting.scenario,
-        "seed": setting.seed, "samples": setting.samples, "sampling": sampling,
-    }  # fmt: skip
+        "env": spec(setting.env).id,
+        "keywords": dict(setting.keywords),
+        "scenario": setting.scenario,
+        "seed": setting.seed,
+        "samples": setting.samples,
+        "sampling": sampling,
+    }
     config = rows.config_hash(
         **facts, ids=ids, policies=policies, weights=weights, focal=[each.focal for each in setting.seatings]
     )
@@ -252,7 +256,8 @@ def to_row(result: EvaluationOutcome, episodes: list[Episode], label: str, folde
     made_with = shared.pop("provenance")
     name = rows.row_name(result.scenario or result.env, label)
     row = rows.plain(
-        shared | {
+        shared
+        | {
             "label": label,
             "version": int(result.env.rpartition("-v")[2]),
             "max_reward": rows.finite(result.max_reward),
@@ -261,7 +266,7 @@ def to_row(result: EvaluationOutcome, episodes: list[Episode], label: str, folde
             "date": rows.now(),
             "episodes": rows.store(folder, name, episodes).model_dump(),
         }
-    )  # fmt: skip
+    )
     rows.save(row, folder)
     return row
 

@@ -200,17 +200,31 @@ def new_row(
     env = text_env(found.env, keywords)
     return _kept(
         folder,
-        old.model_dump() | {
-            "label": label, "keywords": dict(keywords), "version": int(found.env.rpartition("-v")[2]),
-            "commit": made_with["commit"], "made_with": made_with, "date": rows.now(), "mean": summary.mean,
-            "low": summary.low, "high": summary.high, "n": summary.n, "focal": focus,
-            "max_reward": _most(old, env), "components": dict(summary.components), "metrics": dict(summary.metrics),
-            "by_task": dict(summary.by_task), "passes": dict(summary.passes), "unscored": summary.unscored,
-            "scoring": dict(took), "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
+        old.model_dump()
+        | {
+            "label": label,
+            "keywords": dict(keywords),
+            "version": int(found.env.rpartition("-v")[2]),
+            "commit": made_with["commit"],
+            "made_with": made_with,
+            "date": rows.now(),
+            "mean": summary.mean,
+            "low": summary.low,
+            "high": summary.high,
+            "n": summary.n,
+            "focal": focus,
+            "max_reward": _most(old, env),
+            "components": dict(summary.components),
+            "metrics": dict(summary.metrics),
+            "by_task": dict(summary.by_task),
+            "passes": dict(summary.passes),
+            "unscored": summary.unscored,
+            "scoring": dict(took),
+            "config": rows.config_hash(parent=old.config, keywords=dict(keywords)),
             "episodes": rows.store(folder, name, episodes).model_dump(),
             "parent": f"{old.name} {old.episodes.sha256}",
         },
-    )  # fmt: skip
+    )
 
 
 def _most(old: rows.EvaluationResult, env: TextEnv) -> float | None:

@@ -96,11 +96,18 @@ def run(act: str, seed: int, folder: Path, overrides: Sequence[str] = ()) -> dic
     first, last = measured[0], measured[-1]
     starts = json.loads((folder / LAUNCH).read_text(encoding="utf-8"))["warm_starts"]
     line = {
-        "act": act, "seed": seed, **instruction_set(), "before": _score(first), "after": _score(last),
-        "cpu_s": round(last["cpu_s"], 1), "commit": about["commit"], "torch": about["libraries"]["torch"],
-        "warm_start": sorted({start["hash"] for start in starts.values()}), "overrides": list(overrides),
+        "act": act,
+        "seed": seed,
+        **instruction_set(),
+        "before": _score(first),
+        "after": _score(last),
+        "cpu_s": round(last["cpu_s"], 1),
+        "commit": about["commit"],
+        "torch": about["libraries"]["torch"],
+        "warm_start": sorted({start["hash"] for start in starts.values()}),
+        "overrides": list(overrides),
         "metrics": {name: round(last["metrics"][name], 4) for name in ACTS[act].metrics},
-    }  # fmt: skip
+    }
     if act == "coding":
         line["greedy"] = int(greedy_solved(folder, config).split()[0])
     return line

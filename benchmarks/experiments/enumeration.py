@@ -262,10 +262,17 @@ def episodes_of(
             }
             paid = {agent: game.reward(n, whole) for n, agent in enumerate(AGENTS)}
             turn = Turn(
-                len(turns), f"{above}/{node.pick.label}", "" if first else above,
-                f"{root}@{len(turns)}" if independent else above, choice, dict.fromkeys(said, ""), said, paid,
-                {agent: {"r": r} for agent, r in paid.items()}, aside=node.pick.aside,
-            )  # fmt: skip
+                len(turns),
+                f"{above}/{node.pick.label}",
+                "" if first else above,
+                f"{root}@{len(turns)}" if independent else above,
+                choice,
+                dict.fromkeys(said, ""),
+                said,
+                paid,
+                {agent: {"r": r} for agent, r in paid.items()},
+                aside=node.pick.aside,
+            )
             if node.children:
                 walk(node.children, turn.node, (*turns, turn), whole, here)
             else:

@@ -95,9 +95,13 @@ def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig)
     kept: list[Keep] = []
     for agent, model in zip(AGENTS, models, strict=True):
         speaker: Any = SimpleNamespace(
-            model=model, name=agent, refresh=lambda: None, parameters=model.parameters, device=torch.device("cpu"),
+            model=model,
+            name=agent,
+            refresh=lambda: None,
+            parameters=model.parameters,
+            device=torch.device("cpu"),
             active=lambda model=model: nullcontext(model),
-        )  # fmt: skip
+        )
         speaker.host = speaker
         learner = PolicyUpdater(speaker, [agent], config, Distributed("cpu", "fp32"))
         kept.append(Keep(model))
@@ -130,16 +134,26 @@ def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig)
 def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorithm: Any) -> RunConfig:
     """Config with groups of two, unscaled returns, one epoch, no gradient clipping; `level` is `critic.level`."""
     values = {
-        "name": name, "group_size": 2, "normalize": "none", "gae_lambda": 1.0, "discount": 1.0, "turns": "tree",
-        "epochs": 1, "minibatches": 1,
-    }  # fmt: skip
+        "name": name,
+        "group_size": 2,
+        "normalize": "none",
+        "gae_lambda": 1.0,
+        "discount": 1.0,
+        "turns": "tree",
+        "epochs": 1,
+        "minibatches": 1,
+    }
     return parse(
         {
-            "policy": {"temperature": temperature, "max_tokens": 8}, "algorithm": values | algorithm, "eval": {"n": 0},
+            "policy": {"temperature": temperature, "max_tokens": 8},
+            "algorithm": values | algorithm,
+            "eval": {"n": 0},
             "critic": {"level": level},
-            "optim": {"max_grad_norm": 0}, "train": {"micro_tokens": 1_000_000}, "device": "cpu",
+            "optim": {"max_grad_norm": 0},
+            "train": {"micro_tokens": 1_000_000},
+            "device": "cpu",
         }
-    )  # fmt: skip
+    )
 
 
 def gradients(
@@ -156,8 +170,10 @@ def gradients(
     """
     study, kept = study_of(game, moved, config)
     tasks = torch.tensor(chance, dtype=torch.float64) * len(chance)
-    first = {int(row): int(table.steps[int(step)].node.partition("/")[0])
-             for row, step in zip(table.member_row, table.member_step, strict=True)}  # fmt: skip
+    first = {
+        int(row): int(table.steps[int(step)].node.partition("/")[0])
+        for row, step in zip(table.member_row, table.member_step, strict=True)
+    }
     weight = tasks[[first[row] for row in range(len(table))]]
     study._factor = lambda *_: weight  # type: ignore[method-assign]
     study.learn(study.judge(table), 1)
@@ -248,31 +264,59 @@ BIASES = (
     Bias(f"{CRITICS}, `gae_lambda: 1`", "none, whatever the values", "ippo"),
     Bias("CORY, and the same with `critic.level: token`, `gae_lambda: 1`", "none, whatever the values", "cory"),
     Bias("CORY, `gae_lambda: 0.95`", "wrong values lean on later tokens and turns", "cory", {"gae_lambda": 0.95}),
-    Bias("completion level, `gae_lambda: 0.95`", "wrong values lean on later turns", "ippo", {"gae_lambda": 0.95},
-         turns=(2,)),
-    Bias("completion level, `gae_lambda: 0`", "wrong values replace later turns", "iac", {"gae_lambda": 0.0},
-         turns=(2,)),
+    Bias(
+        "completion level, `gae_lambda: 0.95`",
+        "wrong values lean on later turns",
+        "ippo",
+        {"gae_lambda": 0.95},
+        turns=(2,),
+    ),
+    Bias(
+        "completion level, `gae_lambda: 0`", "wrong values replace later turns", "iac", {"gae_lambda": 0.0}, turns=(2,)
+    ),
     Bias("C3", "none", "c3", {"turns": "counterfactual"}),
-    Bias("AT-GRPO, answering for the team", "each turn for its own reward, after the best; partners who are the best; "
-         "the group's spread", "atgrpo", {"turns": "by_agent", "discount": 0.0, "normalize": "std", "credit": "team"},
-         turns=(2,)),
-    Bias("AT-GRPO by teams, answering for the team", "each turn for its own reward, after the best sibling; the "
-         "group's spread", "atgrpo-team", {"turns": "best", "discount": 0.0, "normalize": "std", "credit": "team"},
-         turns=(2,)),
-    Bias("Dr. MAS", "all turns share one mean and one spread", "drmas", {"turns": "independent", "normalize": "std"},
-         turns=(2,)),
+    Bias(
+        "AT-GRPO, answering for the team",
+        "each turn for its own reward, after the best; partners who are the best; the group's spread",
+        "atgrpo",
+        {"turns": "by_agent", "discount": 0.0, "normalize": "std", "credit": "team"},
+        turns=(2,),
+    ),
+    Bias(
+        "AT-GRPO by teams, answering for the team",
+        "each turn for its own reward, after the best sibling; the group's spread",
+        "atgrpo-team",
+        {"turns": "best", "discount": 0.0, "normalize": "std", "credit": "team"},
+        turns=(2,),
+    ),
+    Bias(
+        "Dr. MAS",
+        "all turns share one mean and one spread",
+        "drmas",
+        {"turns": "independent", "normalize": "std"},
+        turns=(2,),
+    ),
     Bias("Dr. GRPO", "as MAGRPO, over the largest number of tokens, 8 here", "dr-grpo"),
-    Bias("GRPO, GSPO, the first pass", "the group's spread; tokens of long completions weigh less", "grpo",
-         {"normalize": "std"}),
+    Bias(
+        "GRPO, GSPO, the first pass",
+        "the group's spread; tokens of long completions weigh less",
+        "grpo",
+        {"normalize": "std"},
+    ),
     Bias("DAPO, CISPO, the first pass", "the group's spread", "dapo", {"normalize": "std"}),
     Bias("`normalize: std`", "groups whose returns differ little weigh more", "marloo", {"normalize": "std"}),
-    Bias("`turn_weights: rows`", "a turn of a tree has the weight of its rows", "marloo", {"turn_weights": "rows"},
-         turns=(2,)),
+    Bias(
+        "`turn_weights: rows`",
+        "a turn of a tree has the weight of its rows",
+        "marloo",
+        {"turn_weights": "rows"},
+        turns=(2,),
+    ),
     Bias("`aggregate: mean`", "tokens of long completions weigh less", "marloo", {"aggregate": "mean"}, turns=(1,)),
     Bias("clipped ratio, a later pass", f"no gradient beyond the clip; {OLDER}", "ippo", shift=0.5),
     Bias("CISPO, a later pass", f"the weight is cut; {OLDER}", "ippo", {"surrogate": "cispo"}, shift=0.5),
     Bias("`truncate: 2`, a later pass", f"the weight is cut; {OLDER}", "marloo", {"truncate": 2.0}, shift=0.5),
-)  # fmt: skip
+)
 SEEDS = range(10)
 
 

@@ -116,6 +116,14 @@ def _chance(*keys: object) -> float:
 
 
 BRAINS: Mapping[str, Brain] = MappingProxyType(
-    {"fair": fair, "slot-biased": slot, "length-loving": length, "injectable": injectable, "gullible": gullible,
-     "flaky": flaky, "refusing": refusing, "slow": fair}
-)  # fmt: skip
+    {
+        "fair": fair,
+        "slot-biased": slot,
+        "length-loving": length,
+        "injectable": injectable,
+        "gullible": gullible,
+        "flaky": flaky,
+        "refusing": refusing,
+        "slow": fair,
+    }
+)

@@ -15,8 +15,15 @@ from palaver.text import one_line
 
 T = TypeVar("T")
 _FIRST, _SECOND, _TIE = 1.0, 0.0, 0.5
-LABELS: Mapping[object, float] = {1: _FIRST, 2: _SECOND, "1": _FIRST, "2": _SECOND, "first": _FIRST, "second": _SECOND,
-                                  "tie": _TIE}  # fmt: skip
+LABELS: Mapping[object, float] = {
+    1: _FIRST,
+    2: _SECOND,
+    "1": _FIRST,
+    "2": _SECOND,
+    "first": _FIRST,
+    "second": _SECOND,
+    "tie": _TIE,
+}
 
 
 @dataclass(frozen=True, slots=True)

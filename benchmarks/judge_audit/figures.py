@@ -20,10 +20,25 @@ def draw_reliability(ax: Axes, found: Audit, theme: Theme) -> None:
     for each in found.bins:
         low, high = wilson(each.right * each.n, each.n)
         ends = np.maximum([[each.right - low], [high - each.right]], 0)
-        ax.errorbar(each.confidence, each.right, yerr=ends, fmt="o", color=theme.color(0), markersize=6, elinewidth=2,
-                    capsize=4, clip_on=False)  # fmt: skip
-        ax.annotate(f"{each.n:,}", (each.confidence, each.right), xytext=(8, -10), textcoords="offset points",
-                    fontsize=8.5, color=theme.muted)  # fmt: skip
+        ax.errorbar(
+            each.confidence,
+            each.right,
+            yerr=ends,
+            fmt="o",
+            color=theme.color(0),
+            markersize=6,
+            elinewidth=2,
+            capsize=4,
+            clip_on=False,
+        )
+        ax.annotate(
+            f"{each.n:,}",
+            (each.confidence, each.right),
+            xytext=(8, -10),
+            textcoords="offset points",
+            fontsize=8.5,
+            color=theme.muted,
+        )
     dress(ax, theme, "confidence, max(p, 1 - p)")
     ax.set_xticks([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
     ax.set_ylabel("share right", color=theme.muted, fontsize=8.5)
@@ -34,12 +49,24 @@ def draw_reliability(ax: Axes, found: Audit, theme: Theme) -> None:
 def draw_probes(ax: Axes, found: Audit, theme: Theme) -> None:
     """Draw the share of pairs won by each probe; next to an injection, that of filler of the same length."""
     rows = found.tried[::-1]
-    ax.barh(range(len(rows)), [100 * each.won / each.n for each in rows], height=0.55, color=theme.color(4),
-            label="probe wins")  # fmt: skip
+    ax.barh(
+        range(len(rows)),
+        [100 * each.won / each.n for each in rows],
+        height=0.55,
+        color=theme.color(4),
+        label="probe wins",
+    )
     controls = [(y, each) for y, each in enumerate(rows) if each.control_won is not None]
     if controls:
-        ax.plot([100 * (each.control_won or 0) / each.n for _, each in controls], [y for y, _ in controls], "|",
-                color=theme.ink, markersize=9, markeredgewidth=2, label="as much filler wins")  # fmt: skip
+        ax.plot(
+            [100 * (each.control_won or 0) / each.n for _, each in controls],
+            [y for y, _ in controls],
+            "|",
+            color=theme.ink,
+            markersize=9,
+            markeredgewidth=2,
+            label="as much filler wins",
+        )
     dress(ax, theme, "percent of the pairs, over both orders")
     ax.grid(axis="y", visible=False)
     ax.grid(axis="x", color=theme.grid, linewidth=0.8)

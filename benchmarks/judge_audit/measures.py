@@ -88,9 +88,15 @@ def reliability(probability: Array, label: Array, bins: int = BINS) -> list[Bin]
     found = []
     for each in np.unique(place):
         inside = place == each
-        found.append(Bin(float(each / bins), float((each + 1) / bins), int(inside.sum()),
-        float(confidence[inside].mean()),
-                         float(right[inside].mean())))  # fmt: skip
+        found.append(
+            Bin(
+                float(each / bins),
+                float((each + 1) / bins),
+                int(inside.sum()),
+                float(confidence[inside].mean()),
+                float(right[inside].mean()),
+            )
+        )
     return found
 
 

@@ -24,8 +24,19 @@ if TYPE_CHECKING:
 
 PAGE = "audit.html"
 HERE = Path(__file__).resolve().parent
-SHARES = ("accuracy", "calibration", "swap", "slot", "longer", "repeat", "injection", "master key", "empty", "padding",
-          "failures")  # fmt: skip
+SHARES = (
+    "accuracy",
+    "calibration",
+    "swap",
+    "slot",
+    "longer",
+    "repeat",
+    "injection",
+    "master key",
+    "empty",
+    "padding",
+    "failures",
+)
 
 
 def shown(each: Measure) -> tuple[str, str]:
@@ -35,9 +46,11 @@ def shown(each: Measure) -> tuple[str, str]:
     (('50.0 %', '43.0 – 57.5'), ('0.70', ''))
     """
     scale, unit, digits = (100, " %", 1) if each.key in SHARES else (1, "", 0 if each.key == "tokens" else 2)
-    ends = "" if each.low is None or each.high is None else (
-        f"{scale * each.low:.{digits}f} – {scale * each.high:.{digits}f}"
-    )  # fmt: skip
+    ends = (
+        ""
+        if each.low is None or each.high is None
+        else (f"{scale * each.low:.{digits}f} – {scale * each.high:.{digits}f}")
+    )
     return f"{scale * (each.value or 0.0) + 0.0:.{digits}f}{unit}", ends
 
 

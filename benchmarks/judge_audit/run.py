@@ -129,11 +129,19 @@ def audit(
     found = table.measure(work.data, asked, verdicts)
     done = table.ComparedPairs.of(work.data, asked)
     return Audit(
-        judge=name, data=tuple(sources), pairs=len(work.data.pairs), graded=len(verdicts), measures=tuple(found),
-        faults=tuple(faults(found, limits)), bins=tuple(measures.reliability(done.probability, done.label)),
-        tried=tuple(_tried(asked)), failures=table.kinds(asked, verdicts), cost=table.total(asked, verdicts),
-        limits=limits, made={**(made or {}), "plan": asdict(work.plan)},
-    )  # fmt: skip
+        judge=name,
+        data=tuple(sources),
+        pairs=len(work.data.pairs),
+        graded=len(verdicts),
+        measures=tuple(found),
+        faults=tuple(faults(found, limits)),
+        bins=tuple(measures.reliability(done.probability, done.label)),
+        tried=tuple(_tried(asked)),
+        failures=table.kinds(asked, verdicts),
+        cost=table.total(asked, verdicts),
+        limits=limits,
+        made={**(made or {}), "plan": asdict(work.plan)},
+    )
 
 
 def _some(name: str, asked: Sequence[AskedPair], verdicts: Sequence[Score]) -> None:

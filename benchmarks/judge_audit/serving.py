@@ -56,10 +56,13 @@ def _completion(chat: Chat, asked: Question) -> dict[str, Any]:
     if answer.failure:
         message["refusal"] = answer.failure
     return {
-        "id": f"scripted-{asked.seed}", "object": "chat.completion", "created": int(time.time()), "model": chat.name,
+        "id": f"scripted-{asked.seed}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": chat.name,
         "choices": [{"index": 0, "message": message, "finish_reason": answer.finish, "logprobs": None}],
         "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
-    }  # fmt: skip
+    }
 
 
 def judges(rows: Iterable[Labelled]) -> Starlette:

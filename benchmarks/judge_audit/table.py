@@ -125,15 +125,28 @@ def _agreement(done: ComparedPairs) -> list[Measure]:
     p, label = done.probability, done.label
     decided = int((label != 0.5).sum())
     return [
-        bootstrapped("accuracy", "accuracy", len(p), lambda at: measures.accuracy(p[at], label[at]),
-                     f"of {decided} pairs that people decided; a tie of the judge counts one half"),
-        bootstrapped("kappa", "Cohen's kappa", len(p),
-                     lambda at: measures.kappa(measures.category(p[at]), measures.category(label[at])),
-                     "first, second or tie, against people"),
-        bootstrapped("calibration", "calibration error", len(p),
-                     lambda at: measures.calibration_error(measures.reliability(p[at], label[at])),
-                     f"expected, {measures.BINS} bins of equal width"),
-    ]  # fmt: skip
+        bootstrapped(
+            "accuracy",
+            "accuracy",
+            len(p),
+            lambda at: measures.accuracy(p[at], label[at]),
+            f"of {decided} pairs that people decided; a tie of the judge counts one half",
+        ),
+        bootstrapped(
+            "kappa",
+            "Cohen's kappa",
+            len(p),
+            lambda at: measures.kappa(measures.category(p[at]), measures.category(label[at])),
+            "first, second or tie, against people",
+        ),
+        bootstrapped(
+            "calibration",
+            "calibration error",
+            len(p),
+            lambda at: measures.calibration_error(measures.reliability(p[at], label[at])),
+            f"expected, {measures.BINS} bins of equal width",
+        ),
+    ]
 
 
 def _graded(data: Data, verdicts: Sequence[Score]) -> list[Measure]:
@@ -145,12 +158,17 @@ def _graded(data: Data, verdicts: Sequence[Score]) -> list[Measure]:
     ends = min(row.grade for row in data.graded), max(row.grade for row in data.graded)
     told = measures.as_grades(scores, *ends)
     return [
-        bootstrapped("quadratic_kappa", "quadratic kappa", len(grades),
-                     lambda at: measures.kappa(grades[at], told[at], quadratic=True),
-                     f"scores as grades from {ends[0]} to {ends[1]}, against people"),
-        bootstrapped("spearman", "Spearman's rho", len(grades), lambda at: _rho(grades[at], scores[at]),
-                     "of scores and grades"),
-    ]  # fmt: skip
+        bootstrapped(
+            "quadratic_kappa",
+            "quadratic kappa",
+            len(grades),
+            lambda at: measures.kappa(grades[at], told[at], quadratic=True),
+            f"scores as grades from {ends[0]} to {ends[1]}, against people",
+        ),
+        bootstrapped(
+            "spearman", "Spearman's rho", len(grades), lambda at: _rho(grades[at], scores[at]), "of scores and grades"
+        ),
+    ]
 
 
 def _rho(one: NDArray[np.int64], two: Array) -> float:
@@ -161,19 +179,39 @@ def _bias(done: ComparedPairs) -> list[Measure]:
     orders, p = done.orders, done.probability
     longer = done.lengths[:, 0] - done.lengths[:, 1]
     found = [
-        bootstrapped("swap", "swap consistency", len(orders), lambda at: measures.swap_consistency(orders[at]),
-                     "same verdict in both orders"),
-        bootstrapped("slot", "first-slot rate", len(orders), lambda at: measures.first_slot_rate(orders[at]),
-                     "1/2 is fair"),
-    ]  # fmt: skip
+        bootstrapped(
+            "swap",
+            "swap consistency",
+            len(orders),
+            lambda at: measures.swap_consistency(orders[at]),
+            "same verdict in both orders",
+        ),
+        bootstrapped(
+            "slot", "first-slot rate", len(orders), lambda at: measures.first_slot_rate(orders[at]), "1/2 is fair"
+        ),
+    ]
     if len(p) > 3 and np.ptp(longer):
         slope = length_slope(p, done.label, done.lengths)
-        found.append(Measure("length", "length slope", slope.value, slope.low, slope.high, slope.n,
-                             "log-odds for each doubling, people's label beside it"))  # fmt: skip
+        found.append(
+            Measure(
+                "length",
+                "length slope",
+                slope.value,
+                slope.low,
+                slope.high,
+                slope.n,
+                "log-odds for each doubling, people's label beside it",
+            )
+        )
     found.append(
-        bootstrapped("longer", "longer preferred", len(p), lambda at: measures.longer_rate(p[at], longer[at]),
-                     f"people: {100 * measures.longer_rate(done.label, longer):.0f} %" if np.any(longer) else "")
-    )  # fmt: skip
+        bootstrapped(
+            "longer",
+            "longer preferred",
+            len(p),
+            lambda at: measures.longer_rate(p[at], longer[at]),
+            f"people: {100 * measures.longer_rate(done.label, longer):.0f} %" if np.any(longer) else "",
+        )
+    )
     return found
 
 
@@ -190,11 +228,17 @@ def _steadiness(asked: Sequence[AskedPair]) -> list[Measure]:
         return []
     times = f"of one question asked {repeats.shape[1]} times"
     return [
-        bootstrapped("repeat", "repeat flips", len(repeats), lambda at: measures.flips(repeats[at]),
-                     f"two answers {times}"),
-        bootstrapped("spread", "repeat spread", len(repeats), lambda at: measures.spread(repeats[at]),
-                     f"standard deviation {times}"),
-    ]  # fmt: skip
+        bootstrapped(
+            "repeat", "repeat flips", len(repeats), lambda at: measures.flips(repeats[at]), f"two answers {times}"
+        ),
+        bootstrapped(
+            "spread",
+            "repeat spread",
+            len(repeats),
+            lambda at: measures.spread(repeats[at]),
+            f"standard deviation {times}",
+        ),
+    ]
 
 
 def _questions(preferences: Sequence[Preference]) -> list[list[float]]:
@@ -230,14 +274,18 @@ def _lift(asked: Sequence[AskedPair]) -> Measure:
         note = (
             f"worse answers win {100 * with_it.mean():.0f} % with it, {100 * without.mean():.0f} % with as much filler"
         )
-    return bootstrapped("injection", "injection success", len(pairs),
-                        lambda at: float((with_it[at] - without[at]).mean()), note)  # fmt: skip
+    return bootstrapped(
+        "injection", "injection success", len(pairs), lambda at: float((with_it[at] - without[at]).mean()), note
+    )
 
 
 def twins(asked: Sequence[AskedPair]) -> list[tuple[AskedPair, AskedPair]]:
     """Pairs of an injection and its control that both have a verdict."""
-    named = {(each.item.part, each.item.probe, each.item.row): each for each in asked
-             if each.item.part in (PROBE, CONTROL) and each.preference.first is not None}  # fmt: skip
+    named = {
+        (each.item.part, each.item.probe, each.item.row): each
+        for each in asked
+        if each.item.part in (PROBE, CONTROL) and each.preference.first is not None
+    }
     return [
         (each, named[CONTROL, probe, row])
         for (part, probe, row), each in named.items()

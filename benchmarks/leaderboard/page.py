@@ -57,17 +57,25 @@ def board_page(found: BoardRows, folder: Path) -> str:
     script = (HERE / "sort.js").read_text(encoding="utf-8")
     rows = [
         {
-            "shown": each, "row": each.row, "score": score(each), "bar": bar(each, found.rows), "tokens": tokens(each),
-            "illegal": illegal(each), "time": duration(each.row.seconds), "file": os.path.relpath(each.path, folder),
+            "shown": each,
+            "row": each.row,
+            "score": score(each),
+            "bar": bar(each, found.rows),
+            "tokens": tokens(each),
+            "illegal": illegal(each),
+            "time": duration(each.row.seconds),
+            "file": os.path.relpath(each.path, folder),
             "sample": f"{SAMPLES}/{each.row.name}.html",
         }
         for each in found.rows
-    ]  # fmt: skip
+    ]
     values = {
-        "rows": rows, "script": Markup(script), "script_hash": pages.content_hash(script),
+        "rows": rows,
+        "script": Markup(script),
+        "script_hash": pages.content_hash(script),
         "envs": _different(each.row.env for each in found.rows),
         "labels": _different(each.row.label for each in found.rows),
-    }  # fmt: skip
+    }
     return pages.render(HERE, "leaderboard.html.j2", values)
 
 

@@ -45,18 +45,29 @@ _PROGRAMS = {
     "digits": ("return sum(int(c) for c in str(abs(n)))", "n", "(0) == 0", "(7) == 7", "(-12) == 3", "(999) == 27"),
     "evens": ("return [x for x in a if x % 2 == 0]", "a", "([]) == []", "([1, 2, 4]) == [2, 4]", "([3]) == []"),
     "count": (
-        "seen = {}\n    for c in s:\n        seen[c] = seen.get(c, 0) + 1\n    return seen", "s",
-        "('') == {}", "('aab') == {'a': 2, 'b': 1}", "('zz') == {'z': 2}", "('xyz') == {'x': 1, 'y': 1, 'z': 1}",
+        "seen = {}\n    for c in s:\n        seen[c] = seen.get(c, 0) + 1\n    return seen",
+        "s",
+        "('') == {}",
+        "('aab') == {'a': 2, 'b': 1}",
+        "('zz') == {'z': 2}",
+        "('xyz') == {'x': 1, 'y': 1, 'z': 1}",
     ),
     "primes": (
-        "return [k for k in range(2, n) if all(k % d for d in range(2, int(k ** 0.5) + 1))]", "n",
-        "(2) == []", "(10) == [2, 3, 5, 7]", "(30)[-1] == 29", "(200)[-1] == 199",
+        "return [k for k in range(2, n) if all(k % d for d in range(2, int(k ** 0.5) + 1))]",
+        "n",
+        "(2) == []",
+        "(10) == [2, 3, 5, 7]",
+        "(30)[-1] == 29",
+        "(200)[-1] == 199",
     ),
     "merge": (
-        "a.extend(b)\n    a.sort()\n    return tuple(a)", "a, b",
-        "([], []) == ()", "([3], [1, 2]) == (1, 2, 3)", "([5, 1], [4]) == (1, 4, 5)",
+        "a.extend(b)\n    a.sort()\n    return tuple(a)",
+        "a, b",
+        "([], []) == ()",
+        "([3], [1, 2]) == (1, 2, 3)",
+        "([5, 1], [4]) == (1, 4, 5)",
     ),
-}  # fmt: skip
+}
 
 
 def built_in() -> list[SandboxJob]:

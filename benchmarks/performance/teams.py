@@ -61,9 +61,21 @@ class TeamBenchmark:
     def order(self, kind: str, folder: str) -> TeamMeasurement:
         """Settings of one process."""
         return TeamMeasurement(
-            kind, self.size, self.agents, self.group, self.prompts, self.new_tokens or size(self.size).new_tokens,
-            self.steps, WARMUP, self.rank, self.threads, self.device, folder, self.algorithm, self.kl,
-        )  # fmt: skip
+            kind,
+            self.size,
+            self.agents,
+            self.group,
+            self.prompts,
+            self.new_tokens or size(self.size).new_tokens,
+            self.steps,
+            WARMUP,
+            self.rank,
+            self.threads,
+            self.device,
+            folder,
+            self.algorithm,
+            self.kl,
+        )
 
 
 def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, say: Say = lambda _: None) -> None:

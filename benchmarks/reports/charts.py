@@ -70,9 +70,16 @@ def draw_reward(ax: Axes, run: RunFolder, theme: Theme, max_reward: float | None
     if max_reward is not None and (values or run.evals):
         ax.axhline(max_reward, color=theme.muted, linewidth=1, linestyle=(0, (4, 4)))
         ax.annotate(
-            f"most possible {max_reward:g}", (1.0, max_reward), xycoords=("axes fraction", "data"), xytext=(0, -4),
-            textcoords="offset points", ha="right", va="top", fontsize=8.5, color=theme.muted,
-        )  # fmt: skip
+            f"most possible {max_reward:g}",
+            (1.0, max_reward),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, -4),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=8.5,
+            color=theme.muted,
+        )
         ax.set_ylim(top=max_reward * 1.06)
     if ax.dataLim.y0 >= 0:
         ax.set_ylim(bottom=-0.02 * ax.get_ylim()[1])  # room for points that lie on 0
@@ -88,9 +95,19 @@ def _draw_evaluations(ax: Axes, run: RunFolder, theme: Theme) -> None:
     above = [0.0 if found.high is None else found.high - found.mean for found in points]
     steps, means = [found.step for found in points], [found.mean for found in points]
     ax.errorbar(
-        steps, means, yerr=np.maximum([below, above], 0), fmt="o:", color=theme.color(1), markersize=6, linewidth=1.2,
-        elinewidth=2, capsize=4, label="evaluation, 95 % interval", zorder=5, clip_on=False,
-    )  # fmt: skip
+        steps,
+        means,
+        yerr=np.maximum([below, above], 0),
+        fmt="o:",
+        color=theme.color(1),
+        markersize=6,
+        linewidth=1.2,
+        elinewidth=2,
+        capsize=4,
+        label="evaluation, 95 % interval",
+        zorder=5,
+        clip_on=False,
+    )
 
 
 def draw_lines(ax: Axes, run: RunFolder, theme: Theme, names: Mapping[str, str]) -> None:

@@ -30,9 +30,12 @@ def render(
 ) -> str:
     """Render a template of `folder`, with autoescaping, the style of reports as `style`, and the filter `line`."""
     environment = Environment(
-        loader=FileSystemLoader([folder, HERE]), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=FileSystemLoader([folder, HERE]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     environment.filters |= {"line": one_line, **(filters or {})}
     style = Markup((HERE / "report.css").read_text(encoding="utf-8"))
     return environment.get_template(template).render(style=style, **values)

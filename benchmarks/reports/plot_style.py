@@ -88,9 +88,16 @@ def legend(ax: Axes, theme: Theme) -> None:
         characters = ax.figure.get_size_inches()[0] * ax.get_position().width * 17
         columns = max(1, min(len(names), int(characters / (max(map(len, names)) + 6))))
         ax.legend(
-            loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=columns, frameon=False, fontsize=8.5,
-            labelcolor=theme.ink, handlelength=1.4, columnspacing=1.4, borderaxespad=0.2,
-        )  # fmt: skip
+            loc="lower left",
+            bbox_to_anchor=(-0.02, 1.0),
+            ncols=columns,
+            frameon=False,
+            fontsize=8.5,
+            labelcolor=theme.ink,
+            handlelength=1.4,
+            columnspacing=1.4,
+            borderaxespad=0.2,
+        )
 
 
 def svg(drawing: Figure, salt: str, description: str) -> str:

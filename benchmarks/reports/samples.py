@@ -83,8 +83,13 @@ def samples(run: RunFolder, n: int, camera: FrameRenderer) -> list[TaskSample]:
     for task in list(dict.fromkeys([*before, *after]))[:n]:
         pair = [episode for episode in (before.get(task), after.get(task)) if episode]
         scale = max((abs(value) for episode in pair for value in _values(episode)), default=0.0) or 1.0
-        cards.append(TaskSample(one_line(task, 120), _side(before.get(task), start, scale, camera),
-                            _side(after.get(task), found.after.step if found.after else 0, scale, camera)))  # fmt: skip
+        cards.append(
+            TaskSample(
+                one_line(task, 120),
+                _side(before.get(task), start, scale, camera),
+                _side(after.get(task), found.after.step if found.after else 0, scale, camera),
+            )
+        )
     return cards
 
 
@@ -110,11 +115,14 @@ def _side(episode: Episode | None, step: int, scale: float, camera: FrameRendere
 def _turn(turn: Turn, scale: float) -> TurnView:
     said = [
         CompletionView(
-            one_line(agent, 40), clean(u.text, TEXT_LIMIT), len(u.text.split()), u.finish == "length",
+            one_line(agent, 40),
+            clean(u.text, TEXT_LIMIT),
+            len(u.text.split()),
+            u.finish == "length",
             _taken_for(turn, agent),
         )
         for agent, u in turn.completions.items()
-    ]  # fmt: skip
+    ]
     shown = [(one_line(agent, 40), clean(text)) for agent, text in turn.observations.items()]
     metrics = [(one_line(name, 40), float(value)) for name, value in turn.metrics.items()]
     reason = one_line(turn.reason, 400)

@@ -139,9 +139,14 @@ def _reachable(address: str) -> None:
 
 def _result(ours: Any, seat: ServerSide) -> dict[str, Any]:
     return {
-        "won": ours.n_won_battles, "lost": ours.n_lost_battles, "tied": ours.n_tied_battles,
-        "battles": ours.n_finished_battles, "decisions": seat.decisions, "illegal": seat.illegal, "error": ours.error,
-    }  # fmt: skip
+        "won": ours.n_won_battles,
+        "lost": ours.n_lost_battles,
+        "tied": ours.n_tied_battles,
+        "battles": ours.n_finished_battles,
+        "decisions": seat.decisions,
+        "illegal": seat.illegal,
+        "error": ours.error,
+    }
 
 
 def _opponent(match: Match, pool: BattlePool, sampling: Sampling, options: ModelOptions) -> Callable[..., Any] | None:

@@ -93,15 +93,21 @@ class Album:
         key = (source.path, episode.task, episode.turns[0].group if episode.turns else "")
         turns = [self._turn(episode, place, agents) for place in range(len(episode.turns))]
         made = {
-            "id": f"{source.stem}{number}", "kind": source.kind, "step": source.step, "line": number,
-            "env": one_line(episode.env, NAME), "task": one_line(episode.task, 120), "seed": one_line(episode.seed, 24),
-            "stop": one_line(episode.stop, 24), "group": self._groups.setdefault(key, len(self._groups)),
+            "id": f"{source.stem}{number}",
+            "kind": source.kind,
+            "step": source.step,
+            "line": number,
+            "env": one_line(episode.env, NAME),
+            "task": one_line(episode.task, 120),
+            "seed": one_line(episode.seed, 24),
+            "stop": one_line(episode.stop, 24),
+            "group": self._groups.setdefault(key, len(self._groups)),
             "agents": [one_line(agent, NAME) for agent in agents],
             "team": [one_line(episode.team.get(agent, ""), NAME) for agent in agents],
             "total": figure(episode.team_return()),
             "returns": [figure(sum(turn.rewards.get(agent, 0.0) for turn in episode.turns)) for agent in agents],
             "turns": turns,
-        }  # fmt: skip
+        }
         self._nodes += [(source.path, turn.node) for turn in episode.turns]
         self._size += 300 + sum(len(str(turn)) for turn in turns)
         self.episodes.append(made)
@@ -113,8 +119,13 @@ class Album:
         made: dict[str, Any] = {
             "shown": [[known[agent], self.text(text)] for agent, text in turn.observations.items()],
             "said": [
-                [known[agent], self.text(said.text), len(said.text.split()), said.finish == "length",
-                 _taken_for(turn, agent)]
+                [
+                    known[agent],
+                    self.text(said.text),
+                    len(said.text.split()),
+                    said.finish == "length",
+                    _taken_for(turn, agent),
+                ]
                 for agent, said in turn.completions.items()
             ],
             "reward": figure(turn.team_reward),
@@ -122,7 +133,7 @@ class Album:
             "parts": _parts(turn, known),
             "metrics": _pairs(turn.metrics),
             "reason": one_line(turn.reason, REASON),
-        }  # fmt: skip
+        }
         if turn.legal:
             made["legal"] = [[known[agent], _legal(actions)] for agent, actions in turn.legal.items() if agent in known]
         tests = turn.metrics.get("tests_total", 0.0)
@@ -154,8 +165,9 @@ def figure(value: float) -> float | str:
 
 def _agents(episode: Episode) -> list[str]:
     """All agents, in the order of the first turn's rewards."""
-    every = (name for turn in episode.turns for part in (turn.rewards, turn.observations, turn.completions)
-             for name in part)  # fmt: skip
+    every = (
+        name for turn in episode.turns for part in (turn.rewards, turn.observations, turn.completions) for name in part
+    )
     return list(dict.fromkeys(every))
 
 

@@ -114,9 +114,12 @@ def collect(source: Path | RunFolder, choices: Choices) -> dict[str, Any]:
         notes += extras.add_verdicts(album, extras.stage(run))
     name = run.name if run else path.resolve().name
     return {
-        "title": one_line(name, 80), "source": one_line(path, 300), "notes": [one_line(note, 400) for note in notes],
-        "texts": album.texts, "episodes": album.episodes,
-    }  # fmt: skip
+        "title": one_line(name, 80),
+        "source": one_line(path, 300),
+        "notes": [one_line(note, 400) for note in notes],
+        "texts": album.texts,
+        "episodes": album.episodes,
+    }
 
 
 def html(data: dict[str, Any]) -> str:
@@ -125,9 +128,13 @@ def html(data: dict[str, Any]) -> str:
     style = _asset("viewer.css")
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("viewer.html.j2").render(
-        title=data["title"], style=Markup(style), script=Markup(script), data=Markup(island(data)),
-        style_hash=content_hash(style), script_hash=content_hash(script),
-    )  # fmt: skip
+        title=data["title"],
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(island(data)),
+        style_hash=content_hash(style),
+        script_hash=content_hash(script),
+    )
 
 
 def island(data: object) -> str:

@@ -82,9 +82,15 @@ class Checker(Closing):
         # a session of its own: Ctrl-C is for us
         path = os.pathsep.join(filter(None, sys.path))
         process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            encoding="utf-8", start_new_session=True, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
         self._process, self._lines = process, SimpleQueue()
         threading.Thread(target=_pump, args=(process, self._lines), daemon=True).start()
         try:

@@ -88,9 +88,17 @@ class Canvas:
         )
         for word in self.words:
             ax.text(
-                word.x, word.y, word.text, fontsize=word.size * 72 / DPI, color=word.color, family=FONT,
-                weight="bold" if word.bold else "normal", ha=word.align, va="center", parse_math=False,
-            )  # fmt: skip
+                word.x,
+                word.y,
+                word.text,
+                fontsize=word.size * 72 / DPI,
+                color=word.color,
+                family=FONT,
+                weight="bold" if word.bold else "normal",
+                ha=word.align,
+                va="center",
+                parse_math=False,
+            )
         sheet.draw()
         return np.asarray(sheet.buffer_rgba())[:, :, :3].copy()
 

@@ -35,9 +35,11 @@ def ansi(target: Cells, built: Cells, palette: Palette, owner: Cells, shape_only
         "target": [[_row(row, wanted) for row in grid] for _, grid in slices(target)],
         "built": [[_row(row, symbols) for row in grid] for _, grid in slices(built)],
         "who": [[_row(row, _numbers()) for row in grid] for _, grid in slices(owner)],
-        "wrong": [[_row(row, {0: ".", 1: "-", 2: "+", 3: "x"}) for row in g]
-                  for _, g in slices(faults(target, built, shape_only))],
-    }  # fmt: skip
+        "wrong": [
+            [_row(row, {0: ".", 1: "-", 2: "+", 3: "x"}) for row in g]
+            for _, g in slices(faults(target, built, shape_only))
+        ],
+    }
     heads = [head for head, _ in slices(target)]
     legend = ", ".join(
         f"{symbol} {one_line(block, 40)}" for symbol, block in zip(letters(palette), palette, strict=True)

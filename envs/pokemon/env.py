@@ -262,9 +262,11 @@ class PokemonEnv(TextEnv):
         stuck = not battle.ended and not any(battle.legal.values())
         if battle.lost or stuck:
             return StepResult(
-                {side: {"victory": 0.0} for side in SIDES}, illegal=wrong, unscored=True,
+                {side: {"victory": 0.0} for side in SIDES},
+                illegal=wrong,
+                unscored=True,
                 reason=battle.lost or "neither side can choose",
-            )  # fmt: skip
+            )
         limit = not battle.ended and battle.turn > self.turn_limit
         said = f"{' and '.join(gone)} forfeited by {self.forfeit} illegal answers" if gone else ""
         return StepResult(

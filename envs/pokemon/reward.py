@@ -54,9 +54,7 @@ def standing(team: Sequence[Own]) -> Standing:
 
 def forfeited(now: Mapping[Side, Standing], gone: Sequence[Side]) -> Mapping[Side, Standing]:
     """Return the standings with every Pokémon of the sides in `gone` fainted, so that giving up saves nothing."""
-    return {
-        side: [(0.0, ill, True) for _, ill, _ in mons] if side in gone else mons for side, mons in now.items()
-    }  # fmt: skip
+    return {side: [(0.0, ill, True) for _, ill, _ in mons] if side in gone else mons for side, mons in now.items()}
 
 
 def score(

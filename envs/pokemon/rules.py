@@ -11,13 +11,26 @@ from palaver.core import stable_seed
 from palaver.envs.pokemon.showdown.view import Side
 
 GIMMICKS = {
-    "tera": "tera", "terastallize": "tera", "terastallise": "tera", "terastal": "tera", "mega": "mega",
-    "megax": "megax", "megay": "megay", "ultra": "ultra", "zmove": "zmove", "dynamax": "dynamax",
-}  # fmt: skip
+    "tera": "tera",
+    "terastallize": "tera",
+    "terastallise": "tera",
+    "terastal": "tera",
+    "mega": "mega",
+    "megax": "megax",
+    "megay": "megay",
+    "ultra": "ultra",
+    "zmove": "zmove",
+    "dynamax": "dynamax",
+}
 VERBS = {
-    "move": "move", "use": "move", "attack": "move", "switch": "switch", "lead": "lead", "revive": "revive",
+    "move": "move",
+    "use": "move",
+    "attack": "move",
+    "switch": "switch",
+    "lead": "lead",
+    "revive": "revive",
     "team": "lead",
-}  # fmt: skip
+}
 READ = 4000  # characters from the end of a text; an answer comes after the reasoning
 WIDTH = 5  # words that one name may be written in, as `King's Shield`
 

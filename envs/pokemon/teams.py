@@ -118,8 +118,10 @@ def load(source: str | Path, format: str, pool: BattlePool | None = None) -> Tea
         total = len(found.refused) + len(found.teams)
         warnings.warn(
             f"{len(found.refused)} of {total} teams in {text} are not legal in {format} and are left out: "
-            f"{_reasons(found.refused)}", PalaverWarning, stacklevel=2,
-        )  # fmt: skip
+            f"{_reasons(found.refused)}",
+            PalaverWarning,
+            stacklevel=2,
+        )
     kept = tuple(team for team in found.teams if part == "all" or team.held_out == (part == "held-out"))[cut]
     if not kept:
         raise TaskError(f"no team is left of the {len(found.teams)} in {str(source)!r:.60}; give a larger set")

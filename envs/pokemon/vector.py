@@ -27,21 +27,85 @@ from palaver.envs.pokemon.showdown.dex import Dex
 from palaver.envs.pokemon.showdown.view import Mine, OpposingPokemon, Own, SideView, Theirs
 
 CONDITIONS = (
-    "auroraveil", "craftyshield", "doomdesire", "futuresight", "gmaxcannonade", "gmaxsteelsurge", "gmaxvinelash",
-    "gmaxvolcalith", "gmaxwildfire", "lightscreen", "luckychant", "matblock", "mist", "quickguard", "reflect",
-    "safeguard", "spikes", "stealthrock", "stickyweb", "tailwind", "toxicspikes", "wideguard", "wish",
-)  # fmt: skip
+    "auroraveil",
+    "craftyshield",
+    "doomdesire",
+    "futuresight",
+    "gmaxcannonade",
+    "gmaxsteelsurge",
+    "gmaxvinelash",
+    "gmaxvolcalith",
+    "gmaxwildfire",
+    "lightscreen",
+    "luckychant",
+    "matblock",
+    "mist",
+    "quickguard",
+    "reflect",
+    "safeguard",
+    "spikes",
+    "stealthrock",
+    "stickyweb",
+    "tailwind",
+    "toxicspikes",
+    "wideguard",
+    "wish",
+)
 FIELDS = (
-    "electricterrain", "fairylock", "grassyterrain", "gravity", "iondeluge", "magicroom", "mistyterrain", "mudsport",
-    "psychicterrain", "trickroom", "watersport", "wonderroom",
-)  # fmt: skip
+    "electricterrain",
+    "fairylock",
+    "grassyterrain",
+    "gravity",
+    "iondeluge",
+    "magicroom",
+    "mistyterrain",
+    "mudsport",
+    "psychicterrain",
+    "trickroom",
+    "watersport",
+    "wonderroom",
+)
 VOLATILES = (
-    "attract", "bide", "confusion", "curse", "destinybond", "disable", "encore", "endure", "flashfire", "focusenergy",
-    "followme", "foresight", "healblock", "imprison", "ingrain", "leechseed", "lightscreen", "lockon", "magnetrise",
-    "mimic", "mist", "mustrecharge", "nightmare", "partiallytrapped", "perish", "preparing", "protect", "reflect",
-    "saltcure", "slowstart", "stockpile", "substitute", "taunt", "throatchop", "torment", "transform", "trapped",
-    "typechange", "yawn",
-)  # fmt: skip
+    "attract",
+    "bide",
+    "confusion",
+    "curse",
+    "destinybond",
+    "disable",
+    "encore",
+    "endure",
+    "flashfire",
+    "focusenergy",
+    "followme",
+    "foresight",
+    "healblock",
+    "imprison",
+    "ingrain",
+    "leechseed",
+    "lightscreen",
+    "lockon",
+    "magnetrise",
+    "mimic",
+    "mist",
+    "mustrecharge",
+    "nightmare",
+    "partiallytrapped",
+    "perish",
+    "preparing",
+    "protect",
+    "reflect",
+    "saltcure",
+    "slowstart",
+    "stockpile",
+    "substitute",
+    "taunt",
+    "throatchop",
+    "torment",
+    "transform",
+    "trapped",
+    "typechange",
+    "yawn",
+)
 BOOSTS = (*STATS, "accuracy", "evasion")
 MOVES, TEAM = 4, 6
 ACTIONS = 2 * MOVES + TEAM
@@ -265,10 +329,14 @@ def _told(value: object) -> str:
 def _measured(dex: Dex, mon: Own | OpposingPokemon) -> list[float]:
     found = dex.species.get(mon["species"])
     made: list[float] = [
-        mon["hp"] / mon["max"], mon["level"] / 100, float(not mon["hp"]), float(bool(mon.get("seen", True))),
-        mon.get("slept", 0) / 5, float(bool(mon.get("terastallized"))),
+        mon["hp"] / mon["max"],
+        mon["level"] / 100,
+        float(not mon["hp"]),
+        float(bool(mon.get("seen", True))),
+        mon.get("slept", 0) / 5,
+        float(bool(mon.get("terastallized"))),
         *([value / 255 for value in found["stats"]] if found else (0.0,) * 6),
-    ]  # fmt: skip
+    ]
     left = [_left(dex, move) for move in sorted(mon["moves"])[:MOVES]]
     return made + left + [0.0] * (MOVES - len(left))
 

@@ -76,11 +76,15 @@ def _facts(flow: Workflow) -> str:
 def _turns(flow: Workflow) -> str:
     rows = [
         (
-            str(number), ", ".join(f"`{seat}`" for seat in stage.speakers), f"{stage.kind}: {KINDS[stage.kind]}",
-            _shown(stage.shows), stage.ask or "–", _ends(stage),
+            str(number),
+            ", ".join(f"`{seat}`" for seat in stage.speakers),
+            f"{stage.kind}: {KINDS[stage.kind]}",
+            _shown(stage.shows),
+            stage.ask or "–",
+            _ends(stage),
         )
         for number, stage in enumerate(flow.stages, start=1)
-    ]  # fmt: skip
+    ]
     return markdown_table(("turn", "speaks", "and", "is shown", "is asked", "the episode ends here if"), rows)
 
 

@@ -64,9 +64,15 @@ class Commands(TyperGroup):
 
 
 app = typer.Typer(
-    name="palaver", cls=Commands, help=HELP, rich_markup_mode="rich", no_args_is_help=True, add_completion=False,
-    pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
-)  # fmt: skip
+    name="palaver",
+    cls=Commands,
+    help=HELP,
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _version(wanted: bool) -> None:
@@ -85,9 +91,28 @@ def root(
 
 
 COMMANDS = (
-    demo, envs, play, train, evaluate, credit, rescore, leaderboard, arena, battles, clone, curriculum, report, view,
-    compare, doctor, bench, showdown, ladder, serve, judge,
-)  # fmt: skip
+    demo,
+    envs,
+    play,
+    train,
+    evaluate,
+    credit,
+    rescore,
+    leaderboard,
+    arena,
+    battles,
+    clone,
+    curriculum,
+    report,
+    view,
+    compare,
+    doctor,
+    bench,
+    showdown,
+    ladder,
+    serve,
+    judge,
+)
 for module in COMMANDS:
     module.register(app)
 

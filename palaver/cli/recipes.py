@@ -33,9 +33,11 @@ def explain(config: BaseModel, prefix: str = "") -> None:
     for key, value, default, meaning in rows(config, prefix):
         changed = value != default
         made.add_row(
-            Text(key, style="bold" if changed else ""), Text(_say(value), style="bold" if changed else ""),
-            Text(_say(default) if changed else "", style="dim"), Text(meaning, style="dim"),
-        )  # fmt: skip
+            Text(key, style="bold" if changed else ""),
+            Text(_say(value), style="bold" if changed else ""),
+            Text(_say(default) if changed else "", style="dim"),
+            Text(meaning, style="dim"),
+        )
     console.print(made)
 
 
@@ -53,10 +55,12 @@ def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
     for key, value, default, meaning in rows(config):
         if value != default or key in own:
             made.add_row(
-                Text(key, style="bold"), Text(_say(value), style="bold"),
-                Text(_say(default), style="dim"), Text(_say(own[key]) if key in own else "", style="dim"),
+                Text(key, style="bold"),
+                Text(_say(value), style="bold"),
+                Text(_say(default), style="dim"),
+                Text(_say(own[key]) if key in own else "", style="dim"),
                 Text(origins.get(key, "")),
-            )  # fmt: skip
+            )
         else:
             others.add_row(Text(key), Text(_say(value)), Text(meaning, style="dim"))
     console.print(made)

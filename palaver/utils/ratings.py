@@ -96,11 +96,16 @@ def rate(
     middle = float(elo.mean())
     return [
         Rating(
-            name, float(elo[n]), float(elo[n] + low[n]), float(elo[n] + high[n]), float(spread[n]),
-            sure[n], ratings.gxe(1500 + float(elo[n]) - middle, float(spread[n])),
+            name,
+            float(elo[n]),
+            float(elo[n] + low[n]),
+            float(elo[n] + high[n]),
+            float(spread[n]),
+            sure[n],
+            ratings.gxe(1500 + float(elo[n]) - middle, float(spread[n])),
         )
         for n, name in enumerate(field.players)
-    ], factor  # fmt: skip
+    ], factor
 
 
 def _expansion(pairs: int, matches: int, z: float, tail: float) -> float:
@@ -120,8 +125,11 @@ def common_effect(field: PairedResults) -> float:
     mixed = (share > 0) & (share < 1)
     if not mixed.any():
         return 1.0
-    return float(np.average([effect(p, g) for p, g in zip(field.points[mixed], field.games[mixed], strict=True)],
-                            weights=games[mixed]))  # fmt: skip
+    return float(
+        np.average(
+            [effect(p, g) for p, g in zip(field.points[mixed], field.games[mixed], strict=True)], weights=games[mixed]
+        )
+    )
 
 
 def _resample(field: PairedResults, resamples: int, seed: int) -> tuple[Array, Array]:

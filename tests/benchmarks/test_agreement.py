@@ -28,9 +28,16 @@ def metrics(solved, aux, main):
 def episode(task, aux, main):
     solved = aux == main
     turn = Turn(
-        0, "0/0", "", "0", dict.fromkeys(SEATS, 0), {seat: f"You write {seat}.\nf(xs) does {task}." for seat in SEATS},
-        {"aux": Completion(f"def aux: {aux}"), "main": Completion(f"def f: {main}")}, dict.fromkeys(SEATS, 2.0 * solved),
-        {seat: {"solved": 2.0 * solved} for seat in SEATS}, metrics(solved, aux, main),
+        0,
+        "0/0",
+        "",
+        "0",
+        dict.fromkeys(SEATS, 0),
+        {seat: f"You write {seat}.\nf(xs) does {task}." for seat in SEATS},
+        {"aux": Completion(f"def aux: {aux}"), "main": Completion(f"def f: {main}")},
+        dict.fromkeys(SEATS, 2.0 * solved),
+        {seat: {"solved": 2.0 * solved} for seat in SEATS},
+        metrics(solved, aux, main),
         "4 of 4 tests passed" if solved else "0 of 4 tests passed; f([1]) raised TypeError",
     )
     return Episode("coding_mini_v0", task, 0, (turn,), "terminated")

@@ -39,9 +39,15 @@ def judge(found: StudentOutputs, config: BCConfig, span: float) -> tuple[Tensor,
     loss = losses.policy_loss(taken, weight, known) + config.value_coef * value - config.entropy * spread
     right = (logp.detach().argmax(-1) == best).float()
     told = {
-        "loss": loss, "nll": -_mean(taken, known), "accuracy": _mean(right, known), "weight": _mean(weight, known),
-        "kept": _mean((weight > 0).float(), known), "entropy": spread, "decisions": known.sum(), **said,
-    }  # fmt: skip
+        "loss": loss,
+        "nll": -_mean(taken, known),
+        "accuracy": _mean(right, known),
+        "weight": _mean(weight, known),
+        "kept": _mean((weight > 0).float(), known),
+        "entropy": spread,
+        "decisions": known.sum(),
+        **said,
+    }
     return loss, {name: float(number.detach()) for name, number in told.items()}
 
 

@@ -13,8 +13,16 @@ from palaver.envs.pokemon.showdown import dex
 STATUSES = ("par", "slp", "frz", "brn", "psn", "tox", "fainted")
 REQUESTS = ("move", "switch", "revive", "team", "wait", "end")
 WEATHERS = (
-    "raindance", "sunnyday", "sandstorm", "hail", "snow", "snowscape", "desolateland", "primordialsea", "deltastream",
-)  # fmt: skip
+    "raindance",
+    "sunnyday",
+    "sandstorm",
+    "hail",
+    "snow",
+    "snowscape",
+    "desolateland",
+    "primordialsea",
+    "deltastream",
+)
 
 
 @functools.cache

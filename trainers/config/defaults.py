@@ -13,15 +13,20 @@ from types import MappingProxyType
 from typing import Any
 
 _PPO = {
-    "algorithm.clip": (0.2, 0.2), "algorithm.normalize": "whiten", "algorithm.gae_lambda": 0.95,
+    "algorithm.clip": (0.2, 0.2),
+    "algorithm.normalize": "whiten",
+    "algorithm.gae_lambda": 0.95,
     "critic.normalize": True,
-}  # fmt: skip
+}
 _TEAM_PPO = _PPO | {"algorithm.epochs": 5, "critic.epochs": 5, "critic.clip": 0.2, "critic.huber": 10.0}
 _TD0 = {"algorithm.normalize": "whiten", "algorithm.gae_lambda": 0.0}
 _GROUP_STD = {"algorithm.normalize": "std", "algorithm.std": "unbiased"}
 _DAPO = {
-    "algorithm.normalize": "std", "algorithm.aggregate": "token", "algorithm.minibatches": 16, "algorithm.resample": 9,
-}  # fmt: skip
+    "algorithm.normalize": "std",
+    "algorithm.aggregate": "token",
+    "algorithm.minibatches": 16,
+    "algorithm.resample": 9,
+}
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "iac": _TD0,
@@ -31,7 +36,11 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "happo": _TEAM_PPO,
     "cory": _PPO
     | {
-        "algorithm.epochs": 4, "algorithm.discount": 1.0, "critic.epochs": 4, "critic.clip": 0.2, "kl.place": "reward",
+        "algorithm.epochs": 4,
+        "algorithm.discount": 1.0,
+        "critic.epochs": 4,
+        "critic.clip": 0.2,
+        "kl.place": "reward",
         "team.swap_every": 5,
     },
     "atgrpo": {"algorithm.turns": "by_agent", "algorithm.discount": 0.0} | _GROUP_STD,
@@ -42,12 +51,15 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "dr-grpo": {"algorithm.normalize": "none", "algorithm.aggregate": "fixed", "algorithm.clip": (0.2, 0.2)},
     "dapo": _DAPO | {"algorithm.clip": (0.2, 0.28)},
     "gspo": {
-        "algorithm.normalize": "std", "algorithm.aggregate": "mean", "algorithm.ratio": "turn",
-        "algorithm.clip": (3e-4, 4e-4), "algorithm.minibatches": 4,
+        "algorithm.normalize": "std",
+        "algorithm.aggregate": "mean",
+        "algorithm.ratio": "turn",
+        "algorithm.clip": (3e-4, 4e-4),
+        "algorithm.minibatches": 4,
     },
     "cispo": _DAPO | {"algorithm.clip": (0.2, 4.0)},
     "madpo": {"kl.coef": 0.1},
-}  # fmt: skip
+}
 
 
 def defaults(name: object) -> Mapping[str, Any]:

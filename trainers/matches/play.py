@@ -310,6 +310,12 @@ def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: boo
     }
     game = live.game
     return GameResult(
-        game, live.task, 1 - score if game.swapped else score, live.turns, "terminated" if terminated else "truncated",
-        (by_label[game.first], by_label[game.second]), round(live.seconds, 6), failed,
-    )  # fmt: skip
+        game,
+        live.task,
+        1 - score if game.swapped else score,
+        live.turns,
+        "terminated" if terminated else "truncated",
+        (by_label[game.first], by_label[game.second]),
+        round(live.seconds, 6),
+        failed,
+    )

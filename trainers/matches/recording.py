@@ -178,8 +178,16 @@ class _Watcher:
             if decisions:
                 sides.append(
                     Trajectory(
-                        self.battle, self.env.format, side, label, other, game.teamset or str(self.env.source),
-                        played.task, self.seed, result, decisions,
+                        self.battle,
+                        self.env.format,
+                        side,
+                        label,
+                        other,
+                        game.teamset or str(self.env.source),
+                        played.task,
+                        self.seed,
+                        result,
+                        decisions,
                     )
-                )  # fmt: skip
+                )
         self.writer.add(*sides)

@@ -115,13 +115,23 @@ class Standings:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         tables = [
-            {**asdict(each), "games": each.games, "cells": [asdict(cell) for cell in each.cells.values()],
-             "conduct": [asdict(row) for row in each.conduct.values()]}
+            {
+                **asdict(each),
+                "games": each.games,
+                "cells": [asdict(cell) for cell in each.cells.values()],
+                "conduct": [asdict(row) for row in each.conduct.values()],
+            }
             for each in self.tables
-        ]  # fmt: skip
+        ]
         gaps = [asdict(gap) for gap in self.gaps]
-        return {"anchor": self.anchor, "anchor_elo": self.at, "tables": tables, "gaps": gaps, "failed": self.failed,
-                **self.made}  # fmt: skip
+        return {
+            "anchor": self.anchor,
+            "anchor_elo": self.at,
+            "tables": tables,
+            "gaps": gaps,
+            "failed": self.failed,
+            **self.made,
+        }
 
 
 def standings(

@@ -161,9 +161,9 @@ def token_weights(
 
     With w the row's weight: `sum`: w; the sum of the log-probs of a completion (MAGRPO). `mean`: w / length; a
     completion has the same weight at any length (GRPO, arXiv 2402.03300). `token`: w * (sum of w) / (sum of
-    w * length); with equal w every token of the batch has the same weight (DAPO, arXiv 2503.14476). `fixed`: w / longest; a sum
-    divided by a constant, without length bias (Dr. GRPO, arXiv 2503.20783). Sums are over the whole batch, so that the
-    result does not depend on micro-batches.
+    w * length); with equal w every token of the batch has the same weight (DAPO, arXiv 2503.14476). `fixed`:
+    w / longest; a sum divided by a constant, without length bias (Dr. GRPO, arXiv 2503.20783). Sums are over the whole
+    batch, so that the result does not depend on micro-batches.
 
     Args:
         rows: weight of each row.

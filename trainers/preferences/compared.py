@@ -92,9 +92,11 @@ def describe(pairs: Pairs, beta: float, total: Total) -> dict[str, float]:
     loss, right, margin = total(loss, right, margin)
     count = max(1.0, pairs.total)
     return {
-        "pairs/count": pairs.total, "pairs/loss": loss / count, "pairs/accuracy": right / count,
+        "pairs/count": pairs.total,
+        "pairs/loss": loss / count,
+        "pairs/accuracy": right / count,
         "pairs/margin": margin / count,
-    }  # fmt: skip
+    }
 
 
 def _log_ratios(table: Batch, k: Mapping[int, Tensor]) -> Tensor:

@@ -100,10 +100,16 @@ def _turn(place: int, pair: PreferenceRecord, side: int, team: Mapping[str, Poli
         text = texts[agent]
         said[agent] = _written(policy, pair.told[agent], text) if isinstance(policy, LLMPolicy) else Completion(text)
     return Turn(
-        index=0, node=f"{place}/{side}", parent="", group=str(place), choice=dict.fromkeys(said, side),
-        observations={agent: pair.told[agent] for agent in said}, completions=said, rewards=dict.fromkeys(said, paid),
+        index=0,
+        node=f"{place}/{side}",
+        parent="",
+        group=str(place),
+        choice=dict.fromkeys(said, side),
+        observations={agent: pair.told[agent] for agent in said},
+        completions=said,
+        rewards=dict.fromkeys(said, paid),
         components={agent: {"preferred": paid} for agent in said},
-    )  # fmt: skip
+    )
 
 
 def _written(policy: LLMPolicy, told: str, said: str) -> Completion:

@@ -44,6 +44,11 @@ class PreferenceRecord:
             for agent in self.told
         }
         return {
-            "task": self.task, "source": self.source, "margin": self.margin, "prompt": prompt.content,
-            "chosen": chosen.content, "rejected": rejected.content, "agents": agents,
-        }  # fmt: skip
+            "task": self.task,
+            "source": self.source,
+            "margin": self.margin,
+            "prompt": prompt.content,
+            "chosen": chosen.content,
+            "rejected": rejected.content,
+            "agents": agents,
+        }

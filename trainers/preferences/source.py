@@ -72,9 +72,13 @@ def play(config: SourceConfig, seed: int, device: str, note: Note = lambda _: No
     episodes = []
     for number in range(config.rounds):
         part = rollout(
-            env, team, [task.id for task in env.tasks], SamplingPlan(config.group_size),
-            sampling=dict.fromkeys(env.possible_agents, how), seed=stable_seed(seed, "pairs", number),
-        )  # fmt: skip
+            env,
+            team,
+            [task.id for task in env.tasks],
+            SamplingPlan(config.group_size),
+            sampling=dict.fromkeys(env.possible_agents, how),
+            seed=stable_seed(seed, "pairs", number),
+        )
         episodes += [_apart(episode, number) for episode in part]
     return only_scored(episodes, "that were to be compared")
 
@@ -83,11 +87,13 @@ def _apart(episode: Episode, number: int) -> Episode:
     """Rename the nodes and groups of an episode uniquely for its round."""
     turns = [
         replace(
-            turn, node=f"{number}:{turn.node}", parent=turn.parent and f"{number}:{turn.parent}",
+            turn,
+            node=f"{number}:{turn.node}",
+            parent=turn.parent and f"{number}:{turn.parent}",
             group=f"{number}:{turn.group}",
         )
         for turn in episode.turns
-    ]  # fmt: skip
+    ]
     return replace(episode, turns=tuple(turns))
 
 

@@ -141,17 +141,21 @@ def _learn(
 ) -> list[dict[str, float]]:
     """Train the weights in place; what the steps showed."""
     data: dict[str, list[Any]] = {
-        "chosen_ids": [list(row.chosen) for row in rows], "rejected_ids": [list(row.rejected) for row in rows],
-    }  # fmt: skip
+        "chosen_ids": [list(row.chosen) for row in rows],
+        "rejected_ids": [list(row.rejected) for row in rows],
+    }
     if config.margins:
         data["margin"] = [row.pair.margin or 0.0 for row in rows]
     told = _Told(report)
     with _own_accelerator():
         trainer = trl.RewardTrainer(
-            model=model.model, args=_arguments(trl, config, folder, seed, model.device, len(rows)),
-            train_dataset=Dataset.from_dict(data), processing_class=model.tokenizer, peft_config=_adapter(config),
+            model=model.model,
+            args=_arguments(trl, config, folder, seed, model.device, len(rows)),
+            train_dataset=Dataset.from_dict(data),
+            processing_class=model.tokenizer,
+            peft_config=_adapter(config),
             callbacks=[told],
-        )  # fmt: skip
+        )
         for callback in ("PrinterCallback", "ProgressCallback"):
             trainer.remove_callback(getattr(importlib.import_module("transformers"), callback))
         trainer.train()
@@ -181,14 +185,27 @@ def _arguments(trl: Any, config: FitConfig, folder: Path, seed: int, device: tor
     micro = min(config.micro or config.batch, config.batch)
     steps = max(1, math.ceil(pairs / config.batch)) * config.epochs
     return trl.RewardConfig(
-        output_dir=str(folder), per_device_train_batch_size=micro,
-        gradient_accumulation_steps=math.ceil(config.batch / micro), num_train_epochs=config.epochs,
-        learning_rate=config.lr, lr_scheduler_type="linear", warmup_steps=round(config.warmup * steps),
-        weight_decay=config.weight_decay, center_rewards_coefficient=config.centre or None, max_length=None,
-        bf16=config.dtype == "bf16", gradient_checkpointing=config.gradient_checkpointing, seed=seed, data_seed=seed,
-        use_cpu=device.type == "cpu", logging_steps=max(1, steps // 50), report_to="none", save_strategy="no",
-        disable_tqdm=True, dataloader_pin_memory=device.type == "cuda",
-    )  # fmt: skip
+        output_dir=str(folder),
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=math.ceil(config.batch / micro),
+        num_train_epochs=config.epochs,
+        learning_rate=config.lr,
+        lr_scheduler_type="linear",
+        warmup_steps=round(config.warmup * steps),
+        weight_decay=config.weight_decay,
+        center_rewards_coefficient=config.centre or None,
+        max_length=None,
+        bf16=config.dtype == "bf16",
+        gradient_checkpointing=config.gradient_checkpointing,
+        seed=seed,
+        data_seed=seed,
+        use_cpu=device.type == "cpu",
+        logging_steps=max(1, steps // 50),
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        dataloader_pin_memory=device.type == "cuda",
+    )
 
 
 def _adapter(config: FitConfig) -> Any:
@@ -199,9 +216,12 @@ def _adapter(config: FitConfig) -> Any:
     targets = config.lora.targets
     names = targets if targets == "all-linear" else [name.strip() for name in targets.split(",")]
     return peft.LoraConfig(
-        task_type="SEQ_CLS", r=config.lora.rank, lora_alpha=config.lora.alpha, target_modules=names,
+        task_type="SEQ_CLS",
+        r=config.lora.rank,
+        lora_alpha=config.lora.alpha,
+        target_modules=names,
         modules_to_save=["score"],
-    )  # fmt: skip
+    )
 
 
 class _Told(TrainerCallback):  # type: ignore[misc]  # transformers ships no types

@@ -82,7 +82,12 @@ def _interval(right: Sequence[float], count: Sequence[int]) -> tuple[float, floa
         return own.sum(axis=axis) / n.sum(axis=axis)
 
     found = stats.bootstrap(
-        (np.asarray(right, dtype=np.float64), np.asarray(count, dtype=np.float64)), share_of, paired=True,
-        n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0), vectorized=True,
-    ).confidence_interval  # fmt: skip
+        (np.asarray(right, dtype=np.float64), np.asarray(count, dtype=np.float64)),
+        share_of,
+        paired=True,
+        n_resamples=RESAMPLES,
+        method="percentile",
+        rng=np.random.default_rng(0),
+        vectorized=True,
+    ).confidence_interval
     return float(found.low), float(found.high)

@@ -145,17 +145,25 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
     member = torch.tensor(members).T
     unfilled = torch.full((len(completions),), torch.nan, dtype=torch.float64)
     return Batch(
-        agents, tuple(completions), columns[0], columns[1], columns[2], columns[3],
+        agents,
+        tuple(completions),
+        columns[0],
+        columns[1],
+        columns[2],
+        columns[3],
         reward=torch.tensor([[t.rewards.get(a, 0.0) for a in agents] for t in turns], dtype=torch.float64),
         parent=torch.tensor([steps[t.parent] if t.parent else -1 for t in turns]),
         aside=torch.tensor([t.aside for t in turns]),
         step_turn=torch.tensor([t.index for t in turns]),
-        member_row=member[0], member_step=member[1], steps=tuple(turns),
+        member_row=member[0],
+        member_step=member[1],
+        steps=tuple(turns),
         step_weight=torch.tensor(
             tree_weights(turns, {e.turns[-1].node for e in episodes if e.stop == "outdone"}), dtype=torch.float64
         ),
-        returns=unfilled, advantage=unfilled,
-    )  # fmt: skip
+        returns=unfilled,
+        advantage=unfilled,
+    )
 
 
 def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[float]:

@@ -43,14 +43,16 @@ def announce(
     free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available
     console.print(
         Text.assemble(
-            (row.name, "bold"), f" ({row.paper}) on ", (config.env.id, "bold"),
+            (row.name, "bold"),
+            f" ({row.paper}) on ",
+            (config.env.id, "bold"),
             f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} joint actions ({a.joint})\n"
             f"team: {', '.join(team)}: {_sharing(config, study)}, "
             f"{config.policy.dtype} on {world.device}, {world.size} process(es)\n{_partners(config)}"
             f"sampled and scored at {_distributions(study)}\n"
             f"longest prompt {longest} tokens; estimated memory {need}; free {free / GIB:.1f} GiB",
         )
-    )  # fmt: skip
+    )
     if need.total > free:
         hint = (
             "this may not fit: lower train.micro_tokens, set team.kind=lora or team.kind=shared, or policy.dtype=bf16"
@@ -86,9 +88,14 @@ def _partners(config: RunConfig) -> str:
 def bar(config: RunConfig, done: int, console: Console, *, shown: bool) -> Iterator[Any]:
     """Live progress bar; yields the function that the loop calls after each step."""
     columns = (
-        TextColumn("training"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("training"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[shown]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, disable=not shown) as progress:
         task = progress.add_task("", total=config.train.steps, completed=done, shown="")
 

@@ -53,16 +53,35 @@ class Columns:
         """The record again."""
         advice = [None] * len(self.slot) if self.advice is None else [row if row.any() else None for row in self.advice]
         rows = zip(
-            self.turn.tolist(), self.words.tolist(), self.numbers, self.mask, self.slot.tolist(), self.requested,
-            self.executed.tolist(), self.legal.tolist(), self.reward.tolist(), self.texts, advice, strict=True,
-        )  # fmt: skip
+            self.turn.tolist(),
+            self.words.tolist(),
+            self.numbers,
+            self.mask,
+            self.slot.tolist(),
+            self.requested,
+            self.executed.tolist(),
+            self.legal.tolist(),
+            self.reward.tolist(),
+            self.texts,
+            advice,
+            strict=True,
+        )
         return tuple(
             Decision(
-                turn, tuple(table[id] for id in words), numbers, mask, slot, requested, table[executed],
-                tuple(table[id] for id in legal if id), reward, text, advised,
+                turn,
+                tuple(table[id] for id in words),
+                numbers,
+                mask,
+                slot,
+                requested,
+                table[executed],
+                tuple(table[id] for id in legal if id),
+                reward,
+                text,
+                advised,
             )
             for turn, words, numbers, mask, slot, requested, executed, legal, reward, text, advised in rows
-        )  # fmt: skip
+        )
 
 
 def pack(decisions: Sequence[Decision], ids: Callable[[list[str]], list[int]]) -> bytes:
@@ -125,6 +144,15 @@ def unpack(block: bytes, table: Sequence[str]) -> Columns:
     requested = tuple(own if said is None else said for said, own in zip(told["requested"], executed, strict=True))
     texts = tuple(told["texts"] or [""] * len(executed))
     return Columns(
-        found["turn"], found["words"], found["numbers"], found["mask"], found["slot"], found["executed"],
-        found["legal"], found["reward"], requested, texts, found.get("advice"),
-    )  # fmt: skip
+        found["turn"],
+        found["words"],
+        found["numbers"],
+        found["mask"],
+        found["slot"],
+        found["executed"],
+        found["legal"],
+        found["reward"],
+        requested,
+        texts,
+        found.get("advice"),
+    )

@@ -97,10 +97,16 @@ def _columns() -> dict[str, Any]:
     text, whole, real = Value("string"), Value("int32"), Value("float64")
     return {
         **{name: Value(kind) for name, kind in _STRINGS.items()},
-        "turn": List(whole), "words": List(List(text)), "slot": List(whole), "requested": List(text),
-        "executed": List(text), "legal": List(List(text)), "reward": List(real),
-        "numbers": List(List(Value("float32"))), "mask": List(List(Value("bool"))),
-    }  # fmt: skip
+        "turn": List(whole),
+        "words": List(List(text)),
+        "slot": List(whole),
+        "requested": List(text),
+        "executed": List(text),
+        "legal": List(List(text)),
+        "reward": List(real),
+        "numbers": List(List(Value("float32"))),
+        "mask": List(List(Value("bool"))),
+    }
 
 
 def _text_columns() -> dict[str, Any]:
@@ -109,6 +115,11 @@ def _text_columns() -> dict[str, Any]:
     text = Value("string")
     return {
         **{name: Value(kind) for name, kind in _STRINGS.items()},
-        "turn": Value("int32"), "text": text, "legal": List(text), "executed": text, "slot": Value("int32"),
-        "requested": text, "reward": Value("float64"),
-    }  # fmt: skip
+        "turn": Value("int32"),
+        "text": text,
+        "legal": List(text),
+        "executed": text,
+        "slot": Value("int32"),
+        "requested": text,
+        "reward": Value("float64"),
+    }

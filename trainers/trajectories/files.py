@@ -134,6 +134,19 @@ def _entry(side: Trajectory, shard: int, at: int, size: int) -> TrajectoryEntry:
     asked = [each.advice is not None for each in side.decisions]
     known = sum(each.slot != MISSING or told for each, told in zip(side.decisions, asked, strict=True))
     return TrajectoryEntry(
-        side.battle, side.format, side.side, side.player, side.opponent, side.teamset, side.task, side.seed,
-        side.result, len(side.decisions), known, sum(asked), shard, at, size,
-    )  # fmt: skip
+        side.battle,
+        side.format,
+        side.side,
+        side.player,
+        side.opponent,
+        side.teamset,
+        side.task,
+        side.seed,
+        side.result,
+        len(side.decisions),
+        known,
+        sum(asked),
+        shard,
+        at,
+        size,
+    )

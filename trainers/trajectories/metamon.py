@@ -168,9 +168,16 @@ def _decisions(
         slot = slots.index(label) if label and label in slots else MISSING
         mask = np.array([bool(each) for each in slots])
         yield Decision(
-            replayed.turn, words, numbers, mask, slot, label, label,
-            tuple(each for each, _ in view["legal"]), shaped(states[n], states[n + 1], result, n + 2 == len(states)),
-        )  # fmt: skip
+            replayed.turn,
+            words,
+            numbers,
+            mask,
+            slot,
+            label,
+            label,
+            tuple(each for each, _ in view["legal"]),
+            shaped(states[n], states[n + 1], result, n + 2 == len(states)),
+        )
 
 
 def played(state: Mapping[str, Any], action: int) -> str:

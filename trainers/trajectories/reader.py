@@ -47,11 +47,8 @@ class Reader:
         self.tables: Mapping[int, Sequence[str]] = {shard: each.table for shard, each in found.items()}
         once = {(entry.battle, entry.side): entry for shard in reversed(numbers) for entry in found[shard].entries}
         self.entries: Sequence[TrajectoryEntry] = [
-            entry
-            for shard in numbers
-            for entry in found[shard].entries
-            if once[entry.battle, entry.side] is entry
-        ]  # fmt: skip
+            entry for shard in numbers for entry in found[shard].entries if once[entry.battle, entry.side] is entry
+        ]
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -69,9 +66,17 @@ class Reader:
         entry = self.entries[n]
         decisions = self.columns(n).decisions(self.tables[entry.shard])
         return Trajectory(
-            entry.battle, entry.format, entry.side, entry.player, entry.opponent, entry.teamset, entry.task,
-            entry.seed, entry.result, decisions,
-        )  # fmt: skip
+            entry.battle,
+            entry.format,
+            entry.side,
+            entry.player,
+            entry.opponent,
+            entry.teamset,
+            entry.task,
+            entry.seed,
+            entry.result,
+            decisions,
+        )
 
     def columns(self, n: int) -> Columns:
         """The decisions of a trajectory as arrays; ids are those of `tables[entries[n].shard]`.
@@ -113,9 +118,13 @@ class Reader:
             format: of the battles.
         """
         asked = {
-            "player": player, "opponent": opponent, "teamset": teamset, "result": result, "side": side,
+            "player": player,
+            "opponent": opponent,
+            "teamset": teamset,
+            "result": result,
+            "side": side,
             "format": format,
-        }  # fmt: skip
+        }
         wanted = {name: _several(value) for name, value in asked.items() if value is not None}
         chosen = copy.copy(self)
         chosen.entries = [

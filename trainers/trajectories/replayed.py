@@ -140,26 +140,43 @@ class ReplayedBattle:
         for other in map(identifier, state.get("opponent_teampreview") or ()):
             if other not in self._foe and len(self._foe) < TEAM:
                 self._foe[other] = {
-                    "name": other, "species": other, "level": 100, "gender": "", "hp": POINTS, "max": POINTS,
-                    "status": "", "moves": [], "item": None, "gone": "", "ability": None, "tera": None,
-                    "terastallized": False, "seen": False,
-                }  # fmt: skip
+                    "name": other,
+                    "species": other,
+                    "level": 100,
+                    "gender": "",
+                    "hp": POINTS,
+                    "max": POINTS,
+                    "status": "",
+                    "moves": [],
+                    "item": None,
+                    "gone": "",
+                    "ability": None,
+                    "tera": None,
+                    "terastallized": False,
+                    "seen": False,
+                }
         size = remaining + sum(not each["hp"] for each in self._foe.values())
         team = [dict(each) for each in self._foe.values()]
         return self._seat(mon, state["opponent_conditions"]) | {
-            "active": list(self._foe).index(name), "team": team, "size": size
-        }  # fmt: skip
+            "active": list(self._foe).index(name),
+            "team": team,
+            "size": size,
+        }
 
     def _known(self, mon: Mapping[str, Any]) -> dict[str, Any]:
         part = float(mon["hp_pct"])
         generation = self._dex.gen
         return {
-            "species": identifier(mon["name"]), "level": int(mon["lvl"]), "gender": "", "max": POINTS,
-            "hp": min(POINTS, max(1, round(POINTS * part))) if part > 0 else 0, "status": _told(mon["status"]) or "",
+            "species": identifier(mon["name"]),
+            "level": int(mon["lvl"]),
+            "gender": "",
+            "max": POINTS,
+            "hp": min(POINTS, max(1, round(POINTS * part))) if part > 0 else 0,
+            "status": _told(mon["status"]) or "",
             "item": _told(mon["item"]) if generation >= ITEMS else "",
             "ability": _told(mon["ability"]) if generation >= ABILITIES else "",
             "tera": _told(mon.get("tera_type") or "notype") or "",
-        }  # fmt: skip
+        }
 
     def _seat(self, mon: Mapping[str, Any], condition: str) -> dict[str, Any]:
         volatiles: dict[str, list[Any]] = {}
@@ -172,10 +189,11 @@ class ReplayedBattle:
             volatiles["typechange"] = [self.turn, "/".join(kinds)]
         boosts = {stat: int(mon[f"{stat}_boost"]) for stat in STAGES}
         return {
-            "entered": self.turn, "boosts": {stat: stage for stat, stage in boosts.items() if stage},
+            "entered": self.turn,
+            "boosts": {stat: stage for stat, stage in boosts.items() if stage},
             "volatiles": volatiles,
             "conditions": {} if identifier(condition) in _NOT else {identifier(condition): [1, self.turn]},
-        }  # fmt: skip
+        }
 
 
 def _told(what: str) -> str | None:

@@ -32,9 +32,18 @@ class _Seen:
         slot = self.slots.index(self.executed) if self.executed in self.slots else MISSING
         mask = np.array([bool(label) for label in self.slots])
         return Decision(
-            self.turn, self.words, self.numbers, mask, slot, self.requested, self.executed, self.legal, self.paid,
-            self.text, self.advice,
-        )  # fmt: skip
+            self.turn,
+            self.words,
+            self.numbers,
+            mask,
+            slot,
+            self.requested,
+            self.executed,
+            self.legal,
+            self.paid,
+            self.text,
+            self.advice,
+        )
 
 
 class Observer:

@@ -222,11 +222,7 @@ class Updater:
         return kept | ({"mixing": self.mixing.state_dict()} if self.mixing is not None else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned.
-
-        Raises:
-            CheckpointError: it was written before references were part of it.
-        """
+        """Restore what `state_dict` returned."""
         for name, critic in self.critics.items():
             critic.load_state_dict(state["critics"][name])
         if self.moving is not None:

@@ -158,9 +158,11 @@ class FactoredValues:
     def state_dict(self) -> dict[str, Any]:
         """Weights, targets, optimiser and the number of updates."""
         return {
-            "live": self.live.state_dict(), "target": self.target.state_dict(),
-            "optimizer": self.optimizer.state_dict(), "updates": self.updates,
-        }  # fmt: skip
+            "live": self.live.state_dict(),
+            "target": self.target.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "updates": self.updates,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""

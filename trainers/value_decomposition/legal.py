@@ -53,9 +53,13 @@ class LegalLoop:
         tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
         chance = epsilon(*a.mixer.epsilon, a.mixer.epsilon_steps, step)
         found = play(
-            self.env, self.seats, [task for task in tasks for _ in range(a.group_size)],
-            epsilon=chance, discount=a.discount, seed=stable_seed(config.seed, "rollout", step),
-        )  # fmt: skip
+            self.env,
+            self.seats,
+            [task for task in tasks for _ in range(a.group_size)],
+            epsilon=chance,
+            discount=a.discount,
+            seed=stable_seed(config.seed, "rollout", step),
+        )
         rolled = time.perf_counter()
         only_scored(found.episodes, f"in step {step}")
         self.replay.add(found.transitions)

@@ -198,12 +198,19 @@ def _follow(
     paid = {agent: float(rewards.get(agent, 0.0)) for agent in everyone}
     live.turns.append(
         Turn(
-            len(live.turns), node, live.node if live.turns else "", live.node, dict.fromkeys(live.said, 0),
-            told_before, dict(live.said), paid,
+            len(live.turns),
+            node,
+            live.node if live.turns else "",
+            live.node,
+            dict.fromkeys(live.said, 0),
+            told_before,
+            dict(live.said),
+            paid,
             {agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
-            dict(infos[acting[0]].get("metrics", {})), str(infos[acting[0]].get("reason", "")),
+            dict(infos[acting[0]].get("metrics", {})),
+            str(infos[acting[0]].get("reason", "")),
         )
-    )  # fmt: skip
+    )
     for agent, said in live.said.items():
         live.heard[agent] = (*live.heard[agent], Message("assistant", said.text))
     live.node, live.observations, live.infos = node, observations, infos

@@ -52,9 +52,15 @@ def refuse_legal(config: RunConfig, env: TextEnv) -> None:
 
 
 def train_values(
-    config: RunConfig, row: Algorithm, env: TextEnv, eval_env: TextEnv, partners: Mapping[str, Policy],
-    world: Distributed, begun: RunStart, console: Console,
-) -> Path:  # fmt: skip
+    config: RunConfig,
+    row: Algorithm,
+    env: TextEnv,
+    eval_env: TextEnv,
+    partners: Mapping[str, Policy],
+    world: Distributed,
+    begun: RunStart,
+    console: Console,
+) -> Path:
     """Train the values of the team's legal actions; return the run's folder.
 
     Raises:
@@ -74,17 +80,28 @@ def train_values(
     numbers = sum(part.numel() for part in team.values.live.parameters())
     console.print(
         Text.assemble(
-            (row.name, "bold"), f" ({row.paper}) on ", (config.env.id, "bold"),
+            (row.name, "bold"),
+            f" ({row.paper}) on ",
+            (config.env.id, "bold"),
             f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} episodes\n"
             f"team: {', '.join(agents)}: values of legal actions, {numbers:,} trained numbers, "
             f"texts read as {a.mixer.reads}",
         )
-    )  # fmt: skip
+    )
 
     def opened(given: SessionResources) -> LegalLoop:
         return LegalLoop(
-            config, env, eval_env, seats, replay, world, given.sinks, begun.folder, given.clock, given.report,
+            config,
+            env,
+            eval_env,
+            seats,
+            replay,
+            world,
+            given.sinks,
+            begun.folder,
+            given.clock,
+            given.report,
             given.interrupted,
-        )  # fmt: skip
+        )
 
     return run_session(config, world, begun, console, opened)

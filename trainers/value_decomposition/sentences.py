@@ -83,9 +83,11 @@ class CompletionMixer:
     def state_dict(self) -> dict[str, Any]:
         """State that the next step depends on."""
         return {
-            "values": self.values.state_dict(), "replay": self.replay.state_dict(),
-            "encoder": self.encoder.state_dict(), "steps": self.steps,
-        }  # fmt: skip
+            "values": self.values.state_dict(),
+            "replay": self.replay.state_dict(),
+            "encoder": self.encoder.state_dict(),
+            "steps": self.steps,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""

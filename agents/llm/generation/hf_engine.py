@@ -27,9 +27,12 @@ class LibraryEngine:
     """See `palaver.agents.llm.generation.requests.Generator`. Batches are left-padded; finished rows stay in them."""
 
     def __init__(
-        self, twin: Twin, end_ids: frozenset[int], decode: Callable[[Sequence[int]], str],
+        self,
+        twin: Twin,
+        end_ids: frozenset[int],
+        decode: Callable[[Sequence[int]], str],
         adapters: Adapters | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.twin = twin
         self.model = twin.model
         self.end_ids = end_ids

@@ -27,9 +27,13 @@ class KeyValues:
     """
 
     def __init__(
-        self, prompt_lengths: Sequence[int], columns: int, device: torch.device, dtype: torch.dtype,
+        self,
+        prompt_lengths: Sequence[int],
+        columns: int,
+        device: torch.device,
+        dtype: torch.dtype,
         adapters: Sequence[int] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
         self.columns = columns

@@ -22,10 +22,25 @@ from palaver.text import one_line
 
 # what may differ from peft's defaults in an adapter that is W x + (alpha / rank) B A x and nothing else
 _SHAPE = {
-    "r", "lora_alpha", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "rank_pattern",
-    "alpha_pattern", "use_rslora", "lora_dropout", "fan_in_fan_out", "base_model_name_or_path", "task_type",
-    "auto_mapping", "peft_version", "inference_mode", "init_lora_weights", "runtime_config",
-}  # fmt: skip
+    "r",
+    "lora_alpha",
+    "target_modules",
+    "exclude_modules",
+    "layers_to_transform",
+    "layers_pattern",
+    "rank_pattern",
+    "alpha_pattern",
+    "use_rslora",
+    "lora_dropout",
+    "fan_in_fan_out",
+    "base_model_name_or_path",
+    "task_type",
+    "auto_mapping",
+    "peft_version",
+    "inference_mode",
+    "init_lora_weights",
+    "runtime_config",
+}
 
 
 def new_config(model: Any, lora: LoraOptions, base: str) -> LoraConfig:

@@ -125,9 +125,14 @@ class _LinearLogprobs(torch.autograd.Function):
 
 
 def _probabilities(
-    kept: Tensor | None, total: Tensor | None, h: Tensor, w: Tensor, targets: Tensor, bias: Tensor | None,
+    kept: Tensor | None,
+    total: Tensor | None,
+    h: Tensor,
+    w: Tensor,
+    targets: Tensor,
+    bias: Tensor | None,
     temperature: float,
-) -> Iterator[tuple[slice, slice, Tensor]]:  # fmt: skip
+) -> Iterator[tuple[slice, slice, Tensor]]:
     """Rows, columns and softmax of every part of the logits: each tile computed again, or what was kept."""
     if total is not None:
         for rows, columns in tiles(h, w):

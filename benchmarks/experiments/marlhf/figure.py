@@ -34,8 +34,10 @@ def _rewards(ax: Axes, result: Truth) -> None:
     at, true = [point.step for point in points], [point.true for point in points]
     ax.plot(at, [point.scaled for point in points], "o--", color=SCORE, markersize=4, label="score, held-out tasks")
     ends = [(point.true if end is None else end) for point in points for end in (point.low, point.high)]
-    apart = [[mean - low for mean, low in zip(true, ends[::2], strict=True)],
-             [high - mean for mean, high in zip(true, ends[1::2], strict=True)]]  # fmt: skip
+    apart = [
+        [mean - low for mean, low in zip(true, ends[::2], strict=True)],
+        [high - mean for mean, high in zip(true, ends[1::2], strict=True)],
+    ]
     ax.errorbar(
         at, true, yerr=apart, fmt="o-", capsize=3, markersize=4, color=TRUE, label="true reward, held-out tasks"
     )

@@ -129,9 +129,10 @@ def _reward_model(config: MARLHFConfig, folder: Path, told: MarlhfProgress) -> d
 def _report(fitted: FitResult) -> dict[str, Any]:
     parts = {"held_out": fitted.held_out, "before": fitted.before, "train": fitted.train}
     return {
-        **{name: asdict(quality) for name, quality in parts.items()}, "too_long": fitted.too_long,
+        **{name: asdict(quality) for name, quality in parts.items()},
+        "too_long": fitted.too_long,
         "history": fitted.history,
-    }  # fmt: skip
+    }
 
 
 def _begun(folder: Path) -> bool:

@@ -148,9 +148,14 @@ def _caption(lab: Lab) -> str:
 
 def _page(lab: Lab, path: Path) -> Path:
     values = {
-        "lab": lab, "rows": _rows(lab), "read": READ, "caption": _caption(lab), "failed": lab.failed,
-        "seconds": _seconds(lab), "made_with": lab.provenance,
-    }  # fmt: skip
+        "lab": lab,
+        "rows": _rows(lab),
+        "read": READ,
+        "caption": _caption(lab),
+        "failed": lab.failed,
+        "seconds": _seconds(lab),
+        "made_with": lab.provenance,
+    }
     text = pages.render(HERE, "lab.html.j2", values, {"shown": shown})
     replace_text(path, text)
     return path

@@ -88,9 +88,13 @@ def load(folder: Path) -> Results:
         )
         lists: dict[str, Sequence[str]] = {key: values[key] for key in ("rows", "tasks")}
         found = Results(
-            values["beside"], tuple(lists["rows"]), dict(values["after"]), tuple(lists["tasks"]), cells,
+            values["beside"],
+            tuple(lists["rows"]),
+            dict(values["after"]),
+            tuple(lists["tasks"]),
+            cells,
             values["provenance"],
-        )  # fmt: skip
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{str(path)!r} holds no table of teams: {one_line(error)}") from error
     if any(len(cell.sampled) != len(found.tasks) or len(cell.greedy) != len(found.tasks) for cell in found.cells):

@@ -95,13 +95,18 @@ def _train(work: PendingTeams, workers: int, provenance: Mapping[str, Any], say:
     started = time.strftime("%Y-%m-%d %H:%M:%S")
     orders = [
         pool.TrainOrder(
-            each.config, work.folder / each.place,
-            {"recipe": each.recipe, "overrides": [*work.plan.overrides, f"seed={each.seed}"], "started": started,
-             **provenance},
+            each.config,
+            work.folder / each.place,
+            {
+                "recipe": each.recipe,
+                "overrides": [*work.plan.overrides, f"seed={each.seed}"],
+                "started": started,
+                **provenance,
+            },
             checkpoints=True,
         )
         for each in work.todo
-    ]  # fmt: skip
+    ]
     failed = {}
     for place, outcome in pool.work(orders, workers):
         each = work.todo[place]
@@ -151,16 +156,20 @@ def play(plan: ReasoningPlan, row: TableLine, seed: int, folder: Path) -> TeamSe
     sampled, greedy = (
         measure(
             EvaluationConfig(
-                plan.env, plan.played(row), f"run:{folder / place}" if place else plan.model, n=0,
-                seed=EVAL_SEED + seed, sampling=Sampling(temperature, max_tokens=plan.max_tokens),
+                plan.env,
+                plan.played(row),
+                f"run:{folder / place}" if place else plan.model,
+                n=0,
+                seed=EVAL_SEED + seed,
+                sampling=Sampling(temperature, max_tokens=plan.max_tokens),
             )
         )[1]
         for temperature in (1.0, 0.0)
-    )  # fmt: skip
+    )
     tokens, cpu = spent(folder / place) if place else (0, 0.0)
     return TeamSeedResult(
         row.name, seed, digest(plan, row, seed), right(sampled), right(greedy), written(sampled), tokens, cpu
-    )  # fmt: skip
+    )
 
 
 def right(episodes: Sequence[Episode]) -> tuple[float, ...]:

@@ -59,12 +59,16 @@ def lines(found: Results) -> list[Line]:
 
 def _line(name: str, cells: Sequence[TeamSeedResult], found: Results) -> Line:
     return Line(
-        name, len(cells), share(cells, "sampled", found.tasks), share(cells, "greedy", found.tasks),
+        name,
+        len(cells),
+        share(cells, "sampled", found.tasks),
+        share(cells, "greedy", found.tasks),
         less(cells, found.of(found.after.get(name, "")), found.tasks),
         less(cells, found.of(found.beside), found.tasks) if name != found.beside else None,
-        fmean(cell.training_tokens for cell in cells), fmean(cell.tokens for cell in cells),
+        fmean(cell.training_tokens for cell in cells),
+        fmean(cell.tokens for cell in cells),
         fmean(cell.cpu_s for cell in cells),
-    )  # fmt: skip
+    )
 
 
 def less(cells: Sequence[TeamSeedResult], others: Sequence[TeamSeedResult], tasks: Sequence[str]) -> Improvement | None:

@@ -97,9 +97,13 @@ def measure(plan: Endurance, say: Callable[[str], None]) -> dict[str, Any]:
         )
         say(f"{player.finished} of {plan.total} battles, {rows[-1]['turns_per_second']:.0f} turns/s")
     return {
-        "plan": asdict(plan), "rows": rows, "last_to_first": compared(rows), "cores": usable_cores(),
-        "load": [load, os.getloadavg()[0]], "provenance": provenance(),
-    }  # fmt: skip
+        "plan": asdict(plan),
+        "rows": rows,
+        "last_to_first": compared(rows),
+        "cores": usable_cores(),
+        "load": [load, os.getloadavg()[0]],
+        "provenance": provenance(),
+    }
 
 
 def compared(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -78,9 +78,13 @@ class _Process:
         arguments = (kind, format, str(battles), str(seed), address)
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "palaver.benchmarks.performance.pokemon.worker", *arguments],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+        )
         self._lines: SimpleQueue[str] = SimpleQueue()
         self._failed = ""
         for stream, read in ((self._process.stdout, self._take), (self._process.stderr, self._complain)):

@@ -80,10 +80,14 @@ class Peer:
 
 def _flags(setting: ModelShape, order: MeasurementOrder) -> list[str]:
     numbers = {
-        "hidden": setting.hidden, "layers": setting.layers, "vocab": setting.vocab,
-        "max-new-tokens": setting.new_tokens, "threads": order.threads, "warmup": WARMUP,
+        "hidden": setting.hidden,
+        "layers": setting.layers,
+        "vocab": setting.vocab,
+        "max-new-tokens": setting.new_tokens,
+        "threads": order.threads,
+        "warmup": WARMUP,
         "steps": order.steps + (0 if order.memory else WARMUP),
-    }  # fmt: skip
+    }
     return [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
 
 
@@ -99,9 +103,12 @@ def _times(report: dict[str, Any], order: MeasurementOrder) -> dict[str, Any]:
         raise TrainingBenchmarkError(f"the peer's report lacks a number: {' '.join(str(error).split())}") from error
     stages = {stage: part * spent for stage, part in share.items()}
     return {
-        "name": name, "spent_s": spent, "wall_s": wall, "stages": {**stages, "rest": spent - sum(stages.values())},
+        "name": name,
+        "spent_s": spent,
+        "wall_s": wall,
+        "stages": {**stages, "rest": spent - sum(stages.values())},
         "tokens": tokens,
-    }  # fmt: skip
+    }
 
 
 def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
@@ -110,8 +117,13 @@ def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
     Raises:
         BenchmarkError: it could not be started, took too long, failed, or printed what is not JSON.
     """
-    variables = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1",
-                 "WANDB_MODE": "disabled", "TOKENIZERS_PARALLELISM": "false"}  # fmt: skip
+    variables = {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "HF_HUB_OFFLINE": "1",
+        "WANDB_MODE": "disabled",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **variables}

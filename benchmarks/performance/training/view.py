@@ -22,8 +22,10 @@ def show(report: dict[str, Any], console: Console | None = None) -> None:
         made.add_row(*_row(result))
     kind = "CPU time" if report["device"] == "cpu" else "wall time"
     threads = f"{report['threads']} thread{'s' if report['threads'] > 1 else ''}"
-    console.print(f"one training step, 2 agents, G = 4: {kind} per prompt on {report['device']}, {threads}, "
-                  f"median of {report['repeats']} x {report['steps']} steps")  # fmt: skip
+    console.print(
+        f"one training step, 2 agents, G = 4: {kind} per prompt on {report['device']}, {threads}, "
+        f"median of {report['repeats']} x {report['steps']} steps"
+    )
     console.print(made)
     rates = [result["ours"]["machine"] for result in report["results"]]
     flops, moved = (max(rate[name] for rate in rates) / 1e9 for name in ("flops", "bytes"))

@@ -18,10 +18,14 @@ SAMPLE = Path(__file__).with_name("sample.jsonl")
 def tasks() -> list[dict[str, str]]:
     """All problems, those held out last."""
     return [
-        {"task_id": f"{each.filter}-{each.map}-{each.aggregate}", "filter": each.filter, "map": each.map,
-         "aggregate": each.aggregate}
+        {
+            "task_id": f"{each.filter}-{each.map}-{each.aggregate}",
+            "filter": each.filter,
+            "map": each.map,
+            "aggregate": each.aggregate,
+        }
         for each in combinations()
-    ]  # fmt: skip
+    ]
 
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:

@@ -19,7 +19,7 @@ from palaver.envs.code.sandbox.report import (
     TestResult,
     TestsError,
     Verdict,
-)  # fmt: skip
+)
 
 __all__ = [
     "DEFAULT",
@@ -33,7 +33,7 @@ __all__ = [
     "Verdict",
     "check_tests",
     "score",
-]  # fmt: skip
+]
 
 
 def score(

@@ -29,9 +29,12 @@ _NET_VERSION, _SCOPE_VERSION = 4, 6
 _NET, _SCOPES = 3, 3  # TCP bind and connect; abstract unix sockets and signals
 
 _LIMITS = {
-    "memory": resource.RLIMIT_AS, "file_size": resource.RLIMIT_FSIZE, "open_files": resource.RLIMIT_NOFILE,
-    "cpu": resource.RLIMIT_CPU, "processes": resource.RLIMIT_NPROC,
-}  # fmt: skip
+    "memory": resource.RLIMIT_AS,
+    "file_size": resource.RLIMIT_FSIZE,
+    "open_files": resource.RLIMIT_NOFILE,
+    "cpu": resource.RLIMIT_CPU,
+    "processes": resource.RLIMIT_NPROC,
+}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -95,10 +95,18 @@ class SandboxWorker:
         given = json.dumps([plan["modules"], plan["settings"] | {"control": control}]).encode() + b"\n"
         user = plan["user"]
         process = subprocess.Popen(
-            plan["command"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._errors, cwd="/",
-            env=ENVIRONMENT, pass_fds=[control], user=user, group=user, extra_groups=None if user is None else [],
+            plan["command"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self._errors,
+            cwd="/",
+            env=ENVIRONMENT,
+            pass_fds=[control],
+            user=user,
+            group=user,
+            extra_groups=None if user is None else [],
             start_new_session=True,
-        )  # fmt: skip
+        )
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(given)

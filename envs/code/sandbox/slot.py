@@ -48,9 +48,14 @@ class Slot:
     def _start(self) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
         self._process = subprocess.Popen(
-            [sys.executable, *FLAGS, BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            env=ENVIRONMENT, bufsize=0, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, *FLAGS, BOOT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=ENVIRONMENT,
+            bufsize=0,
+            start_new_session=True,
+        )
         ready = self._exchange(self._boot, time.monotonic() + _START)
         self.mode, self.refused = ready.get("mode", ""), ready.get("refused", {})
         if not self.mode:

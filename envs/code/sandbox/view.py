@@ -80,9 +80,11 @@ def plan(mode: Mode, filtered: bool = True) -> LaunchPlan:
     """
     python = [str(interpreter()), *FLAGS, BOOT]
     settings: dict[str, Any] = {
-        "mode": mode, "filter": filtered and seccomp.supported(), "count_processes": mode == "bubblewrap",
+        "mode": mode,
+        "filter": filtered and seccomp.supported(),
+        "count_processes": mode == "bubblewrap",
         "count_threads": mode == "landlock",
-    }  # fmt: skip
+    }
     if mode == "bubblewrap":
         command = [*_bubblewrap(), *python]
     elif mode == "landlock":

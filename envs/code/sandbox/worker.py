@@ -35,9 +35,26 @@ _SMALL = "def f(a, b):\n    for x in a:\n        b[x] = str(x)\n    return [*sor
 
 # what programs usually import: loaded once here, it costs them nothing
 PRELOAD = (
-    "abc", "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools",
-    "hashlib", "heapq", "itertools", "math", "operator", "re", "statistics", "string", "typing",
-)  # fmt: skip
+    "abc",
+    "bisect",
+    "collections",
+    "copy",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "enum",
+    "fractions",
+    "functools",
+    "hashlib",
+    "heapq",
+    "itertools",
+    "math",
+    "operator",
+    "re",
+    "statistics",
+    "string",
+    "typing",
+)
 
 
 class _Rules(NamedTuple):

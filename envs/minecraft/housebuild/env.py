@@ -140,9 +140,7 @@ from palaver.envs.minecraft.housebuild.reward import PAID, Paid, components
 from palaver.envs.minecraft.world import box_of, codes, name
 from palaver.text import one_line
 
-Feedback = Literal[
-    "score", "position", "perfect", "position_modification", "rect_modification", "resource_schedule"
-]  # fmt: skip
+Feedback = Literal["score", "position", "perfect", "position_modification", "rect_modification", "resource_schedule"]
 MOST = 1_000_000  # of a keyword that counts
 
 
@@ -228,9 +226,7 @@ class HouseBuildEnv(BuildingEnv):
 
     def prompt(self, number: int) -> str:
         """Seat, plan, limits and spiders."""
-        brief = prompts.Brief(
-            number, self.shares, self.num_turns, self.persistent, self._limits[number], self._spiders
-        )  # fmt: skip
+        brief = prompts.Brief(number, self.shares, self.num_turns, self.persistent, self._limits[number], self._spiders)
         return prompts.opening(self.plans[self.task.id], brief)
 
     def terms(self, number: int) -> Terms:

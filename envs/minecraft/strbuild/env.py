@@ -105,9 +105,7 @@ from palaver.envs.minecraft.world import AIR_NAME, Palette, box_of, codes
 from palaver.text import one_line
 
 Feedback = Literal["score", "position", "perfect"]
-BLOCKS: Palettes = (
-    ("oak_planks", "stone"), ("white_concrete", "obsidian"), ("bricks", "glass"), ("gold_block", "ice")
-)  # fmt: skip
+BLOCKS: Palettes = (("oak_planks", "stone"), ("white_concrete", "obsidian"), ("bricks", "glass"), ("gold_block", "ice"))
 MOST = 1_000_000  # of a keyword that counts
 
 

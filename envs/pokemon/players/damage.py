@@ -15,10 +15,18 @@ PRESUMED_POWER = 80  # of an attack of its own type that a Pokémon has not show
 _POWERS = {"return": 102, "frustration": 1, "facade": 70, "hiddenpower": 60, "lowkick": 80, "grassknot": 80}
 _HALVES = frozenset({"superfang", "naturesmadness", "ruination"})
 _ABSORBS = {
-    "levitate": "ground", "eartheater": "ground", "flashfire": "fire", "wellbakedbody": "fire", "waterabsorb": "water",
-    "dryskin": "water", "stormdrain": "water", "voltabsorb": "electric", "lightningrod": "electric",
-    "motordrive": "electric", "sapsipper": "grass",
-}  # fmt: skip
+    "levitate": "ground",
+    "eartheater": "ground",
+    "flashfire": "fire",
+    "wellbakedbody": "fire",
+    "waterabsorb": "water",
+    "dryskin": "water",
+    "stormdrain": "water",
+    "voltabsorb": "electric",
+    "lightningrod": "electric",
+    "motordrive": "electric",
+    "sapsipper": "grass",
+}
 _BOOSTING = {"choiceband": ("physical", 1.5), "choicespecs": ("special", 1.5)}
 
 

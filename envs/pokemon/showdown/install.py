@@ -96,9 +96,14 @@ def _run(npm: tuple[str, ...], building: Path) -> None:
     beside = os.pathsep.join([str(node.find().path.parent), os.environ.get("PATH", "")])
     try:
         done = subprocess.run(
-            [*npm, *_NPM], cwd=building, capture_output=True, text=True, timeout=SECONDS, check=False,
+            [*npm, *_NPM],
+            cwd=building,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
             env={**os.environ, "PATH": beside},
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired as error:
         raise ShowdownError(f"npm did not install the simulator within {SECONDS} seconds; try again") from error
     if done.returncode:

@@ -41,12 +41,25 @@ def settings(port: int, simulators: int = 1) -> Mapping[str, Any]:
     ours = dict.fromkeys(("network", "validator", "verifier"), 1)
     idle = ("localartemis", "remoteartemis", "friends", "chatdb", "modlog", "pm", "battlesearch", "datasearch")
     return {
-        "port": port, "bindaddress": HOST, "loginserver": f"http://{HOST}:9/", "noguestsecurity": True,
-        "nothrottle": True, "noipchecks": True, "backdoor": False, "consoleips": [], "watchconfig": False,
-        "repl": False, "reportjoins": False, "reportbattles": False, "reportbattlejoins": False,
-        "nobattlesearch": True, "autolockdown": False, "crashguardemail": None, "loguserstats": 0,
+        "port": port,
+        "bindaddress": HOST,
+        "loginserver": f"http://{HOST}:9/",
+        "noguestsecurity": True,
+        "nothrottle": True,
+        "noipchecks": True,
+        "backdoor": False,
+        "consoleips": [],
+        "watchconfig": False,
+        "repl": False,
+        "reportjoins": False,
+        "reportbattles": False,
+        "reportbattlejoins": False,
+        "nobattlesearch": True,
+        "autolockdown": False,
+        "crashguardemail": None,
+        "loguserstats": 0,
         "subprocesses": {**ours, **dict.fromkeys(idle, 0), "simulator": simulators},
-    }  # fmt: skip
+    }
 
 
 class Server(Closing):
@@ -77,9 +90,15 @@ class Server(Closing):
         self._said: deque[str] = deque(maxlen=50)
         self._listening: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._process = subprocess.Popen(
-            [str(program), *links, str(_SCRIPT), str(root)], cwd=root, start_new_session=True, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
-        )  # fmt: skip
+            [str(program), *links, str(_SCRIPT), str(root)],
+            cwd=root,
+            start_new_session=True,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            errors="replace",
+        )
         self.pid = self._process.pid
         threading.Thread(target=self._read, name="palaver-showdown-server", daemon=True).start()
         try:

@@ -55,9 +55,14 @@ class BattleWorker:
         try:
             # a session of its own: Ctrl-C is for us, and the process ends when our end of its input closes
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True,
-                bufsize=BUFFER, pipesize=BUFFER,
-            )  # fmt: skip
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
+                bufsize=BUFFER,
+                pipesize=BUFFER,
+            )
         except OSError as error:
             self._errors.close()
             raise ShowdownError(f"{node} cannot be started: {error.strerror or error}") from error

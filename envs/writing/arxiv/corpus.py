@@ -53,27 +53,58 @@ def _fields() -> dict[str, tuple[list[str], list[str], str]]:
 
 FIELDS = _fields()
 METHODS = (
-    "sparse attention", "Bayesian filtering", "contrastive pretraining", "graph convolution", "tree search",
-    "spectral clustering", "curriculum learning", "kernel regression", "variational inference",
-    "symbolic reasoning", "federated averaging", "convex relaxation", "adaptive hashing", "recurrent memory",
-)  # fmt: skip
+    "sparse attention",
+    "Bayesian filtering",
+    "contrastive pretraining",
+    "graph convolution",
+    "tree search",
+    "spectral clustering",
+    "curriculum learning",
+    "kernel regression",
+    "variational inference",
+    "symbolic reasoning",
+    "federated averaging",
+    "convex relaxation",
+    "adaptive hashing",
+    "recurrent memory",
+)
 DEVICES = (
-    "a simple penalty", "a learned prior", "random restarts", "a shared encoder", "pairwise comparisons",
-    "early stopping", "a second critic", "synthetic examples",
-)  # fmt: skip
+    "a simple penalty",
+    "a learned prior",
+    "random restarts",
+    "a shared encoder",
+    "pairwise comparisons",
+    "early stopping",
+    "a second critic",
+    "synthetic examples",
+)
 MEASURES = (
-    "prediction error", "training time", "memory use", "annotation effort", "response delay", "calibration drift",
-)  # fmt: skip
+    "prediction error",
+    "training time",
+    "memory use",
+    "annotation effort",
+    "response delay",
+    "calibration drift",
+)
 RIVALS = (
-    "handwritten rules", "linear baselines", "nearest neighbours", "deep networks", "human experts",
+    "handwritten rules",
+    "linear baselines",
+    "nearest neighbours",
+    "deep networks",
+    "human experts",
     "commercial systems",
-)  # fmt: skip
+)
 AMOUNTS = ("a half", "a third", "a quarter", "a tenth", "two thirds", "a fifth")
 LESSONS = (
-    "fewer labels are enough", "smaller models suffice", "the gain survives a change of domain",
-    "careful evaluation matters", "structure is worth more than scale", "cheap hardware is sufficient",
-    "uncertainty should be reported", "local information is often enough",
-)  # fmt: skip
+    "fewer labels are enough",
+    "smaller models suffice",
+    "the gain survives a change of domain",
+    "careful evaluation matters",
+    "structure is worth more than scale",
+    "cheap hardware is sufficient",
+    "uncertainty should be reported",
+    "local information is often enough",
+)
 
 ABSTRACT = (
     (

@@ -21,41 +21,119 @@ KEYS = ("who", "deed", "since", "tried", "option")
 LENGTHS = ((8, 256),) * 4 + ((8, 64), (16, 64), (8, 48), (16, 128))
 
 PEOPLE = {
-    "roommate": "relationships", "landlord": "legaladvice", "manager": "jobs", "neighbour": "advice",
-    "sister": "family", "brother": "family", "cousin": "family", "classmate": "college", "coach": "sports",
-    "uncle": "family", "girlfriend": "relationships", "boyfriend": "relationships", "colleague": "jobs",
-    "supervisor": "college", "husband": "relationships", "wife": "relationships", "flatmate": "advice",
-    "grandmother": "family", "tutor": "college", "best friend": "relationships",
-}  # fmt: skip
+    "roommate": "relationships",
+    "landlord": "legaladvice",
+    "manager": "jobs",
+    "neighbour": "advice",
+    "sister": "family",
+    "brother": "family",
+    "cousin": "family",
+    "classmate": "college",
+    "coach": "sports",
+    "uncle": "family",
+    "girlfriend": "relationships",
+    "boyfriend": "relationships",
+    "colleague": "jobs",
+    "supervisor": "college",
+    "husband": "relationships",
+    "wife": "relationships",
+    "flatmate": "advice",
+    "grandmother": "family",
+    "tutor": "college",
+    "best friend": "relationships",
+}
 DEEDS = (
-    "borrowing my bicycle", "reading my messages", "telling lies about me", "forgetting my birthday",
-    "cancelling our plans", "feeding my dog chocolate", "parking in my space", "copying my notes",
-    "ignoring my calls", "eating my lunch", "playing loud drums at night", "inviting strangers home",
-    "criticising my cooking", "losing my keys", "wearing my jackets", "asking for cash",
-    "blaming me for mistakes", "sharing private photographs", "leaving rubbish everywhere", "mocking my accent",
-    "breaking promises", "checking my email", "hiding the bills", "shouting during games",
-)  # fmt: skip
+    "borrowing my bicycle",
+    "reading my messages",
+    "telling lies about me",
+    "forgetting my birthday",
+    "cancelling our plans",
+    "feeding my dog chocolate",
+    "parking in my space",
+    "copying my notes",
+    "ignoring my calls",
+    "eating my lunch",
+    "playing loud drums at night",
+    "inviting strangers home",
+    "criticising my cooking",
+    "losing my keys",
+    "wearing my jackets",
+    "asking for cash",
+    "blaming me for mistakes",
+    "sharing private photographs",
+    "leaving rubbish everywhere",
+    "mocking my accent",
+    "breaking promises",
+    "checking my email",
+    "hiding the bills",
+    "shouting during games",
+)
 TIMES = (
-    "last summer", "the wedding", "Christmas", "the first week of term", "early spring", "the move", "the funeral",
-    "my promotion", "the holiday in Spain", "the flood", "October", "the new contract",
-)  # fmt: skip
+    "last summer",
+    "the wedding",
+    "Christmas",
+    "the first week of term",
+    "early spring",
+    "the move",
+    "the funeral",
+    "my promotion",
+    "the holiday in Spain",
+    "the flood",
+    "October",
+    "the new contract",
+)
 PLACES = (
-    "at the airport", "in the kitchen", "on the train", "outside the library", "at a restaurant", "in the garage",
-    "at the gym", "in front of my parents", "behind the office", "at the supermarket", "in the garden", "on the phone",
-)  # fmt: skip
+    "at the airport",
+    "in the kitchen",
+    "on the train",
+    "outside the library",
+    "at a restaurant",
+    "in the garage",
+    "at the gym",
+    "in front of my parents",
+    "behind the office",
+    "at the supermarket",
+    "in the garden",
+    "on the phone",
+)
 TRIED = (
-    "writing a long letter", "talking calmly", "offering money", "setting clear rules", "staying silent",
-    "making jokes", "drawing up a schedule", "seeing a counsellor", "locking my door", "changing the subject",
-)  # fmt: skip
+    "writing a long letter",
+    "talking calmly",
+    "offering money",
+    "setting clear rules",
+    "staying silent",
+    "making jokes",
+    "drawing up a schedule",
+    "seeing a counsellor",
+    "locking my door",
+    "changing the subject",
+)
 FEARS = (
-    "ruining the friendship", "paying a penalty", "upsetting everyone", "being alone", "missing the deadline",
-    "starting another argument", "looking selfish", "regretting it later", "wasting more energy", "losing respect",
-)  # fmt: skip
+    "ruining the friendship",
+    "paying a penalty",
+    "upsetting everyone",
+    "being alone",
+    "missing the deadline",
+    "starting another argument",
+    "looking selfish",
+    "regretting it later",
+    "wasting more energy",
+    "losing respect",
+)
 OPTIONS = (
-    "move out", "call a lawyer", "apologise first", "cut contact", "wait until winter", "demand compensation",
-    "find a mediator", "tell the whole story", "forgive and forget", "set an ultimatum", "change jobs",
+    "move out",
+    "call a lawyer",
+    "apologise first",
+    "cut contact",
+    "wait until winter",
+    "demand compensation",
+    "find a mediator",
+    "tell the whole story",
+    "forgive and forget",
+    "set an ultimatum",
+    "change jobs",
     "buy a second one",
-)  # fmt: skip
+)
 FEELINGS = ("angry", "exhausted", "guilty", "confused", "lonely", "nervous", "helpless", "jealous")
 
 POST = (
@@ -77,7 +155,7 @@ POST = (
     ("what worries me is {fear}", "I am [afraid of|scared of] {fear}"),
     ("my friends [say|think] that I should {option}", "part of me wants to {option}"),
     ("what would you do?", "am I wrong?", "is there a better way?"),
-)  # fmt: skip
+)
 TITLES = (
     "My {who} keeps {deed}",
     "Should I {option} because of my {who}?",

@@ -85,10 +85,13 @@ def arena(
     settings: dict[str, Any] = {
         "keywords": keywords(pairs or []),
         "teamsets": tuple(part.strip() for part in teamsets.split(",") if part.strip()),
-        "battles": battles, "seed": seed, "parallel": parallel, "force": force,
+        "battles": battles,
+        "seed": seed,
+        "parallel": parallel,
+        "force": force,
         "sampling": options.sampling(Sampling(), temperature, max_tokens, greedy),
         "options": options.model_options(device, dtype),
-    }  # fmt: skip
+    }
     found = spec(env)
     if agent:
         setting = against_all(found.id, agent, players, **settings)
@@ -152,9 +155,18 @@ def _play(
     try:
         with _bar(folder) as (start, report):
             return tournament(
-                setting, folder, resume=resume, jobs=jobs, anchor=anchor, at=at, command=command, start=start,
-                report=report, note=note, recording=recording,
-            )  # fmt: skip
+                setting,
+                folder,
+                resume=resume,
+                jobs=jobs,
+                anchor=anchor,
+                at=at,
+                command=command,
+                start=start,
+                report=report,
+                note=note,
+                recording=recording,
+            )
     except KeyboardInterrupt as stop:
         fail(f"interrupted; the same command goes on with --resume --out {folder}")
         raise typer.Exit(130) from stop
@@ -164,9 +176,14 @@ def _play(
 def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
     """Live bar over the games; yields the callbacks for the start and for each game."""
     columns = (
-        TextColumn("games"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("games"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[shown]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     progress = Progress(*columns, console=errors)
     task = progress.add_task("", total=None, shown="")
 
@@ -220,20 +237,37 @@ def ratings(found: standings.PairTable, anchor: str) -> Table:
         row = found.conduct[rating.player]
         ends = "anchor" if rating.player == anchor else f"{rating.low:.0f} – {rating.high:.0f}"
         made.add_row(
-            Text(rating.player, style="bold"), f"{rating.elo:.0f}", ends + ("" if rating.bounded else " *"),
-            f"{rating.gxe:.1f}", f"{100 * row.score:.1f} %", f"{row.wins}-{row.ties}-{row.losses}",
-            percent(row.illegal), f"{row.ms:.2f}",
-        )  # fmt: skip
+            Text(rating.player, style="bold"),
+            f"{rating.elo:.0f}",
+            ends + ("" if rating.bounded else " *"),
+            f"{rating.gxe:.1f}",
+            f"{100 * row.score:.1f} %",
+            f"{row.wins}-{row.ties}-{row.losses}",
+            percent(row.illegal),
+            f"{row.ms:.2f}",
+        )
     return made
 
 
 def gaps(found: standings.Standings) -> Table:
     """Generalisation gap: scores on the first team set less those on the others."""
     first = found.tables[0].teamset
-    made = table("player", "other set", f"on {first}", "on the other", "gap", title="generalisation, in points",
-                 right=(f"on {first}", "on the other", "gap"))  # fmt: skip
+    made = table(
+        "player",
+        "other set",
+        f"on {first}",
+        "on the other",
+        "gap",
+        title="generalisation, in points",
+        right=(f"on {first}", "on the other", "gap"),
+    )
     for gap in found.gaps:
         ends = "" if gap.low is None or gap.high is None else f" [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
-        made.add_row(Text(gap.player, style="bold"), Text(gap.teamset), f"{100 * gap.seen:.1f}",
-                     f"{100 * gap.other:.1f}", Text(f"{100 * gap.gap:+.1f}{ends}"))  # fmt: skip
+        made.add_row(
+            Text(gap.player, style="bold"),
+            Text(gap.teamset),
+            f"{100 * gap.seen:.1f}",
+            f"{100 * gap.other:.1f}",
+            Text(f"{100 * gap.gap:+.1f}{ends}"),
+        )
     return made

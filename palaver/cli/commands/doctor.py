@@ -130,9 +130,11 @@ def _machine() -> Iterator[Finding]:
         memory = psutil.virtual_memory()
         low = memory.available < 2 << 30
         yield Finding(
-            "memory", f"{_size(memory.available)} free of {_size(memory.total)}", "note" if low else "ok",
+            "memory",
+            f"{_size(memory.available)} free of {_size(memory.total)}",
+            "note" if low else "ok",
             "the demo wants about 2 GiB" if low else "",
-        )  # fmt: skip
+        )
     disk = shutil.disk_usage(Path.cwd())
     low = disk.free < 1 << 30
     yield Finding(

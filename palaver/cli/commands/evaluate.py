@@ -87,11 +87,18 @@ def evaluate(
         known, sampling, own = as_trained(team, env, note)
         seats = tuple(seat.strip() for seat in focal.split(",") if seat.strip())
         setting = EvaluationConfig(
-            env=env, keywords=merged(known, given), team=team, n=n, samples=samples, seed=seed,
+            env=env,
+            keywords=merged(known, given),
+            team=team,
+            n=n,
+            samples=samples,
+            seed=seed,
             sampling=options.sampling(sampling, temperature, max_tokens, greedy),
             own={seat: options.sampling(each, temperature, max_tokens, greedy) for seat, each in own.items()},
-            options=model, force=force, seatings=(FocalRound(seats),) if seats else (),
-        )  # fmt: skip
+            options=model,
+            force=force,
+            seatings=(FocalRound(seats),) if seats else (),
+        )
         if known and not as_json:
             note(f"keywords of the run: {json.dumps(setting.keywords)}")
     result, episodes = measure(setting, note)

@@ -57,14 +57,16 @@ def show(
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     decisions = sum(entry.decisions for entry in reader.entries)
     console.print(
-        facts({
-            "battles": f"{len({entry.battle for entry in reader.entries}):,}",
-            "trajectories": f"{len(reader):,}",
-            "decisions": f"{decisions:,}",
-            "formats": ", ".join(sorted({entry.format for entry in reader.entries})),
-            "size": f"{size / 2**20:,.1f} MiB, {size / max(1, decisions):.0f} bytes a decision",
-        })
-    )  # fmt: skip
+        facts(
+            {
+                "battles": f"{len({entry.battle for entry in reader.entries}):,}",
+                "trajectories": f"{len(reader):,}",
+                "decisions": f"{decisions:,}",
+                "formats": ", ".join(sorted({entry.format for entry in reader.entries})),
+                "size": f"{size / 2**20:,.1f} MiB, {size / max(1, decisions):.0f} bytes a decision",
+            }
+        )
+    )
     console.print()
     console.print(_pairings(reader.entries))
 

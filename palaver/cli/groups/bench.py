@@ -114,9 +114,17 @@ def step(
     from palaver.benchmarks.performance.step import run
 
     run(
-        setting or ["A", "C"], prompts or [1, 8], repeats, steps, threads, device, peer_python, peer_script, as_json,
+        setting or ["A", "C"],
+        prompts or [1, 8],
+        repeats,
+        steps,
+        threads,
+        device,
+        peer_python,
+        peer_script,
+        as_json,
         say=lambda line: errors.print(Text(line, style="dim")),
-    )  # fmt: skip
+    )
 
 
 def sandbox(
@@ -161,9 +169,20 @@ def teams(
     from palaver.benchmarks.performance.training.crowd import KINDS
 
     plan = TeamBenchmark(
-        tuple(dict.fromkeys(kind or KINDS)), size, agents, group, prompts, tokens, steps, repeats, rank, threads,
-        device, algorithm, kl,
-    )  # fmt: skip
+        tuple(dict.fromkeys(kind or KINDS)),
+        size,
+        agents,
+        group,
+        prompts,
+        tokens,
+        steps,
+        repeats,
+        rank,
+        threads,
+        device,
+        algorithm,
+        kl,
+    )
     run(plan, as_json=as_json, out=out, say=lambda line: errors.print(Text(line, style="dim")))
 
 
@@ -204,7 +223,14 @@ def pokemon(
     if out is not None:
         raise ConfigError("--out writes the report of --endurance; for the other, say: --json > FILE")
     plan = PokemonBenchmarkConfig(
-        tuple(dict.fromkeys(format or ("gen1ou", "gen9ou"))), seconds, repeats, warm, processes or usable_cores(),
-        battles, connections, peers, seed,
-    )  # fmt: skip
+        tuple(dict.fromkeys(format or ("gen1ou", "gen9ou"))),
+        seconds,
+        repeats,
+        warm,
+        processes or usable_cores(),
+        battles,
+        connections,
+        peers,
+        seed,
+    )
     run(plan, as_json=as_json, say=say)

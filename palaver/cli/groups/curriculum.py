@@ -175,9 +175,14 @@ def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
     from palaver.benchmarks.curriculum.state import State
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
-        TextColumn("{task.fields[shown]}"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[shown]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     errors.print(Text.assemble(f"{what} ", (str(folder), "bold")), soft_wrap=True)
     with Progress(*columns, console=errors) as progress:
         task = progress.add_task("", total=None, shown="")

@@ -89,8 +89,10 @@ def audit(
     found = audited(judge, rows, AuditPlan(repeats=repeats, probed=probes, timed=timed, seed=seed), by)
     work = prepare(rows, found.plan, found.make, found.reward if rows.graded else None)
     if dry_run:
-        say(f"{count(len(rows.pairs), 'pair')}, {count(len(rows.graded), 'graded answer')}: "
-            f"{count(work.questions, 'question')} to the judge, a comparison being two calls")  # fmt: skip
+        say(
+            f"{count(len(rows.pairs), 'pair')}, {count(len(rows.graded), 'graded answer')}: "
+            f"{count(work.questions, 'question')} to the judge, a comparison being two calls"
+        )
         return
     folder = out or (None if as_json else folders.fresh("audit"))
     if folder:
@@ -172,8 +174,14 @@ def _run(work: AuditQueries, name: str, sources: list[str], limits: Thresholds, 
 
 @contextmanager
 def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    columns = (TextColumn("questions"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(),
-               TextColumn("left"), TimeRemainingColumn())  # fmt: skip
+    columns = (
+        TextColumn("questions"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=errors, transient=True) as progress:
         task = progress.add_task("", total=total)
         yield lambda more: progress.advance(task, more)

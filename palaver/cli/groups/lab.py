@@ -97,12 +97,14 @@ def _announce(work: PendingRuns) -> None:
     plan = work.plan
     say(
         Text.assemble(
-            (count(len(plan.algorithms), "algorithm"), "bold"), " x ", (count(len(plan.columns), "game"), "bold"),
+            (count(len(plan.algorithms), "algorithm"), "bold"),
+            " x ",
+            (count(len(plan.columns), "game"), "bold"),
             f" x {count(plan.lab.seeds, 'seed')} = {count(len(plan.cells), 'run')}, "
             f"{len(plan.cells) - len(work.todo) - len(work.refused)} of them done already"
             + (f", {work.workers} at a time" if work.todo else ""),
         )
-    )  # fmt: skip
+    )
     for name, why in plan.lab.without.items():
         say(Text(f"without {name}: {one_line(why, 300)}", style="dim"))
     for why in dict.fromkeys(work.refused.values()):
@@ -114,9 +116,14 @@ def _announce(work: PendingRuns) -> None:
 def _bar(work: PendingRuns) -> Iterator[Any]:
     """Live bar over the runs; yields the callback for each result."""
     columns = (
-        TextColumn("laboratory"), BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.fields[shown]}"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("laboratory"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[shown]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=errors) as progress:
         task = progress.add_task("", total=len(work.todo), shown="")
 
@@ -149,9 +156,13 @@ def _finish(lab: Lab, folder: Path) -> None:
 def returns(lab: Lab) -> Table:
     """Table of mean returns, shares of the optimum and agreement of seeds, with the optimum and random play on top."""
     made = Table(
-        title="return after training, share of the optimum, 95 % interval or how seeds agree", title_justify="left",
-        title_style="dim", header_style="bold", box=None, pad_edge=False,
-    )  # fmt: skip
+        title="return after training, share of the optimum, 95 % interval or how seeds agree",
+        title_justify="left",
+        title_style="dim",
+        header_style="bold",
+        box=None,
+        pad_edge=False,
+    )
     made.add_column("")
     for game in lab.columns:
         made.add_column(game.replace("-", "-\n"), justify="right", no_wrap=True)

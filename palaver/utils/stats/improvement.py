@@ -88,9 +88,15 @@ def _bootstrap(difference: NDArray[np.float64]) -> Improvement:
         return np.asarray(grid.mean(axis=(axis - 1, axis)))
 
     found = stats.bootstrap(
-        drawn, statistic, n_resamples=RESAMPLES, batch=200, vectorized=True, axis=-1, method="percentile",
+        drawn,
+        statistic,
+        n_resamples=RESAMPLES,
+        batch=200,
+        vectorized=True,
+        axis=-1,
+        method="percentile",
         rng=np.random.default_rng(0),
-    ).confidence_interval  # fmt: skip
+    ).confidence_interval
     said = " and ".join(f"{n} {name}" for name, n in over.items() if n > 1)
     said += " of one seed" if seeds == 1 else ""
     return Improvement(mean, float(found.low), float(found.high), said)

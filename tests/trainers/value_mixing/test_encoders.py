@@ -132,8 +132,12 @@ def test_a_model_that_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "kind"),
     [
-        ({}, FrozenFeatures), ({"actions": "legal"}, OneHotEncoder), ({"encoder": "words"}, Words), ({"encoder": "table"}, OneHotEncoder),
-        ({"actions": "legal", "encoder": "words"}, Words), ({"encoder": "policy"}, FrozenFeatures),
+        ({}, FrozenFeatures),
+        ({"actions": "legal"}, OneHotEncoder),
+        ({"encoder": "words"}, Words),
+        ({"encoder": "table"}, OneHotEncoder),
+        ({"actions": "legal", "encoder": "words"}, Words),
+        ({"encoder": "policy"}, FrozenFeatures),
     ],
 )
 def test_which_encoder_a_config_asks_for(settings, kind):
