@@ -209,7 +209,7 @@ class Turn:
         executed: agent -> the action that its completion was parsed to, if the environment reports it.
         illegal: agent -> number of illegal moves in its completion, of those with any, if the environment reports it.
         aside: True for an alternative that the episode did not take, played to measure the effect of one message.
-        ahead: agent -> its state after this turn, of the agents whose episode was cut here. Used in training, not
+        cut_states: agent -> its state after this turn, of the agents whose episode was cut here. Used in training, not
             written to files, and no part of a comparison of turns.
     """
 
@@ -228,7 +228,7 @@ class Turn:
     executed: Mapping[str, str] = field(default_factory=dict)
     illegal: Mapping[str, int] = field(default_factory=dict)
     aside: bool = False
-    ahead: Mapping[str, CutState] = field(default_factory=dict, compare=False, repr=False)
+    cut_states: Mapping[str, CutState] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def team_reward(self) -> float:

@@ -19,7 +19,9 @@ from palaver.core import ConfigError, load_attribute, nearest
 
 NAMESPACE = "palaver"
 CATALOGUE = "palaver.envs.catalogue"
-SPELLED = "palaver.envs.base.reward_wrapper:spelled"  # parses a keyword `reward`, None if it is the environment's own
+SPELLED = (
+    "palaver.envs.base.reward_wrapper:parse_reward"  # parses a keyword `reward`, None if it is the environment's own
+)
 REWARDED = "palaver.envs.base.reward_wrapper:RewardWrapper"
 REWARDS = "palaver.agents.base.rewards:make_reward"
 COMMON = frozenset({"reward"})  # keywords that `make` takes for every environment

@@ -35,16 +35,16 @@ class ScoringRequest:
 
     Attributes:
         task: id of the task.
-        told: agent -> all its observations when it acted.
-        said: agent -> its completion; only agents that could act. Untrusted text.
+        observations: agent -> all its observations when it acted.
+        completions: agent -> its completion; only agents that could act. Untrusted text.
         turn: 0 for the first turn.
         group: key shared by the cases that are compared with each other; "" if there is nothing to compare with.
         reference: a known good answer, "" if there is none.
     """
 
     task: str
-    told: Mapping[str, str]
-    said: Mapping[str, str]
+    observations: Mapping[str, str]
+    completions: Mapping[str, str]
     turn: int = 0
     group: str = ""
     reference: str = ""

@@ -123,7 +123,7 @@ def _sampling(config: RunConfig, row: Algorithm, turns: int, rows: int) -> list[
 def _truncation(config: RunConfig, row: Algorithm) -> list[str]:
     """Sampling from a truncated distribution (top-p, top-k)."""
     a = config.algorithm
-    sections = {"policy": config.policy} | {f"team.seats.{seat}": config.seat(seat) for seat in config.team.seats}
+    sections = {"policy": config.policy} | {f"team.agents.{seat}": config.agent(seat) for seat in config.team.agents}
     cut = [(section, policy) for section, policy in sections.items() if policy.sampling().truncated]
     if not cut:
         return []
@@ -240,7 +240,7 @@ def _resample(config: RunConfig, row: Algorithm) -> list[str]:
 
 def _overlong(config: RunConfig, row: Algorithm) -> list[str]:
     """Length penalties that would hit every text, or no agent."""
-    cache, most = config.algorithm.overlong, min(config.seat(seat).max_tokens for seat in ["", *config.team.seats])
+    cache, most = config.algorithm.overlong, min(config.agent(seat).max_tokens for seat in ["", *config.team.agents])
     if cache > most:
         return [
             f"algorithm.overlong={cache} is more than the {most} tokens that a text may have, so that every text would "

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from palaver.envs.pages import renew
 from palaver.markdown import markdown_table
-from palaver.trainers.algorithms.base import ROWS, Algorithm, algorithm
+from palaver.trainers.algorithms.base import ALGORITHMS, Algorithm, algorithm
 from palaver.trainers.config.defaults import fill_section
 from palaver.trainers.config.kl import KLConfig
 from palaver.trainers.config.mixer import MixerConfig
@@ -27,7 +27,7 @@ from palaver.trainers.objectives.lambda_returns import lambda_returns, whiten
 from palaver.trainers.objectives.losses import LossInputs, cispo, ppo_clip
 from palaver.trainers.objectives.token_values import TokenValues, token_returns
 from palaver.trainers.preferences.dpo import dpo_loss, dpo_slope, row_weights
-from palaver.trainers.update.moving_baseline import moved
+from palaver.trainers.update.moving_baseline import ema
 from palaver.trainers.value_decomposition.credits import counterfactual
 from palaver.trainers.value_decomposition.mixers import added, monotonic
 
@@ -166,7 +166,7 @@ def _episodes(row: Algorithm) -> str:
     decay, mean, before = AlgorithmConfig().decay, 0.0, []
     for won in WON:
         before.append(mean)
-        mean = moved(mean, won, decay)
+        mean = ema(mean, won, decay)
     advantage = row.baseline(torch.tensor(WON, dtype=torch.float64), torch.tensor(before, dtype=torch.float64))
     head = (f"`decay: {decay:g}`", *(f"episode {n}" for n in range(1, len(WON) + 1)))
     lines = [("return", WON), ("mean before it", before), ("advantage", advantage.tolist())]
@@ -280,7 +280,7 @@ def _written(value: object) -> str:
 def main(arguments: list[str]) -> int:
     """Renew the pages, or with `--check` compare them; returns the exit code."""
     wanted = {
-        path: filled(path.read_text(encoding="utf-8"), algorithm(path.stem) if path.stem in ROWS else None)
+        path: filled(path.read_text(encoding="utf-8"), algorithm(path.stem) if path.stem in ALGORITHMS else None)
         for path in sorted(FOLDER.glob("*.md"))
     }
     return renew(wanted, "--check" in arguments, "python -m palaver.trainers.pages")

@@ -40,7 +40,7 @@ from palaver.utils.run_folder import replace_text
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class PolicyGradientLoop:
     """Policy-gradient training loop, with all resources of the run.
 
     `team` are the agents' policies at the start. `report` is called after each step with the step and its metrics.
@@ -52,9 +52,9 @@ class Loop:
     env: TextEnv
     eval_env: TextEnv
     team: Mapping[str, Policy]
-    study: Updater
-    world: Distributed
-    sinks: RunLogger | None
+    updater: Updater
+    distributed: Distributed
+    run_logger: RunLogger | None
     folder: Path
     clock: Clock
     report: Callable[[int, dict[str, Any]], None]
@@ -72,28 +72,28 @@ class Loop:
         began = time.perf_counter()
         torch.manual_seed(stable_seed(config.seed, "torch", step))
         team = self.seated(step)
-        self.study.seat(team)
+        self.updater.assign(team)
         drawn = ResampledEpisodes(self.pairs.episodes(step, team), [], 0) if self.pairs else self.rolled(step, team)
         rolled = time.perf_counter()
-        everyone = self.world.gather([*drawn.kept, *drawn.replaced])
+        everyone = self.distributed.gather([*drawn.kept, *drawn.replaced])
         episodes = only_scored(drawn.kept, f"in step {step}")
-        judged = self.study.judge(self.tabulated(episodes, step))
+        judged = self.updater.estimate_advantages(self.tabulated(episodes, step))
         try:
-            learned = self.study.learn(judged, step)
+            learned = self.updater.update(judged, step)
         except NumericalError as error:
-            raise self.keep(error, judged.table, episodes, step) from error
-        table, done = judged.table, time.perf_counter()
-        if self.sinks:
-            self.sinks.episodes("train", step, everyone)
-        completions, tokens = self.world.total(*sampled([*drawn.kept, *drawn.replaced], self.study.agents))
+            raise self.save_failed_rows(error, judged.batch, episodes, step) from error
+        table, done = judged.batch, time.perf_counter()
+        if self.run_logger:
+            self.run_logger.episodes("train", step, everyone)
+        completions, tokens = self.distributed.all_sum(*sampled([*drawn.kept, *drawn.replaced], self.updater.agents))
         return {
             **self.clock.read(),
             **describe(everyone),
             **self.describe_table(table),
             **self.describe_draws(drawn),
-            **({} if table.overlong is None else {"overlong": mean_overlong(table, self.world.total)}),
+            **({} if table.overlong is None else {"overlong": mean_overlong(table, self.distributed.all_sum)}),
             **self.describe_scoring(),
-            **expected_returns(episodes, table, config.algorithm.discount, judged.pull, self.world.total),
+            **expected_returns(episodes, table, config.algorithm.discount, judged.kl_penalty, self.distributed.all_sum),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
             "completions": completions,
@@ -108,7 +108,7 @@ class Loop:
         config, a = self.config, self.config.algorithm
         every, size = [task.id for task in self.env.tasks], config.train.prompts_per_step
         tasks = batch_of_tasks(every, size, config.seed, step)
-        ahead = self.study.mixing.agents if self.study.mixing else ()
+        ahead = self.updater.mixer.agents if self.updater.mixer else ()
 
         def play(mine: Sequence[tuple[int, str]], again: int) -> list[Episode]:
             return rollout(
@@ -123,25 +123,27 @@ class Loop:
             )
 
         return resampled(
-            self.world.deal(list(enumerate(tasks))),
+            self.distributed.shard(list(enumerate(tasks))),
             spares(every, tasks, config.seed, step),
             size,
             a.resample,
             play,
-            lambda episodes: varies(episodes, self.study.algorithm, a, self.study.agents),
+            lambda episodes: varies(episodes, self.updater.algorithm, a, self.updater.agents),
         )
 
     def tabulated(self, episodes: Sequence[Episode], step: int) -> Batch:
         """Make the table of a step's episodes, with length penalties."""
-        table, cache = make_batch(episodes, self.study.agents), self.config.algorithm.overlong
+        table, cache = make_batch(episodes, self.updater.agents), self.config.algorithm.overlong
         limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
         return replace(table, overlong=overlong(table, limits, cache)) if cache else table
 
-    def keep(self, error: NumericalError, table: Batch, episodes: Sequence[Episode], step: int) -> NumericalError:
+    def save_failed_rows(
+        self, error: NumericalError, table: Batch, episodes: Sequence[Episode], step: int
+    ) -> NumericalError:
         """Save the rows at fault; return an error that names their file."""
         if not error.rows:
             return error
-        path = self.folder / f"not-finite-{step:06d}{f'-{self.world.rank}' if self.world.rank else ''}.json"
+        path = self.folder / f"not-finite-{step:06d}{f'-{self.distributed.rank}' if self.distributed.rank else ''}.json"
         rows = [
             {
                 "agent": table.agents[int(table.agent[row])],
@@ -158,7 +160,7 @@ class Loop:
 
     def evaluate(self, step: int) -> None:
         """Evaluate on fixed tasks with fixed seeds, on the main process."""
-        if self.sinks:
+        if self.run_logger:
             config = self.config.eval
             tasks, team = [task.id for task in self.eval_env.tasks[: config.n]], self.seated(step)
             homes = self.config.team.seating(list(self.team), step)
@@ -172,25 +174,25 @@ class Loop:
             episodes = evaluate(self.eval_env, team, tasks, **how)
             summary = summarize(episodes).to_dict()
             rivals = against(self.eval_env, team, self.opponent, trained, tasks, **how)
-            self.sinks.write("eval", step, {**self.clock.read(), **summary, "greedy": config.greedy, **rivals})
-            self.sinks.episodes("eval", step, episodes)
-        self.world.wait()
+            self.run_logger.write("eval", step, {**self.clock.read(), **summary, "greedy": config.greedy, **rivals})
+            self.run_logger.episodes("eval", step, episodes)
+        self.distributed.wait()
 
     def save(self, step: int) -> None:
         """Write a checkpoint, on the main process."""
-        if self.world.is_main:
-            policies = {learner.policy.name: learner.policy for learner in self.study.learners}
-            optimizers = {learner.policy.name: learner.optimizer for learner in self.study.learners}
+        if self.distributed.is_main:
+            policies = {learner.policy.name: learner.policy for learner in self.updater.learners}
+            optimizers = {learner.policy.name: learner.optimizer for learner in self.updater.learners}
             checkpoint.save(
                 self.folder,
                 step,
                 policies,
                 optimizers,
-                self.study.state_dict(),
+                self.updater.state_dict(),
                 self.config.train.keep,
                 self.config.team.seating(list(self.team), step),
             )
-        self.world.wait()
+        self.distributed.wait()
 
     def seated(self, step: int) -> dict[str, Policy]:
         """Agent -> its policy in update `step` and until the next."""
@@ -199,7 +201,7 @@ class Loop:
     def sampling(self, step: int, greedy: bool = False) -> dict[str, Sampling]:
         """Agent -> sampling parameters of its policy."""
         seats = self.config.team.seating(list(self.team), step)
-        return {agent: self.config.seat(home).sampling(greedy) for agent, home in seats.items()}
+        return {agent: self.config.agent(home).sampling(greedy) for agent, home in seats.items()}
 
     def describe_scoring(self) -> dict[str, float]:
         """Metrics of this process's judge or reward model since the last step, evaluations included."""
@@ -211,14 +213,14 @@ class Loop:
         config = self.config
         if not config.algorithm.resample:
             return {}
-        return {"groups/resampled": self.world.total(drawn.again)[0] / config.train.prompts_per_step}
+        return {"groups/resampled": self.distributed.all_sum(drawn.again)[0] / config.train.prompts_per_step}
 
     def describe_table(self, table: Batch) -> dict[str, float]:
         """Metrics of the table: mean root return, share of groups without an advantage."""
         groups = int(table.group.max()) + 1
         alive = len({int(table.group[row]) for row in range(len(table)) if table.teaches(row)})
-        value, zero, total = self.world.total(float(table.root_return.sum()), groups - alive, groups)
+        value, zero, total = self.distributed.all_sum(float(table.root_return.sum()), groups - alive, groups)
         return {
-            "return/target": value / self.world.total(len(table.root_return))[0],
+            "return/target": value / self.distributed.all_sum(len(table.root_return))[0],
             "groups/zero_advantage": zero / total,
         }

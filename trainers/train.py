@@ -29,7 +29,7 @@ from palaver.trainers.checks import refuse_contradictions
 from palaver.trainers.config.loading import parse_file
 from palaver.trainers.config.run import RunConfig
 from palaver.trainers.config.team import refuse_seats
-from palaver.trainers.policy_gradient import Loop
+from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.preferences.offline import PairReader
 from palaver.trainers.rollout.episodes import text_env
 from palaver.trainers.rollout.opponent import load_opponent, refuse_opponent
@@ -124,15 +124,17 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
     held_out = config.eval.tasks
     env = text_env(config.env.id, config.env.keywords())
     refuse_seats(config.team, env.possible_agents)
-    at_once = env.begins is None or set(env.begins) >= set(env.possible_agents)
-    refuse_contradictions(config, row, len(env.possible_agents), _turns(config, env), env.alike, env.zero_sum, at_once)
+    at_once = env.first_to_act is None or set(env.first_to_act) >= set(env.possible_agents)
+    refuse_contradictions(
+        config, row, len(env.possible_agents), _turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once
+    )
     eval_env = text_env(config.env.id, config.env.keywords(held_out)) if held_out else env
     refuse_opponent(config, eval_env)
     if values_legal(config, row):
         for each in (env, eval_env):
             refuse_legal(config, each)
         return row, env, eval_env
-    models = {config.seat(agent).model for agent in config.team.trained(env.possible_agents)}
+    models = {config.agent(agent).model for agent in config.team.trained(env.possible_agents)}
     if "tiny" in models | set(config.team.frozen.values()):
         for each in (env, eval_env):
             refuse_tiny(each.source, config.policy.force)
@@ -166,7 +168,9 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     row, env, eval_env = prepare(config)
     load_rewards(env, eval_env)
     world = Distributed(config.device, config.policy.dtype)
-    begun = replace(begun, folder=Path(world.share(str(begun.folder))))  # processes may differ in a folder's time stamp
+    begun = replace(
+        begun, folder=Path(world.broadcast(str(begun.folder)))
+    )  # processes may differ in a folder's time stamp
     folder, start = begun.folder, begun.checkpoint
     refuse_own(config, folder)
     if config.train.prompts_per_step < world.size:
@@ -192,22 +196,22 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
     read = 0
     if "joint" in study.critics:
-        said = {agent: config.seat(agent).max_tokens for agent in team}
+        said = {agent: config.agent(agent).max_tokens for agent in team}
         body = study.critics["joint"].body
         read = refuse_long_joint(env, body, said, _turns(config, env), tokens=study.by_token)
     announce(config, team, study, longest, rows, console, read)
     for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
-        learner.probe(longest, config.seat(learner.agents[0]).max_tokens, rows)
+        learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
-    def opened(given: SessionResources) -> Loop:
-        return Loop(
+    def opened(given: SessionResources) -> PolicyGradientLoop:
+        return PolicyGradientLoop(
             config,
             env,
             eval_env,
             team,
             study,
             world,
-            given.sinks,
+            given.run_logger,
             folder,
             given.clock,
             given.report,
@@ -228,14 +232,14 @@ class RestoredRun:
         env: training environment.
         team: agent -> its policy, as assigned at the checkpoint.
         sampling: agent -> sampling parameters of its policy.
-        study: learners and critics.
+        updater: learners and critics.
     """
 
     config: RunConfig
     env: TextEnv
     team: Mapping[str, Policy]
     sampling: Mapping[str, Sampling]
-    study: Updater
+    updater: Updater
 
 
 def restore(folder: Path) -> RestoredRun:
@@ -258,9 +262,9 @@ def restore(folder: Path) -> RestoredRun:
     homes = config.team.seating(list(team), checkpoint.step_of(start))
     team, sampling = (
         {agent: team[home] for agent, home in homes.items()},
-        {agent: config.seat(home).sampling() for agent, home in homes.items()},
+        {agent: config.agent(home).sampling() for agent, home in homes.items()},
     )
-    study.seat(team)
+    study.assign(team)
     return RestoredRun(config, env, team, sampling, study)
 
 
@@ -305,7 +309,7 @@ def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Map
 
 
 def _prompt_length(config: RunConfig, policy: LLMPolicy, task: str, agent: str, text: str) -> int:
-    length, seat = len(policy.render((Message("user", text),))), config.seat(agent)
+    length, seat = len(policy.render((Message("user", text),))), config.agent(agent)
     context = getattr(policy.model.config, "max_position_embeddings", length + seat.max_tokens)
     limit = min(seat.max_prompt_tokens, context - seat.max_tokens)
     if length > limit:

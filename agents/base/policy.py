@@ -32,13 +32,13 @@ def act_batched(asked: Sequence[tuple[Policy, Request]]) -> list[list[Completion
     """
     hosts: dict[int, tuple[Any, list[int]]] = {}
     for place, (policy, _) in enumerate(asked):
-        host = getattr(policy, "host", policy)
+        host = getattr(policy, "shared_engine", policy)
         hosts.setdefault(id(host), (host, []))[1].append(place)
     said: list[list[Completion]] = [[] for _ in asked]
     for host, places in hosts.values():
         parts = [asked[place] for place in places]
         alone = host is parts[0][0]
-        answers = host.act([request for _, request in parts]) if alone else host.speak(parts)
+        answers = host.act([request for _, request in parts]) if alone else host.act_batched(parts)
         for place, answer in zip(places, answers, strict=True):
             said[place] = answer
     return said

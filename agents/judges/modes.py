@@ -112,7 +112,7 @@ def listwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
 def _list(bench: Bench, cases: Sequence[ScoringRequest]) -> JudgeQuery[list[tuple[float, str]]]:
     """One question about different cases; its value has their scores and reasons in order."""
     order = list(range(len(cases)))
-    texts = [text for case in cases for text in (*case.told.values(), *case.said.values())]
+    texts = [text for case in cases for text in (*case.observations.values(), *case.completions.values())]
     random.Random(stable_seed(bench.spec.seed, bench.spec.sample, "order", *texts)).shuffle(order)
     ids = {place: _IDS[number] for number, place in enumerate(order)}
     shown = _many({ids[place]: cases[place] for place in order})
@@ -174,17 +174,17 @@ def _match(bench: Bench, one: ScoringRequest, other: ScoringRequest) -> JudgeQue
 
 
 def _one(case: ScoringRequest) -> JudgeMaterial:
-    return JudgeMaterial(case.told, {"": case.said}, case.reference)
+    return JudgeMaterial(case.observations, {"": case.completions}, case.reference)
 
 
 def _many(cases: dict[str, ScoringRequest]) -> JudgeMaterial:
     """Several answers. Their prompts are shown once if they are the same, else with each."""
-    told = [dict(case.told) for case in cases.values()]
+    told = [dict(case.observations) for case in cases.values()]
     first = next(iter(cases.values()))
-    answers = {id: case.said for id, case in cases.items()}
+    answers = {id: case.completions for id, case in cases.items()}
     if all(each == told[0] for each in told):
         return JudgeMaterial(told[0], answers, first.reference)
-    apart = {f"{agent} of {id}": text for id, case in cases.items() for agent, text in case.told.items()}
+    apart = {f"{agent} of {id}": text for id, case in cases.items() for agent, text in case.observations.items()}
     return JudgeMaterial(apart, answers, first.reference)
 
 
@@ -201,7 +201,7 @@ def _unlike(cases: Sequence[ScoringRequest], places: Sequence[int]) -> list[list
     found: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for place in places:
         case = cases[place]
-        found[(tuple(case.told.items()), tuple(case.said.items()))].append(place)
+        found[(tuple(case.observations.items()), tuple(case.completions.items()))].append(place)
     return list(found.values())
 
 

@@ -43,20 +43,22 @@ class JudgeMaterial:
     """Material to be judged.
 
     Attributes:
-        told: agent -> its observations; the agent may be "", where there is only one.
+        observations: agent -> its observations; the agent may be "", where there is only one.
         answers: id -> agent -> its answer; the id is "" where there is only one answer.
         reference: a known good answer, "" for none.
     """
 
-    told: Mapping[str, str]
+    observations: Mapping[str, str]
     answers: Mapping[str, Mapping[str, str]]
     reference: str = ""
 
     def fill(self, criteria: str, form: str, limit: int) -> Conversation:
         """The conversation to be answered, with every text of the material fenced and cut at `limit` characters."""
         said = [(id, agent, text) for id, own in self.answers.items() for agent, text in own.items()]
-        mark = nonce([*self.told.values(), self.reference, *(text for _, _, text in said)])
-        told = [fence("told", text, mark, limit, _label(agent=agent)) for agent, text in self.told.items() if text]
+        mark = nonce([*self.observations.values(), self.reference, *(text for _, _, text in said)])
+        told = [
+            fence("told", text, mark, limit, _label(agent=agent)) for agent, text in self.observations.items() if text
+        ]
         answered = [fence("said", text, mark, limit, _label(id=id, agent=agent)) for id, agent, text in said]
         known = fence("reference", self.reference, mark, limit) if self.reference else ""
         user = USER.substitute(

@@ -23,12 +23,14 @@ def conversation(case: ScoringRequest) -> Conversation:
 
     Words are untrusted: a line that spells a label loses its brackets, so that no agent can speak for another.
     """
-    agents = sorted({*case.told, *case.said})
+    agents = sorted({*case.observations, *case.completions})
     if len(agents) <= 1:
-        told, said = ("".join(part.values()) for part in (case.told, case.said))
+        told, said = ("".join(part.values()) for part in (case.observations, case.completions))
         return Message("user", told), Message("assistant", said)
     spelt = _labels(agents)
-    return Message("user", _joined(case.told, "reads", spelt)), Message("assistant", _joined(case.said, "says", spelt))
+    return Message("user", _joined(case.observations, "reads", spelt)), Message(
+        "assistant", _joined(case.completions, "says", spelt)
+    )
 
 
 def _joined(parts: Mapping[str, str], verb: str, spelt: re.Pattern[str]) -> str:

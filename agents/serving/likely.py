@@ -26,9 +26,9 @@ def told(policy: Policy, said: Sequence[Completion], top: int) -> list[list[dict
     tokenizer = getattr(policy, "tokenizer", None)
     if tokenizer is None or not all(completion.prompt_ids for completion in said):
         raise RequestRefused(400, f"{policy.name} has no log-probabilities to tell", "unsupported")
-    from palaver.agents.llm.policies.top_logprobs import likely
+    from palaver.agents.llm.policies.top_logprobs import top_logprobs
 
-    places = likely(policy, said, top) if top else [({},) * len(each.token_ids) for each in said]  # type: ignore[arg-type]
+    places = top_logprobs(policy, said, top) if top else [({},) * len(each.token_ids) for each in said]  # type: ignore[arg-type]
     return [
         [
             _place(tokenizer.decode([token]), logprob, best)

@@ -19,7 +19,7 @@ TRAIN = ("kind", "step", "wall_s", "cpu_s", "reward/mean", "sampled_tokens")
 EVAL = ("kind", "step", "wall_s", "cpu_s", "mean", "low", "high", "n", "tasks", "greedy")
 
 
-def keep(groups: Sequence[RunGroup], folder: Path) -> list[Path]:
+def export_runs(groups: Sequence[RunGroup], folder: Path) -> list[Path]:
     """Copy the config, the launch info and the metrics that a comparison reads of every run.
 
     The folders are called `GROUP-SEED`. If the metrics lack an evaluation's returns by task, they are computed from
@@ -40,26 +40,26 @@ def keep(groups: Sequence[RunGroup], folder: Path) -> list[Path]:
             raise ConfigError(f"--keep: {str(path)!r} is already there; remove it, or choose another folder")
     try:
         for path, each in wanted.items():
-            keep_one(each, path)
+            export_run(each, path)
     except OSError as error:
         raise ConfigError(f"--keep: cannot write {str(error.filename)!r}: {error.strerror}") from error
     return list(wanted)
 
 
-def keep_one(trial: Trial, path: Path) -> None:
+def export_run(trial: Trial, path: Path) -> None:
     """Export one run to a new folder.
 
     Raises:
         OSError: it cannot be written.
     """
     path.mkdir(parents=True)
-    replace_text(path / METRICS, "".join(json.dumps(line) + "\n" for line in remains(trial)))
+    replace_text(path / METRICS, "".join(json.dumps(line) + "\n" for line in exported_metrics(trial)))
     for name in (CONFIG, LAUNCH):
         if (trial.run.folder / name).is_file():
             shutil.copyfile(trial.run.folder / name, path / name)
 
 
-def remains(trial: Trial) -> list[dict[str, Any]]:
+def exported_metrics(trial: Trial) -> list[dict[str, Any]]:
     """Metrics lines that a comparison reads."""
     found = []
     for point in (trial.before, trial.after):

@@ -77,7 +77,7 @@ def rehearse(spec: Curriculum, shop: Backend) -> Forecast:
         own = (BattleData(folder / "games", 1.0),)
         lesson = TrainingJob(own, own, None, spec.size, 1, first.loss, 0, spec.device, first.options)
         began = time.perf_counter()
-        learnt = shop.learn(lesson, folder / "pupil", _quiet)
+        learnt = shop.train(lesson, folder / "pupil", _quiet)
         pace = learnt.decisions / max(learnt.seconds or time.perf_counter() - began, 1e-9)
         pupil = {PUPIL_LABEL: shop.player(learnt.net)}
         alone = _order(spec, pupil, _matches(spec, pupil, teams, WARM))

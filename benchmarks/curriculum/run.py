@@ -143,7 +143,7 @@ def _attempt(work: CurriculumRun, stage: Stage, attempt: int, curve: MergedMetri
     own = BattleData(state.store / order.key, 1.0, frozenset(shown) or None, stage.learn == "winners")
     work.watch.phase(f"{label(stage.name, attempt)}: learning")
     parent = state.parent(stage)
-    learnt = work.shop.learn(state.lesson(stage, attempt, own, played), place / NET, work.watch.tick)
+    learnt = work.shop.train(state.lesson(stage, attempt, own, played), place / NET, work.watch.tick)
     curve.write(state.verdicts, (stage.name, attempt))
     verdict = StageAttempt(
         stage.name,

@@ -82,7 +82,7 @@ class Backend(Protocol):
         ends, and at once for those that had ended.
         """
 
-    def learn(self, lesson: TrainingJob, folder: Path, tick: Tick) -> TrainingResult:
+    def train(self, lesson: TrainingJob, folder: Path, tick: Tick) -> TrainingResult:
         """Train a network in this folder; its `metrics.jsonl` has a line for every logged step."""
 
     def player(self, net: Path) -> str:

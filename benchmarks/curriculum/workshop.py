@@ -80,7 +80,7 @@ class ArenaBackend:
             parallel=self.spec.parallel,
         )
 
-    def learn(self, lesson: TrainingJob, folder: Path, tick: Tick) -> TrainingResult:
+    def train(self, lesson: TrainingJob, folder: Path, tick: Tick) -> TrainingResult:
         """See `Backend.learn`.
 
         Raises:

@@ -27,7 +27,7 @@ from palaver.core import Completion, Episode, Request, Sampling, stable_seed
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import Algorithm, chosen
 from palaver.trainers.rollout.batch import Batch, make_batch
-from palaver.trainers.rollout.branches import Branch, hear
+from palaver.trainers.rollout.branches import Branch, observe
 from palaver.trainers.rollout.episodes import SamplingPlan, play_out, rollout
 from palaver.trainers.rollout.evaluation import only_scored
 from palaver.trainers.rollout.replay import rebuilt
@@ -108,12 +108,12 @@ def of_run(folder: Path, effort: Effort) -> Credit:
         ScoringError: nothing could be scored.
     """
     run = restore(folder)
-    env, study, a, key = run.env, run.study, run.config.algorithm, stable_seed(effort.seed, "credit")
+    env, study, a, key = run.env, run.updater, run.config.algorithm, stable_seed(effort.seed, "credit")
     tasks = batch_of_tasks([task.id for task in env.tasks], effort.tasks, key, 1)
-    plan = SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, study.mixing.agents if study.mixing else ())
+    plan = SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, study.mixer.agents if study.mixer else ())
     episodes = rollout(env, run.team, tasks, plan, sampling=run.sampling, seed=key, workers=effort.workers)
     episodes = only_scored(episodes, "in the rollout")
-    table = study.judge(make_batch(episodes, study.agents)).table
+    table = study.estimate_advantages(make_batch(episodes, study.agents)).batch
     return measure(table, episodes, SampledTeam(env, run.team, run.sampling, chosen(a), a.discount), effort)
 
 
@@ -206,7 +206,7 @@ def _contexts(table: Batch, effort: Effort) -> list[list[int]]:
 def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort, number: int) -> list[Completion]:
     """Fresh messages of the agent in a context."""
     seeds = tuple(stable_seed(effort.seed, "alternative", number, k) for k in range(effort.alternatives))
-    request = Request(agent, hear(before, agent), seeds, team.sampling[agent])
+    request = Request(agent, observe(before, agent), seeds, team.sampling[agent])
     return act_batched([(team.policies[agent], request)])[0]
 
 

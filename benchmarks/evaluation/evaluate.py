@@ -132,8 +132,8 @@ def as_trained(
     config = read(team.removeprefix("run:")).config if team.startswith("run:") else None
     if config is None or spec(config.env.id).id != wanted:
         return {}, Sampling(), {}
-    seats = _moved(Path(team.removeprefix("run:"))) if config.team.seats and config.team.swap_every else {}
-    own = {seats.get(agent, agent): config.seat(agent).sampling() for agent in config.team.seats}
+    seats = _moved(Path(team.removeprefix("run:"))) if config.team.agents and config.team.swap_every else {}
+    own = {seats.get(agent, agent): config.agent(agent).sampling() for agent in config.team.agents}
     return config.env.keywords(config.eval.tasks), config.policy.sampling(), own
 
 

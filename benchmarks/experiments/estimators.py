@@ -102,7 +102,7 @@ def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig)
             device=torch.device("cpu"),
             active=lambda model=model: nullcontext(model),
         )
-        speaker.host = speaker
+        speaker.shared_engine = speaker
         learner = PolicyUpdater(speaker, [agent], config, Distributed("cpu", "fp32"))
         kept.append(Keep(model))
         learner.optimizer = kept[-1]  # type: ignore[assignment]
@@ -111,9 +111,9 @@ def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig)
         replace(row, critic="agent" if row.critic == "agent" else "none"), config, made, Distributed("cpu", "fp32")
     )
     study.algorithm = row
-    if study.moving is not None:
-        study.moving = Alternatives(study.moving.decay)
-        study.moving.means = {agent: game.value("moving", agent) for agent in AGENTS}
+    if study.moving_baseline is not None:
+        study.moving_baseline = Alternatives(study.moving_baseline.decay)
+        study.moving_baseline.means = {agent: game.value("moving", agent) for agent in AGENTS}
     elif row.critic != "none":
 
         def expected(played: Batch, joint: object) -> tuple[Tensor, TokenValues | None]:
@@ -127,7 +127,7 @@ def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig)
                     known[number, place] = game.value(reader, (*read, *said.token_ids[:place]))
             return known[:, 0], TokenValues(known, torch.zeros_like(known), length) if study.by_token else None
 
-        study._expect = expected  # type: ignore[method-assign,assignment]
+        study._estimate_values = expected  # type: ignore[method-assign,assignment]
     return study, kept
 
 
@@ -176,7 +176,7 @@ def gradients(
     }
     weight = tasks[[first[row] for row in range(len(table))]]
     study._factor = lambda *_: weight  # type: ignore[method-assign]
-    study.learn(study.judge(table), 1)
+    study.update(study.estimate_advantages(table), 1)
     return [-each.kept for each in kept]
 
 

@@ -200,5 +200,5 @@ def _finite(verdict: Score) -> Score:
 def case(prompt: str, answer: str) -> ScoringRequest:
     """Return one answer to one prompt as the input of a reward."""
     return ScoringRequest(
-        task=f"audit-{stable_seed(prompt, answer):016x}", told={"agent": prompt}, said={"agent": answer}
+        task=f"audit-{stable_seed(prompt, answer):016x}", observations={"agent": prompt}, completions={"agent": answer}
     )

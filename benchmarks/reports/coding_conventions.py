@@ -25,14 +25,14 @@ class ProgramPair:
     Attributes:
         task: id.
         asked: description of the function.
-        said: agent -> its code.
+        completions: agent -> its code.
         reason: explanation of the reward: the tests passed, and the first that failed.
         solved: True if all tests passed.
     """
 
     task: str
     asked: str
-    said: Mapping[str, str]
+    completions: Mapping[str, str]
     reason: str
     solved: bool
 

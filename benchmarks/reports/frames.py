@@ -66,7 +66,7 @@ class FrameRenderer:
         return Frames([(turn + 1, address(picture)) for turn, picture in frames], width, height)
 
 
-def camera(run: RunFolder) -> FrameRenderer:
+def frame_renderer(run: RunFolder) -> FrameRenderer:
     """Make the renderer of a run's evaluation episodes."""
     config = run.config
     if config is None or not drawable(config.env.id):

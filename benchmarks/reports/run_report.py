@@ -17,7 +17,7 @@ from markupsafe import Markup
 from palaver.benchmarks.reports import charts
 from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports import plot_style as theme
-from palaver.benchmarks.reports.frames import camera
+from palaver.benchmarks.reports.frames import frame_renderer
 from palaver.benchmarks.reports.run_folder import RunFolder, read
 from palaver.benchmarks.reports.samples import samples
 from palaver.benchmarks.reports.summary import (
@@ -76,7 +76,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
 def page(run: RunFolder, n_samples: int, viewed: viewer.WrittenPage) -> dict[str, Any]:
     """Values for the template."""
     limit = max_reward(run)
-    drawing = camera(run)
+    drawing = frame_renderer(run)
     return {
         "run": run,
         "title": one_line(run.name, 80),

@@ -41,9 +41,9 @@ class TurnView:
 
     number: int
     shown: list[tuple[str, str]]
-    said: list[CompletionView]
+    completions: list[CompletionView]
     reward: float
-    paid: list[tuple[str, list[RewardBar]]]
+    rewards: list[tuple[str, list[RewardBar]]]
     metrics: list[tuple[str, float]]
     reason: str
 

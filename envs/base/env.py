@@ -1,10 +1,10 @@
 """Base class of environments: an author writes observations and the rewards of joint actions.
 
     class Agree(TextEnv):
-        def opening(self, task):
+        def initial_observations(self, task):
             return {agent: f"Name a fruit: {task['hint']}" for agent in self.agents}
 
-        def judge(self, actions):
+        def transition(self, actions):
             same = float(len(set(actions.values())) == 1)
             return StepResult({agent: {"same": same} for agent in self.agents}, terminated=True)
 
@@ -43,7 +43,7 @@ Each = Callable[..., Iterable[Step]]  # `map`, or that of a pool of threads
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Result of a joint action, as an environment's `judge` returns it.
+    """Result of a joint action, as an environment's `transition` returns it.
 
     Attributes:
         components: agent -> named parts of its reward; the reward is their sum. Needed for every live agent.
@@ -58,8 +58,8 @@ class StepResult:
         reason: the reason for the reward, in one line; `infos` hold it.
         unscored: True if the scoring of this action failed. The episode ends for all, `infos` say so, and the
             trainers leave it out of its group: what could not be scored is not worth 0.
-        earned: agent -> the named parts of each turn's reward, where that is known only at the end: they sum to the
-            rewards of the episode. `infos` of the last turn hold it, and a rollout of chains books it turn by turn.
+        turn_rewards: agent -> the named parts of each turn's reward, where that is known only at the end: they sum to
+            the rewards of the episode. `infos` of the last turn hold it, and a rollout of chains books it turn by turn.
     """
 
     components: Mapping[str, Mapping[str, float]]
@@ -71,7 +71,7 @@ class StepResult:
     can_act: Collection[str] | None = None
     reason: str = ""
     unscored: bool = False
-    earned: Mapping[str, Sequence[Mapping[str, float]]] | None = None
+    turn_rewards: Mapping[str, Sequence[Mapping[str, float]]] | None = None
 
     def __post_init__(self) -> None:
         for agent, parts in self.components.items():
@@ -116,19 +116,20 @@ def locked(method: Callable[Concatenate[TextEnv, P], T]) -> Callable[Concatenate
 
 
 class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no types
-    """A parallel environment whose observations and actions are texts. Subclasses write `opening` and `judge`.
+    """A parallel environment whose observations and actions are texts. Subclasses write `initial_observations` and
+    `transition`.
 
     Inside the hooks `self.agents` are the live agents, `self.task` is the task, `self.turn` counts steps from 0 and
     `self.rng` is the instance's generator. Attributes a subclass sets in the hooks are its state: `fork` copies them.
     One whose keywords change what can be earned sets `max_return`, the upper bound of this instance's episode return,
-    as a mean over agents. One where only some may act first names them in `begins`. One whose moves can be listed sets
-    `legal_actions`, agent -> its legal next actions, before a hook returns; `infos` hold it for those that may act. One
-    that is competitive only with some keywords sets `competitive`; None leaves it to the spec. Where the sign of the
-    difference in return does not say who has won, the metric `outcome` of the last turn does: 1 for the first agent, -1
-    for the second, 0 for a tie. One where the rewards of all agents add up to the same sum whatever they do, penalties
-    for illegal answers aside, sets `zero_sum`. One whose prompts depend on earlier completions names in `alike` the
-    turns at which every episode of a task gives an agent the same prompt; trainers then compare answers between
-    episodes there alone.
+    as a mean over agents. One where only some may act first names them in `first_to_act`. One whose moves can be listed
+    sets `legal_actions`, agent -> its legal next actions, before a hook returns; `infos` hold it for those that may
+    act. One that is competitive only with some keywords sets `competitive`; None leaves it to the spec. Where the sign
+    of the difference in return does not say who has won, the metric `outcome` of the last turn does: 1 for the first
+    agent, -1 for the second, 0 for a tie. One where the rewards of all agents add up to the same sum whatever they do,
+    penalties for illegal answers aside, sets `zero_sum`. One whose prompts depend on earlier completions names in
+    `shared_prompt_turns` the turns at which every episode of a task gives an agent the same prompt; trainers then
+    compare answers between episodes there alone.
 
     Args:
         agents: names of the agents, in order.
@@ -149,11 +150,11 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         "conversation": "continued",
     }
     max_return: float | None = None
-    begins: Collection[str] | None = None
+    first_to_act: Collection[str] | None = None
     legal_actions: Mapping[str, Sequence[str]] | None = None
     competitive: bool | None = None
     zero_sum: bool = False
-    alike: Collection[int] | None = None
+    shared_prompt_turns: Collection[int] | None = None
 
     def __init__(
         self,
@@ -193,11 +194,11 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     # --- what an author writes ---------------------------------------------------------------------
 
     @abstractmethod
-    def opening(self, task: Task) -> Mapping[str, str]:
+    def initial_observations(self, task: Task) -> Mapping[str, str]:
         """Start `task`: set the state and return each agent's first observation."""
 
     @abstractmethod
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Take the joint action (one clean text per live agent, "" for silence) and say what follows."""
 
     def role(self, agent: str) -> str:
@@ -226,7 +227,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
         Raises:
             TaskError: there is no such task.
-            ConfigError: `opening` names an agent that does not exist.
+            ConfigError: `initial_observations` names an agent that does not exist.
         """
         if seed is not None:
             self.rng, _ = seeding.np_random(seed)
@@ -234,10 +235,12 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self.task = self.tasks[int(self.rng.integers(len(self.tasks)))] if chosen is None else self._find(chosen)
         self.agents = list(self.possible_agents)
         self.turn = 0
-        self._acting = frozenset(self.agents).intersection(self.agents if self.begins is None else self.begins)
+        self._acting = frozenset(self.agents).intersection(
+            self.agents if self.first_to_act is None else self.first_to_act
+        )
         self._log = []
-        told = self.opening(self.task)
-        self._exist(told, "opening")
+        told = self.initial_observations(self.task)
+        self._exist(told, "initial_observations")
         return self._tell(told, self.agents), {agent: self._info(agent) for agent in self.agents}
 
     @locked
@@ -258,7 +261,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
             texts[agent] = text
             illegal[agent] += not legal
             self._log.append((f"{agent} >", text))
-        outcome = self.judge(texts)
+        outcome = self.transition(texts)
         self._known(outcome)
         self.turn += 1
         terminated = {agent: _includes(outcome.terminated, agent) for agent in agents}
@@ -286,8 +289,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
                 infos[agent]["reason"] = one_line(outcome.reason, 400)
             if outcome.unscored:
                 infos[agent]["unscored"] = True
-            if outcome.earned is not None:
-                infos[agent]["earned"] = [dict(parts) for parts in outcome.earned[agent]]
+            if outcome.turn_rewards is not None:
+                infos[agent]["turn_rewards"] = [dict(parts) for parts in outcome.turn_rewards[agent]]
         return observations, rewards, terminated, truncated, infos
 
     @classmethod
@@ -363,11 +366,13 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         """Say plainly what an environment's author forgot or misspelt."""
         missing = [agent for agent in self.agents if agent not in outcome.components]
         if missing:
-            raise ConfigError(f"judge returned no reward components for {missing}; give every live agent a mapping")
+            raise ConfigError(
+                f"transition returned no reward components for {missing}; give every live agent a mapping"
+            )
         ends = (
             group for group in (outcome.terminated, outcome.truncated, outcome.can_act) if isinstance(group, Collection)
         )
-        self._exist([name for group in (*ends, outcome.observations) for name in group], "judge")
+        self._exist([name for group in (*ends, outcome.observations) for name in group], "transition")
 
     def _exist(self, agents: Collection[str], hook: str) -> None:
         for agent in agents:

@@ -85,7 +85,7 @@ class RewardMonitor:
             if verdict.score is None:
                 self._failed += 1
                 continue
-            self._lengths.append((sum(map(len, case.said.values())), verdict.score))
+            self._lengths.append((sum(map(len, case.completions.values())), verdict.score))
             if "holdout" in verdict.metrics:
                 self._pairs.append((verdict.score, verdict.metrics["holdout"]))
 

@@ -31,7 +31,7 @@ _SPELLING = re.compile(
 )
 
 _SAME = (  # what never changes in an environment that was made
-    *("metadata", "begins", "competitive", "alike", "possible_agents", "tasks", "source"),
+    *("metadata", "first_to_act", "competitive", "shared_prompt_turns", "possible_agents", "tasks", "source"),
     *("render_mode", "max_length", "observation_spaces", "action_spaces"),
 )
 
@@ -53,7 +53,7 @@ class RewardSpec:
     reward: Reward | None = None
 
 
-def spelled(asked: object) -> RewardSpec | None:
+def parse_reward(asked: object) -> RewardSpec | None:
     """Parse a keyword `reward`; None if it is no judge, no reward model and no name of one.
 
     Raises:
@@ -153,13 +153,13 @@ class RewardWrapper(TextEnv):
 
     # --- the environment's ------------------------------------------------------------------------
 
-    def opening(self, task: Task) -> Mapping[str, str]:
+    def initial_observations(self, task: Task) -> Mapping[str, str]:
         """The environment's."""
-        return self.inner.opening(task)
+        return self.inner.initial_observations(task)
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """The environment's, with its own reward."""
-        return self.inner.judge(actions)
+        return self.inner.transition(actions)
 
     def role(self, agent: str) -> str:
         """The environment's."""
@@ -303,9 +303,10 @@ class RewardWrapper(TextEnv):
                 told[agent]["reason"] = one_line("; ".join(filter(None, (info.get("reason", ""), reason))), 400)
             if failed:
                 told[agent]["unscored"] = True
-            if "earned" in info:
-                told[agent]["earned"] = [
-                    self._parts(parts, score, failed) for parts, score in zip(info["earned"], self._scores, strict=True)
+            if "turn_rewards" in info:
+                told[agent]["turn_rewards"] = [
+                    self._parts(parts, score, failed)
+                    for parts, score in zip(info["turn_rewards"], self._scores, strict=True)
                 ]
         if failed:
             self.inner.agents = []

@@ -69,7 +69,7 @@ class PairEnv(TextEnv):
         super().__init__(names, tasks, render_mode=render_mode, max_length=max_length, source=source)
 
     @abstractmethod
-    def pay(self, facts: ProgramFacts) -> dict[str, float]:
+    def rewards(self, facts: ProgramFacts) -> dict[str, float]:
         """The components of a turn's reward, the same for all agents."""
 
     def ends(self, _paid: float) -> bool:
@@ -84,11 +84,11 @@ class PairEnv(TextEnv):
         """The first observation of `agent`."""
         return prompts.opening(agent, problem.prompt, problem.entry_point)
 
-    def opening(self, task: Task) -> dict[str, str]:
+    def initial_observations(self, task: Task) -> dict[str, str]:
         """The problem, and the function that each agent writes."""
         return {agent: self.prompt(agent, self.problems[task.id]) for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Join the answers, run the tests, give all agents the same reward, and write the feedback."""
         problem = self.problems[self.task.id]
         said = {agent: answers.read(text) for agent, text in actions.items()}
@@ -97,7 +97,7 @@ class PairEnv(TextEnv):
         runs = program.main is not None and not program.fault
         report = scoring.run(problem, program.source, self.limits) if runs else None
         facts = gather(said, problem.entry_point, program, report, problem.total)
-        parts = self.pay(facts)
+        parts = self.rewards(facts)
         if report and not report.scored:
             unpaid = dict.fromkeys(self.agents, dict.fromkeys(parts, 0.0))
             return StepResult(

@@ -88,7 +88,7 @@ class CodeEnv(PairEnv):
         )
         self.max_return = most(self.rubric.most, turns, self.stop_above)
 
-    def pay(self, facts: ProgramFacts) -> dict[str, float]:
+    def rewards(self, facts: ProgramFacts) -> dict[str, float]:
         """The published components."""
         return reward.score(self.rubric, facts)
 

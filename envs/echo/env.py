@@ -100,12 +100,12 @@ class EchoEnv(TextEnv):
         self.shared = shared
         self.targets: dict[str, str] = {}
 
-    def opening(self, task: Task) -> dict[str, str]:
+    def initial_observations(self, task: Task) -> dict[str, str]:
         """Give every player its own word."""
         self.targets = self._own(task)
         return {agent: prompts.opening(word, self.num_turns) for agent, word in self.targets.items()}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Reward the texts and give each player its next word."""
         earned = {agent: rules.judge(self.targets[agent], text) for agent, text in actions.items()}
         if self.shared:

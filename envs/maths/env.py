@@ -11,7 +11,7 @@ from palaver.envs.maths.scorer import MathsScorer, Verifier
 from palaver.envs.workflows.builtin import workflow as find
 from palaver.envs.workflows.env import WorkflowEnv
 from palaver.envs.workflows.graph import Workflow
-from palaver.envs.workflows.pay import Pay, read_pay
+from palaver.envs.workflows.reward_scheme import RewardScheme, parse_reward_scheme
 
 
 class MathsEnv(WorkflowEnv):
@@ -23,7 +23,7 @@ class MathsEnv(WorkflowEnv):
         agents: how many take part; None is the workflow's own number.
         rounds: of a workflow that has rounds; None is its own number.
         options: more keywords of a workflow that is given by name.
-        pay: how scores become rewards, by name; None takes the defaults.
+        reward_scheme: how scores become rewards, by name; None takes the defaults.
         verifier: `exact`, or `math-verify` for expressions that are equal but written otherwise.
         shown: most characters of a text that others are shown.
         source: where the tasks came from.
@@ -42,7 +42,7 @@ class MathsEnv(WorkflowEnv):
         agents: int | None,
         rounds: int | None,
         options: Mapping[str, Any] | None,
-        pay: Mapping[str, Any] | Pay | None,
+        reward_scheme: Mapping[str, Any] | RewardScheme | None,
         verifier: Verifier,
         shown: int,
         source: str | Path,
@@ -54,7 +54,7 @@ class MathsEnv(WorkflowEnv):
             find(workflow, {**numbers, **(options or {})}),
             MathsScorer(verifier),
             tasks,
-            read_pay(pay),
+            parse_reward_scheme(reward_scheme),
             shown=shown,
             source=source,
             render_mode=render_mode,

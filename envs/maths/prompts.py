@@ -11,6 +11,6 @@ def opening(question: str) -> str:
 
 
 def question_of(heard: str) -> str:
-    """The question of the prompt that `opening` wrote; "" where it wrote none."""
+    """The question of the prompt that `initial_observations` wrote; "" where it wrote none."""
     before, hint, _ = heard.partition(f"\n{HINT}")
     return before if hint else ""

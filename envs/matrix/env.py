@@ -196,12 +196,12 @@ class MatrixEnv(TextEnv):
         self.legal_actions = dict(zip(self.game.agents, self.game.actions, strict=True))
         self._prompts_fit()
 
-    def opening(self, task: Task) -> dict[str, str]:
+    def initial_observations(self, task: Task) -> dict[str, str]:
         """Describe the game and the actions to every agent."""
         self.position, self.tally = rules.begin(self.game), rules.Tally.of(len(self.agents))
         return {agent: self._prompt(agent, task) for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Read the actions, look up the rewards, and go on to the state that follows."""
         at = self.position
         chosen = [rules.named(actions[agent], self.game.actions[n]) for n, agent in enumerate(self.agents)]

@@ -64,7 +64,8 @@ class Built:
 
 
 class BuildingEnv(TextEnv):
-    """Build together. Subclasses define observations (`opening_of`, `told`), limits (`terms`) and rewards (`pay`).
+    """Build together. Subclasses define observations (`opening_of`, `feedback`), limits (`terms`) and rewards
+    (`rewards`).
 
     During an episode `target`, `built` and `owner` are worlds as `palaver.envs.minecraft.world` has them, and `palette`
     names their blocks. `shape_only` is True if any block will do for any other, `best` the upper bound of a turn's
@@ -120,13 +121,13 @@ class BuildingEnv(TextEnv):
         """Commands that the agent may give in this turn."""
 
     @abstractmethod
-    def pay(self, built: Built) -> dict[str, float]:
+    def rewards(self, built: Built) -> dict[str, float]:
         """The components of a turn's reward, the same for all agents."""
 
     def settle(self, _readings: Sequence[ParsedCommands]) -> None:
         """Update the state by the resources and effects of a turn, before its reward."""
 
-    def told(self, _number: int, _built: Built, _paid: float) -> str:
+    def feedback_text(self, _number: int, _built: Built, _paid: float) -> str:
         """The agent's observation after a turn that is not the last."""
         return ""
 
@@ -136,12 +137,12 @@ class BuildingEnv(TextEnv):
 
     # --- the episode ---------------------------------------------------------------------------------
 
-    def opening(self, task: Task) -> dict[str, str]:
+    def initial_observations(self, task: Task) -> dict[str, str]:
         """An empty world, and the plan for all."""
         self._start(self.plans[task.id])
         return {agent: self.prompt(number) for number, agent in enumerate(self.agents)}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Carry out the commands, agent by agent, and compare the world with the plan."""
         readings = [read(text, self.terms(number)) for number, text in enumerate(actions.values())]
         if not self.persistent:
@@ -149,10 +150,10 @@ class BuildingEnv(TextEnv):
         placed = carry_out(self.built, self.owner, readings)
         built = Built(readings, difference(self.target, self.built, self.shape_only), placed)
         self.settle(readings)
-        parts = self.pay(built)
+        parts = self.rewards(built)
         over = self.turn + 1 >= self.num_turns
         paid = sum(parts.values())
-        said = {} if over else {a: self.told(number, built, paid) for number, a in enumerate(self.agents)}
+        said = {} if over else {a: self.feedback_text(number, built, paid) for number, a in enumerate(self.agents)}
         return StepResult(
             dict.fromkeys(self.agents, parts),
             said,

@@ -71,7 +71,7 @@ class PioneerEnv(TextEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "pioneer_v0"}
-    begins = SEATS[:1]
+    first_to_act = SEATS[:1]
 
     def __init__(
         self,
@@ -86,28 +86,28 @@ class PioneerEnv(TextEnv):
         if not isinstance(inner, TextEnv) or len(inner.possible_agents) != 1:
             raise ConfigError(f"env={env!r} must have one seat to be answered twice")
         self.inner: TextEnv = inner
-        (self.seat,) = inner.possible_agents
+        (self.next_agent,) = inner.possible_agents
         trial = inner.fork()
         trial.reset(seed=0, options={"task": 0})
-        trial.step({self.seat: ""})
+        trial.step({self.next_agent: ""})
         if trial.agents:
             raise ConfigError(f"env={env!r} must end after one turn to be answered twice")
         self.max_return = None if inner.max_return is None else 2 * inner.max_return
         self.question = ""
         super().__init__(SEATS, inner.tasks, render_mode=render_mode, max_length=max_length, source=inner.source)
 
-    def opening(self, task: Task) -> dict[str, str]:
+    def initial_observations(self, task: Task) -> dict[str, str]:
         """Put the inner task to the pioneer."""
         seed = int(self.rng.integers(2**31))
-        self.question = self.inner.reset(seed=seed, options={"task": task.id})[0][self.seat]
+        self.question = self.inner.reset(seed=seed, options={"task": task.id})[0][self.next_agent]
         return {"pioneer": self.question}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Pay both for the answer given, and show the pioneer's to the observer."""
         who = SEATS[self.turn]
-        _, _, _, _, infos = self.inner.fork().step({self.seat: actions[who]})
-        parts = {f"{who}_{name}": value for name, value in infos[self.seat]["reward_components"].items()}
-        metrics = dict(infos[self.seat]["metrics"])
+        _, _, _, _, infos = self.inner.fork().step({self.next_agent: actions[who]})
+        parts = {f"{who}_{name}": value for name, value in infos[self.next_agent]["reward_components"].items()}
+        metrics = dict(infos[self.next_agent]["metrics"])
         illegal = int(metrics.pop("illegal"))
         told = {} if self.turn else {"observer": prompts.observer(self.question, actions[who])}
         return StepResult(

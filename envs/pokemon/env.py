@@ -227,7 +227,7 @@ class PokemonEnv(TextEnv):
 
     # --- the hooks --------------------------------------------------------------------------------
 
-    def opening(self, task: Task) -> dict[str, str]:
+    def initial_observations(self, task: Task) -> dict[str, str]:
         """Start a battle of the task's teams with dice of the instance's generator."""
         self._seed = int(self.rng.integers(2**62))
         if self.battle is not None:
@@ -240,7 +240,7 @@ class PokemonEnv(TextEnv):
         self._standing = self._stand()
         return self._told(self.battle)
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Choose for both sides and say what followed."""
         battle = self.battle
         assert battle is not None

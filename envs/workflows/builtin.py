@@ -170,17 +170,17 @@ def solver_judge(agents: int = 3, shuffle: bool = False) -> Workflow:
     return Workflow(name="solver_judge", stages=(WorkflowStage(speakers=names), picks), final="judge")
 
 
-def discussion(seats: tuple[str, ...] | list[str] = ("background", "method"), rounds: int = 1) -> Workflow:
+def discussion(names: tuple[str, ...] | list[str] = ("background", "method"), rounds: int = 1) -> Workflow:
     """Everyone writes a plan, sees the others' for `rounds` rounds, and then all do the task together.
 
     Args:
-        seats: the agents.
+        names: of the agents.
         rounds: of plans.
 
     Raises:
         ConfigError: a value that does not fit.
     """
-    names = _names(seats)
+    names = _names(names)
     ask = "Do not write it yet: say in one sentence how you will."
     talks = [WorkflowStage(speakers=names, kind="talk", ask=ask)]
     talks += [WorkflowStage(speakers=names, kind="talk", shows=Shows(), ask=ask)] * (
@@ -211,10 +211,10 @@ def review(rounds: int = 1) -> Workflow:
     return Workflow(name="review", stages=tuple(stages), final="coder")
 
 
-def _names(seats: object) -> tuple[str, ...]:
-    if not isinstance(seats, list | tuple) or not seats or not all(isinstance(seat, str) for seat in seats):
-        raise ConfigError(f"seats must be a list of names, got {seats!r:.60}")
-    return tuple(seats)
+def _names(names: object) -> tuple[str, ...]:
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"names must be a list of names, got {names!r:.60}")
+    return tuple(names)
 
 
 BUILT_IN: Mapping[str, Callable[..., Workflow]] = {

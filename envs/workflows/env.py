@@ -14,7 +14,15 @@ from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.workflows import prompts, rules
 from palaver.envs.workflows.graph import Workflow, WorkflowStage
-from palaver.envs.workflows.pay import Parts, Pay, TurnScores, earned, most_possible, paid, penalties
+from palaver.envs.workflows.reward_scheme import (
+    Parts,
+    RewardScheme,
+    TurnScores,
+    most_possible,
+    penalties,
+    shaped_rewards,
+    turn_rewards,
+)
 from palaver.envs.workflows.rules import ANSWERS, WorkflowText
 from palaver.envs.workflows.scoring import Marks, Scorer
 from palaver.envs.workflows.shaping import RIGHT
@@ -30,7 +38,7 @@ class WorkflowEnv(TextEnv):
         workflow: its stages, with their speakers and the texts shown to them.
         scorer: writes the prompts and scores the answers.
         tasks: the questions.
-        pay: how scores become rewards.
+        reward_scheme: how scores become rewards.
         shown: most characters of a text that are shown to others; a longer one is cut, with a mark.
         source: where the tasks came from.
         render_mode: `ansi` or None.
@@ -45,38 +53,38 @@ class WorkflowEnv(TextEnv):
         workflow: Workflow,
         scorer: Scorer,
         tasks: Sequence[Task],
-        pay: Pay,
+        reward_scheme: RewardScheme,
         *,
         shown: int,
         source: str | Path,
         render_mode: str | None,
         max_length: int,
     ) -> None:
-        self.workflow, self.scorer, self.pay = workflow, scorer, pay
+        self.workflow, self.scorer, self.reward_scheme = workflow, scorer, reward_scheme
         self.shown = whole("shown", shown, 1, MOST_SHOWN)
         self.num_turns = len(workflow.stages)
-        self.begins = workflow.stages[0].speakers
-        self.alike = workflow.alike()
-        self.max_return = most_possible(workflow.stages, workflow.seats, workflow.final, pay)
+        self.first_to_act = workflow.stages[0].speakers
+        self.shared_prompt_turns = workflow.shared_prompt_turns()
+        self.max_return = most_possible(workflow.stages, workflow.agents, workflow.final, reward_scheme)
         self.record: tuple[WorkflowText, ...] = ()
         self.turns: tuple[TurnScores, ...] = ()
         self.options: dict[str, list[WorkflowText]] = {}  # what each speaker of the turn is shown
-        super().__init__(workflow.seats, tasks, render_mode=render_mode, max_length=max_length, source=source)
+        super().__init__(workflow.agents, tasks, render_mode=render_mode, max_length=max_length, source=source)
 
-    def opening(self, _task: Task) -> dict[str, str]:
+    def initial_observations(self, _task: Task) -> dict[str, str]:
         """Put the question to those who speak first."""
         self.record, self.turns = (), ()
         return self._ask(self.workflow.stages[0])
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Score the texts of the turn, give the rewards, and build the next prompts."""
         stage = self.workflow.stages[self.turn]
         marks = self._marks(stage, actions)
         said = [self._said(stage, seat, actions[seat], marks) for seat in stage.speakers]
-        if self.pay.labels == "majority" and stage.kind == "answer":
+        if self.reward_scheme.labels == "majority" and stage.kind == "answer":
             labels = pseudo_labels([each.key for each in said])
             said = [
-                WorkflowText(self.turn, each.seat, stage.kind, each.text, each.key, label, each.truth)
+                WorkflowText(self.turn, each.agent, stage.kind, each.text, each.key, label, each.truth)
                 for each, label in zip(said, labels, strict=True)
             ]
         self.record += tuple(said)
@@ -84,9 +92,9 @@ class WorkflowEnv(TextEnv):
         early = self._ends(stage, said)
         over = early or self.turn + 1 == self.num_turns
         if marks.unscored:
-            nothing: Parts = dict.fromkeys(paid(self.turns, self.pay, over)[0], 0.0)
+            nothing: Parts = dict.fromkeys(shaped_rewards(self.turns, self.reward_scheme, over)[0], 0.0)
             return StepResult(dict.fromkeys(self.agents, nothing), reason=marks.reason or "not scored", unscored=True)
-        parts = paid(self.turns, self.pay, over)
+        parts = shaped_rewards(self.turns, self.reward_scheme, over)
         following = None if over else self.workflow.stages[self.turn + 1]
         return StepResult(
             dict(zip(self.agents, parts, strict=True)),
@@ -95,7 +103,7 @@ class WorkflowEnv(TextEnv):
             metrics=self._metrics(stage, said, early) | dict(marks.metrics),
             can_act=following.speakers if following else (),
             reason=marks.reason,
-            earned=self._earned() if over and self.pay.late else None,
+            turn_rewards=self._earned() if over and self.reward_scheme.late else None,
         )
 
     def _marks(self, stage: WorkflowStage, actions: Mapping[str, str]) -> Marks:
@@ -126,10 +134,12 @@ class WorkflowEnv(TextEnv):
         return WorkflowText(self.turn, seat, "talk", text)
 
     def _turn(self, stage: WorkflowStage, said: Sequence[WorkflowText]) -> TurnScores:
-        own = {each.seat: each.score for each in said}
-        answers = {each.seat: each.score for each in said if each.kind in ANSWERS}
+        own = {each.agent: each.score for each in said}
+        answers = {each.agent: each.score for each in said if each.kind in ANSWERS}
         costs = {
-            each.seat: penalties(self.pay, stage.kind, each.text, bool(each.key), self.scorer.formed(each.text))
+            each.agent: penalties(
+                self.reward_scheme, stage.kind, each.text, bool(each.key), self.scorer.formed(each.text)
+            )
             for each in said
         }
         team = rules.standing(self.record, self.workflow.final)
@@ -169,7 +179,7 @@ class WorkflowEnv(TextEnv):
 
     def _ask(self, stage: WorkflowStage) -> dict[str, str]:
         """The prompts of a stage's speakers; what they are shown is kept, for a choice refers to it."""
-        spoken = {said.seat for said in self.record}
+        spoken = {said.agent for said in self.record}
         self.options = {seat: self._shown(seat, stage) for seat in stage.speakers}
         return {
             seat: prompts.told(
@@ -198,7 +208,7 @@ class WorkflowEnv(TextEnv):
 
     def _earned(self) -> dict[str, list[Parts]]:
         """Agent -> what each turn earned it, penalties included."""
-        table = earned(self.turns, self.pay)
+        table = turn_rewards(self.turns, self.reward_scheme)
         return {
             seat: [row[n] | dict(turn.penalties[n]) for row, turn in zip(table, self.turns, strict=True)]
             for n, seat in enumerate(self.agents)

@@ -98,11 +98,11 @@ class Workflow(_Declared):
     roles: Mapping[str, str] = Field(default_factory=dict)
 
     @property
-    def seats(self) -> tuple[str, ...]:
+    def agents(self) -> tuple[str, ...]:
         """Everyone who speaks, in order of first speech."""
         return tuple(dict.fromkeys(seat for stage in self.stages for seat in stage.speakers))
 
-    def alike(self) -> frozenset[int]:
+    def shared_prompt_turns(self) -> frozenset[int]:
         """Stages with the same prompt in every episode of a task: no own text before, none shown."""
         found, spoken = set[int](), set[str]()
         for number, stage in enumerate(self.stages):
@@ -113,7 +113,7 @@ class Workflow(_Declared):
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
-        seats, answered = self.seats, False
+        seats, answered = self.agents, False
         for number, stage in enumerate(self.stages):
             place = f"stages[{number}]"
             if len(set(stage.speakers)) != len(stage.speakers):
@@ -144,8 +144,8 @@ class Workflow(_Declared):
 
     def _known(self, named: tuple[str, ...], where: str) -> None:
         for seat in named:
-            if seat not in self.seats:
-                raise ValueError(f"{where} names {seat!r}, who never speaks; seats: {', '.join(self.seats)}")
+            if seat not in self.agents:
+                raise ValueError(f"{where} names {seat!r}, who never speaks; seats: {', '.join(self.agents)}")
 
 
 def declared(source: Mapping[str, Any] | str | Path) -> Workflow:

@@ -27,9 +27,9 @@ last whole number.
 ## Rewards
 
 A score is the inner environment's reward over its upper bound, so at most 1. An inner environment with one agent scores
-every answer by itself; one with several agents scores their texts together. `pay` sets how scores become rewards, see
-[workflows](../workflows.md#rewards); by default every turn gives each agent the mean score of the turn's answers
-(component `score`), and talk gives nothing.
+every answer by itself; one with several agents scores their texts together. `reward_scheme` sets how scores become
+rewards, see [workflows](../workflows.md#rewards); by default every turn gives each agent the mean score of the turn's
+answers (component `score`), and talk gives nothing.
 
 Metrics: `correct`, the score of the team's current answer; `stopped`, 1 if the episode ended before its last
 stage; where the turn answers `mean_score`, `best_score`, `answered`, `agreement` (the share of the majority), `tied`;
@@ -58,7 +58,7 @@ from palaver.envs.base.env import MAX_LENGTH, TextEnv
 from palaver.envs.workflows.builtin import workflow as find
 from palaver.envs.workflows.env import WorkflowEnv
 from palaver.envs.workflows.graph import Workflow
-from palaver.envs.workflows.pay import Pay, read_pay
+from palaver.envs.workflows.reward_scheme import RewardScheme, parse_reward_scheme
 from palaver.envs.workflows.scoring import EnvScorer
 
 
@@ -71,7 +71,7 @@ class OtherEnv(WorkflowEnv):
         options: keywords of a workflow that is given by name.
         tasks: of the inner environment.
         keywords: more keywords of the inner environment.
-        pay: how scores become rewards, by name; None takes the defaults.
+        reward_scheme: how scores become rewards, by name; None takes the defaults.
         shown: most characters of a text that others are shown.
         render_mode: `ansi` or None.
         max_length: most characters of an observation or action.
@@ -90,7 +90,7 @@ class OtherEnv(WorkflowEnv):
         options: Mapping[str, Any] | None = None,
         tasks: str | Path = "sample",
         keywords: Mapping[str, Any] | None = None,
-        pay: Mapping[str, Any] | Pay | None = None,
+        reward_scheme: Mapping[str, Any] | RewardScheme | None = None,
         shown: int = 2000,
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
@@ -101,7 +101,7 @@ class OtherEnv(WorkflowEnv):
             found,
             scorer,
             scorer.inner.tasks,
-            read_pay(pay),
+            parse_reward_scheme(reward_scheme),
             shown=shown,
             source=scorer.inner.source,
             render_mode=render_mode,

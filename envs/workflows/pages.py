@@ -61,11 +61,11 @@ def page(name: str) -> str:
 
 
 def _facts(flow: Workflow) -> str:
-    alike = ", ".join(str(turn + 1) for turn in sorted(flow.alike())) or "none"
+    alike = ", ".join(str(turn + 1) for turn in sorted(flow.shared_prompt_turns())) or "none"
     return markdown_table(
         ("", ""),
         [
-            ("Seats", ", ".join(f"`{seat}`" for seat in flow.seats)),
+            ("Seats", ", ".join(f"`{seat}`" for seat in flow.agents)),
             ("Turns", f"{len(flow.stages)}"),
             ("The team's answer", FINALS.get(flow.final, f"that of `{flow.final}`")),
             ("Turns in which every episode of a task puts the same prompt to a seat", alike),

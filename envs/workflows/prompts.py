@@ -43,4 +43,4 @@ def _heading(number: int, said: WorkflowText, seat: str, stage: WorkflowStage) -
         return f"Answer {number + 1}:"
     if stage.shows and stage.shows.shuffle:
         return "Somebody said:"
-    return "You said:" if said.seat == seat else f"{said.seat} said:"
+    return "You said:" if said.agent == seat else f"{said.agent} said:"

@@ -1,4 +1,4 @@
-"""Assignment of scores to agents and turns. Pure; see also `shaping.py` and `pay.py`.
+"""Assignment of scores to agents and turns. Pure; see also `shaping.py` and `reward_scheme.py`.
 
 Axes: T turns, N agents. A score is a share of the most possible: 1 is right, 0 wrong, None where an agent was not
 scored. `Scores` holds v[t][i], the score of agent i's text at turn t.

@@ -22,7 +22,7 @@ class WorkflowText:
 
     Attributes:
         turn: its index.
-        seat: its author.
+        agent: its author.
         kind: of the stage.
         text: its words.
         key: its answer; of a choice the answer chosen, of a verdict `approve` or `reject`; "" for nothing.
@@ -31,7 +31,7 @@ class WorkflowText:
     """
 
     turn: int
-    seat: str
+    agent: str
     kind: Kind
     text: str
     key: str = ""
@@ -47,7 +47,7 @@ Record = Sequence[WorkflowText]
 
 def latest(record: Record) -> dict[str, WorkflowText]:
     """Seat -> its newest answer or choice, in the order of first answers."""
-    return {said.seat: said for said in record if said.kind in ANSWERS}
+    return {said.agent: said for said in record if said.kind in ANSWERS}
 
 
 def standing(record: Record, final: str) -> tuple[WorkflowText, ...]:
@@ -70,13 +70,13 @@ def heard(record: Record, seat: str, shows: Shows, answers_only: bool) -> list[W
     wanted = [
         said
         for said in record
-        if (said.seat != seat if shows.whose == "others" else shows.whose == "all" or said.seat in shows.whose)
+        if (said.agent != seat if shows.whose == "others" else shows.whose == "all" or said.agent in shows.whose)
         and (said.kind == "answer" or not answers_only)
     ]
     if shows.what == "last":
-        return list({said.seat: said for said in wanted}.values())
-    since = max((said.turn for said in record if said.seat == seat), default=-1)
-    return [said for said in wanted if said.turn >= since and not (said.turn == since and said.seat == seat)]
+        return list({said.agent: said for said in wanted}.values())
+    since = max((said.turn for said in record if said.agent == seat), default=-1)
+    return [said for said in wanted if said.turn >= since and not (said.turn == since and said.agent == seat)]
 
 
 def verdict(text: str) -> str:

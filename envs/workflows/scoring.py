@@ -70,7 +70,7 @@ class EnvScorer:
 
     def __init__(self, env: str, tasks: Any, keywords: Mapping[str, Any], workflow: Workflow) -> None:
         self.inner, self.joint = _inner(env, {"tasks": tasks, **keywords}, workflow)
-        self.seats: tuple[str, ...] = tuple(self.inner.possible_agents)
+        self.agents: tuple[str, ...] = tuple(self.inner.possible_agents)
         trial = self.inner.fork()
         trial.reset(seed=0, options={"task": 0})
         trial.step({})
@@ -90,14 +90,14 @@ class EnvScorer:
         """The environment's prompt to that agent; all prompts for an agent that it does not have."""
         told = self._reset(task)
         if not self.joint:
-            return told[self.seats[0]]
+            return told[self.agents[0]]
         return told[seat] if seat in told else "\n\n".join(told.values())
 
     def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
         """The environment's reward, as a share of its most."""
         if self.joint:
-            return self._played(task, texts, self.seats)
-        found = {seat: self._played(task, {self.seats[0]: text}, (seat,)) for seat, text in texts.items()}
+            return self._played(task, texts, self.agents)
+        found = {seat: self._played(task, {self.agents[0]: text}, (seat,)) for seat, text in texts.items()}
         marks = list(found.values())
         names = [name for name in marks[0].metrics if all(name in each.metrics for each in marks)]
         return Marks(
@@ -128,7 +128,7 @@ class EnvScorer:
         _, rewards, _, _, infos = self.inner.step(texts)
         own = list(infos.values())
         return Marks(
-            {seat: float(rewards.get(seat, rewards[self.seats[0]])) / self.most for seat in seats},
+            {seat: float(rewards.get(seat, rewards[self.agents[0]])) / self.most for seat in seats},
             {name: value for name, value in own[0]["metrics"].items() if name != "illegal"},
             str(own[0].get("reason", "")),
             any(info.get("unscored", False) for info in own),

@@ -1,4 +1,4 @@
-"""Shaping terms for improvement and influence, added to scores. Pure functions, (T, N) -> (T, N).
+"""RewardScheme terms for improvement and influence, added to scores. Pure functions, (T, N) -> (T, N).
 
 Sources: MARTI is the repository TsinghuaC3I/MARTI, UMAD (MAVERL) the repository qiaodan-cuhk/UMAD, MAPoRL Park et al.,
 arXiv:2502.18439.

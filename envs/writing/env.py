@@ -24,7 +24,7 @@ class WritingEnv(TextEnv):
     Subclasses name the agents in the order of the texts, and write the prompt.
     """
 
-    seats: ClassVar[tuple[str, str]]
+    agent_names: ClassVar[tuple[str, str]]
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class WritingEnv(TextEnv):
         self.max_return = sum(rubric.weights.values())
         self.grammar = grammar
         self.topic: frozenset[str] = frozenset()
-        names = self.seats if agents == 2 else (SOLO,)
+        names = self.agent_names if agents == 2 else (SOLO,)
         super().__init__(names, tasks, render_mode=render_mode, max_length=max_length, source=source)
 
     @abstractmethod
@@ -54,21 +54,21 @@ class WritingEnv(TextEnv):
     def subject(self, task: Task) -> str:
         """The text written about; it decides what is off topic."""
 
-    def opening(self, task: Task) -> dict[str, str]:
+    def initial_observations(self, task: Task) -> dict[str, str]:
         """The first observation of each agent."""
         self.topic = text.topic_words(self.subject(task), self.rubric.ignored)
         return {agent: self.prompt(agent, task) for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Score both texts; all agents receive the same reward and the episode ends."""
         alone = actions.get(SOLO)
-        texts = (actions[self.seats[0]], actions[self.seats[1]]) if alone is None else paragraphs(alone)
+        texts = (actions[self.agent_names[0]], actions[self.agent_names[1]]) if alone is None else paragraphs(alone)
         found = reward.facts(self.rubric, *texts)
         scored = reward.score(self.rubric, found)
         said = [text.sentences(each) for each in texts]
         parts = scored.gated if self.rubric.gated else scored.ungated
         metrics = {
-            **{f"words_{seat}": float(n) for seat, n in zip(self.seats, found.words, strict=True)},
+            **{f"words_{seat}": float(n) for seat, n in zip(self.agent_names, found.words, strict=True)},
             "characters_ratio": found.ratio or 0.0,
             "unique_ratio": found.unique or 0.0,
             "jaccard": found.jaccard,

@@ -68,13 +68,13 @@ def _side(side: Side | None, name: str) -> Panel:
         return Panel(Text("no episode was saved", style="dim"), title=name, title_align="left")
     body = Text()
     for turn in side.turns:
-        for said in turn.said:
+        for said in turn.completions:
             body.append(f"{said.agent}", style="bold").append(f"  {said.words} words\n", style="dim")
             body.append(said.text[:TEXT_SHOWN] if said.text.strip() else "says nothing")
             body.append(f"\ntaken for: {said.executed}" if said.executed else "", style="italic").append("\n\n")
         if turn.reason:
             body.append(f"{turn.reason}\n", style="italic")
-        for agent, bars in turn.paid:
+        for agent, bars in turn.rewards:
             body.append(f"{agent} " if agent else "", style="bold")
             body.append(", ".join(f"{bar.name} {bar.value:.2f}" for bar in bars) + "\n", style="dim")
     body.rstrip()

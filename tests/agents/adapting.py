@@ -52,7 +52,7 @@ def merged(policy: AdapterPolicy, base: Any) -> Any:
     with torch.no_grad():
         for name, layer in policy.model.named_modules():
             if isinstance(layer, LoraLayer) and policy.key in layer.lora_A:
-                shape = policy.host.lora.config(policy.key)
+                shape = policy.shared_engine.lora.config(policy.key)
                 down, up = layer.lora_A[policy.key].weight, layer.lora_B[policy.key].weight
                 delta = (shape.lora_alpha / shape.r) * (up @ down)
                 weight = model.get_submodule(name).weight

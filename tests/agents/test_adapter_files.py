@@ -80,7 +80,7 @@ def test_loaded_it_says_the_same_and_stored_ones_share_their_base(base, tmp_path
         policy.save(tmp_path / name)
     monkeypatch.chdir(tmp_path)
     again = load_adapters({name: name for name in team}, CPU)
-    assert {id(policy.host) for policy in again.values()} == {id(again["a"].host)}
+    assert {id(policy.shared_engine) for policy in again.values()} == {id(again["a"].shared_engine)}
     alone = make_policy("hf:b", options=CPU)
     assert isinstance(alone, AdapterPolicy)
     assert alone.name == "hf:b"
@@ -100,7 +100,7 @@ def test_an_adapter_may_be_the_start_of_a_team(base, tmp_path: Path) -> None:
     first = team_of(base, ["a"])["a"]
     first.save(tmp_path)
     team = adapted(str(tmp_path), ["x", "y"], CPU, LORA)
-    assert team["x"].host is team["y"].host
+    assert team["x"].shared_engine is team["y"].shared_engine
     assert same(weights_of(team["x"]), weights_of(first))
     assert same(weights_of(team["y"]), weights_of(first))
     shaken(team["x"], 3)
@@ -169,13 +169,13 @@ def test_damaged_files_are_told_in_a_line(base, tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match=r"cannot read the adapter_model.safetensors"):
         LLMPolicy.load(str(tmp_path), CPU)
     weights.unlink()
-    before = len(policy.host.lora.model.state_dict())
+    before = len(policy.shared_engine.lora.model.state_dict())
     with pytest.raises(PolicyError, match=r"cannot read the adapter_model.safetensors"):
         policy.stored(str(tmp_path))
     save_file(some, weights)
     with pytest.raises(PolicyError, match="it lacks"):
         policy.stored(str(tmp_path))
-    assert len(policy.host.lora.model.state_dict()) == before, "what did not fit is gone"
+    assert len(policy.shared_engine.lora.model.state_dict()) == before, "what did not fit is gone"
     (tmp_path / "adapter_config.json").write_text("{")
     with pytest.raises(PolicyError, match=r"cannot read the adapter_config.json"):
         LLMPolicy.load(str(tmp_path), CPU)

@@ -63,7 +63,7 @@ def test_the_gradient_is_that_of_the_product_b_a(base) -> None:
     loss_of(whole).backward()
     with policy.active() as model:
         loss_of(model).backward()
-        scale = policy.host.lora.config(policy.key).lora_alpha / policy.host.lora.config(policy.key).r
+        scale = policy.shared_engine.lora.config(policy.key).lora_alpha / policy.shared_engine.lora.config(policy.key).r
         for name in ("model.layers.0.self_attn.q_proj", "model.layers.1.mlp.down_proj"):
             layer, g = model.get_submodule(name), whole.get_submodule(name).weight.grad
             down, up = layer.lora_A[policy.key].weight, layer.lora_B[policy.key].weight

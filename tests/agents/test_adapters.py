@@ -62,7 +62,7 @@ def test_a_mixed_batch_says_what_each_says_alone_and_what_merged_weights_say(way
     """Token for token; the log-probs are those that training will compute, to 1e-5."""
     name, engine, draws, computes = WAYS[way]
     team = team_of(bases(name), engine=engine)
-    host = team["a"].host
+    host = team["a"].shared_engine
     assert type(host.generator) is draws
     assert split_head(host.model) is not None, "the search for an engine leaves no wrong answer behind"
     assert computes is None or type(host.generator.forward) is computes
@@ -89,7 +89,7 @@ def test_rows_that_leave_take_their_adapters_with_them(bases) -> None:
     """120 rows with 40 end tokens: the batch is packed again and again."""
     team = team_of(bases("qwen3"))
     for policy in team.values():
-        policy.host.generator.end_ids = frozenset(range(4, 44))
+        policy.shared_engine.generator.end_ids = frozenset(range(4, 44))
     requests = asks(NAMES, ["hello", "you", "?", "more of it", "x" * 20], seeds=8)
     together = act_batched([(team[request.agent], request) for request in requests])
     lengths = {len(u.token_ids) for answers in together for u in answers}
@@ -103,7 +103,7 @@ def test_where_layers_cannot_mix_one_adapter_follows_the_other(name, bases, monk
     mixed = team_of(bases(name), engine="transformers" if name == "windowed" else "auto")
     monkeypatch.setattr(Lora, "mixes", lambda self: False)
     team = team_of(bases(name), engine="transformers" if name == "windowed" else "auto")
-    assert isinstance(team["a"].host.generator, SequentialAdapters)
+    assert isinstance(team["a"].shared_engine.generator, SequentialAdapters)
     requests = asks(NAMES)
     one, other = (act_batched([(who[request.agent], request) for request in requests]) for who in (team, mixed))
     assert_same_tokens(*([u.token_ids for answers in each for u in answers] for each in (one, other)))
@@ -115,9 +115,9 @@ def test_a_layer_that_is_not_given_whole_rows_does_not_mix(bases) -> None:
     policy = team["a"]
     mlp = policy.model.transformer.h[0].mlp
     before, forward = policy.act(asks("a"))[0], mlp.forward
-    assert policy.host.lora.mixes()
+    assert policy.shared_engine.lora.mixes()
     mlp.forward = lambda x: forward(x.flatten(0, 1)).view(x.shape)
-    assert not policy.host.lora.mixes()
+    assert not policy.shared_engine.lora.mixes()
     del mlp.forward
     assert policy.act(asks("a"))[0] == before
 
@@ -125,7 +125,7 @@ def test_a_layer_that_is_not_given_whole_rows_does_not_mix(bases) -> None:
 def test_the_own_forward_computes_as_the_librarys(bases) -> None:
     """Prompts and steps, rows with an adapter and without, in any order; biases, norms and scales are folded."""
     for name in ("qwen3", "qwen2", "llama"):
-        lora = team_of(bases(name))["a"].host.lora
+        lora = team_of(bases(name))["a"].shared_engine.lora
         forwards = [
             AdapterDecoder(lora.model, torch.float32, lora.served),
             LibraryForward(Twin(lora.model, torch.float32), lora),
@@ -136,9 +136,9 @@ def test_the_own_forward_computes_as_the_librarys(bases) -> None:
             with torch.no_grad():
                 logits, layers = forward.prefill(ids, [3, 2, 3, 3], adapters)
                 store = KeyValues([3, 2, 3, 3, 3], 5, ids.device, torch.float32, [*adapters, 1])
-                store.place(layers, torch.arange(5), torch.tensor([0, 1, 2, 3, 0]))
+                store.insert(layers, torch.arange(5), torch.tensor([0, 1, 2, 3, 0]))
                 stepped = forward.step(torch.tensor([4, 5, 6, 7, 8]), store)
-                store.keep(torch.tensor([3, 1]))
+                store.select(torch.tensor([3, 1]))
                 found.append([logits, stepped, forward.step(torch.tensor([9, 9]), store)])
         for one, other in zip(*found, strict=True):
             assert_values_close(one, other)
@@ -155,7 +155,7 @@ def test_adapters_of_different_shapes_share_a_base(bases, tmp_path: Path) -> Non
     for name, shape in shapes.items():
         team_of(bases("qwen3"), [name], shape)[name].save(tmp_path / name)
     team = load_adapters({name: str(tmp_path / name) for name in shapes}, ModelOptions(device="cpu"))
-    assert len({id(policy.host) for policy in team.values()}) == 1
+    assert len({id(policy.shared_engine) for policy in team.values()}) == 1
     requests = asks(tuple(shapes))
     together = act_batched([(team[request.agent], request) for request in requests])
     own = {agent: LLMPolicy(merged(policy, plain(bases("qwen3"))), byte_tokenizer()) for agent, policy in team.items()}
@@ -166,7 +166,7 @@ def test_adapters_of_different_shapes_share_a_base(bases, tmp_path: Path) -> Non
 def test_a_head_with_an_adapter_is_served_too(bases) -> None:
     """No fused head then, nor the own forward, whose head is plain."""
     team = team_of(bases("llama"), lora=LoraOptions(rank=2, targets=("lm_head", "v_proj")))
-    assert isinstance(team["a"].host.generator.forward, LibraryForward)
+    assert isinstance(team["a"].shared_engine.generator.forward, LibraryForward)
     requests = asks(NAMES, ["hello"])
     together = act_batched([(team[request.agent], request) for request in requests])
     own = {agent: LLMPolicy(merged(policy, plain(bases("llama"))), byte_tokenizer()) for agent, policy in team.items()}

@@ -78,7 +78,7 @@ class Host:
 
 class Guest:
     def __init__(self, name: str, host: Host) -> None:
-        self.name, self.host = name, host
+        self.name, self.shared_engine = name, host
 
     def act(self, requests):
         raise AssertionError("its host is asked")

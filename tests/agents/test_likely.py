@@ -7,7 +7,7 @@ import torch
 
 from palaver.agents.llm.policies import top_logprobs as module
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.llm.policies.top_logprobs import likely
+from palaver.agents.llm.policies.top_logprobs import top_logprobs
 from palaver.core import Completion, Message, PolicyError, Request, Sampling
 from tests.agents.adapting import stored_base, team_of
 from tests.models import byte_tokenizer, tiny_gpt2, tiny_qwen3
@@ -37,7 +37,7 @@ def full(policy: LLMPolicy, completion: Completion) -> torch.Tensor:
 def test_the_best_are_those_of_the_full_softmax_of_each_completion_alone(make) -> None:
     policy = LLMPolicy(make(), byte_tokenizer())
     completions = said(policy, "one", "a much longer prompt than the first")
-    found = likely(policy, completions, 5)
+    found = top_logprobs(policy, completions, 5)
     assert [len(places) for places in found] == [len(completion.token_ids) for completion in completions]
     for completion, places in zip(completions, found, strict=True):
         expected = full(policy, completion)
@@ -52,7 +52,7 @@ def test_the_best_are_those_of_the_full_softmax_of_each_completion_alone(make) -
 
 def test_a_sampled_token_has_the_log_probability_that_it_was_drawn_with(policy: LLMPolicy) -> None:
     completions = said(policy, "x")
-    for completion, places in zip(completions, likely(policy, completions, 20), strict=True):
+    for completion, places in zip(completions, top_logprobs(policy, completions, 20), strict=True):
         for token, logprob, place in zip(completion.token_ids, completion.logprobs, places, strict=True):
             text = policy.tokenizer.decode([token])
             if text in place and "\ufffd" not in text:
@@ -65,7 +65,7 @@ def test_each_adapter_tells_its_own(tmp_path) -> None:
     for policy in team_of(stored_base(tmp_path / "base")).values():
         request = Request("a", (Message("user", "x"),), (0,), Sampling(temperature=0.0, max_tokens=4))
         (completion,) = policy.act([request])[0]
-        (places,) = likely(policy, [completion], 20)
+        (places,) = top_logprobs(policy, [completion], 20)
         for token, logprob, place in zip(completion.token_ids, completion.logprobs, places, strict=True):
             text = policy.tokenizer.decode([token])
             assert text == "\ufffd" or place[text] == pytest.approx(logprob, abs=1e-4)
@@ -85,9 +85,9 @@ def test_tokens_spelt_alike_count_as_one() -> None:
 
 def test_parts_change_nothing(policy: LLMPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     completions = said(policy, "one", "two three four", "five")
-    together = likely(policy, completions, 3, first=2)
+    together = top_logprobs(policy, completions, 3, first=2)
     monkeypatch.setattr(module, "_LOGITS", 1)
-    apart = likely(policy, completions, 3, first=2)
+    apart = top_logprobs(policy, completions, 3, first=2)
     assert [len(places) for places in together] == [2] * 6
     for left, right in zip(together, apart, strict=True):
         for one, other in zip(left, right, strict=True):
@@ -96,17 +96,17 @@ def test_parts_change_nothing(policy: LLMPolicy, monkeypatch: pytest.MonkeyPatch
 
 def test_the_model_stays_in_its_mode(policy: LLMPolicy) -> None:
     policy.model.train()
-    likely(policy, said(policy, "x"), 1)
+    top_logprobs(policy, said(policy, "x"), 1)
     assert policy.model.training
     policy.model.eval()
 
 
 def test_an_empty_answer_and_no_answers(policy: LLMPolicy) -> None:
-    assert likely(policy, [], 3) == []
-    assert likely(policy, [Completion("", (5, 6))], 3) == [()]
+    assert top_logprobs(policy, [], 3) == []
+    assert top_logprobs(policy, [Completion("", (5, 6))], 3) == [()]
 
 
 @pytest.mark.parametrize(("k", "prompt", "says"), [(0, (1,), "not 0"), (21, (1,), "not 21"), (2, (), "plain text")])
 def test_what_cannot_be_told_is_refused(policy: LLMPolicy, k: int, prompt: tuple[int, ...], says: str) -> None:
     with pytest.raises(PolicyError, match=says):
-        likely(policy, [Completion("x", prompt, (5,))], k)
+        top_logprobs(policy, [Completion("x", prompt, (5,))], k)

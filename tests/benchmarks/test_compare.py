@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from palaver.benchmarks.comparison import charts as compare_charts
 from palaver.benchmarks.comparison.charts import COLORS, look, spread, write_png
-from palaver.benchmarks.comparison.export import keep
+from palaver.benchmarks.comparison.export import export_runs
 from palaver.benchmarks.comparison.finished_runs import find
 from palaver.benchmarks.comparison.groups import compare
 from palaver.benchmarks.comparison.table import captions, columns, markdown, rows
@@ -234,7 +234,7 @@ def test_a_run_named_twice_counts_once(run):
 
 def test_what_is_kept_compares_as_the_whole(tmp_path):
     whole = compared(KEPT)
-    kept = keep(whole.groups, tmp_path / "kept")
+    kept = export_runs(whole.groups, tmp_path / "kept")
     assert [path.name for path in kept] == ["magrpo-0", "magrpo-1", "magrpo-2"]
     assert {file.name for path in kept for file in path.iterdir()} == {"config.yaml", "metrics.jsonl"}
     assert all(sum(file.stat().st_size for file in path.iterdir()) < 32_000 for path in kept), "130 updates, 48 tasks"
@@ -246,15 +246,15 @@ def test_what_is_kept_compares_as_the_whole(tmp_path):
         for part in ("samples", "wall_s", "cpu_s", "mean", "low", "high"):
             assert np.array_equal(getattr(before, part), getattr(after, part))
     with pytest.raises(ConfigError, match="already there"):
-        keep(whole.groups, tmp_path / "kept")
+        export_runs(whole.groups, tmp_path / "kept")
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot write"):
-        keep(whole.groups, tmp_path / "file" / "sub")
+        export_runs(whole.groups, tmp_path / "file" / "sub")
 
 
 def test_kept_folders_are_names_of_files(run, tmp_path):
     found = compared(run("a0", policy={"model": "../up and/away"}), by="model")
-    assert [path.name for path in keep(found.groups, tmp_path / "kept")] == ["up-and-away-0"]
+    assert [path.name for path in export_runs(found.groups, tmp_path / "kept")] == ["up-and-away-0"]
 
 
 def test_names_are_moved_apart_and_kept_in_order():

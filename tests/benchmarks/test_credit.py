@@ -62,7 +62,7 @@ class Told(Lengths):
         super().__init__(turns=2)
         self.deaf = deaf
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         heard = {"a": actions["b"], "b": actions["a"]}
         return StepResult(
             {seat: {"own": worth(text)} for seat, text in actions.items()},

@@ -16,7 +16,7 @@ from palaver.benchmarks.experiments.enumeration import AGENTS, EnumerableGame, T
 from palaver.benchmarks.experiments.estimators import BIASES, estimate, per_outcome, sampled, settings, table
 from palaver.core import Sampling
 from palaver.registry import spec
-from palaver.trainers.algorithms.base import ROWS
+from palaver.trainers.algorithms.base import ALGORITHMS
 from palaver.trainers.objectives.losses import reinforce
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
@@ -141,7 +141,7 @@ def test_every_algorithm_has_a_row_or_a_sentence():
     names = {
         "atgrpo": "AT-GRPO", "atgrpo-team": "AT-GRPO by teams", "drmas": "Dr. MAS", "dr-grpo": "Dr. GRPO",
     }  # fmt: skip
-    for name in ROWS:
+    for name in ALGORITHMS:
         assert names.get(name, name.upper()) in text, name
     assert len({bias.label for bias in BIASES}) == len(BIASES)
 

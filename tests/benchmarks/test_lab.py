@@ -16,7 +16,7 @@ from palaver.benchmarks.experiments.matrix_games import fresh, plan, pool, recip
 from palaver.benchmarks.experiments.matrix_games.results import Lab, MatrixGameResult, score
 from palaver.core import CheckpointError, ConfigError
 from palaver.envs.matrix.games import BUILT_IN
-from palaver.trainers.algorithms.base import ROWS, algorithm
+from palaver.trainers.algorithms.base import ALGORITHMS, algorithm
 from palaver.trainers.config.loading import load as load_run
 from palaver.trainers.train import train
 from tests.models import byte_tokenizer, tiny_qwen3
@@ -32,9 +32,9 @@ RANDOM = {"climbing": -31 / 9, "two-step": (7 + 10 / 4) / 2, "prisoners-dilemma"
 
 
 def test_the_shipped_laboratory_has_every_algorithm_and_every_game(monkeypatch):
-    monkeypatch.setitem(ROWS, "a-new-one", ROWS["magrpo"])
+    monkeypatch.setitem(ALGORITHMS, "a-new-one", ALGORITHMS["magrpo"])
     found = plan.load("lab")
-    played = set(ROWS) - {"cory", "grpo"}
+    played = set(ALGORITHMS) - {"cory", "grpo"}
     assert set(found.algorithms) == played
     assert set(found.columns) == {*BUILT_IN, "xor-equal", "xor-roles", "dilemma-own"}
     kinds = {(cell.algorithm, cell.game, cell.seed) for cell in found.cells}
@@ -106,7 +106,7 @@ def test_what_a_trainer_refuses_is_told_and_the_rest_is_run(tmp_path):
 
 def test_a_row_left_out_everywhere():
     reason = "lab.without.rae=no self-play here"
-    assert set(plan.load("lab", [reason, "lab.games=[xor]"]).algorithms) == set(ROWS) - {"rae", "cory", "grpo"}
+    assert set(plan.load("lab", [reason, "lab.games=[xor]"]).algorithms) == set(ALGORITHMS) - {"rae", "cory", "grpo"}
     with pytest.raises(ConfigError, match=r"lab.algorithms: rae is left out by lab.without: no self-play here"):
         plan.load("lab", [*TWO, reason])
     with pytest.raises(ConfigError, match=r"lab.without: there is no 'raee'"):

@@ -37,11 +37,11 @@ class Dice(TextEnv):
         super().__init__(["a", "b"], found, render_mode=render_mode, source=tasks)
         self.turns, self.seen = turns, [0, 0, 0]
 
-    def opening(self, task):
+    def initial_observations(self, task):
         self.seen = [0, 0, 0]
         return dict.fromkeys(self.agents, f"roll {task.id}")
 
-    def judge(self, actions):
+    def transition(self, actions):
         roll = int(self.rng.integers(200))
         self.seen = [self.turn + 1, roll, len("".join(actions.values()))]
         over = self.turn + 1 == self.turns

@@ -51,7 +51,7 @@ def test_a_second_scoring_without_a_change_is_the_first(env, plan):
 
 def test_who_booked_pay_turn_by_turn_books_it_again():
     made, episodes = played(
-        "workflow-v0", SamplingPlan(1, turns="independent"), pay={"when": "accumulated"}, name="echo"
+        "workflow-v0", SamplingPlan(1, turns="independent"), reward_scheme={"when": "accumulated"}, name="echo"
     )
     assert again(made, episodes) == again(made, episodes, workers=2) == episodes
 
@@ -129,10 +129,10 @@ class Leaving(TextEnv):
         super().__init__(["a", "b"], [Task("t0", {}), Task("t1", {})], source=tasks)
         self.soon = soon
 
-    def opening(self, task):
+    def initial_observations(self, task):
         return dict.fromkeys(self.agents, task.id)
 
-    def judge(self, actions):
+    def transition(self, actions):
         over = True if self.turn else (["a"] if self.soon else False)
         return StepResult({agent: {"dice": float(self.rng.integers(9))} for agent in self.agents}, {}, terminated=over)
 

@@ -22,11 +22,11 @@ class Good(TextEnv):
         tasks = [Task(f"t{n}", {"word": f"word{n}"}) for n in range(50)]
         super().__init__(["a", "b"], tasks, render_mode=render_mode, max_length=100)
 
-    def opening(self, task):
+    def initial_observations(self, task):
         self.said = []
         return dict.fromkeys(self.agents, f"say {task['word']}")
 
-    def judge(self, actions):
+    def transition(self, actions):
         self.said.append(sorted(actions.values()))
         parts = {agent: {"length": len(text) / 100, "fixed": 0.5} for agent, text in actions.items()}
         told = {agent: f"{len(self.said)} turns, you said {text}" for agent, text in actions.items()}
@@ -95,8 +95,8 @@ class DrawingMoves(Draws):
 
 
 class DrawingDraws(Draws):
-    def judge(self, actions):
-        outcome = super().judge(actions)
+    def transition(self, actions):
+        outcome = super().transition(actions)
         return replace(outcome, metrics={"luck": float(self.rng.random())})
 
     def render(self):

@@ -21,7 +21,7 @@ class Length:
 
     @staticmethod
     def _verdict(case):
-        said = "".join(case.said.values())
+        said = "".join(case.completions.values())
         if "fail" in said:
             return Score(None, failure="timeout: late")
         score = min(1.0, len(said) / 100)

@@ -17,11 +17,11 @@ TASKS = tuple(Task(f"t{n}", {"n": n}) for n in range(10))
 
 
 class Echo(TextEnv):
-    def opening(self, task):
+    def initial_observations(self, task):
         self.history = []
         return dict.fromkeys(self.agents, f"task {task['n']}")
 
-    def judge(self, actions):
+    def transition(self, actions):
         self.history.append(dict(actions))
         return StepResult({a: {"x": 1.0} for a in self.agents}, {a: f"heard {t}" for a, t in actions.items()})
 
@@ -101,7 +101,7 @@ def test_unknown_tasks(task, hint):
 
 def test_legal_actions_are_listed_for_those_who_may_act():
     class Door(Echo):
-        def judge(self, actions):
+        def transition(self, actions):
             self.legal_actions = {"a": ["shut"]}
             return StepResult({a: {} for a in self.agents}, truncated=self.turn == 2, can_act=["a"])
 
@@ -119,7 +119,7 @@ def test_legal_actions_are_listed_for_those_who_may_act():
 
 def test_agents_leave_one_by_one_and_only_actors_are_heard():
     class Leaving(Echo):
-        def judge(self, actions):
+        def transition(self, actions):
             self.history.append(dict(actions))
             ends = {0: [], 1: ["b"], 2: ["a"]}[self.turn]
             return StepResult({a: {} for a in self.agents}, truncated=ends, can_act=["a"] if self.turn == 0 else None)
@@ -218,12 +218,12 @@ def test_threads_take_turns():
     class Counting(Echo):
         inside = most = 0
 
-        def judge(self, actions):
+        def transition(self, actions):
             self.inside += 1
             self.most = max(self.most, self.inside)
             threading.Event().wait(0.001)
             self.inside -= 1
-            return super().judge(actions)
+            return super().transition(actions)
 
     env = Counting(["a"], TASKS)
     env.reset()
@@ -258,19 +258,19 @@ def test_bad_keywords(kwargs):
 
 def test_an_opening_for_an_unknown_agent_is_refused():
     class Misspelt(Echo):
-        def opening(self, task):
+        def initial_observations(self, task):
             return {"a": "x", "bb": "y"}
 
-    with pytest.raises(ConfigError, match=r"opening named an agent 'bb'\. Did you mean 'b'"):
+    with pytest.raises(ConfigError, match=r"initial_observations named an agent 'bb'\. Did you mean 'b'"):
         Misspelt(["a", "b"], TASKS).reset()
 
 
 def test_hooks_must_be_written():
     class Half(TextEnv):
-        def opening(self, task):
+        def initial_observations(self, task):
             return {}
 
-    with pytest.raises(TypeError, match="judge"):
+    with pytest.raises(TypeError, match="transition"):
         Half(["a"], TASKS)
 
 
@@ -291,7 +291,7 @@ def test_hooks_must_be_written():
 )
 def test_authors_mistakes_are_named(outcome, message):
     class Wrong(Echo):
-        def judge(self, actions):
+        def transition(self, actions):
             return outcome()
 
     env = Wrong(["a", "b"], TASKS)

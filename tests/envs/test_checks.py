@@ -79,8 +79,8 @@ class ObservesSurrogates(Good):
 class GlobalRandomness(Good):
     """Deterministic for two steps, as PettingZoo's seed test would see it."""
 
-    def judge(self, actions):
-        outcome = super().judge(actions)
+    def transition(self, actions):
+        outcome = super().transition(actions)
         if self.turn < 2:
             return outcome
         return StepResult({agent: {"luck": random.random()} for agent in actions}, terminated=True)
@@ -89,9 +89,9 @@ class GlobalRandomness(Good):
 class RemembersEpisodes(Good):
     episodes = 0
 
-    def opening(self, task):
+    def initial_observations(self, task):
         self.episodes += 1
-        return {agent: f"{text} {self.episodes}" for agent, text in super().opening(task).items()}
+        return {agent: f"{text} {self.episodes}" for agent, text in super().initial_observations(task).items()}
 
 
 class Infinite(Good):
@@ -126,10 +126,10 @@ class DifferentMetrics(Good):
 
 
 class RaisesOnBraces(Good):
-    def judge(self, actions):
+    def transition(self, actions):
         for text in actions.values():
             text.format()
-        return super().judge(actions)
+        return super().transition(actions)
 
 
 class CountsNothing(Good):
@@ -202,7 +202,7 @@ class IgnoresTask(Good):
 class CutWithoutActions(Good):
     """Truncated where agents may act, and no action is legal."""
 
-    def judge(self, actions):
+    def transition(self, actions):
         self.legal_actions = {} if self.turn else {agent: ["yes"] for agent in self.agents}
         return StepResult({agent: {"none": 0.0} for agent in actions}, truncated=self.turn == 1)
 
@@ -298,9 +298,9 @@ MODULE = """
     class Env(TextEnv):
         def __init__(self):
             super().__init__(["a"], [Task("t", {})])
-        def opening(self, task):
+        def initial_observations(self, task):
             return {"a": "go"}
-        def judge(self, actions):
+        def transition(self, actions):
             return StepResult({"a": {"x": 1.0}}, {"a": BODY}, terminated=True)
 """
 

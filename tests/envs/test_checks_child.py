@@ -28,9 +28,9 @@ ENV = """
         metadata = {**TextEnv.metadata, "name": "env_v0"}
         def __init__(self):
             super().__init__(["a"], [Task("t", {})])
-        def opening(self, task):
+        def initial_observations(self, task):
             return {"a": "go"}
-        def judge(self, actions):
+        def transition(self, actions):
             return StepResult({"a": {"x": 1.0}}, terminated=True)
 """
 HANGS = """

@@ -27,14 +27,28 @@ VARIANTS = {
         {"game": "prisoners-dilemma", "repeats": 3, "illegal": -1, "max_length": 40},
     ],
     "gsm8k-v0": [
-        {"workflow": "summary", "agents": 4, "pay": {"who": "aggregator", "no_answer": 1, "format": 1, "length": 1}},
-        {"workflow": "verify", "rounds": 2, "pay": {"when": "influence", "shaping": "incentive"}, "max_length": 300},
+        {
+            "workflow": "summary",
+            "agents": 4,
+            "reward_scheme": {"who": "aggregator", "no_answer": 1, "format": 1, "length": 1},
+        },
+        {
+            "workflow": "verify",
+            "rounds": 2,
+            "reward_scheme": {"when": "influence", "shaping": "incentive"},
+            "max_length": 300,
+        },
         {"agents": 3, "rounds": 3, "options": {"shuffle": True, "mask": True, "stop": True, "most": 1}},
     ],
-    "maths-mini-v0": [{"workflow": "solver_judge", "difficulty": "hard", "pay": {"labels": "majority"}}],
+    "maths-mini-v0": [{"workflow": "solver_judge", "difficulty": "hard", "reward_scheme": {"labels": "majority"}}],
     "workflow-v0": [
-        {"env": "matrix-v1", "workflow": "discussion", "options": {"seats": ["a1", "a2"]}, "keywords": {"game": "xor"}},
-        {"env": "tldr-v0", "workflow": "solver_judge", "options": {"shuffle": True}, "pay": {"when": "accumulated"}},
+        {"env": "matrix-v1", "workflow": "discussion", "options": {"names": ["a1", "a2"]}, "keywords": {"game": "xor"}},
+        {
+            "env": "tldr-v0",
+            "workflow": "solver_judge",
+            "options": {"shuffle": True},
+            "reward_scheme": {"when": "accumulated"},
+        },
     ],
     "coophumaneval-v0": [
         {"agents": 1, "num_turns": 3, "feedback": "level_passed", "visible_tests": -2},

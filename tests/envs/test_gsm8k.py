@@ -48,7 +48,9 @@ def test_the_public_data_loads_wholly(name, rows):
 def test_any_questions_and_answers(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("id,question,answer\nq,Which town lies on the Seine?,Paris\n")
-    env = palaver.make("gsm8k-v0", tasks=path, workflow="vote", pay={"no_answer": 1, "format": 0.5, "who": "own"})
+    env = palaver.make(
+        "gsm8k-v0", tasks=path, workflow="vote", reward_scheme={"no_answer": 1, "format": 0.5, "who": "own"}
+    )
     env.reset(options={"task": "q"})
     _, rewards, *_ = env.step({"solver1": "#### paris", "solver2": "Paris", "solver3": "#### Rome"})
     assert rewards == {"solver1": 1.0, "solver2": -1.5, "solver3": 0.0}

@@ -12,7 +12,7 @@ import palaver
 from palaver.core import ConfigError
 from palaver.envs.base import checks
 from palaver.envs.base.env import StepResult, TextEnv
-from palaver.envs.base.reward_wrapper import RewardSpec, RewardWrapper, spelled
+from palaver.envs.base.reward_wrapper import RewardSpec, RewardWrapper, parse_reward
 from palaver.envs.base.tasks import Task
 from palaver.envs.echo.env import EchoEnv
 from palaver.scoring import RewardPlacement, Score
@@ -33,12 +33,12 @@ class Toy(TextEnv):
         super().__init__(["a", "b"], [Task("t", {"reference": "gold"})])
         if fresh:
             self.metadata = {**TextEnv.metadata, "conversation": "fresh"}
-        self.begins, self.num_turns, self.max_return = ["a"], 2, 2.0
+        self.first_to_act, self.num_turns, self.max_return = ["a"], 2, 2.0
 
-    def opening(self, task):
+    def initial_observations(self, task):
         return {"a": "a opens", "b": "b opens"}
 
-    def judge(self, actions):
+    def transition(self, actions):
         if "broken" in actions.values():
             return StepResult({agent: {"good": 0.0} for agent in self.agents}, unscored=True, reason="own judge ill")
         good = float("good" in actions.values())
@@ -46,7 +46,7 @@ class Toy(TextEnv):
         told = {} if last else {"a": "a again", "b": "b again"}
         earned = {agent: [{"good": 0.25}, {"good": good - 0.25}] for agent in self.agents} if last else None
         parts = {agent: {"good": good} for agent in self.agents}
-        return StepResult(parts, told, last, can_act=["b"], reason="own", earned=earned, metrics={"m": 1.0})
+        return StepResult(parts, told, last, can_act=["b"], reason="own", turn_rewards=earned, metrics={"m": 1.0})
 
 
 # --- spelling ------------------------------------------------------------------------------------
@@ -67,18 +67,18 @@ class Toy(TextEnv):
     ],
 )
 def test_spellings(text, name, own, placing):
-    assert spelled(text) == RewardSpec(name, own, placing)
+    assert parse_reward(text) == RewardSpec(name, own, placing)
 
 
 @pytest.mark.parametrize("value", ["iou", "binary", "", None, 3, "judge", "judge:", "a judge:x", ["judge:x"]])
 def test_everything_else_is_the_environments_own(value):
-    assert spelled(value) is None
+    assert parse_reward(value) is None
 
 
 @pytest.mark.parametrize("text", ["+1.2.3*judge:x", "gate@.:judge:x"])
 def test_a_weight_or_gate_that_is_no_number(text):
     with pytest.raises(ConfigError, match="is no number"):
-        spelled(text)
+        parse_reward(text)
 
 
 # --- what is paid --------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_what_was_earned_when_is_told_with_the_score():
     env.reset(seed=0)
     env.step({"a": "good"})
     *_, infos = env.step({"b": "x" * 10})
-    assert infos["a"]["earned"] == [{"good": 0.25, "judge": 0.02}, {"good": -0.25, "judge": 0.05}]
+    assert infos["a"]["turn_rewards"] == [{"good": 0.25, "judge": 0.02}, {"good": -0.25, "judge": 0.05}]
     assert infos["a"]["reason"] == "own; 10 characters␛[2J"
 
 
@@ -167,8 +167,12 @@ def test_a_case_holds_who_could_act_and_all_they_were_told():
     env.step({"a": "not heard", "b": b"two\xff"})
     (first,), (second,) = env.reward.calls
     assert (first.task, first.turn, first.group, first.reference) == ("t", 0, "", "gold")
-    assert (first.said, first.told) == ({"a": "one"}, {"a": "a opens"})
-    assert (second.said, second.told, second.turn) == ({"b": "two\ufffd"}, {"b": "b opens\n\nb again"}, 1)
+    assert (first.completions, first.observations) == ({"a": "one"}, {"a": "a opens"})
+    assert (second.completions, second.observations, second.turn) == (
+        {"b": "two\ufffd"},
+        {"b": "b opens\n\nb again"},
+        1,
+    )
 
 
 def test_a_fresh_conversation_is_what_was_told_last():
@@ -176,7 +180,7 @@ def test_a_fresh_conversation_is_what_was_told_last():
     env.reset(seed=0)
     env.step({"a": "one"})
     env.step({"b": "two"})
-    assert env.reward.calls[1][0].told == {"b": "b again"}
+    assert env.reward.calls[1][0].observations == {"b": "b again"}
 
 
 def test_all_are_scored_in_one_call_with_their_groups():
@@ -196,8 +200,8 @@ def test_instances_with_rewards_of_their_own_are_scored_by_them():
     for env in (one, other):
         env.reset(seed=0)
     RewardWrapper.step_together([one, other], [{"a1": "x"}, {"a1": "yy"}])
-    assert [case.said["a1"] for case in one.reward.calls[0]] == ["x"]
-    assert [case.said["a1"] for case in other.reward.calls[0]] == ["yy"]
+    assert [case.completions["a1"] for case in one.reward.calls[0]] == ["x"]
+    assert [case.completions["a1"] for case in other.reward.calls[0]] == ["yy"]
 
 
 # --- what cannot be scored -----------------------------------------------------------------------
@@ -237,7 +241,7 @@ def test_the_rest_is_the_environments():
     env = RewardWrapper(inner, Length())
     assert (env.num_turns, env.metadata, env.source, env.tasks) == (5, inner.metadata, "sample", inner.tasks)
     assert env.observation_space("a1") is inner.observation_space("a1")
-    assert env.competitive is env.alike is None
+    assert env.competitive is env.shared_prompt_turns is None
     env.reset(seed=0, options={"task": 1})
     env.step({"a1": "hello"})
     assert env.state() == inner.state()

@@ -7,7 +7,7 @@ import torch
 import yaml
 
 from palaver.core import ConfigError
-from palaver.trainers.algorithms.base import ROWS, algorithm, chosen
+from palaver.trainers.algorithms.base import ALGORITHMS, algorithm, chosen
 from palaver.trainers.config.defaults import DEFAULTS
 from palaver.trainers.config.loading import dump, load, parse
 from palaver.trainers.config.run import AlgorithmConfig, RunConfig
@@ -18,7 +18,7 @@ from tests.trainers.learning import episode
 
 
 def test_auto_is_the_row():
-    for name in ROWS:
+    for name in ALGORITHMS:
         assert chosen(AlgorithmConfig(name=name)) == algorithm(name)
     with pytest.raises(ConfigError, match="marloo"):
         chosen(AlgorithmConfig(name="marlo"))

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from palaver.trainers.algorithms.base import ROWS, algorithm
+from palaver.trainers.algorithms.base import ALGORITHMS, algorithm
 from palaver.trainers.config.run import AlgorithmConfig
 from palaver.trainers.objectives.advantages import (
     group_mean_baseline,
@@ -90,7 +90,7 @@ def test_no_normalisation_makes_two_estimators_one(how, kind):
     table = make_batch([episode(str(task), lane, pay) for task in (0, 1) for lane, pay in enumerate(UNEVEN)])
     value = torch.linspace(-1, 2, len(table), dtype=torch.float64) ** 2
     found = {}
-    for name in ROWS:
+    for name in ALGORITHMS:
         row = algorithm(name)
         if row.mixer != "none" or row.pairs:
             continue  # until its values are learnt it compares as MAGRPO does; pairs have no advantage

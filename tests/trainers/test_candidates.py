@@ -37,7 +37,7 @@ class Additive(Lengths):
         super().__init__(turns=turns)
         self.late, self.split = late, split
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         due = {seat: worth(f"{seat}{self.turn}{text}") for seat, text in actions.items()}
         last = self.turn + 1 >= self.turns
         if self.late and not last:

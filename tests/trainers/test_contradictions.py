@@ -18,7 +18,7 @@ REFUSED = [
     (["policy.temperature=0"], "set it above 0"),
     (["policy.top_p=0.9"], "policy.top_p=0.9 samples from a part of the vocabulary"),
     (["policy.top_k=40"], "policy.top_k=40 samples from a part of the vocabulary"),
-    (["team.kind=heterogeneous", "team.seats.b.top_k=40"], "team.seats.b.top_k=40 samples from a part"),
+    (["team.kind=heterogeneous", "team.agents.b.top_k=40"], "team.agents.b.top_k=40 samples from a part"),
     (
         ["policy.top_p=0.9", "policy.score_truncated=true", "algorithm.name=ippo", "algorithm.epochs=2"],
         "ippo scores texts with later ones too",
@@ -75,7 +75,7 @@ REFUSED = [
     ),
     (["policy.max_tokens=20", "algorithm.overlong=21"], "is more than the 20 tokens that a text may have"),
     (
-        ["team.kind=heterogeneous", "team.seats.b.max_tokens=7", "algorithm.overlong=8"],
+        ["team.kind=heterogeneous", "team.agents.b.max_tokens=7", "algorithm.overlong=8"],
         "is more than the 7 tokens that a text may have",
     ),
     (["algorithm.name=qmix", "algorithm.overlong=8"], "set algorithm.overlong=0"),

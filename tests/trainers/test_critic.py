@@ -169,8 +169,8 @@ def test_a_process_with_fewer_samples_than_minibatches_takes_as_many_steps_as_th
     made.optimizer.register_step_post_hook(lambda *_: steps.append(1))
     made.update(Samples(IDS[:2], torch.ones(2), torch.zeros(2)), 1)
     assert len(steps) == 2
-    made.world = copy.copy(WORLD)
-    monkeypatch.setattr(made.world, "total", lambda *numbers: [numbers[0] + (len(numbers) == 1), *numbers[1:]])
+    made.distributed = copy.copy(WORLD)
+    monkeypatch.setattr(made.distributed, "all_sum", lambda *numbers: [numbers[0] + (len(numbers) == 1), *numbers[1:]])
     made.update(Samples(IDS[:2], torch.ones(2), torch.zeros(2)), 2)
     assert len(steps) == 2 + 3
 
@@ -263,16 +263,16 @@ def test_one_critic_step_for_each_joint_transition_once():
     study = Updater(algorithm("maac"), settings, learners({"a": policy(0), "b": policy(1)}, settings), WORLD)
     made = study.critics["joint"]
     torch.nn.init.normal_(made.head.weight, std=0.3)
-    judged = study.judge(make_batch(episodes))
+    judged = study.estimate_advantages(make_batch(episodes))
     samples = study._samples("joint", judged)
     # team rewards .5, 1.5, 2; undiscounted returns 2, 1.5, 2
     assert samples.target.tolist() == [2.0, 1.5, 2.0]
-    ids = joint_ids(judged.table, made.body)
+    ids = joint_ids(judged.batch, made.body)
     expected = gradients(trunk(made), ((plain(made, ids) - torch.tensor([2.0, 1.5, 2.0])).square() / 2).mean())
     assert samples.old.tolist() == pytest.approx(plain(made, ids).tolist(), abs=1e-5)
     steps = []
     made.optimizer.register_step_pre_hook(lambda *_: steps.append([p.grad.clone() for p in trunk(made).parameters()]))
-    study.learn(judged, 1)
+    study.update(judged, 1)
     assert len(steps) == 1
     assert_gradients_close(steps[0], expected.values())
 
@@ -288,9 +288,9 @@ def test_a_shared_trunk_gets_both_gradients(minibatches):
     study = Updater(algorithm("iac"), settings, learners(team, settings), WORLD)
     made = study.critics["p0"]
     torch.nn.init.normal_(made.head.weight, std=0.3)
-    judged = study.judge(played(team, settings))
-    judged = replace(judged, table=scattered(judged.table, settings))
-    table, model = judged.table, team["a"].model
+    judged = study.estimate_advantages(played(team, settings))
+    judged = replace(judged, batch=scattered(judged.batch, settings))
+    table, model = judged.batch, team["a"].model
     rows = table.rows_of(["a"])
     value = plain(made, [table.completions[row].prompt_ids for row in rows])
     loss = 0.3 * (value - table.returns[rows]).square().sum() / 2
@@ -300,7 +300,7 @@ def test_a_shared_trunk_gets_both_gradients(minibatches):
     spy = spied(study.learners[0])
     head = made.head.weight.detach().clone()
     made.optimizer.param_groups[0]["lr"] = 0.0 if minibatches > 1 else 1e-2
-    shown = study.learn(judged, 1)
+    shown = study.update(judged, 1)
     assert len(spy.steps) == minibatches
     errors = value.detach().double() - table.returns[rows]  # of weights that only the test's last step moves
     assert shown["critic/p0/loss"] == pytest.approx(float(errors.square().mean()) / 2, rel=1e-5)
@@ -328,9 +328,9 @@ def test_one_agent_makes_mappo_ippo(monkeypatch):
         shown = []
         episodes = [episode("0", lane, [(float(lane),), (1.0 - 3 * lane,)]) for lane in (0, 1)]
         for step in (1, 2):
-            judged = study.judge(make_batch(episodes))
-            assert judged.table.advantage.abs().min() > 0.1
-            shown.append(study.learn(judged, step))
+            judged = study.estimate_advantages(make_batch(episodes))
+            assert judged.batch.advantage.abs().min() > 0.1
+            shown.append(study.update(judged, step))
         ends.append((dict(learner.model.named_parameters()), *study.critics.values(), shown))
     (one, own, first), (other, joint, second) = ends
     assert any(not torch.equal(p, one[name]) for name, p in policy(0).model.named_parameters())

@@ -12,7 +12,7 @@ from palaver.core import CutState, Message, PolicyError, Sampling
 from palaver.envs.base.env import TextEnv
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.objectives.returns import individual_reward, shared_reward
-from palaver.trainers.rollout.batch import gone, joint_returns, make_batch
+from palaver.trainers.rollout.batch import after_cut, joint_returns, make_batch
 from palaver.trainers.rollout.ends import ended
 from palaver.trainers.rollout.episodes import SamplingPlan, rollout
 from palaver.trainers.rollout.replay import again
@@ -36,9 +36,9 @@ class Limited(Lengths):
         super().__init__(turns=turns)
         self.flags = {"truncated": True} | flags
 
-    def judge(self, actions):
+    def transition(self, actions):
         last = self.turn + 1 >= self.turns
-        return replace(super().judge(actions), **({"terminated": False} | (self.flags if last else {})))
+        return replace(super().transition(actions), **({"terminated": False} | (self.flags if last else {})))
 
 
 def scripted(env: TextEnv, plan: SamplingPlan = ALONE):
@@ -56,8 +56,8 @@ def heard(seat: str, *words: str) -> tuple[Message, ...]:
 def test_a_truncated_episode_keeps_what_its_agents_would_have_answered():
     (found,) = scripted(Limited())
     assert found.stop == "truncated"
-    assert found.turns[0].ahead == {}
-    assert found.turns[1].ahead == {
+    assert found.turns[0].cut_states == {}
+    assert found.turns[1].cut_states == {
         "a": CutState("1 characters", heard("a", "x", "x")), "b": CutState("2 characters", heard("b", "yy", "yy")),
     }  # fmt: skip
 
@@ -65,11 +65,11 @@ def test_a_truncated_episode_keeps_what_its_agents_would_have_answered():
 def test_the_flags_of_pettingzoo_decide():
     """Terminated in the last step has no value, whatever else is true of the agent or of its team."""
     (over,) = scripted(Limited(terminated=True))
-    assert (over.stop, over.turns[-1].ahead) == ("terminated", {})
+    assert (over.stop, over.turns[-1].cut_states) == ("terminated", {})
     (mixed,) = scripted(Limited(terminated=["a"], truncated=["b"]))
-    assert (mixed.stop, list(mixed.turns[-1].ahead)) == ("truncated", ["b"])
+    assert (mixed.stop, list(mixed.turns[-1].cut_states)) == ("truncated", ["b"])
     (lost,) = scripted(Limited(unscored=True))
-    assert (lost.stop, lost.turns[-1].ahead) == ("unscored", {})
+    assert (lost.stop, lost.turns[-1].cut_states) == ("unscored", {})
 
 
 def test_what_one_step_says():
@@ -88,23 +88,23 @@ def test_what_one_step_says():
 def test_stop_above_cuts_and_a_termination_at_the_same_turn_counts_first():
     cut, other = scripted(Lengths(turns=3), SamplingPlan(2, stop_above=0.5))
     assert {each.stop for each in (cut, other)} == {"threshold"}
-    assert cut.turns[0].ahead["a"] == CutState("1 characters", heard("a", "x"))
-    assert other.turns[0].ahead["b"] == CutState("4 characters", heard("b", "yyyy"))
+    assert cut.turns[0].cut_states["a"] == CutState("1 characters", heard("a", "x"))
+    assert other.turns[0].cut_states["b"] == CutState("4 characters", heard("b", "yyyy"))
     over, _ = scripted(Lengths(turns=1), SamplingPlan(2, stop_above=0.5))
-    assert (over.stop, over.turns[0].ahead) == ("terminated", {})
+    assert (over.stop, over.turns[0].cut_states) == ("terminated", {})
 
 
 class Interrupted(Waiting):
     """`Waiting` up to its second turn, in which `b` waits."""
 
-    def judge(self, actions):
-        return replace(super().judge(actions), truncated=self.turn == 1)
+    def transition(self, actions):
+        return replace(super().transition(actions), truncated=self.turn == 1)
 
 
 def test_an_agent_that_waits_when_it_is_cut_has_all_that_it_has_not_answered():
     (found,) = scripted(Interrupted())
     assert len(found.turns) == 2
-    assert found.turns[-1].ahead["b"] == CutState(
+    assert found.turns[-1].cut_states["b"] == CutState(
         "b after 1", (Message("user", "b opens"), Message("assistant", "yy"), Message("user", "b after 0\n\nb after 1"))
     )
 
@@ -132,7 +132,7 @@ def judged(name: str, env: TextEnv, shared: bool = False, **changes: Any):
     episodes = rollout(
         env, players, ["t0"], SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above), sampling=SAMPLING, seed=2
     )
-    return study, study.judge(make_batch(episodes)), episodes
+    return study, study.estimate_advantages(make_batch(episodes)), episodes
 
 
 def texts(found, agent: str) -> list[str]:
@@ -156,14 +156,14 @@ def rows_of(table, found, agent: str) -> list[int]:
 
 def check(study, seen, episodes, value_after) -> None:
     """Returns and advantages are those of the equation with this value of the state after the last turn."""
-    table, count = seen.table, 0
+    table, count = seen.batch, 0
     for found in episodes:
         for agent in SEATS:
             rows = rows_of(table, found, agent)
             rewards = [turn.rewards[agent] for turn in found.turns]
             values = seen.value[rows].tolist()
             last = next(n for n, turn in enumerate(table.steps) if turn is found.turns[-1])
-            after = float(seen.boot[last, table.agents.index(agent)]) if seen.boot is not None else 0.0
+            after = float(seen.bootstrap[last, table.agents.index(agent)]) if seen.bootstrap is not None else 0.0
             assert after == pytest.approx(value_after(found, agent), abs=1e-5)
             wanted = expected_returns(rewards, values, after)
             assert table.returns[rows].tolist() == pytest.approx(wanted, abs=1e-9)
@@ -188,10 +188,10 @@ def test_own_critics_value_the_prompt_that_would_have_come_next(env, changes, tu
         return study.critics[learner.policy.name].values([ids]).item()
 
     check(study, seen, episodes, after)
-    assert seen.boot.abs().max() > 0.01
+    assert seen.bootstrap.abs().max() > 0.01
     for learner in study.learners:  # a critic learns what the policy is compared with
-        rows = seen.table.rows_of(learner.agents)
-        assert study._samples(learner.policy.name, seen).target.tolist() == seen.table.returns[rows].tolist()
+        rows = seen.batch.rows_of(learner.agents)
+        assert study._samples(learner.policy.name, seen).target.tolist() == seen.batch.returns[rows].tolist()
 
 
 @pytest.mark.parametrize(("env", "changes", "turns"), CASES, ids=["limit", "stop_above"])
@@ -208,44 +208,44 @@ def test_a_joint_critic_values_the_joint_conversation_with_the_last_words(env, c
 
     check(study, seen, episodes, after)
     assert {len(found.turns) for found in episodes} == {turns}
-    table = seen.table
-    by_agent = joint_returns(table, study.algorithm, study.config.algorithm, seen.value, None, seen.boot)
+    table = seen.batch
+    by_agent = joint_returns(table, study.algorithm, study.config.algorithm, seen.value, None, seen.bootstrap)
     assert study._samples("joint", seen).target.tolist() == pytest.approx(by_agent.mean(dim=1).tolist(), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["iac", "maac"])
 def test_what_terminated_has_nothing_behind_it(name):
     study, seen, episodes = judged(name, Lengths(turns=2))
-    assert seen.boot is None
+    assert seen.bootstrap is None
     check(study, seen, episodes, lambda found, agent: 0.0)
 
 
 def test_the_part_of_the_team_that_terminated_has_nothing_behind_it():
     _, seen, episodes = judged("maac", Limited(1, terminated=["a"], truncated=["b"]))
     for found in episodes:
-        (a,), (b,) = (rows_of(seen.table, found, agent) for agent in SEATS)
-        assert seen.table.returns[a].item() == pytest.approx(found.turns[0].rewards["a"], abs=1e-9)
-        assert seen.table.returns[b].item() != pytest.approx(found.turns[0].rewards["b"], abs=1e-3)
+        (a,), (b,) = (rows_of(seen.batch, found, agent) for agent in SEATS)
+        assert seen.batch.returns[a].item() == pytest.approx(found.turns[0].rewards["a"], abs=1e-9)
+        assert seen.batch.returns[b].item() != pytest.approx(found.turns[0].rewards["b"], abs=1e-3)
 
 
 def test_without_values_the_return_is_that_of_the_turns_played():
     _, seen, episodes = judged("magrpo", Limited())
     for found in episodes:
         first, last = [turn.rewards["a"] for turn in found.turns]
-        assert seen.table.returns[rows_of(seen.table, found, "a")].tolist() == pytest.approx(
+        assert seen.batch.returns[rows_of(seen.batch, found, "a")].tolist() == pytest.approx(
             [first + DISCOUNT * last, last]
         )
 
 
 def test_with_discount_0_nothing_is_read_after_a_cut():
-    assert judged("iac", Limited(), discount=0.0)[1].boot is None
+    assert judged("iac", Limited(), discount=0.0)[1].bootstrap is None
 
 
 class Early(Limited):
     """Truncates `a` after its first turn; `b` goes on to the end."""
 
-    def judge(self, actions):
-        return replace(super().judge(actions), **({"truncated": ["a"]} if self.turn == 0 else {}))
+    def transition(self, actions):
+        return replace(super().transition(actions), **({"truncated": ["a"]} if self.turn == 0 else {}))
 
 
 @pytest.mark.parametrize(("credit", "a", "b"), [(individual_reward, 4.52, 1.56), (shared_reward, 4.53, 1.54)])
@@ -255,7 +255,7 @@ def test_an_agent_cut_while_others_go_on_counts_its_value_and_nothing_after_it(c
     Own: .52 + .5 * 8, and .54 + .5 (.04 + .5 * 4). Team, means .53 and .02: .53 + .5 * 8, and .53 + .5 (.02 + .5 * 4).
     """
     table = make_batch(scripted(Early()))
-    assert gone(table).tolist() == [[False, False], [True, False]]
+    assert after_cut(table).tolist() == [[False, False], [True, False]]
     settings = config(algorithm={"name": "iac", "discount": 0.5, "gae_lambda": 1.0}).algorithm
     boot = torch.tensor([[8.0, 0.0], [0.0, 4.0]], dtype=torch.float64)
     row, value = replace(chosen(settings), credit=credit), torch.zeros(len(table), dtype=torch.float64)
@@ -265,11 +265,11 @@ def test_an_agent_cut_while_others_go_on_counts_its_value_and_nothing_after_it(c
 @pytest.mark.parametrize(("name", "told"), [("iac", "cut episodes earlier"), ("maac", "critics of their own")])
 def test_what_does_not_fit_the_context_is_refused_in_one_line(name, told):
     study, seen, episodes = judged(name, Limited(1))
-    longest = max(map(len, [*seen.joint, *(each.prompt_ids for each in seen.table.completions)]))
+    longest = max(map(len, [*seen.joint, *(each.prompt_ids for each in seen.batch.completions)]))
     for critic in study.critics.values():
         critic.body.model.config.max_position_embeddings = longest
     with pytest.raises(PolicyError, match=told) as caught:
-        study.judge(make_batch(episodes))
+        study.estimate_advantages(make_batch(episodes))
     assert "\n" not in str(caught.value)
 
 
@@ -278,10 +278,10 @@ def test_look_ahead_samples_answers_that_nobody_plays():
     plain, more = (scripted(Limited(), SamplingPlan(2, look_ahead=look)) for look in ((), ("a",)))
     assert plain == more
     for each in more:
-        assert [said.text for said in each.turns[-1].ahead["a"].candidates] == ["x", "xx"]
-        assert each.turns[-1].ahead["b"].candidates == ()
+        assert [said.text for said in each.turns[-1].cut_states["a"].candidates] == ["x", "xx"]
+        assert each.turns[-1].cut_states["b"].candidates == ()
     single = scripted(Limited(), SamplingPlan(2, turns="independent", look_ahead=SEATS))
-    assert [len(each.turns[-1].ahead["b"].candidates) for each in single] == [1, 1]
+    assert [len(each.turns[-1].cut_states["b"].candidates) for each in single] == [1, 1]
     writer = Script("x")
     rollout(
         Limited(),

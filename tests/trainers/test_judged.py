@@ -81,7 +81,7 @@ def test_a_turn_of_all_episodes_is_one_call_with_the_groups_of_siblings(monkeypa
     play(env, SamplingPlan(group_size=2, turns="independent"), tasks)
     assert [len(cases) for cases in calls] == [6, 6]
     assert [len({case.group for case in cases}) for cases in calls] == [3, 3]
-    assert all(case.told and case.said for cases in calls for case in cases)
+    assert all(case.observations and case.completions for cases in calls for case in cases)
 
 
 @pytest.mark.parametrize("reward", ["letters", "lists?mode=listwise"])

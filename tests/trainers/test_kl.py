@@ -162,8 +162,8 @@ def test_clamped_is_what_is_paid(estimator, clamp, share):
 
 @pytest.mark.parametrize(("place", "k"), [("loss", "k3"), ("reward", "k1"), ("advantage", "k1")])
 def test_the_estimator_by_place_where_none_was_chosen(place, k):
-    assert KLConfig(place=place).k == k
-    assert KLConfig(place=place, estimator="k2").k == "k2"
+    assert KLConfig(place=place).resolved_estimator == k
+    assert KLConfig(place=place, estimator="k2").resolved_estimator == "k2"
 
 
 def test_in_the_reward_it_acts_over_turns_and_before_the_baseline():
@@ -200,8 +200,8 @@ def judged(study, team, settings, away: bool = True):
     if away:
         for number, learner in enumerate(study.learners):
             shaken(anchor(learner), seed=number)
-    found = study.judge(played(team, settings))
-    return replace(found, table=replace(found.table, advantage=scattered(found.table, settings).advantage))
+    found = study.estimate_advantages(played(team, settings))
+    return replace(found, batch=replace(found.batch, advantage=scattered(found.batch, settings).advantage))
 
 
 @pytest.mark.parametrize("place", ["loss", "reward", "advantage"])
@@ -209,17 +209,17 @@ def judged(study, team, settings, away: bool = True):
 def test_at_the_start_it_is_zero_in_every_place(place, source):
     study, team, settings = study_of(place, source=source)
     found = judged(study, team, settings, away=False)
-    assert max(float(each.abs().max()) for each in found.k.values()) < 1e-5
-    plain = study.judge(found.table)
+    assert max(float(each.abs().max()) for each in found.log_ratio.values()) < 1e-5
+    plain = study.estimate_advantages(found.batch)
     spy = spied(study.learners[0])
-    study.learn(found, 1)
+    study.update(found, 1)
     without, _, _ = study_of("loss", source=source)
     without.config = without.config.model_copy(update={"kl": KLConfig(coef=0.0)})
     bare = spied(without.learners[0])
     without.learners[0].config = without.config
-    without.learn(replace(found, reference={}, k={}, cost=None), 1)
+    without.update(replace(found, reference={}, log_ratio={}, kl_cost=None), 1)
     assert_gradients_close(spy.steps[0], bare.steps[0])
-    assert_values_close(plain.table.returns, found.table.returns)
+    assert_values_close(plain.batch.returns, found.batch.returns)
 
 
 def test_the_whole_gradient_in_each_place():
@@ -231,8 +231,8 @@ def test_the_whole_gradient_in_each_place():
         study, team, settings = study_of(place, estimator=estimator)
         found = judged(study, team, settings)
         spy = spied(study.learners[0])
-        study.learn(found, 1)
-        table, model = found.table, team["a"].model
+        study.update(found, 1)
+        table, model = found.batch, team["a"].model
         rows = table.rows_of(["a"])
         apart = {}
         with torch.no_grad():
@@ -261,12 +261,12 @@ def test_neither_micro_batches_nor_packing_nor_minibatches_decide_what_is_punish
     for micro, minibatches in ((1, 1), (150, 1), (100000, 1), (150, 2)):
         study, team, settings = study_of("advantage", micro, minibatches, centre=centre, estimator="k1")
         spy = spied(study.learners[0])
-        study.learn(judged(study, team, settings), 1)
+        study.update(judged(study, team, settings), 1)
         assert len(spy.steps) == minibatches
         found.append({name: sum(step[name] for step in spy.steps) / minibatches for name in spy.names})
     plain = study_of("advantage", coef=1e-9)
     bare = spied(plain[0].learners[0])
-    plain[0].learn(judged(*plain), 1)
+    plain[0].update(judged(*plain), 1)
     assert max(float((found[0][name] - bare.steps[0][name]).abs().max()) for name in found[0]) > 1e-3, "it does act"
     for other in found[1:]:
         assert_gradients_close(other, found[0])
@@ -275,13 +275,13 @@ def test_neither_micro_batches_nor_packing_nor_minibatches_decide_what_is_punish
 def test_in_the_reward_each_completion_pays_the_sum_of_its_tokens():
     study, team, settings = study_of("reward", estimator="k1")
     shaken(anchor(study.learners[0]))
-    found = study.judge(played(team, settings))
-    for row in range(len(found.table)):
-        said = found.table.completions[row]
-        learner = study.learners[int(found.table.agent[row])]
+    found = study.estimate_advantages(played(team, settings))
+    for row in range(len(found.batch)):
+        said = found.batch.completions[row]
+        learner = study.learners[int(found.batch.agent[row])]
         with torch.no_grad():
             expected = float((torch.tensor(said.sample_logprobs).double() - row_log_probs(anchor(learner), said)).sum())
-        assert float(found.cost[row]) == pytest.approx(0.3 * expected, abs=1e-4)
-    last = (found.table.turn == 1).nonzero()[:, 0]
-    paid = torch.tensor([found.table.steps[s].team_reward for s in found.table.member_step[last].tolist()])
-    assert_values_close(found.table.returns[last], paid.double() - found.cost[last])
+        assert float(found.kl_cost[row]) == pytest.approx(0.3 * expected, abs=1e-4)
+    last = (found.batch.turn == 1).nonzero()[:, 0]
+    paid = torch.tensor([found.batch.steps[s].team_reward for s in found.batch.member_step[last].tolist()])
+    assert_values_close(found.batch.returns[last], paid.double() - found.kl_cost[last])

@@ -59,7 +59,7 @@ def study_of(team, place="loss", coef=0.3, total=None, **kl):
     settings = config(kl={"coef": coef, "place": place, **kl}, algorithm={"group_size": 2})
     world = WORLD if total is None else SimpleNamespace(**WORLD.__dict__ | {"total": total, "at_once": WORLD.at_once})
     found = Updater(algorithm("magrpo"), settings, learners(team, settings), WORLD)
-    found.world = world
+    found.distributed = world
     for number, learner in enumerate(found.learners):
         shaken(anchor(learner), seed=number)
     return found, settings
@@ -72,7 +72,7 @@ def fresh_team(shared=False):
 
 def apart(judged, rows) -> list[float]:
     """log pi - log pi_ref of whole completions."""
-    return [float(judged.k[row].double().sum()) for row in rows]
+    return [float(judged.log_ratio[row].double().sum()) for row in rows]
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -80,10 +80,10 @@ def test_each_policy_has_a_weight_of_its_own_for_all_that_it_says(shared):
     """Mean over completions, of both seats where they share; the weight used is logged, the next one used next."""
     team = fresh_team(shared)
     study, settings = study_of(team, target=0.05, horizon=40)
-    judged = study.judge(played(team, settings))
-    shown = study.learn(judged, 1)
+    judged = study.estimate_advantages(played(team, settings))
+    shown = study.update(judged, 1)
     for learner in study.learners:
-        said = apart(judged, judged.table.rows_of(learner.agents))
+        said = apart(judged, judged.batch.rows_of(learner.agents))
         mean, n = sum(said) / len(said), len(said)
         assert n == 12 * len(learner.agents)
         error = min(0.2, max(-0.2, (mean - 0.05) / 0.05))
@@ -92,14 +92,14 @@ def test_each_policy_has_a_weight_of_its_own_for_all_that_it_says(shared):
         for agent in learner.agents:
             assert shown[f"{agent}/kl_coef"] == 0.3
             assert shown[f"{agent}/k1_text"] == pytest.approx(mean)
-    then = study.learn(study.judge(played(team, settings)), 2)
+    then = study.update(study.estimate_advantages(played(team, settings)), 2)
     assert then["b/kl_coef"] != 0.3
 
 
 def test_without_a_target_the_weight_stays():
     team = fresh_team()
     study, settings = study_of(team)
-    shown = study.learn(study.judge(played(team, settings)), 1)
+    shown = study.update(study.estimate_advantages(played(team, settings)), 1)
     assert [learner.coef for learner in study.learners] == [0.3, 0.3]
     assert shown["a/kl_coef"] == 0.3
 
@@ -108,8 +108,8 @@ def test_two_processes_have_one_weight():
     """Ten completions of 1 nat here, thirty of 2 there: mean 1.75, e = .2 of target 1, n = 40 of horizon 80."""
     judged = [
         SimpleNamespace(
-            k={row: torch.full((2,), nats / 2) for row in range(count)},
-            table=SimpleNamespace(rows_of=lambda _, count=count: list(range(count))),
+            log_ratio={row: torch.full((2,), nats / 2) for row in range(count)},
+            batch=SimpleNamespace(rows_of=lambda _, count=count: list(range(count))),
         )
         for count, nats in ((10, 1.0), (30, 2.0))
     ]
@@ -117,7 +117,7 @@ def test_two_processes_have_one_weight():
     def job(total, mine):
         study, _ = study_of({"a": policy(0)}, total=total, target=1.0, horizon=80)
         (learner,) = study.learners
-        return study._follow(learner, mine, 1), learner.coef
+        return study._update_reference(learner, mine, 1), learner.coef
 
     found = together([lambda total, mine=mine: job(total, mine) for mine in judged])
     assert found[0] == found[1]
@@ -134,22 +134,22 @@ def test_the_present_weight_holds_in_every_place(place):
         study, settings = study_of(team, place, coef)
         for learner in study.learners:
             learner.coef = 0.9
-        judged = study.judge(scattered(played(team, settings), settings))
+        judged = study.estimate_advantages(scattered(played(team, settings), settings))
         spy = spied(study.learners[0])
-        study.learn(judged, 1)
+        study.update(judged, 1)
         found.append(spy.steps[0])
     assert_gradients_close(*found)
     team = fresh_team()
     study, settings = study_of(team, place, 0.3)
     spy = spied(study.learners[0])
-    study.learn(study.judge(scattered(played(team, settings), settings)), 1)
+    study.update(study.estimate_advantages(scattered(played(team, settings), settings)), 1)
     assert max(float((found[0][name] - spy.steps[0][name]).abs().max()) for name in spy.names) > 1e-3, "it does act"
 
 
 def test_the_weight_is_part_of_the_state():
     team = fresh_team()
     study, settings = study_of(team, target=0.05, horizon=40)
-    study.learn(study.judge(played(team, settings)), 1)
+    study.update(study.estimate_advantages(played(team, settings)), 1)
     other, _ = study_of(fresh_team(), target=0.05, horizon=40)
     other.load_state_dict(copy.deepcopy(study.state_dict()))
     assert [learner.coef for learner in other.learners] == [learner.coef for learner in study.learners]
@@ -174,12 +174,12 @@ def test_in_every_place_it_is_the_gradient_of_one_divergence(place, kl):
     speaker = SimpleNamespace(
         model=model, name="a", refresh=lambda: None, parameters=model.parameters, active=lambda: nullcontext(model)
     )
-    speaker.host = speaker
+    speaker.shared_engine = speaker
     learner = PolicyUpdater(speaker, ["a"], settings, WORLD, Softmax((math.log(0.8), math.log(0.2))))
     study = Updater(algorithm("mareinforce"), settings, [learner], WORLD)
     said = [Completion(str(n), (0,), (n % 2,), (math.log(0.5),), (math.log(0.5),)) for n in range(4)]
     table = make_batch([episode("0", lane, [(0.0,)], [{"a": word}]) for lane, word in enumerate(said)])
     spy = spied(learner)
-    shown = study.learn(study.judge(table), 1)
+    shown = study.update(study.estimate_advantages(table), 1)
     assert spy.steps[0]["logits"].tolist() == pytest.approx([-0.5 * 0.3465736, 0.5 * 0.3465736], abs=1e-6)
     assert shown["a/k1_text"] == pytest.approx(0.2231436, abs=1e-6)

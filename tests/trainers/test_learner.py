@@ -304,7 +304,7 @@ def test_a_fault_on_another_process_stops_this_one_before_its_step(monkeypatch):
     table = sampled(dict.fromkeys(SEATS, who))
     before = [p.clone() for p in learner.model.parameters()]
     totals = iter([0.0, 0.0, 0.0, 0.0, 1.0])  # rows that pay, all rows, their weights, rows of the part, faults
-    monkeypatch.setattr(world, "total", lambda *n: [n[0] + next(totals), *n[1:]])
+    monkeypatch.setattr(world, "all_sum", lambda *n: [n[0] + next(totals), *n[1:]])
     with pytest.raises(NumericalError, match="another process") as caught:
         learn(learner, table, 1)
     assert caught.value.rows == []

@@ -84,7 +84,7 @@ def test_agents_speak_as_they_were_trained(finished):
     last = [line for line in read_metrics(finished / "metrics.jsonl") if line["kind"] == "eval"][-1]
     assert result.mean == pytest.approx(last["mean"], abs=1e-12)
     team = load_run(finished, list(SEATS), ModelOptions(device="cpu"))
-    assert team["a"].host is team["b"].host
+    assert team["a"].shared_engine is team["b"].shared_engine
 
 
 def test_a_resumed_run_is_the_uninterrupted_one(model, finished, tmp_path):
@@ -107,7 +107,7 @@ def test_a_run_goes_on_from_stored_adapters(model, finished, tmp_path):
     source = str(finished / "checkpoints" / "step-000004" / "policies" / "a")
     settings = config(source)
     team = trainable_team(settings, LENGTHS, SEATS, "cpu")
-    assert team["a"].host is team["b"].host
+    assert team["a"].shared_engine is team["b"].shared_engine
     kept = load_file(f"{source}/adapter_model.safetensors")
     assert sorted(p.numel() for p in team["b"].parameters()) == sorted(p.numel() for p in kept.values())
     train(settings.model_copy(update={"train": settings.train.model_copy(update={"steps": 1})}), tmp_path / "run")

@@ -125,7 +125,7 @@ def test_the_gradient_is_that_of_the_formula(joint, shared):
         alone = {k: v for other in made for k, v in _terms(table, other, other is learner).items()}
         assert_gradients_close(gradients(learner.policy.model, _formula(table, alone)), expected[learner.policy.name])
     spies = {learner.policy.name: spied(learner) for learner in made}
-    shown = study.learn(study.judge(table), 1)
+    shown = study.update(study.estimate_advantages(table), 1)
     for name, spy in spies.items():
         (found,) = spy.steps
         assert_gradients_close(found, expected[name])
@@ -140,7 +140,7 @@ def test_one_after_the_other_knows_how_the_former_has_moved():
     table, study, made = _judged(pairs={"others": "joint"}, order="fixed")
     assert study.algorithm.order == "sequence"
     spy = spied(made[1])
-    study.learn(study.judge(table), 1)
+    study.update(study.estimate_advantages(table), 1)
     terms = _terms(table, made[0], False) | _terms(table, made[1], True)
     assert_gradients_close(spy.steps[0], gradients(made[1].policy.model, _formula(table, terms)))
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from palaver.core import ConfigError
-from palaver.trainers.algorithms.base import ROWS
+from palaver.trainers.algorithms.base import ALGORITHMS
 from palaver.trainers.config.defaults import fill_section
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.team import SHARING
@@ -43,7 +43,7 @@ def iterate(
     run = parse(
         {
             "env": env, "policy": {"model": models[0], "max_tokens": 12}, "device": "cpu", "eval": {"n": 0},
-            "team": {"kind": kind, "seats": seats, "lora": {"rank": 4}, "frozen": frozen} | swap,
+            "team": {"kind": kind, "agents": seats, "lora": {"rank": 4}, "frozen": frozen} | swap,
             "critic": {"lr": 1e-3}, "optim": {"lr": 1e-3},
             "algorithm": {"group_size": 2, "discount": 0.9, **own, **algorithm},
             "kl": {"coef": 0.01},
@@ -76,7 +76,7 @@ def _weights(folder: Path) -> list[dict[str, torch.Tensor]]:
 
 @pytest.mark.parametrize("kind", list(SHARING))
 @pytest.mark.parametrize("turns", [pytest.param(1, marks=pytest.mark.slow), 2])
-@pytest.mark.parametrize("name", list(ROWS))
+@pytest.mark.parametrize("name", list(ALGORITHMS))
 def test_matrix(models, tmp_path, kind, turns, name):
     group = {"group_size": 4} if name == "madpo" else {}  # two are often paid the same, and then there is no pair
     group |= (

@@ -28,7 +28,7 @@ def made(**algorithm_: object) -> Updater:
 
 
 def advantages(study: Updater, table: Batch, agent: str) -> list[float]:
-    judged = study.judge(table).table
+    judged = study.estimate_advantages(table).batch
     return judged.advantage[judged.rows_of([agent])].tolist()
 
 
@@ -37,45 +37,45 @@ def test_the_mean_moves_once_an_episode_and_is_subtracted_as_it_was_before():
     study, four = made(), game(1.0, -1.0, 1.0, 1.0)
     assert advantages(study, four, "a") == pytest.approx([1, -1.05, 1.0025, 0.952375], abs=1e-12)
     assert advantages(study, four, "b") == pytest.approx([-1, 1.05, -1.0025, -0.952375], abs=1e-12)
-    assert study.moving.means == {}, "judging moves nothing"
-    study.learn(study.judge(four), 1)
-    assert study.moving.means == pytest.approx({"a": 0.09524375, "b": -0.09524375}, abs=1e-12)
+    assert study.moving_baseline.means == {}, "judging moves nothing"
+    study.update(study.estimate_advantages(four), 1)
+    assert study.moving_baseline.means == pytest.approx({"a": 0.09524375, "b": -0.09524375}, abs=1e-12)
     assert advantages(study, game(2.0), "a") == pytest.approx([2 - 0.09524375], abs=1e-12)
 
 
 def test_ninety_per_cent_of_a_constant_return_after_45_episodes():
     """1 - .95^n >= .9 from n = 45 on: two steps of 24 games, where a mean a step took 45 steps."""
     study = made()
-    study.learn(study.judge(game(*[1.0] * 24)), 1)
-    assert study.moving.means["a"] == pytest.approx(1 - 0.95**24)
-    study.learn(study.judge(game(*[1.0] * 20)), 2)
-    assert study.moving.means["a"] < 0.9
-    study.learn(study.judge(game(1.0)), 3)
-    assert study.moving.means["a"] > 0.9
+    study.update(study.estimate_advantages(game(*[1.0] * 24)), 1)
+    assert study.moving_baseline.means["a"] == pytest.approx(1 - 0.95**24)
+    study.update(study.estimate_advantages(game(*[1.0] * 20)), 2)
+    assert study.moving_baseline.means["a"] < 0.9
+    study.update(study.estimate_advantages(game(1.0)), 3)
+    assert study.moving_baseline.means["a"] > 0.9
 
 
 def test_one_shared_policy_still_has_a_mean_for_each_role():
     settings = config(algorithm={"name": "rae", "group_size": 1, "decay": 0.5})
     one = policy(0)
     study = Updater(algorithm("rae"), settings, learners({"a": one, "b": one}, settings), ONE)
-    study.learn(study.judge(game(1.0)), 1)
-    assert study.judge(game(1.0)).table.advantage.tolist() == [0.5, -0.5]
+    study.update(study.estimate_advantages(game(1.0)), 1)
+    assert study.estimate_advantages(game(1.0)).batch.advantage.tolist() == [0.5, -0.5]
 
 
 def test_the_turns_of_an_episode_share_its_baseline():
     """decay .5, discount .5. Episode 1: R = 1 + .5 x 2 = 2, of b 0 + .5 x 4 = 2; so b_a = b_b = 1 for episode 2."""
     table = make_batch([episode("0", lane, [(1.0, 0.0), (2.0, 4.0)]) for lane in range(2)])
     study = made(decay=0.5, discount=0.5, turns="independent")
-    judged = study.judge(table)
+    judged = study.estimate_advantages(table)
     assert judged.value.tolist() == [0.0] * 4 + [1.0] * 4
-    assert judged.table.advantage.tolist() == [2.0, 2.0, 2.0, 4.0, 1.0, 1.0, 1.0, 3.0]
+    assert judged.batch.advantage.tolist() == [2.0, 2.0, 2.0, 4.0, 1.0, 1.0, 1.0, 3.0]
     assert judged.means == {"a": 1.5, "b": 1.5}
 
 
 def test_an_agent_that_said_nothing_keeps_its_mean():
     said = Completion("x", (1, 2), (3,), (-0.5,), (-0.5,))
     table = make_batch([episode("0", 0, [(4.0, -4.0)]), episode("1", 0, [(1.0, 0.0)], [{"b": said}])])
-    value, after = MovingBaseline(0.5).judge(table, table.reward, 1.0, ONE)
+    value, after = MovingBaseline(0.5).estimate(table, table.reward, 1.0, ONE)
     assert value.tolist() == [0.0, 0.0, -2.0]
     assert after == {"a": 2.0, "b": -1.0}
 
@@ -98,7 +98,7 @@ def tree() -> Batch:
 def test_an_completion_of_several_episodes_has_the_mean_before_the_first():
     """decay .5: b = 0, .5, 1.25, 2.125 before the leaves; the answers of turn 0 are in leaves 1, 2 and 3, 4."""
     table = tree()
-    value, after = MovingBaseline(0.5).judge(table, table.reward, 1.0, ONE)
+    value, after = MovingBaseline(0.5).estimate(table, table.reward, 1.0, ONE)
     texts = [said.text for said in table.completions]
     assert dict(zip(texts, value.tolist(), strict=True)) == {
         "0": 0.0, "2": 0.0, "3": 0.5, "1": 1.25, "4": 1.25, "5": 2.125,
@@ -109,13 +109,13 @@ def test_an_completion_of_several_episodes_has_the_mean_before_the_first():
 @pytest.mark.parametrize("table", [tree(), game(1.0, -1.0, 1.0, 1.0)], ids=["tree", "chain"])
 def test_no_return_that_an_completion_had_a_part_in_is_in_its_baseline(table):
     """Every joint step it is in, and all after them, may pay anything: its baseline stays to the last bit."""
-    plain, after = MovingBaseline(0.95).judge(table, table.reward, 1.0, ONE)
+    plain, after = MovingBaseline(0.95).estimate(table, table.reward, 1.0, ONE)
     for row in range(len(table)):
         changed, below = table.reward.clone(), set(table.member_step[table.member_row == row].tolist())
         for step, parent in enumerate(table.parent.tolist()):
             below |= {step} if parent in below else set()
         changed[sorted(below)] += 100.0
-        value, then = MovingBaseline(0.95).judge(table, changed, 1.0, ONE)
+        value, then = MovingBaseline(0.95).estimate(table, changed, 1.0, ONE)
         assert value[row] == plain[row]
         assert then != after, "later episodes are compared with another mean"
 
@@ -128,9 +128,11 @@ class Half(Distributed):
         self.rank, self.size, self.other = rank, 2, other
 
     def gather(self, items):
-        from palaver.trainers.update.moving_baseline import earned
+        from palaver.trainers.update.moving_baseline import episode_returns
 
-        theirs = [(each, 1 - self.rank, n) for n, each in enumerate(earned(self.other, self.other.reward, 1.0))]
+        theirs = [
+            (each, 1 - self.rank, n) for n, each in enumerate(episode_returns(self.other, self.other.reward, 1.0))
+        ]
         return [*items, *theirs] if self.rank == 0 else [*theirs, *items]
 
 
@@ -139,10 +141,10 @@ def test_the_number_of_processes_changes_nothing():
     games = [episode(str(task), lane, [(w := float((7 * task + 3 * lane) % 5), -w)])
              for task in range(12) for lane in range(2)]  # fmt: skip
     whole = make_batch(games)
-    value, after = MovingBaseline(0.9).judge(whole, whole.reward, 1.0, ONE)
+    value, after = MovingBaseline(0.9).estimate(whole, whole.reward, 1.0, ONE)
     parts = [make_batch([each for each in games if int(each.task) % 2 == rank]) for rank in range(2)]
     for rank in range(2):
-        mine, means = MovingBaseline(0.9).judge(parts[rank], parts[rank].reward, 1.0, Half(rank, parts[1 - rank]))
+        mine, means = MovingBaseline(0.9).estimate(parts[rank], parts[rank].reward, 1.0, Half(rank, parts[1 - rank]))
         assert means == after
         rows = [row for row in range(len(whole)) if int(games[int(whole.episode[row])].task) % 2 == rank]
         assert mine.tolist() == value[rows].tolist()

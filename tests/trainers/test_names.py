@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from palaver.envs.base.env import StepResult
-from palaver.trainers.algorithms.base import ROWS, chosen
+from palaver.trainers.algorithms.base import ALGORITHMS, chosen
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.updater import Updater
 from tests.trainers.learning import config, learners, played, policy
@@ -39,7 +39,7 @@ class Hashed(Lengths):
     def __init__(self) -> None:
         super().__init__(turns=2)
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         rewards = {seat: {"own": zlib.crc32(f"{seat}{text}".encode()) / 2**32} for seat, text in actions.items()}
         return StepResult(rewards, dict.fromkeys(self.agents, "next"), terminated=self.turn + 1 >= self.turns)
 
@@ -55,7 +55,9 @@ def trained(name: str, passes: Mapping[str, int]) -> torch.Tensor:
     before = torch.cat([p.detach().flatten().clone() for each in team.values() for p in each.model.parameters()])
     study = Updater(chosen(settings.algorithm), settings, learners(team, settings), Distributed("cpu", "fp32"))
     for step in (1, 2):
-        study.learn(study.judge(played(team, settings, env=Hashed(), stop=tuple(string.printable), **limit)), step)
+        study.update(
+            study.estimate_advantages(played(team, settings, env=Hashed(), stop=tuple(string.printable), **limit)), step
+        )
     return torch.cat([p.detach().flatten() for each in team.values() for p in each.model.parameters()]) - before
 
 
@@ -87,4 +89,4 @@ def test_rows_after_grpo_differ_once_a_rollout_is_used_several_times():
 @pytest.mark.slow
 @pytest.mark.parametrize("passes", [ONE_PASS, {}], ids=["one pass", "as named"])
 def test_two_names_train_different_parameters_in_two_steps(passes):
-    check(ROWS, passes)
+    check(ALGORITHMS, passes)

@@ -33,10 +33,10 @@ class Duel(TextEnv):
     def __init__(self, tasks: str = "sample", render_mode: str | None = None) -> None:
         super().__init__(["a", "b"], [Task(f"t{i}", {}) for i in range(3)], render_mode=render_mode, source=tasks)
 
-    def opening(self, task: Task) -> Mapping[str, str]:
+    def initial_observations(self, task: Task) -> Mapping[str, str]:
         return {seat: f"{seat}: {task.id}" for seat in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         a, b = (min(len(actions[seat]), MOST) for seat in ("a", "b"))
         won = float((a > b) - (a < b))
         return StepResult({"a": {"won": won}, "b": {"won": -won}}, terminated=True)

@@ -114,7 +114,7 @@ def test_a_run_logs_the_mean_by_the_limits_of_the_policies_in_the_seats(tmp_path
     register_toy()
     config = parse({
         "env": {"id": "lengths-v0"}, "policy": {"model": save_model(tmp_path / "m"), "stop": list("abcdefghij")},
-        "team": {"swap_every": 1, "kind": "heterogeneous", "seats": {"a": {"max_tokens": 4}, "b": {"max_tokens": 6}}},
+        "team": {"swap_every": 1, "kind": "heterogeneous", "agents": {"a": {"max_tokens": 4}, "b": {"max_tokens": 6}}},
         "algorithm": {"group_size": 4, "overlong": 3}, "train": {"steps": 2, "prompts_per_step": 2},
         "eval": {"n": 0}, "device": "cpu", "log": {"tensorboard": False, "tokens": True},
     })  # fmt: skip

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from palaver.trainers import pages
-from palaver.trainers.algorithms.base import ROWS, algorithm
+from palaver.trainers.algorithms.base import ALGORITHMS, algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.run.logging import read_metrics
 from palaver.trainers.train import train
@@ -24,8 +24,8 @@ EXAMPLES = {
 
 
 def test_every_algorithm_has_its_page():
-    assert {path.stem for path in pages.FOLDER.glob("*.md")} == {*ROWS, "policy-gradient", "value-mixing"}
-    for name in ROWS:
+    assert {path.stem for path in pages.FOLDER.glob("*.md")} == {*ALGORITHMS, "policy-gradient", "value-mixing"}
+    for name in ALGORITHMS:
         text = (pages.FOLDER / f"{name}.md").read_text(encoding="utf-8")
         assert re.findall(r"<!-- computed: (\w+) -->", text) == ["row", "example", "keys"]
         assert re.search(rf"^palaver train \w+-{name}$", text, re.MULTILINE), name
@@ -154,18 +154,18 @@ def test_worked_example_of_pairs():
     assert [" ".join(line) for line in _cells(weights)] == [
         "0.00 1.00 1.00 2.00", "-0.60 +0.00 +0.00 +0.60", "-1.00 +0.00 +0.00 +1.00",
     ]  # fmt: skip
-    assert {name for name in ROWS if "`algorithm.pairs.most`" in pages.keys(algorithm(name))} == {"madpo"}
+    assert {name for name in ALGORITHMS if "`algorithm.pairs.most`" in pages.keys(algorithm(name))} == {"madpo"}
 
 
 def test_keys_of_mixers_stand_where_there_is_one():
-    assert {name for name in ROWS if "`algorithm.mixer.tau`" in pages.keys(algorithm(name))} == {"vdn", "qmix"}
+    assert {name for name in ALGORITHMS if "`algorithm.mixer.tau`" in pages.keys(algorithm(name))} == {"vdn", "qmix"}
     assert "`algorithm.mixer`" not in pages.keys(None)
     assert "| mixer | `mixers.monotonic`" in pages.choices(algorithm("qmix"))
     assert "| mixer |" not in pages.choices(algorithm("magrpo"))
 
 
 def test_keys_of_critics_stand_where_there_is_one():
-    assert {name for name in ROWS if "`critic.lr`" in pages.keys(algorithm(name))} == {
+    assert {name for name in ALGORITHMS if "`critic.lr`" in pages.keys(algorithm(name))} == {
         "iac", "maac", "ippo", "mappo", "happo", "cory",
     }  # fmt: skip
     assert "`critic.lr`" in pages.keys(None)

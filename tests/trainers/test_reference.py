@@ -64,7 +64,7 @@ def test_a_learner_scores_with_the_reference_it_is_given():
     settings = config(kl=PULL)
     table = played(team, settings)
     (first, _) = learners(team, settings)
-    given = type(first)(team["a"], ("a",), settings, first.world, other)
+    given = type(first)(team["a"], ("a",), settings, first.distributed, other)
     rows = table.rows_of(("a",))
     found = given.reference_log_probs(table, rows)
     for row in rows:

@@ -110,9 +110,9 @@ def test_new_adapters_are_where_they_are_pulled_to(kind, place, base):
     team = adapted(base, ["a", "b"], ModelOptions(device="cpu"), LORA)
     settings = settings_of(kind, place=place, source="learner")
     study = Updater(algorithm("magrpo"), settings, learners_of(team, settings), Distributed("cpu", "fp32"))
-    judged = study.judge(played(team, settings))
-    assert max(float(each.abs().max()) for each in judged.k.values()) == 0.0
-    assert float(judged.pull.abs().max()) == 0.0
+    judged = study.estimate_advantages(played(team, settings))
+    assert max(float(each.abs().max()) for each in judged.log_ratio.values()) == 0.0
+    assert float(judged.kl_penalty.abs().max()) == 0.0
 
 
 def test_the_pull_trains_the_policys_own_adapter_alone(base, stored, monkeypatch):
@@ -123,7 +123,7 @@ def test_the_pull_trains_the_policys_own_adapter_alone(base, stored, monkeypatch
     kept = [learner.reference.frozen.state_dict() for learner in study.learners]
     kept = [[weight.clone() for weight in each.values()] for each in kept]
     monkeypatch.setattr(study.learners[1].optimizer, "step", lambda: None)
-    study.learn(study.judge(played(team, settings)), 1)
+    study.update(study.estimate_advantages(played(team, settings)), 1)
     assert not same(weights_of(team["a"]), before["a"])
     assert same(weights_of(team["b"]), before["b"])
     for learner, weights in zip(study.learners, kept, strict=True):

@@ -161,10 +161,10 @@ def test_neither_packing_nor_padding_nor_micro_batches_change_the_pull(reference
                 shaken(learner.model, seed=10 * step + number)
                 learner.policy.refresh()
                 learner.reference.advance(step)
-        judged = study.judge(scattered(played(team, settings), settings))
-        assert max(float(k.abs().max()) for k in judged.k.values()) > 1e-3, "it has moved away"
+        judged = study.estimate_advantages(scattered(played(team, settings), settings))
+        assert max(float(k.abs().max()) for k in judged.log_ratio.values()) > 1e-3, "it has moved away"
         spy = spied(study.learners[0])
-        study.learn(judged, 3)
+        study.update(judged, 3)
         found.append(spy.steps[0])
     for other in found[1:]:
         assert_gradients_close(other, found[0])

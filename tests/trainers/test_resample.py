@@ -116,8 +116,8 @@ def test_variance_of_later_turns_rounding_and_what_could_not_be_scored():
 class Half(Lengths):
     """`Lengths`, where every second task pays 0 whatever is said."""
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
-        paid = super().judge(actions)
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
+        paid = super().transition(actions)
         if int(self.task.id[1:]) % 2:
             return StepResult({seat: {"own": 0.0} for seat in actions}, terminated=True)
         return paid

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from palaver.core import Episode
-from palaver.trainers.algorithms.base import ROWS, algorithm
+from palaver.trainers.algorithms.base import ALGORITHMS, algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.rollout.metrics import describe, expected_returns
@@ -91,7 +91,7 @@ NAMES = ("return/raw", "return/raw_discounted", "return/shaped", "return/shaped_
 
 def test_every_algorithm_logs_one_definition(models, tmp_path):
     """Before anything is learned all algorithms play the same episodes: they must call them equally good."""
-    rows = [algorithm(name) for name in ROWS]
+    rows = [algorithm(name) for name in ALGORITHMS]
     # the pull of pairs stands in their own loss, not in the reward; the others refuse two agents that act at once
     able = [row.name for row in rows if not (row.pairs or row.alone or row.in_turn)]
     assert {"magrpo", "dapo", "ippo", "rae", "qmix"} <= {*able}

@@ -34,10 +34,10 @@ class Waiting(TextEnv):
     def __init__(self) -> None:
         super().__init__(list(SEATS), [Task("t0", {})])
 
-    def opening(self, task):
+    def initial_observations(self, task):
         return {seat: f"{seat} opens" for seat in self.agents}
 
-    def judge(self, actions):
+    def transition(self, actions):
         heard = {seat: f"{seat} after {self.turn}" for seat in self.agents}
         paid = {seat: {"pay": float(self.turn == 3)} for seat in self.agents}
         over = {2: ["b"], 3: True}.get(self.turn, False)

@@ -205,7 +205,7 @@ class Steps:
 
     def run(self, start):
         for step in range(start + 1, 101):
-            self.opened.sinks.write("train", step, {})
+            self.opened.run_logger.write("train", step, {})
             if step == 2:
                 for number in self.sent:
                     os.kill(os.getpid(), number)

@@ -46,23 +46,23 @@ def config(model: str, **changes: Any) -> RunConfig:
 
 def test_a_seat_has_the_policy_section_but_for_its_own():
     seats = {"b": {"model": "other", "max_tokens": 3, "stop": ["."], "temperature": 0.5}}
-    both = parse({"policy": {"top_k": 7}, "team": {"kind": "heterogeneous", "seats": seats}})
-    assert both.seat("a") == both.policy
-    assert (both.seat("b").model, both.seat("b").top_k) == ("other", 7)
-    sampling = both.seat("b").sampling()
+    both = parse({"policy": {"top_k": 7}, "team": {"kind": "heterogeneous", "agents": seats}})
+    assert both.agent("a") == both.policy
+    assert (both.agent("b").model, both.agent("b").top_k) == ("other", 7)
+    sampling = both.agent("b").sampling()
     assert (sampling.temperature, sampling.max_tokens, sampling.stop) == (0.5, 3, (".",))
 
 
 @pytest.mark.parametrize(
     ("team", "says"),
     [
-        ({"kind": "heterogeneous", "seats": {"c": {}}}, "team.seats names 'c', which is no seat here"),
+        ({"kind": "heterogeneous", "agents": {"c": {}}}, "team.agents names 'c', which is no seat here"),
         ({"frozen": {"z": "random"}}, "team.frozen names 'z', which is no seat here"),
-        ({"seats": {"a": {"top_k": 1}}}, "set team.kind=heterogeneous"),
+        ({"agents": {"a": {"top_k": 1}}}, "set team.kind=heterogeneous"),
         ({"frozen": {"a": "random", "b": "random"}}, "leaves no seat to train"),
         (
-            {"kind": "heterogeneous", "seats": {"a": {"top_k": 1}}, "frozen": {"a": "random"}},
-            "in team.seats and in team.frozen",
+            {"kind": "heterogeneous", "agents": {"a": {"top_k": 1}}, "frozen": {"a": "random"}},
+            "in team.agents and in team.frozen",
         ),
     ],
 )
@@ -72,13 +72,13 @@ def test_teams_that_do_not_fit_are_refused(models, team, says):
 
 
 def test_an_unknown_key_of_a_seat_is_named():
-    with pytest.raises(ConfigError, match=r"unknown key 'team.seats.a.modle'. Did you mean 'model'"):
-        load("arxiv-magrpo", ["team.kind=heterogeneous", "team.seats.a.modle=x"])
+    with pytest.raises(ConfigError, match=r"unknown key 'team.agents.a.modle'. Did you mean 'model'"):
+        load("arxiv-magrpo", ["team.kind=heterogeneous", "team.agents.a.modle=x"])
 
 
 def test_two_kinds_of_model_learn_together(models, tmp_path):
     seats = {"b": {"model": models["gpt2"], "max_tokens": 5, "temperature": 0.9}}
-    settings = config(models["qwen"], team={"kind": "heterogeneous", "seats": seats}, kl={"coef": 0.1})
+    settings = config(models["qwen"], team={"kind": "heterogeneous", "agents": seats}, kl={"coef": 0.1})
     folder = train(settings, tmp_path / "run")
     lines = [line for line in read_metrics(folder / "metrics.jsonl") if line["kind"] == "train"]
     assert all(line["b/tokens"] <= 5 < line["a/tokens"] for line in lines)

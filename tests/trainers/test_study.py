@@ -39,7 +39,7 @@ def game_learner(agent: str, settings) -> PolicyUpdater:
     speaker = SimpleNamespace(
         model=model, name=agent, refresh=lambda: None, parameters=model.parameters, active=lambda: nullcontext(model)
     )
-    speaker.host = speaker
+    speaker.shared_engine = speaker
     learner = PolicyUpdater(speaker, [agent], settings, WORLD)
     learner.optimizer = Jump(learner.model.parameters(), lr=0.0)
     return learner
@@ -63,9 +63,9 @@ def played_game(order: str, **changes):
     values = {"epochs": 2, "clip": (100.0, 100.0), "factor": "sum", "factor_clamp": 50.0, "order": "fixed"}
     settings = config(algorithm=values | changes)
     study = Updater(replace(BARE, order=order), settings, [game_learner(agent, settings) for agent in "ab"], WORLD)
-    judged = study.judge(game_table())
-    assert judged.table.advantage.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, -2.0, -2.0]
-    return study, study.learn(judged, 1)
+    judged = study.estimate_advantages(game_table())
+    assert judged.batch.advantage.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, -2.0, -2.0]
+    return study, study.update(judged, 1)
 
 
 def test_happos_surrogate_is_the_exact_change_of_the_return():
@@ -98,7 +98,7 @@ class Mover:
 
     def __init__(self, agent: str, moves: list[list[float]]) -> None:
         self.agents, self.model, self.moves = (agent,), None, moves
-        self.policy = SimpleNamespace(name=agent, host=self, active=lambda: nullcontext(None))
+        self.policy = SimpleNamespace(name=agent, shared_engine=self, active=lambda: nullcontext(None))
         self.factor: list[float] | None = None
 
     def log_probs(self, model, table, rows):
@@ -106,7 +106,7 @@ class Mover:
         return {row: old + torch.tensor(move) for row, old, move in zip(rows, said, self.moves, strict=True)}
 
     def update(self, work):
-        mine = work.table.rows_of(self.agents)
+        mine = work.batch.rows_of(self.agents)
         self.factor = None if work.factor is None else work.factor[mine].tolist()
         return UpdateStats(0.0, 0.0, 0.0, 0.0, 0.0, 1, len(mine), 0.0)
 
@@ -122,7 +122,7 @@ def test_the_factor_of_completions_of_several_tokens(how, first, second):
     a, b = Mover("a", [[0.1, 0.3], [-0.3]]), Mover("b", [[0.0], [0.0]])
     settings = config(algorithm={"factor": how, "order": "fixed"})
     study = Updater(BARE, settings, [a, b], WORLD)
-    study.learn(study.judge(make_batch(episodes)), 1)
+    study.update(study.estimate_advantages(make_batch(episodes)), 1)
     assert a.factor == [1.0, 1.0]
     assert b.factor == pytest.approx([math.exp(first), math.exp(second)], abs=1e-6)
 
@@ -136,9 +136,9 @@ def test_factors_multiply_and_who_waited_has_moved_nothing():
     )
     ahead = torch.zeros(2, dtype=torch.float64)
     for learner in study.learners:
-        ahead = ahead + study._moved(learner, table, table.rows_of(learner.agents))
+        ahead = ahead + study._log_ratio_after(learner, table, table.rows_of(learner.agents))
     assert ahead.tolist() == pytest.approx([0.7, 0.3], abs=1e-6)
-    study.learn(study.judge(table), 1)
+    study.update(study.estimate_advantages(table), 1)
     assert study.learners[1].factor == pytest.approx([math.exp(0.5), 1.0], abs=1e-6)
 
 
@@ -146,7 +146,7 @@ def test_an_algorithm_whose_agents_update_together_has_no_factor():
     word = Completion("x", (1,), (3,), (-1.0,), (-1.0,))
     movers = [Mover("a", [[0.5]]), Mover("b", [[0.5]])]
     study = Updater(replace(BARE, order="together"), config(), movers, WORLD)
-    study.learn(study.judge(make_batch([episode("0", 0, [(1.0, 1.0)], [{"a": word, "b": word}])])), 1)
+    study.update(study.estimate_advantages(make_batch([episode("0", 0, [(1.0, 1.0)], [{"a": word, "b": word}])])), 1)
     assert [mover.factor for mover in movers] == [None, None]
 
 
@@ -170,11 +170,11 @@ def test_a_loaded_study_goes_on_as_the_first(name):
     team = {"a": policy(0), "b": policy(1)}
     first = Updater(algorithm(name), settings, learners(team, settings), WORLD)
     table = played(team, settings)
-    first.learn(first.judge(table), 1)
+    first.update(first.estimate_advantages(table), 1)
     second = Updater(algorithm(name), settings, learners(team, settings), WORLD)
-    fresh = second.judge(table).table.advantage
+    fresh = second.estimate_advantages(table).batch.advantage
     second.load_state_dict(copy.deepcopy(first.state_dict()))
-    one, other = first.judge(table).table, second.judge(table).table
+    one, other = first.estimate_advantages(table).batch, second.estimate_advantages(table).batch
     assert torch.equal(one.advantage, other.advantage)
     assert torch.equal(one.advantage, fresh) == (name == "magrpo")
 
@@ -188,7 +188,9 @@ def test_what_a_mean_over_tokens_leaves_of_the_correction(ratio, left):
         for how in ("sum", "mean"):
             a, b = Mover("a", [[math.log(ratio), *[0.0] * (length - 1)]]), Mover("b", [[0.0] * length])
             study = Updater(BARE, config(algorithm={"factor": how, "order": "fixed"}), [a, b], WORLD)
-            study.learn(study.judge(make_batch([episode("0", 0, [(1.0, 1.0)], [{"a": said, "b": said}])])), 1)
+            study.update(
+                study.estimate_advantages(make_batch([episode("0", 0, [(1.0, 1.0)], [{"a": said, "b": said}])])), 1
+            )
             (found[how],) = b.factor
         assert found["sum"] == pytest.approx(ratio, abs=1e-6)
         assert (found["mean"] - 1) / (ratio - 1) == pytest.approx((ratio ** (1 / length) - 1) / (ratio - 1), abs=1e-4)
@@ -204,8 +206,8 @@ def test_the_share_of_factors_at_the_clamp():
     )
     a, b = Mover("a", [[3.0], [-2.5], [1.2, 1.2], [1.0]]), Mover("b", [[0.0]] * 4)
     study = Updater(BARE, config(algorithm={"order": "fixed"}), [a, b], WORLD)
-    shown = study.learn(study.judge(table), 1)
+    shown = study.update(study.estimate_advantages(table), 1)
     assert (shown["a/factor_clamped"], shown["b/factor_clamped"]) == (0.0, 0.75)
     assert b.factor == pytest.approx([math.exp(2), math.exp(-2), math.exp(2), math.e], abs=1e-5)
     together = Updater(replace(BARE, order="together"), config(), [a, b], WORLD)
-    assert "b/factor_clamped" not in together.learn(together.judge(table), 1)
+    assert "b/factor_clamped" not in together.update(together.estimate_advantages(table), 1)

@@ -229,13 +229,13 @@ def exchanged(team: dict) -> dict:
 
 def test_moments_critics_and_references_stay_with_the_policy_bit_for_bit():
     study, team = study_of("ippo", kl={"coef": 0.1})
-    study.learn(study.judge(learning.played(team, study.config)), 1)
+    study.update(study.estimate_advantages(learning.played(team, study.config)), 1)
     kept = {each.policy.name: each for each in study.learners}
     before = copy.deepcopy({name: each.optimizer.state_dict() for name, each in kept.items()})
     critics = copy.deepcopy({name: critic.state_dict() for name, critic in study.critics.items()})
     references = {name: each.reference for name, each in kept.items()}
     assert all(float(state["exp_avg"].abs().max()) > 0 for state in before["p0"]["state"].values())
-    study.seat(exchanged(team))
+    study.assign(exchanged(team))
     assert [(each.policy.name, each.agents) for each in study.learners] == [("p1", ("a",)), ("p0", ("b",))]
     for name, each in kept.items():
         state = each.optimizer.state_dict()["state"]
@@ -245,7 +245,7 @@ def test_moments_critics_and_references_stay_with_the_policy_bit_for_bit():
         assert each.reference is references[name]
         assert torch.equal(study.critics[name].head.weight, critics[name]["head"]["weight"])
     other = learning.played(exchanged(team), study.config)
-    shown = study.learn(study.judge(other), 2)
+    shown = study.update(study.estimate_advantages(other), 2)
     assert shown["a/drift"] < 1e-5, "rows of seat a are trained by the policy that said them"
     assert shown["b/drift"] < 1e-5
     assert kept["p0"].optimizer.state_dict()["state"][0]["step"] == 2
@@ -256,11 +256,11 @@ def test_values_are_of_the_critic_of_whoever_spoke():
     for name, value in (("p0", 1.0), ("p1", 2.0)):
         torch.nn.init.constant_(study.critics[name].head.bias, value)
     for seats, expected in ((team, (1.0, 2.0)), (exchanged(team), (2.0, 1.0))):
-        study.seat(seats)
-        judged = study.judge(learning.played(seats, study.config, env=Lengths(turns=1)))
+        study.assign(seats)
+        judged = study.estimate_advantages(learning.played(seats, study.config, env=Lengths(turns=1)))
         assert judged.value is not None
         for seat, value in zip(SEATS, expected, strict=True):
-            assert set(judged.value[judged.table.rows_of([seat])].tolist()) == {value}
+            assert set(judged.value[judged.batch.rows_of([seat])].tolist()) == {value}
 
 
 def test_a_fixed_order_is_that_of_the_seats_and_moving_means_are_the_seats():
@@ -268,20 +268,20 @@ def test_a_fixed_order_is_that_of_the_seats_and_moving_means_are_the_seats():
     study.config = study.config.model_copy(
         update={"algorithm": study.config.algorithm.model_copy(update={"order": "fixed"})}
     )
-    study.seat(exchanged(team))
+    study.assign(exchanged(team))
     assert [each.policy.name for each in study._order(3)] == ["p1", "p0"]
     study, team = study_of("rae")
-    study.moving.means = {"a": 1.0, "b": 2.0}
-    study.seat(exchanged(team))
-    judged = study.judge(learning.played(exchanged(team), study.config))
+    study.moving_baseline.means = {"a": 1.0, "b": 2.0}
+    study.assign(exchanged(team))
+    judged = study.estimate_advantages(learning.played(exchanged(team), study.config))
     assert judged.value is not None
-    first = [int(judged.table.rows_of([seat])[0]) for seat in SEATS]
+    first = [int(judged.batch.rows_of([seat])[0]) for seat in SEATS]
     assert judged.value[first].tolist() == [1.0, 2.0]
 
 
 def test_sampling_goes_with_the_policy(model, tmp_path):
     """A heterogeneous team whose observer at the start says three tokens at most, in whichever seat it is."""
-    team = {"kind": "heterogeneous", "seats": {"observer": {"max_tokens": 3}}, "swap_every": 1}
+    team = {"kind": "heterogeneous", "agents": {"observer": {"max_tokens": 3}}, "swap_every": 1}
     folder = train(config(model, team=team, train={"steps": 2}), tmp_path / "run")
     first, second = (line for line in numbers(folder) if line["kind"] == "train")
     assert first["observer/tokens"] <= 3 < first["pioneer/tokens"]

@@ -134,7 +134,7 @@ def test_minibatches_are_of_whole_sequences():
 @pytest.mark.parametrize("name", ["cory", pytest.param("mappo", marks=pytest.mark.slow)])
 def test_the_loss_of_the_values_falls_on_a_fixed_batch(name):
     team, settings, study = made_study(name, critic={"lr": 3e-3, "level": "token", "clip": None})
-    judged = study.judge(played(team, settings))
+    judged = study.estimate_advantages(played(team, settings))
     for key, critic in study.critics.items():
         samples = study._samples(key, judged)
         assert len(samples.target) > len(samples.ids)
@@ -155,18 +155,18 @@ def test_a_step_of_a_joint_critic_learns_from_every_completion_once():
             row = at[turn.node, agent]
             assert prompts[row][: len(joint[number])] == joint[number]
             assert tokenizer.decode(prompts[row][len(joint[number]) :]) == f"[{agent} says]\n"
-    judged = study.judge(table)
+    judged = study.estimate_advantages(table)
     answers = [said.token_ids for said in table.completions]
     expected = [value for pair in zip(prompts, answers, strict=True) for value in plain(critic, *pair)]
     samples = study._samples("joint", judged)
     assert_values_close(samples.old, expected)
     assert_values_close(judged.value, [plain(critic, *pair)[0] for pair in zip(prompts, answers, strict=True)])
     mask = judged.tokens.mask
-    assert torch.equal(samples.target, judged.table.token_returns[mask])
+    assert torch.equal(samples.target, judged.batch.token_returns[mask])
     assert len(samples.ids) == len(table)
     steps = []
     critic.optimizer.register_step_pre_hook(lambda *_: steps.append(1))
-    shown = study.learn(judged, 1)
+    shown = study.update(judged, 1)
     assert steps == [1]
     assert shown["critic/joint/explained"] == pytest.approx(
         1 - float((samples.target - samples.old).var() / samples.target.var()), abs=1e-6
@@ -215,8 +215,8 @@ def test_a_joint_conversation_is_measured_with_the_last_completion(tmp_path):
 def test_the_gradient_weighs_each_token_by_its_own_advantage(loss):
     """On fresh samples both losses have the gradient of -sum_t A_t log pi(a_t), at any level of the ratio of tokens."""
     team, settings, study = made_study("cory")
-    judged = study.judge(played(team, settings))
-    table, learner = judged.table, study.learners[0]
+    judged = study.estimate_advantages(played(team, settings))
+    table, learner = judged.batch, study.learners[0]
     rows = table.rows_of(["a"])
     total = torch.zeros((), dtype=torch.float64)
     for row in rows:
@@ -233,7 +233,7 @@ def test_one_ratio_of_an_completion_weighs_its_mean_advantage(level):
     """On fresh samples rho is 1, and its gradient is the same at all tokens: that of the mean or of the sum."""
     team, settings, study = made_study("cory")
     settings = config(algorithm={"name": "cory", "ratio": level, "aggregate": "mean"})
-    table = study.judge(played(team, settings)).table
+    table = study.estimate_advantages(played(team, settings)).batch
     (learner, _) = learners(team, settings)
     rows = table.rows_of(["a"])
     total = torch.zeros((), dtype=torch.float64)
@@ -263,9 +263,9 @@ def test_every_algorithm_with_values_takes_a_step(name, place):
     team, settings, study = made_study(name, critic={"lr": 1e-2, "level": "token"}, kl={"coef": 0.1, "place": place})
     before = {key: copy.deepcopy(each.model.state_dict()) for key, each in team.items()}
     table = played(team, settings)
-    judged = study.judge(table)
-    assert bool((judged.tokens.cost != 0).any()) == (place == "reward")
-    shown = study.learn(judged, 1)
+    judged = study.estimate_advantages(table)
+    assert bool((judged.tokens.kl_cost != 0).any()) == (place == "reward")
+    shown = study.update(judged, 1)
     assert all(np.isfinite(value) for key, value in shown.items() if not key.endswith("explained"))
     for key, each in team.items():
         assert any(
@@ -274,7 +274,9 @@ def test_every_algorithm_with_values_takes_a_step(name, place):
         )
     second = Updater(algorithm(name), settings, study.learners, WORLD)
     second.load_state_dict(copy.deepcopy(study.state_dict()))
-    assert torch.equal(second.judge(table).table.token_advantage, study.judge(table).table.token_advantage)
+    assert torch.equal(
+        second.estimate_advantages(table).batch.token_advantage, study.estimate_advantages(table).batch.token_advantage
+    )
 
 
 def test_a_shared_trunk_learns_values_of_tokens_with_the_policy():
@@ -283,8 +285,8 @@ def test_a_shared_trunk_learns_values_of_tokens_with_the_policy():
         "iac", turn_weights="rows",
         critic={"model": "shared", "coef": 0.3, "level": "token", "lr": 1e-2},
     )  # fmt: skip
-    judged = study.judge(played(team, settings))
-    table, model, critic = judged.table, team["a"].model, study.critics["p0"]
+    judged = study.estimate_advantages(played(team, settings))
+    table, model, critic = judged.batch, team["a"].model, study.critics["p0"]
     rows = table.rows_of(["a"])
     mask = judged.tokens.mask[rows]
     loss, errors = torch.zeros((), dtype=torch.float64), []
@@ -298,7 +300,7 @@ def test_a_shared_trunk_learns_values_of_tokens_with_the_policy():
     loss = loss + 0.3 * torch.cat(errors).square().mean() / 2
     expected = gradients(model, loss)
     spy = spied(study.learners[0])
-    shown = study.learn(judged, 1)
+    shown = study.update(judged, 1)
     assert_gradients_close(spy.steps[0], expected)
     assert shown["critic/p0/loss"] == pytest.approx(float(torch.cat(errors).detach().square().mean()) / 2, rel=1e-5)
     assert int(mask.sum()) == sum(len(table.completions[row].token_ids) for row in rows)
@@ -309,11 +311,11 @@ def test_a_study_of_cory_and_one_of_ippo_read_the_same_critic_at_other_places():
     found = {}
     for name in ("cory", "ippo"):
         team, settings, study = made_study(name, kl={"coef": 0.1, "place": "reward"})
-        judged = study.judge(played(team, settings))
+        judged = study.estimate_advantages(played(team, settings))
         found[name] = judged
     cory, ippo = found["cory"], found["ippo"]
     assert_values_close(cory.value, ippo.value)
     assert ippo.tokens is None
-    assert ippo.table.token_advantage is None
-    assert len({*cory.table.token_advantage[0, : int(cory.tokens.length[0])].tolist()}) > 1
-    assert not torch.allclose(cory.table.advantage, ippo.table.advantage, atol=1e-3)
+    assert ippo.batch.token_advantage is None
+    assert len({*cory.batch.token_advantage[0, : int(cory.tokens.length[0])].tolist()}) > 1
+    assert not torch.allclose(cory.batch.advantage, ippo.batch.advantage, atol=1e-3)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from palaver.core import Episode, Turn
-from palaver.trainers.algorithms.base import ROWS, algorithm, has_token_values
+from palaver.trainers.algorithms.base import ALGORITHMS, algorithm, has_token_values
 from palaver.trainers.config.loading import load
 from palaver.trainers.config.run import AlgorithmConfig, CriticConfig
 from palaver.trainers.objectives.token_values import TokenValues, laid_out
@@ -33,7 +33,7 @@ def drawn(table: Batch, seed: int, costs: bool = True) -> tuple[torch.Tensor, to
     length = torch.tensor([len(said.token_ids) for said in table.completions])
     value, cost = (laid_out(torch.from_numpy(rng.normal(size=int(length.sum()))), length) for _ in range(2))
     tokens = TokenValues(value, cost * costs, length)
-    return value[:, 0], tokens.cost.sum(dim=1), tokens
+    return value[:, 0], tokens.kl_cost.sum(dim=1), tokens
 
 
 def assert_advantages(table: Batch, tokens: TokenValues, row: int, expected: Sequence[float]) -> None:
@@ -103,7 +103,7 @@ def test_chains_of_turns_and_agents_equal_numpy(gamma, decay, cut):
         length = [0 if row is None else int(tokens.length[row]) for row in rows]
         parts = [
             (paid[t, number], None if row is None else tokens.value[row, : length[t]].numpy(),
-             None if row is None else tokens.cost[row, : length[t]].numpy())
+             None if row is None else tokens.kl_cost[row, : length[t]].numpy())
             for t, row in enumerate(rows)
         ]  # fmt: skip
         advantage, start = flat_gae(parts, gamma, decay), 0
@@ -151,7 +151,7 @@ def test_a_tree_takes_the_mean_over_children(decay):
             return paid[node] + gamma * np.mean([v for v, _ in behind]), gamma * np.mean([a for _, a in behind])
         row = at[node, agent]
         count = int(tokens.length[row])
-        v, c = (part[row, :count].numpy() for part in (tokens.value, tokens.cost))
+        v, c = (part[row, :count].numpy() for part in (tokens.value, tokens.kl_cost))
         advantage = np.zeros(count)
         advantage[-1] = paid[node] - c[-1] - v[-1] + gamma * np.mean([value + decay * more for value, more in behind])
         for t in reversed(range(count - 1)):
@@ -174,7 +174,7 @@ def test_with_lambda_one_every_token_has_the_discounted_return_less_its_value():
     assert torch.allclose(filled.returns, whole.returns, atol=1e-12), "the return of the completion is the same"
     for row in range(len(table)):
         for t in range(int(tokens.length[row])):
-            expected = whole.returns[row] + tokens.cost[row, :t].sum() - tokens.value[row, t]
+            expected = whole.returns[row] + tokens.kl_cost[row, :t].sum() - tokens.value[row, t]
             assert float(filled.token_advantage[row, t]) == pytest.approx(float(expected), abs=1e-9)
 
 
@@ -217,8 +217,8 @@ def test_a_crossed_answer_takes_the_mean_of_its_joint_steps():
     filled = add_advantages(table, algorithm("mappo"), settings, each[:, 0], tokens=free)
     first = table.rows_of(["a"])[0]
     assert filled.token_advantage[first].tolist() == [0.0, 1.0]
-    paying = replace(free, cost=torch.tensor([[0.25, 0.125]] * 4, dtype=torch.float64))
-    filled = add_advantages(table, algorithm("mappo"), settings, each[:, 0], paying.cost.sum(dim=1), tokens=paying)
+    paying = replace(free, kl_cost=torch.tensor([[0.25, 0.125]] * 4, dtype=torch.float64))
+    filled = add_advantages(table, algorithm("mappo"), settings, each[:, 0], paying.kl_cost.sum(dim=1), tokens=paying)
     assert filled.token_advantage[first].tolist() == [-0.25 + 0.25 + 0.6875 - 1.0, 1.375 - 0.5]
     assert float(filled.returns[first]) == 1.125, "1.5 less both costs"
 
@@ -268,9 +268,9 @@ def test_cory_and_ippo_give_other_advantages_to_the_same_rollouts():
 
 
 def test_the_level_is_the_rows_unless_a_key_says_otherwise():
-    rows = {name for name in ROWS if has_token_values(algorithm(name), CriticConfig())}
+    rows = {name for name in ALGORITHMS if has_token_values(algorithm(name), CriticConfig())}
     assert rows == {"cory"}
-    with_critic = {name for name in ROWS if has_token_values(algorithm(name), CriticConfig(level="token"))}
+    with_critic = {name for name in ALGORITHMS if has_token_values(algorithm(name), CriticConfig(level="token"))}
     assert with_critic == {"iac", "maac", "ippo", "mappo", "happo", "cory"}
     assert not has_token_values(algorithm("cory"), CriticConfig(level="completion"))
     debate = load("maths-debate-ippo")  # MAPoRL's PPO

@@ -21,10 +21,10 @@ class Judged(TextEnv):
         super().__init__(["a"], [Task("t", {}), Task("u", {})])
         self.turns = turns
 
-    def opening(self, task):
+    def initial_observations(self, task):
         return {"a": "say a number"}
 
-    def judge(self, actions):
+    def transition(self, actions):
         said = actions["a"]
         if said == "fail":
             return StepResult({"a": {"number": 0.0}}, unscored=True, reason="the judge is ill")

@@ -16,8 +16,8 @@ RECIPE = "env: {id: maths-mini-v0, tasks: 'sample[:8]'}\npolicy: {model: nowhere
 SCRIPTED = {"reference": "palaver.envs.maths.reference:reference"}
 
 
-def play(turns, **pay):
-    env = MathsMiniEnv(tasks="sample[:2]", pay=pay)
+def play(turns, **reward_scheme):
+    env = MathsMiniEnv(tasks="sample[:2]", reward_scheme=reward_scheme)
     right = env.tasks[0]["answer"]
     wrong = ScriptedPolicy(lambda conversation, _seed: right if len(conversation) > 1 else "#### 99")
     team = {"solver1": wrong, "solver2": make_policy("scripted:reference", scripted=SCRIPTED)}

@@ -26,10 +26,10 @@ class Lengths(TextEnv):
         super().__init__(list(SEATS), [Task(f"t{i}", {}) for i in range(n)], render_mode=render_mode, source=tasks)
         self.turns = turns
 
-    def opening(self, task: Task) -> Mapping[str, str]:
+    def initial_observations(self, task: Task) -> Mapping[str, str]:
         return {seat: f"{seat}: task {task.id}" for seat in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         parts = {
             seat: {
                 "own": min(len(actions[seat]), 50) / 50,
@@ -51,7 +51,7 @@ class Letters(Lengths):
 
     metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "letters_v0"}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         small = {seat: sum("a" <= letter <= "z" for letter in text) for seat, text in actions.items()}
         parts = {seat: {"letters": small[seat] / max(1, len(actions[seat]))} for seat in self.agents}
         return StepResult(parts, terminated=True)
@@ -61,13 +61,13 @@ class Chain(Lengths):
     """`Lengths` in which a speaks first, then b, and so on."""
 
     metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "chain_v0"}
-    begins = SEATS[:1]
+    first_to_act = SEATS[:1]
 
     def __init__(self, tasks: str = "sample", turns: int = 2, render_mode: str | None = None) -> None:
         super().__init__(tasks, turns, render_mode=render_mode)
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
-        return replace(super().judge(actions), can_act=[SEATS[(self.turn + 1) % 2]])
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
+        return replace(super().transition(actions), can_act=[SEATS[(self.turn + 1) % 2]])
 
 
 CHAIN = Spec("chain-v0", Chain, agents=SEATS, turns=2)

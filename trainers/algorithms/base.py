@@ -61,7 +61,7 @@ class Algorithm:
         return defaults(self.name)
 
 
-ROWS = {
+ALGORITHMS = {
     "magrpo": "palaver.trainers.algorithms.magrpo:MAGRPO",
     "mareinforce": "palaver.trainers.algorithms.mareinforce:MAREINFORCE",
     "marloo": "palaver.trainers.algorithms.marloo:MARLOO",
@@ -96,9 +96,9 @@ def algorithm(name: str) -> Algorithm:
     Raises:
         ConfigError: there is none; the nearest is suggested.
     """
-    if name not in ROWS:
-        raise ConfigError(f"there is no algorithm {name!r}.{nearest(name, ROWS)}")
-    module, _, attribute = ROWS[name].partition(":")
+    if name not in ALGORITHMS:
+        raise ConfigError(f"there is no algorithm {name!r}.{nearest(name, ALGORITHMS)}")
+    module, _, attribute = ALGORITHMS[name].partition(":")
     row: Algorithm = getattr(importlib.import_module(module), attribute)
     return row
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from palaver.core import ConfigError
 
 
-def hide(words: Tensor, share: float, most: float, seed: int) -> Tensor:
+def feature_dropout(words: Tensor, share: float, most: float, seed: int) -> Tensor:
     """Some words of some battles become `unknown` (id 0).
 
     As in Grigsby et al., Human-Level Competitive Pokémon via Scalable Offline RL with Transformers (2025): a battle is

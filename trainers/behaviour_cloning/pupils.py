@@ -18,7 +18,7 @@ from palaver.agents.battle_net.net import BattleNet, order
 from palaver.agents.battle_net.shape import size
 from palaver.core import ConfigError, stable_seed
 from palaver.trainers.behaviour_cloning.config import BCConfig
-from palaver.trainers.behaviour_cloning.hide import hide
+from palaver.trainers.behaviour_cloning.hide import feature_dropout
 from palaver.trainers.behaviour_cloning.mixture import Mixture
 from palaver.trainers.behaviour_cloning.world import layout, vocabulary
 from palaver.trainers.trajectories.loader import TrajectoryBatch, batches
@@ -114,7 +114,7 @@ class NetPupil:
         words, places = batch.words, None
         if config.hide and step:
             places = order(words).to(device)
-            words = hide(words, config.hide, config.hide_most, stable_seed(config.seed, "hide", step))
+            words = feature_dropout(words, config.hide, config.hide_most, stable_seed(config.seed, "hide", step))
         parts = {
             name: getattr(batch, name).to(device) for name in ("mask", "slot", "reward", "result", "real", "advice")
         }

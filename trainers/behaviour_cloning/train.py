@@ -88,7 +88,7 @@ def _clone(
         try:
             run.go()
         finally:
-            run.sinks.close()
+            run.run_logger.close()
     return _publish(folder, run.state.step)
 
 
@@ -96,7 +96,7 @@ class _Run:
     def __init__(
         self, config: BCConfig, folder: Path, learnt: Mixture, aside: Mixture | None, pupil: Student, report: Report
     ) -> None:
-        self.config, self.folder, self.pupil, self.report = config, folder, pupil, report
+        self.config, self.folder, self.student, self.report = config, folder, pupil, report
         self.learnt, self.aside = learnt, aside
         self.state = _State()
         self.optimizer = _optimizer(pupil.module, config)
@@ -105,7 +105,7 @@ class _Run:
             len(plan(lengths, config.decisions, config.seed, epoch, learnt.weights)) for epoch in range(config.epochs)
         ]
         self.steps = min(sum(self.counts), config.steps or sum(self.counts))
-        self.sinks: RunLogger
+        self.run_logger: RunLogger
 
     def resume(self) -> None:
         """Take up the newest sound checkpoint where there is one."""
@@ -113,10 +113,10 @@ class _Run:
             newest, _ = checkpoint.newest(self.folder)
             kept = checkpoint.load_study(newest)
             self.state = _State(**kept)
-            self.pupil.load(newest / "policies" / PUPIL)
-            self.pupil.version = self.state.step
+            self.student.load(newest / "policies" / PUPIL)
+            self.student.version = self.state.step
             checkpoint.load_optimizer(newest, PUPIL, self.optimizer)
-        self.sinks = RunLogger(self.folder, self.config, self.state.step)
+        self.run_logger = RunLogger(self.folder, self.config, self.state.step)
 
     def go(self) -> None:
         """All steps that are left."""
@@ -139,20 +139,22 @@ class _Run:
 
     def _rest_of_epoch(self) -> Iterator[Any]:
         left = self.steps - self.state.step
-        return itertools.islice(self.pupil.batches(self.learnt, self.config, self.state.epoch, self.state.place), left)
+        return itertools.islice(
+            self.student.batches(self.learnt, self.config, self.state.epoch, self.state.place), left
+        )
 
     def _update(self, batch: Any) -> dict[str, float]:
         config, step = self.config, self.state.step + 1
-        self.pupil.module.train()
+        self.student.module.train()
         rate = _rate(step, self.steps, config)
         with self._arithmetic():
-            found = self.pupil.score(batch, config, step)
-        loss, said = judge(found, config, self.pupil.span)
+            found = self.student.score(batch, config, step)
+        loss, said = judge(found, config, self.student.span)
         if not math.isfinite(said["loss"]):
             rows = faulty(found)
             raise NumericalError(f"step {step}: the loss is {said['loss']} in {len(rows)} battles of the batch", rows)
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(self.pupil.module.parameters(), config.max_grad_norm or math.inf)
+        norm = torch.nn.utils.clip_grad_norm_(self.student.module.parameters(), config.max_grad_norm or math.inf)
         if not bool(norm.isfinite()):
             raise NumericalError(f"step {step}: the gradient is not finite", faulty(found))
         for group in self.optimizer.param_groups:
@@ -162,15 +164,15 @@ class _Run:
         return {**said, "grad_norm": float(norm), "lr": rate}
 
     def _arithmetic(self) -> torch.autocast:
-        device = next(self.pupil.module.parameters()).device.type
+        device = next(self.student.module.parameters()).device.type
         return torch.autocast(device, torch.bfloat16, enabled=self.config.dtype == "bf16")
 
     def _record(self, said: dict[str, float]) -> None:
         state = self.state
-        state.step, state.place, self.pupil.version = state.step + 1, state.place + 1, state.step + 1
+        state.step, state.place, self.student.version = state.step + 1, state.place + 1, state.step + 1
         for name, number in _weighed(said).items():
             state.sums[name] = state.sums.get(name, 0.0) + number
-        self.sinks.write("train", state.step, {"epoch": state.epoch, **said, "seconds": round(state.seconds, 3)})
+        self.run_logger.write("train", state.step, {"epoch": state.epoch, **said, "seconds": round(state.seconds, 3)})
         self.report(state.step, self.steps, said)
 
     def _end_epoch(self) -> None:
@@ -179,24 +181,24 @@ class _Run:
         values: dict[str, Any] = _mean(state.sums)
         if self.aside:
             values["held_out"] = self._look(self.aside)
-        self.sinks.write("epoch", state.step, {"epoch": state.epoch, **values})
+        self.run_logger.write("epoch", state.step, {"epoch": state.epoch, **values})
         state.epoch, state.place, state.sums = state.epoch + 1, 0, {}
 
     @torch.no_grad()
     def _look(self, aside: Mixture) -> dict[str, float]:
-        self.pupil.module.eval()
+        self.student.module.eval()
         sums: dict[str, float] = defaultdict(float)
-        for batch in self.pupil.batches(aside, self.config, 0):
+        for batch in self.student.batches(aside, self.config, 0):
             with self._arithmetic():
-                found = self.pupil.score(batch, self.config, 0)
-            for name, number in _weighed(judge(found, self.config, self.pupil.span)[1]).items():
+                found = self.student.score(batch, self.config, 0)
+            for name, number in _weighed(judge(found, self.config, self.student.span)[1]).items():
                 sums[name] += number
         return _mean(sums)
 
     def _save(self) -> None:
         study = vars(self.state)
         checkpoint.save(
-            self.folder, self.state.step, {PUPIL: self.pupil}, {PUPIL: self.optimizer}, study, self.config.keep, {}
+            self.folder, self.state.step, {PUPIL: self.student}, {PUPIL: self.optimizer}, study, self.config.keep, {}
         )
 
 

@@ -79,7 +79,7 @@ class KLConfig(Section):
     horizon: int = Field(1000, ge=1, description="completions in which the weight may move by a fifth or so")
 
     @property
-    def k(self) -> Estimator:
+    def resolved_estimator(self) -> Estimator:
         """The estimator, `auto` resolved by place."""
         if self.estimator != "auto":
             return self.estimator

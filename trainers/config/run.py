@@ -249,8 +249,8 @@ class RunConfig(Section):
     def _fill(cls, values: Any) -> Any:
         return fill_sections(values)
 
-    def seat(self, agent: str) -> PolicyConfig:
+    def agent(self, agent: str) -> PolicyConfig:
         """Policy section of one agent, with the agent's own settings."""
-        own = self.team.seats.get(agent)
+        own = self.team.agents.get(agent)
         changes = own.model_dump(exclude={"device"}, exclude_none=True) if own else {}
         return self.policy.model_copy(update=changes)

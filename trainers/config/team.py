@@ -28,7 +28,7 @@ SHARING: dict[Kind, str] = {
 }
 
 
-class SeatConfig(Section):
+class AgentConfig(Section):
     """Settings of one agent of a heterogeneous team, in place of the policy section's."""
 
     model: str | None = None
@@ -58,7 +58,9 @@ class TeamConfig(Section):
 
     kind: Kind = Field("separate", description="one model per agent, one for all, adapters on one, or different ones")
     lora: LoraConfig = LoraConfig()
-    seats: dict[str, SeatConfig] = Field({}, description="heterogeneous: what differs from the policy section, by seat")
+    agents: dict[str, AgentConfig] = Field(
+        {}, description="heterogeneous: what differs from the policy section, by seat"
+    )
     frozen: dict[str, str] = Field(
         {}, description="seats that are not trained: `scripted:NAME`, `hf:NAME`, `tiny` or `run:FOLDER`"
     )
@@ -87,18 +89,18 @@ def refuse_seats(team: TeamConfig, agents: Sequence[str]) -> None:
     Raises:
         ConfigError: an unknown agent, no agent to train, or settings of another kind of team.
     """
-    for key, named in (("seats", team.seats), ("frozen", team.frozen)):
+    for key, named in (("agents", team.agents), ("frozen", team.frozen)):
         for agent in named:
             if agent not in agents:
                 raise ConfigError(f"team.{key} names {agent!r}, which is no seat here.{nearest(agent, agents)}")
-    if team.seats and team.kind != "heterogeneous":
+    if team.agents and team.kind != "heterogeneous":
         raise ConfigError(
-            f"team.seats says what differs between the seats of a heterogeneous team, but team.kind={team.kind}: "
-            "set team.kind=heterogeneous, or leave team.seats out"
+            f"team.agents says what differs between the seats of a heterogeneous team, but team.kind={team.kind}: "
+            "set team.kind=heterogeneous, or leave team.agents out"
         )
-    both = [agent for agent in team.seats if agent in team.frozen]
+    both = [agent for agent in team.agents if agent in team.frozen]
     if both:
-        raise ConfigError(f"the seat {both[0]!r} is in team.seats and in team.frozen; leave it out of one")
+        raise ConfigError(f"the seat {both[0]!r} is in team.agents and in team.frozen; leave it out of one")
     if team.swap_every and (team.kind == "shared" or len(agents) == 1):
         alone = "the environment has one seat" if len(agents) == 1 else "team.kind=shared has one policy in all seats"
         raise ConfigError(f"team.swap_every has nothing to exchange, for {alone}: set team.swap_every=0")

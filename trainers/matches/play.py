@@ -40,14 +40,14 @@ Watch = Callable[[TextEnv, GameSpec], Watcher | None]  # (environment after its 
 
 
 @dataclass
-class _Seat:
-    """State of one player in one game; `heard` is empty for players without a conversation."""
+class _Agent:
+    """State of one player in one game; `history` is empty for players without a conversation."""
 
     player: Player
     policy: Policy | None = None
     choose: Choose | None = None
     kept: Any = None  # of this game, by a crowd
-    heard: Conversation = ()
+    history: Conversation = ()
     unread: str = ""
     decisions: int = 0
     illegal: int | None = 0
@@ -56,7 +56,7 @@ class _Seat:
     def conversation(self, observation: str, fresh: bool) -> Conversation:
         """Conversation with all unanswered observations as the last message."""
         text = observation if fresh else "\n\n".join(part for part in (self.unread, observation) if part)
-        return (*(() if fresh else self.heard), Message("user", text))
+        return (*(() if fresh else self.history), Message("user", text))
 
 
 @dataclass
@@ -67,7 +67,7 @@ class _Live:
     env: TextEnv
     task: str
     seed: int
-    seats: dict[str, _Seat]
+    agents: dict[str, _Agent]
     observations: Mapping[str, str]
     infos: Mapping[str, Mapping[str, Any]]
     watcher: Watcher | None = None
@@ -85,8 +85,8 @@ class _Asked:
     seed: int
 
     @property
-    def seat(self) -> _Seat:
-        return self.live.seats[self.agent]
+    def state(self) -> _Agent:
+        return self.live.agents[self.agent]
 
 
 def play(
@@ -185,12 +185,12 @@ def _open(
         seats = {}
         for agent, label in zip(env.possible_agents, game.seating, strict=True):
             player, own = players[label], stable_seed(match, game.swapped, agent)
-            if player.crowd is not None:
-                seats[agent] = _Seat(player, kept=player.crowd.begin(env, agent, own))
+            if player.batched is not None:
+                seats[agent] = _Agent(player, kept=player.batched.begin(env, agent, own))
             elif player.begin is None:
-                seats[agent] = _Seat(player, policy=player.seats[agent])
+                seats[agent] = _Agent(player, policy=player.policies[agent])
             else:
-                seats[agent] = _Seat(player, choose=player.begin(env, agent, own))
+                seats[agent] = _Agent(player, choose=player.begin(env, agent, own))
         watcher = watch(env, game) if watch else None
     except EpisodeLostError as error:
         return failed(game, str(error), task, time.perf_counter() - began)
@@ -222,7 +222,7 @@ def _decide(setting: TournamentConfig, live: Sequence[_Live]) -> tuple[dict[int,
         for agent in each.env.agents:
             if not each.infos[agent].get("can_act", True):
                 continue
-            seat = each.seats[agent]
+            seat = each.agents[agent]
             asked = _Asked(each, agent, stable_seed(each.seed, each.game.swapped, agent, each.turns))
             seat.decisions += 1
             if seat.choose is not None:
@@ -233,7 +233,7 @@ def _decide(setting: TournamentConfig, live: Sequence[_Live]) -> tuple[dict[int,
                     lost[id(each)] = str(error)
                 seat.seconds += time.perf_counter() - began
             else:
-                host: object = seat.player.crowd or getattr(seat.policy, "host", seat.policy)
+                host: object = seat.player.batched or getattr(seat.policy, "shared_engine", seat.policy)
                 hosts[id(host)].append(asked)
     for waiting in hosts.values():
         began = time.perf_counter()
@@ -244,26 +244,26 @@ def _decide(setting: TournamentConfig, live: Sequence[_Live]) -> tuple[dict[int,
             continue
         spent = (time.perf_counter() - began) / len(waiting)
         for asked, answer in zip(waiting, answers, strict=True):
-            asked.seat.seconds += spent
+            asked.state.seconds += spent
             said[id(asked.live)][asked.agent] = answer
     return said, lost
 
 
 def _answers(setting: TournamentConfig, waiting: Sequence[_Asked]) -> list[str]:
     """Answers of one host to all its requests."""
-    crowd = waiting[0].seat.player.crowd
+    crowd = waiting[0].state.player.batched
     if crowd is None:
         return [answer[0].text for answer in act_batched([_request(setting, asked) for asked in waiting])]
     return crowd.decide(
         [
-            PendingDecision(each.seat.kept, each.live.observations[each.agent], each.live.infos[each.agent])
+            PendingDecision(each.state.kept, each.live.observations[each.agent], each.live.infos[each.agent])
             for each in waiting
         ]
     )
 
 
 def _request(setting: TournamentConfig, asked: _Asked) -> tuple[Policy, Request]:
-    seat, env = asked.seat, asked.live.env
+    seat, env = asked.state, asked.live.env
     assert seat.policy is not None
     fresh = env.metadata.get("conversation") == "fresh"
     conversation = seat.conversation(asked.live.observations[asked.agent], fresh)
@@ -277,7 +277,7 @@ def _follow(live: _Live, said: Mapping[str, str], step: Step) -> GameResult | No
         live.watcher.after(rewards, infos)
     fresh = live.env.metadata.get("conversation") == "fresh"
     for agent, info in infos.items():
-        seat = live.seats[agent]
+        seat = live.agents[agent]
         live.returns[agent] += rewards[agent]
         own = info.get("illegal")
         seat.illegal = None if own is None or seat.illegal is None else seat.illegal + bool(own)
@@ -285,7 +285,7 @@ def _follow(live: _Live, said: Mapping[str, str], step: Step) -> GameResult | No
             continue
         conversation = seat.conversation(live.observations[agent], fresh)
         if agent in said:
-            seat.heard, seat.unread = (*conversation, Message("assistant", said[agent])), ""
+            seat.history, seat.unread = (*conversation, Message("assistant", said[agent])), ""
         else:
             seat.unread = conversation[-1].content
     live.observations, live.infos = observations, infos
@@ -306,7 +306,7 @@ def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: boo
     failed = next((str(i.get("reason") or "it could not be scored") for i in infos.values() if i.get("unscored")), "")
     by_label = {
         seat.player.label: PlayerStats(seat.decisions, seat.illegal, round(1000 * seat.seconds, 3))
-        for seat in live.seats.values()
+        for seat in live.agents.values()
     }
     game = live.game
     return GameResult(

@@ -28,9 +28,9 @@ class Player:
     """A player: policies by agent, a function of the environment's own, or a batched player."""
 
     label: str
-    seats: Mapping[str, Policy] = field(default_factory=dict)
+    policies: Mapping[str, Policy] = field(default_factory=dict)
     begin: Begin | None = None
-    crowd: BatchedPlayer | None = None
+    batched: BatchedPlayer | None = None
 
 
 def load_players(
@@ -96,7 +96,7 @@ def _make(setting: TournamentConfig, name: str, env: TextEnv, note: Callable[[st
         begin: Begin = load_attribute(found.players[name], "the player ", PolicyError)
         return Player(name, begin=begin)
     if crowds.is_crowd(name):
-        return Player(name, crowd=crowds.load(name, setting.options))
+        return Player(name, batched=crowds.load(name, setting.options))
     text = f"scripted:{name}" if name in found.scripted else name
     seats = parse_team(text, found, env.possible_agents, setting.options, env.source, setting.force, note)
-    return Player(name, seats=seats)
+    return Player(name, policies=seats)

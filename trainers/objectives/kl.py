@@ -32,7 +32,7 @@ def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> 
         mask: (R, T) true on sampled tokens.
         config: estimator and clamp.
     """
-    k = KL[config.k](torch.where(mask, logp, 0.0), torch.where(mask, reference, 0.0))
+    k = KL[config.resolved_estimator](torch.where(mask, logp, 0.0), torch.where(mask, reference, 0.0))
     return k if config.clamp is None else k.clamp(-config.clamp, config.clamp)
 
 
@@ -109,7 +109,7 @@ def describe(k: Mapping[int, Tensor], advantage: Tensor, config: KLConfig) -> di
     both = torch.stack([means, paid.to(means)])
     steady = len(k) < 2 or float(both.std(dim=1).min()) < 1e-6  # rounding
     zero = torch.zeros_like(tokens)
-    size = KL[config.k](tokens, zero).abs()
+    size = KL[config.resolved_estimator](tokens, zero).abs()
     return {
         "k1": float(tokens.mean()),
         "k3": float(kl_k3(tokens, zero).mean()),

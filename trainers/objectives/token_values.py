@@ -29,12 +29,12 @@ class TokenValues:
 
     Attributes:
         value: (R, T) expected return before each token.
-        cost: (R, T) penalty of each token, subtracted from the reward at that token.
+        kl_cost: (R, T) penalty of each token, subtracted from the reward at that token.
         length: (R,) values of each row, 1 or more.
     """
 
     value: Tensor
-    cost: Tensor
+    kl_cost: Tensor
     length: Tensor
 
     @property
@@ -46,7 +46,7 @@ class TokenValues:
     def earlier_cost(self) -> Tensor:
         """(R,) the sum of the costs of all tokens but the last."""
         last = torch.arange(self.value.shape[1]) == self.length[:, None] - 1
-        return self.cost.masked_fill(last, 0.0).sum(dim=1)
+        return self.kl_cost.masked_fill(last, 0.0).sum(dim=1)
 
     def start(self, decay: float) -> tuple[Tensor, Tensor]:
         """(R,) a and (R,) b with G_0 = a + b * (G_{T-1} - costs of the earlier tokens).
@@ -76,7 +76,7 @@ def token_returns(tokens: TokenValues, last: Tensor, decay: float) -> Tensor:
     for t in range(target.shape[1] - 1, -1, -1):
         inner = t < tokens.length - 1
         if t + 1 < target.shape[1]:
-            mixed = (1 - decay) * tokens.value[:, t + 1] + decay * ahead - tokens.cost[:, t]
+            mixed = (1 - decay) * tokens.value[:, t + 1] + decay * ahead - tokens.kl_cost[:, t]
             ahead = torch.where(inner, mixed, last)
         target[:, t] = torch.where(t < tokens.length, ahead, 0.0)
     return target

@@ -22,15 +22,15 @@ class JointActionGroup:
 
     Attributes:
         task: its id.
-        told: agent -> all its observations when it acted.
-        said: (G) agent -> its completion.
+        observations: agent -> all its observations when it acted.
+        completions: (G) agent -> its completion.
         values: (G,) team return from this turn on, mean over all continuations that were played; undiscounted.
         env: name of the environment.
     """
 
     task: str
-    told: Mapping[str, str]
-    said: Sequence[Mapping[str, str]]
+    observations: Mapping[str, str]
+    completions: Sequence[Mapping[str, str]]
     values: Sequence[float]
     env: str = ""
 
@@ -63,8 +63,10 @@ def by_reward(found: Sequence[JointActionGroup], config: PairsConfig, seed: int)
     for number, group in enumerate(found):
         for better, worse in choose(group.values, config, stable_seed(seed, "pairs", number)):
             margin = group.values[better] - group.values[worse]
-            said = group.said[better], group.said[worse]
-            made.append(PreferenceRecord(group.task, group.told, *said, margin=margin, source=f"env:{group.env}"))
+            said = group.completions[better], group.completions[worse]
+            made.append(
+                PreferenceRecord(group.task, group.observations, *said, margin=margin, source=f"env:{group.env}")
+            )
     return made
 
 
@@ -84,7 +86,9 @@ def by_judge(
         return []
     pairs = []
     for group, (first, second) in asked:
-        one = PreferenceRecord(group.task, group.told, group.said[first], group.said[second]).to_dict()
+        one = PreferenceRecord(
+            group.task, group.observations, group.completions[first], group.completions[second]
+        ).to_dict()
         pairs.append(AnswerPair(one["prompt"], one["chosen"], one["rejected"]))
     made, failures = [], []
     for (group, (first, second)), found_by in zip(asked, judge.compare(pairs), strict=True):
@@ -94,15 +98,15 @@ def by_judge(
         margin = 2 * found_by.first - 1
         if margin and abs(margin) >= config.gap:
             better, worse = (first, second) if margin > 0 else (second, first)
-            said = group.said[better], group.said[worse]
-            made.append(PreferenceRecord(group.task, group.told, *said, margin=abs(margin), source=judge.name))
+            said = group.completions[better], group.completions[worse]
+            made.append(PreferenceRecord(group.task, group.observations, *said, margin=abs(margin), source=judge.name))
     if len(failures) == len(asked) or (len(asked) >= FEWEST and len(failures) > MOST_FAILURES * len(asked)):
         raise ScoringError(f"{judge.name} failed on {len(failures)} of {len(asked)} pairs: {failures[0]}")
     return made
 
 
 def _drawn(group: JointActionGroup, config: PairsConfig, seed: int, number: int) -> list[tuple[int, int]]:
-    pairs = list(itertools.combinations(range(len(group.said)), 2))
+    pairs = list(itertools.combinations(range(len(group.completions)), 2))
     return some(pairs, config.most, stable_seed(seed, "asked", number))
 
 

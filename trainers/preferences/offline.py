@@ -27,7 +27,7 @@ class PairReader:
     Args:
         config: config of the run; `train.prompts_per_step` is the number of pairs in a step.
         team: the trained policies.
-        world: device and processes.
+        distributed: device and processes.
 
     Raises:
         TaskError: the file cannot be read, or it lacks trained agents.
@@ -35,19 +35,19 @@ class PairReader:
     """
 
     def __init__(self, config: RunConfig, team: Mapping[str, LLMPolicy], world: Distributed) -> None:
-        self.config, self.world = config, world
+        self.config, self.distributed = config, world
         source = config.algorithm.pairs.file
         self.pairs = [_seated(source, pair, list(team)) for pair in read(source)]
         for pair in self.pairs:
             for agent, policy in team.items():
                 for said in (pair.chosen[agent], pair.rejected[agent]):
-                    _fits(policy, _written(policy, pair.told[agent], said), pair.task, agent)
+                    _fits(policy, _written(policy, pair.observations[agent], said), pair.task, agent)
 
     def episodes(self, step: int, team: Mapping[str, Policy]) -> list[Episode]:
         """This process's pairs of a step, two episodes each, with log-probs under current weights."""
         size = self.config.train.prompts_per_step
         places = [_walk(len(self.pairs), place, self.config.seed) for place in range((step - 1) * size, step * size)]
-        mine = self.world.deal(list(enumerate(places)))
+        mine = self.distributed.shard(list(enumerate(places)))
         names = {agent: policy.name for agent, policy in team.items()}
         turns = [_turn(place, self.pairs[number], side, team) for place, number in mine for side in range(len(SIDES))]
         tasks = [self.pairs[number].task for _, number in mine for _ in SIDES]
@@ -69,15 +69,19 @@ class PairReader:
             assert isinstance(policy, LLMPolicy)  # no other has tokens
             for part in self._batches([(known[place][agent], place, agent) for place, agent in spoken]):
                 prompts, tokens = [said.prompt_ids for said, *_ in part], [said.token_ids for said, *_ in part]
-                with torch.no_grad(), self.world.autocast(), policy.active() as model:
-                    logp, _ = response_logprobs(model, prompts, tokens, self.config.seat(policy.name).sampling())
+                with torch.no_grad(), self.distributed.autocast(), policy.active() as model:
+                    logp, _ = response_logprobs(model, prompts, tokens, self.config.agent(policy.name).sampling())
                 for row, (said, place, agent) in zip(logp.double().tolist(), part, strict=True):
                     known[place][agent] = replace(said, sample_logprobs=tuple(row[: len(said.token_ids)]))
         return [replace(turn, completions=said) for turn, said in zip(turns, known, strict=True)]
 
     def _batches(self, spoken: Sequence[tuple[Completion, int, str]]) -> Iterator[list[tuple[Completion, int, str]]]:
         """Yield batches, in order, of at most the tokens of one pass (or one completion)."""
-        most, batch, longest = self.config.train.pass_tokens(self.world.device), list[tuple[Completion, int, str]](), 0
+        most, batch, longest = (
+            self.config.train.pass_tokens(self.distributed.device),
+            list[tuple[Completion, int, str]](),
+            0,
+        )
         for each in spoken:
             length = len(each[0].prompt_ids) + len(each[0].token_ids)
             longest = max(longest, length)
@@ -98,14 +102,16 @@ def _turn(place: int, pair: PreferenceRecord, side: int, team: Mapping[str, Poli
         if agent not in texts:
             continue  # a partner who is not trained, and of whom the file knows nothing
         text = texts[agent]
-        said[agent] = _written(policy, pair.told[agent], text) if isinstance(policy, LLMPolicy) else Completion(text)
+        said[agent] = (
+            _written(policy, pair.observations[agent], text) if isinstance(policy, LLMPolicy) else Completion(text)
+        )
     return Turn(
         index=0,
         node=f"{place}/{side}",
         parent="",
         group=str(place),
         choice=dict.fromkeys(said, side),
-        observations={agent: pair.told[agent] for agent in said},
+        observations={agent: pair.observations[agent] for agent in said},
         completions=said,
         rewards=dict.fromkeys(said, paid),
         components={agent: {"preferred": paid} for agent in said},
@@ -135,12 +141,12 @@ def _seated(source: str, pair: PreferenceRecord, agents: Sequence[str]) -> Prefe
     Raises:
         TaskError: the pair lacks an agent of the team.
     """
-    if set(pair.told) == {ALONE} and len(agents) == 1:
-        told, chosen, rejected = ({agents[0]: part[ALONE]} for part in (pair.told, pair.chosen, pair.rejected))
-        return replace(pair, told=told, chosen=chosen, rejected=rejected)
-    if missing := [agent for agent in agents if agent not in pair.told]:
+    if set(pair.observations) == {ALONE} and len(agents) == 1:
+        told, chosen, rejected = ({agents[0]: part[ALONE]} for part in (pair.observations, pair.chosen, pair.rejected))
+        return replace(pair, observations=told, chosen=chosen, rejected=rejected)
+    if missing := [agent for agent in agents if agent not in pair.observations]:
         raise TaskError(
-            f"{source!r}: a pair of task {pair.task!r} is of {', '.join(pair.told)}, and says nothing for "
+            f"{source!r}: a pair of task {pair.task!r} is of {', '.join(pair.observations)}, and says nothing for "
             f"{missing[0]!r}, who is trained"
         )
     return pair

@@ -18,7 +18,7 @@ class PreferenceRecord:
 
     Attributes:
         task: id of the task; pairs of one task are never on both sides of a split.
-        told: agent -> all its observations when it acted, equal for both.
+        observations: agent -> all its observations when it acted, equal for both.
         chosen: agent -> its completion in the better one. Untrusted text, as all below.
         rejected: agent -> its completion in the worse one.
         margin: difference in value, in the source's units; None if the source gives none.
@@ -26,7 +26,7 @@ class PreferenceRecord:
     """
 
     task: str
-    told: Mapping[str, str]
+    observations: Mapping[str, str]
     chosen: Mapping[str, str]
     rejected: Mapping[str, str]
     margin: float | None = None
@@ -34,14 +34,16 @@ class PreferenceRecord:
 
     def cases(self) -> tuple[ScoringRequest, ScoringRequest]:
         """The better and the worse joint action as cases of a reward model."""
-        return ScoringRequest(self.task, self.told, self.chosen), ScoringRequest(self.task, self.told, self.rejected)
+        return ScoringRequest(self.task, self.observations, self.chosen), ScoringRequest(
+            self.task, self.observations, self.rejected
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a JSON line: the joint texts, for any trainer, and each agent's own."""
         (prompt, chosen), (_, rejected) = (conversation(case) for case in self.cases())
         agents = {
-            agent: {"prompt": self.told[agent], "chosen": self.chosen[agent], "rejected": self.rejected[agent]}
-            for agent in self.told
+            agent: {"prompt": self.observations[agent], "chosen": self.chosen[agent], "rejected": self.rejected[agent]}
+            for agent in self.observations
         }
         return {
             "task": self.task,

@@ -269,7 +269,7 @@ def joint_returns(
     if value is None or row.critic == "agent":
         return tree_returns(due, table.parent, table.step_turn, config.discount, table.aside)
     if boot is not None:
-        due = due.masked_fill(gone(table), 0.0)
+        due = due.masked_fill(after_cut(table), 0.0)
     known = by_step(table, value)
     inner = None if start is None else (by_step(table, start[0]), by_step(table, start[1]))
     return lambda_returns(due, known, table.parent, table.step_turn, config.discount, config.gae_lambda, boot, inner)
@@ -283,12 +283,12 @@ def credited_rewards(table: Batch, row: Algorithm, cost: Tensor | None) -> Tenso
     return reward if cost is None else reward - by_step(table, cost).nan_to_num()
 
 
-def gone(table: Batch) -> Tensor:
+def after_cut(table: Batch) -> Tensor:
     """(J, N) bool, true after an agent was cut while others went on: replaced by its value."""
     found = torch.zeros_like(table.reward, dtype=torch.bool)
     for step in torch.argsort(table.step_turn).tolist():
         if (above := int(table.parent[step])) >= 0:
-            cut = [agent in table.steps[above].ahead for agent in table.agents]
+            cut = [agent in table.steps[above].cut_states for agent in table.agents]
             found[step] = found[above] | torch.tensor(cut)
     return found
 

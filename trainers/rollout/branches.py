@@ -22,9 +22,9 @@ class Branch:
         seed: seed of the episode.
         root: name of its task in the rollout.
         node: name of its last joint step; the root before the first.
-        lane: index of the root's joint action that it descends from.
+        branch_index: index of the root's joint action that it descends from.
         seeds: the name that keys its draws: its node, or for an alternative that of the branch it leaves.
-        heard: agent -> the conversation so far.
+        conversations: agent -> the conversation so far.
         observations: agent -> the newest observation.
         unread: agent -> earlier observations that the agent has not yet answered.
         infos: infos of the last step.
@@ -38,9 +38,9 @@ class Branch:
     seed: int
     root: str
     node: str
-    lane: int
+    branch_index: int
     seeds: str
-    heard: Mapping[str, Conversation]
+    conversations: Mapping[str, Conversation]
     observations: Mapping[str, str]
     unread: Mapping[str, str]
     infos: Mapping[str, Mapping[str, Any]]
@@ -57,7 +57,7 @@ class Joint:
     node: str
     group: str
     choice: dict[str, int]
-    said: dict[str, Completion]
+    completions: dict[str, Completion]
     aside: bool = False
 
 
@@ -79,7 +79,7 @@ def opened(env: TextEnv, task: str, place: int, seed: int) -> Branch:
     return Branch(own, task, task_seed, root, root, 0, root, heard, observations, {}, infos)
 
 
-def hear(branch: Branch, agent: str) -> Conversation:
+def observe(branch: Branch, agent: str) -> Conversation:
     """The agent's conversation, with all unanswered observations as the last message.
 
     Observations from turns in which it waited are put before the newest one: many chat templates refuse two user
@@ -87,7 +87,7 @@ def hear(branch: Branch, agent: str) -> Conversation:
     """
     if branch.env.metadata.get("conversation") == "fresh":
         return (Message("user", branch.observations[agent]),)
-    return (*branch.heard[agent], Message("user", _told(branch, agent)))
+    return (*branch.conversations[agent], Message("user", _told(branch, agent)))
 
 
 def _told(branch: Branch, agent: str) -> str:
@@ -99,7 +99,10 @@ def step_all(joints: Sequence[Joint], each: Each) -> list[Branch]:
     """Play the joint actions of a turn together, each in its branch's own environment."""
     envs = [joint.branch.env for joint in joints]
     actions = [
-        {agent: joint.said[agent].text if agent in joint.said else None for agent in joint.branch.env.agents}
+        {
+            agent: joint.completions[agent].text if agent in joint.completions else None
+            for agent in joint.branch.env.agents
+        }
         for joint in joints
     ]
     steps = type(envs[0]).step_together(envs, actions, [joint.group for joint in joints], each)
@@ -108,7 +111,7 @@ def step_all(joints: Sequence[Joint], each: Each) -> list[Branch]:
 
 def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
     """Branch after its joint action was played."""
-    branch, said, everyone = joint.branch, joint.said, joint.branch.env.possible_agents
+    branch, said, everyone = joint.branch, joint.completions, joint.branch.env.possible_agents
     observations, rewards, _, _, infos = step
     turn = Turn(
         index=len(branch.turns),
@@ -129,13 +132,13 @@ def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
     )
     stop, cut = ended(branch.env.agents, acting, step)
     heard = {
-        agent: (*hear(branch, agent), Message("assistant", said[agent].text)) if agent in said else past
-        for agent, past in branch.heard.items()
+        agent: (*observe(branch, agent), Message("assistant", said[agent].text)) if agent in said else past
+        for agent, past in branch.conversations.items()
     }
     after = replace(
         branch,
         node=joint.node,
-        heard=heard,
+        conversations=heard,
         observations=observations,
         unread={agent: _told(branch, agent) for agent in acting if agent not in said},
         infos=infos,
@@ -148,18 +151,18 @@ def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
 
 def cut_off(branch: Branch, agents: Collection[str]) -> Branch:
     """Add the states of these agents, which the last step cut, to a branch."""
-    found = {agent: CutState(branch.observations[agent], hear(branch, agent)) for agent in agents}
-    return _ahead(branch, {**branch.turns[-1].ahead, **found}) if found else branch
+    found = {agent: CutState(branch.observations[agent], observe(branch, agent)) for agent in agents}
+    return _ahead(branch, {**branch.turns[-1].cut_states, **found}) if found else branch
 
 
 def foreseen(branch: Branch, words: Mapping[str, Sequence[Completion]]) -> Branch:
     """Add answers that the agents might have given after the cut to a branch."""
-    states = branch.turns[-1].ahead
+    states = branch.turns[-1].cut_states
     return _ahead(branch, {agent: replace(s, candidates=tuple(words.get(agent, ()))) for agent, s in states.items()})
 
 
 def _ahead(branch: Branch, states: Mapping[str, CutState]) -> Branch:
-    return replace(branch, turns=(*branch.turns[:-1], replace(branch.turns[-1], ahead=states)))
+    return replace(branch, turns=(*branch.turns[:-1], replace(branch.turns[-1], cut_states=states)))
 
 
 def booked(branch: Branch) -> Branch:
@@ -167,7 +170,7 @@ def booked(branch: Branch) -> Branch:
 
     A tree's earlier turns belong to several leaves, so that they keep their rewards.
     """
-    earned = {agent: info["earned"] for agent, info in branch.infos.items() if "earned" in info}
+    earned = {agent: info["turn_rewards"] for agent, info in branch.infos.items() if "turn_rewards" in info}
     turns = []
     for turn in branch.turns if earned else ():
         parts = {agent: dict(earned[agent][turn.index]) if agent in earned else {} for agent in turn.rewards}

@@ -24,7 +24,7 @@ from palaver.core import (
 from palaver.envs.base.env import Each, TextEnv
 from palaver.registry import make
 from palaver.trainers.config.run import Turns
-from palaver.trainers.rollout.branches import Branch, Joint, booked, cut_off, foreseen, hear, opened, step_all
+from palaver.trainers.rollout.branches import Branch, Joint, booked, cut_off, foreseen, observe, opened, step_all
 from palaver.trainers.rollout.candidates import Pick, aligned, counterfactual, crossed, frozen, swept
 from palaver.trainers.rollout.ends import CUT
 
@@ -177,11 +177,11 @@ def _speak(
     """
     asked: list[tuple[int, Policy, Request]] = []
     for index, branch in enumerate(live):
-        looks = [agent for agent in branch.turns[-1].ahead if agent in plan.look_ahead] if branch.stop else None
+        looks = [agent for agent in branch.turns[-1].cut_states if agent in plan.look_ahead] if branch.stop else None
         for agent in branch.env.agents if looks is None else looks:
             if branch.infos[agent].get("can_act", True):
                 seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
-                request = Request(agent, hear(branch, agent), seeds, sampling[agent])
+                request = Request(agent, observe(branch, agent), seeds, sampling[agent])
                 asked.append((index, team[agent], request))
     spoken: list[dict[str, list[Completion]]] = [{} for _ in live]
     said = act_batched([(policy, request) for _, policy, request in asked])
@@ -247,15 +247,15 @@ def _widen(branch: Branch, words: Words, picks: Sequence[Pick], plan: SamplingPl
     first, joints = not branch.turns, []
     for number, pick in enumerate(picks):
         env = branch.env if spend and number == len(picks) - 1 else branch.env.fork()
-        lane = number if first else branch.lane
+        lane = number if first else branch.branch_index
         node = f"{branch.node}/{pick.label}"
         group, choice = branch.node, {agent: pick.index[agent] for agent in pick.compared}
         if plan.turns == "independent":  # after the first turn candidates differ by their lanes
             group = f"{branch.root}@{len(branch.turns)}"
-            choice = choice if first else dict.fromkeys(choice, branch.lane)
+            choice = choice if first else dict.fromkeys(choice, branch.branch_index)
         seeds = f"{branch.seeds}/{0 if plan.turns == 'counterfactual' else pick.label}"
         said = {agent: words[agent][k] for agent, k in pick.index.items()}
-        here = replace(branch, env=env, lane=lane, seeds=seeds)
+        here = replace(branch, env=env, branch_index=lane, seeds=seeds)
         joints.append(Joint(here, node, group, choice, said, pick.aside))
     return joints
 

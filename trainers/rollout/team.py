@@ -42,7 +42,7 @@ def trainable_team(
         return dict(_adapted_team(config, spec, trained, model_options(config, device), start))
     made = {}
     for name in ["shared"] if config.team.kind == "shared" else trained:
-        model = str(start / "policies" / name) if start else config.seat(name).model
+        model = str(start / "policies" / name) if start else config.agent(name).model
         made[name] = _trainable(model, spec, model_options(config, device, name))
         made[name].name = name
     return {agent: made[agent if agent in made else "shared"] for agent in trained}
@@ -66,7 +66,7 @@ def warm_starts(config: RunConfig, spec: Spec, agents: Sequence[str]) -> dict[st
 
     found = {}
     for agent in config.team.trained(agents):
-        if (policy := config.seat(agent)).model == "tiny":
+        if (policy := config.agent(agent)).model == "tiny":
             folder = Path(model_source("tiny", spec.demonstrations, policy.from_scratch))
             found[agent] = {"model": folder.name, "hash": fingerprint(folder)}
     return found
@@ -99,7 +99,7 @@ def frozen_team(
 
 def model_options(config: RunConfig, device: str, agent: str = "") -> ModelOptions:
     """Model options of an agent, from the policy section with the agent's own settings."""
-    policy, own = config.seat(agent), config.team.seats.get(agent)
+    policy, own = config.agent(agent), config.team.agents.get(agent)
     device = own.device if own and own.device else device
     return ModelOptions(policy.dtype, device, policy.chat, policy.engine, policy.max_prompt_tokens, policy.from_scratch)
 
@@ -202,7 +202,7 @@ def load_run(
     loaded: dict[str, LLMPolicy] = {}
     for agent in agents:
         home = seats.get(agent, agent)  # the agent that this agent's last policy began with
-        own = config.seat(home)
+        own = config.agent(home)
         how = replace(options, chat=own.chat, engine=own.engine, max_prompt_tokens=own.max_prompt_tokens)
         if home in config.team.frozen:
             team[agent] = frozen_team(config, spec(config.env.id), [home], how, note)[home]

@@ -47,11 +47,11 @@ class Distributed:
         context: AbstractContextManager[None] = self.accelerator.autocast()
         return context
 
-    def deal(self, items: Sequence[T]) -> list[T]:
+    def shard(self, items: Sequence[T]) -> list[T]:
         """Return this process's shard, every size-th item."""
         return list(items[self.rank :: self.size])
 
-    def total(self, *numbers: float) -> list[float]:
+    def all_sum(self, *numbers: float) -> list[float]:
         """Sum each number over processes."""
         if self.size == 1:
             return list(numbers)
@@ -77,7 +77,7 @@ class Distributed:
         with ThreadPoolExecutor(spare, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
             return list(pool.map(function, items))
 
-    def share(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """Broadcast the main process's value to every process."""
         if self.size == 1:
             return value

@@ -31,11 +31,11 @@ def announce(
     read: int = 0,
 ) -> None:
     """Print a summary of the run: settings, shared weights and estimated memory."""
-    if not study.world.is_main:
+    if not study.distributed.is_main:
         return
-    row, learners, world = study.algorithm, study.learners, study.world
+    row, learners, world = study.algorithm, study.learners, study.distributed
     pull = held(learner.reference for learner in learners)
-    pull += study.mixing.encoder.held if study.mixing is not None else 0
+    pull += study.mixer.encoder.held if study.mixer is not None else 0
     critics = sum(p.numel() for critic in study.critics.values() for p in critic.parameters())
     need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, pull, read)
     a, t = config.algorithm, config.train
@@ -62,7 +62,7 @@ def announce(
 
 def _sharing(config: RunConfig, study: Updater) -> str:
     sizes = [sum(p.numel() for p in learner.policy.parameters()) for learner in study.learners]
-    models = list(dict.fromkeys(config.seat(learner.agents[0]).model for learner in study.learners))
+    models = list(dict.fromkeys(config.agent(learner.agents[0]).model for learner in study.learners))
     counted = f"{len(sizes)} x {sizes[0]:,}" if len(set(sizes)) == 1 else " + ".join(f"{size:,}" for size in sizes)
     swap = f"; all move on by one seat every {config.team.swap_every} updates" if config.team.swap_every else ""
     return f"{SHARING[config.team.kind]}, {counted} trained parameters ({', '.join(models)}){swap}"

@@ -29,7 +29,7 @@ from palaver.utils.run_folder import DiskErrorContext, locked, overwrite, replac
 class SessionResources:
     """Resources of an open session, passed to the loop."""
 
-    sinks: RunLogger | None
+    run_logger: RunLogger | None
     clock: Clock
     report: Callable[[int, dict[str, Any]], None]
     interrupted: Callable[[], bool]

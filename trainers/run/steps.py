@@ -27,12 +27,12 @@ class SteppedLoop(Protocol):
         ...
 
     @property
-    def world(self) -> Distributed:
+    def distributed(self) -> Distributed:
         """Device and processes."""
         ...
 
     @property
-    def sinks(self) -> RunLogger | None:
+    def run_logger(self) -> RunLogger | None:
         """Loggers of metrics; None on other processes than the main one."""
         ...
 
@@ -72,12 +72,12 @@ def run_steps(loop: SteppedLoop, start: int) -> int:
         loop.evaluate(0)
     for step in range(start + 1, config.train.steps + 1):
         shown = loop.step(step)
-        if loop.sinks:
-            loop.sinks.write("train", step, shown)
+        if loop.run_logger:
+            loop.run_logger.write("train", step, shown)
         last = step == config.train.steps
         if config.eval.n and (last or (config.eval.every and step % config.eval.every == 0)):
             loop.evaluate(step)
-        stop = loop.world.share(loop.interrupted())
+        stop = loop.distributed.broadcast(loop.interrupted())
         if last or stop or step % config.train.checkpoint_every == 0:
             loop.save(step)
         loop.report(step, shown)

@@ -29,7 +29,7 @@ def bootstrap(
     Raises:
         PolicyError: the input of a critic does not fit the context of its model.
     """
-    cuts = [(step, agent) for step, turn in enumerate(table.steps) for agent in turn.ahead]
+    cuts = [(step, agent) for step, turn in enumerate(table.steps) for agent in turn.cut_states]
     if not critics or not cuts:
         return None
     found = torch.zeros_like(table.reward)
@@ -47,6 +47,6 @@ def bootstrap(
         return found
     for learner in learners:
         mine = [(step, agent) for step, agent in cuts if agent in learner.agents]
-        states = [table.steps[step].ahead[agent].conversation for step, agent in mine]
+        states = [table.steps[step].cut_states[agent].conversation for step, agent in mine]
         put(mine, critics[learner.policy.name].values(own_ids_after(states, learner.policy)))
     return found

@@ -85,11 +85,11 @@ class Critic:
         body: policy whose trunk it starts from, or shares if `critic.model` is `shared`, and whose tokenizer it uses.
         name: name in checkpoints and errors.
         config: config of the run.
-        world: device and processes.
+        distributed: device and processes.
     """
 
     def __init__(self, body: LLMPolicy, name: str, config: RunConfig, world: Distributed) -> None:
-        self.body, self.name, self.config, self.world = body, name, config.critic, world
+        self.body, self.name, self.config, self.distributed = body, name, config.critic, world
         self.trunk = None if config.critic.model == "shared" else body.critic_trunk(name)
         width = body.model.config.get_text_config().hidden_size
         self.seed, self.micro_tokens = config.seed, config.train.pass_tokens(body.device.type)
@@ -139,7 +139,7 @@ class Critic:
             generator = torch.Generator().manual_seed(stable_seed(self.seed, self.name, step, epoch))
             order = torch.randperm(len(samples.ids), generator=generator)
             for part in order.tensor_split(self.config.minibatches):
-                if not self.world.total(float(len(part)))[0]:
+                if not self.distributed.all_sum(float(len(part)))[0]:
                     continue  # on every process alike: they must take the same number of steps
                 losses.append(self.backward(_pick(samples, part.tolist())))
                 norm = self.step()
@@ -149,7 +149,7 @@ class Critic:
         """Update the normalisation of targets, once per batch of rollouts."""
         if self.norm:
             sums = float(samples.target.sum()), float(samples.target.square().sum()), float(len(samples.target))
-            self.norm.update(*self.world.total(*sums))
+            self.norm.update(*self.distributed.all_sum(*sums))
 
     def backward(self, samples: Samples) -> float:
         """Add the gradient of the mean loss over the samples of all processes, and return that mean.
@@ -163,7 +163,7 @@ class Critic:
         places: dict[Read, list[range]] = {}
         for read, place in zip(samples.reads, samples.places, strict=True):
             places.setdefault(read, []).append(place)
-        total_count = max(1.0, self.world.total(float(len(target)))[0])
+        total_count = max(1.0, self.distributed.all_sum(float(len(target)))[0])
         scale, loss = (1.0 if not self.shared else self.config.coef) / total_count, 0.0
         with self._reading() as trunk:
             for batch in self._batches(list(places)):
@@ -173,9 +173,9 @@ class Critic:
                 ]
                 each = [at for read in batch for place in places[read] for at in place]
                 cost = value_loss(value[row], target[each], old[each], self.config.clip, self.config.huber).sum()
-                self.world.accelerator.backward(cost * scale)
+                self.distributed.accelerator.backward(cost * scale)
                 loss += cost.item()
-        faults, summed = self.world.total(float(not math.isfinite(loss)), loss)
+        faults, summed = self.distributed.all_sum(float(not math.isfinite(loss)), loss)
         if faults:
             self.optimizer.zero_grad(set_to_none=True)
             raise NumericalError(f"the loss of the critic {self.name!r} is not finite", [])
@@ -184,7 +184,7 @@ class Critic:
     def step(self) -> float:
         """Make one optimiser step, and return the gradient's norm before clipping."""
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        norm = self.world.clipped_norm(parameters, self.max_grad_norm)
+        norm = self.distributed.clipped_norm(parameters, self.max_grad_norm)
         if not math.isfinite(norm):
             self.optimizer.zero_grad(set_to_none=True)
             raise NumericalError(f"the gradient of the critic {self.name!r} is not finite", [])
@@ -226,7 +226,7 @@ class Critic:
         ids = torch.from_numpy(padded([ids for ids, _ in batch])).to(device)
         row = torch.from_numpy(np.repeat(np.arange(len(batch)), [count for _, count in batch])).to(device)
         place = torch.tensor([at for read in batch for at in _last(len(read[0]), read)], device=device)
-        with self.world.autocast():
+        with self.distributed.autocast():
             hidden = trunk(input_ids=ids, use_cache=False)[0]
         values: Tensor = self.head(hidden[row, place].float())[:, 0]
         return values
@@ -261,7 +261,7 @@ def joint_text(table: Batch, step: int, after: bool = False) -> str:
         if number != step or after:
             parts += [f"[{agent} says]\n{said.text}" for agent, said in turn.completions.items()]
     if after:
-        parts += _read({agent: state.observation for agent, state in table.steps[step].ahead.items()})
+        parts += _read({agent: state.observation for agent, state in table.steps[step].cut_states.items()})
     return "\n\n".join(parts)
 
 

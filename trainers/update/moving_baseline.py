@@ -21,7 +21,7 @@ from palaver.trainers.rollout.batch import Batch
 from palaver.trainers.run.distributed import Distributed
 
 
-def moved(mean: float, seen: float, decay: float) -> float:
+def ema(mean: float, seen: float, decay: float) -> float:
     """b <- decay b + (1 - decay) R. Liu et al., arXiv 2506.24119, equation 7."""
     return decay * mean + (1 - decay) * seen
 
@@ -54,7 +54,7 @@ class MovingBaseline:
         self.decay = decay
         self.means: dict[str, float] = {}
 
-    def judge(
+    def estimate(
         self, table: Batch, reward: Tensor, discount: float, world: Distributed
     ) -> tuple[Tensor, dict[str, float]]:
         """Return the baseline of every completion and the means after the step; `means` stays.
@@ -73,7 +73,7 @@ class MovingBaseline:
         Returns:
             (R,) in float64, and agent -> mean.
         """
-        own = earned(table, reward, discount)
+        own = episode_returns(table, reward, discount)
         order = sorted(
             world.gather([(each, world.rank, number) for number, each in enumerate(own)]),
             key=lambda item: (len(item[0].task), item[0].task, item[2]),  # places are whole numbers: shorter is less
@@ -92,11 +92,11 @@ class MovingBaseline:
         for episode in episodes:
             before.append(dict(means))
             for agent, seen in episode.returns.items():
-                means[agent] = moved(means.get(agent, 0.0), seen, self.decay)
+                means[agent] = ema(means.get(agent, 0.0), seen, self.decay)
         return before, means
 
 
-def earned(table: Batch, reward: Tensor, discount: float) -> list[EpisodeReturns]:
+def episode_returns(table: Batch, reward: Tensor, discount: float) -> list[EpisodeReturns]:
     """Episodes of a table, which are the paths to its leaves, in the order of their leaves."""
     parents = table.parent.tolist()
     said: list[list[int]] = [[] for _ in parents]

@@ -74,7 +74,7 @@ class UpdateInput:
     """Inputs of the update of one policy.
 
     Attributes:
-        table: batch of the rollout, with advantages.
+        batch: batch of the rollout, with advantages.
         rows: rows of this policy on this process.
         loss: policy loss of each token.
         step: 1, 2, ...
@@ -85,7 +85,7 @@ class UpdateInput:
         also: adds a gradient for these rows before each optimiser step (a value head on a shared trunk).
     """
 
-    table: Batch
+    batch: Batch
     rows: Sequence[int]
     loss: Loss
     step: int
@@ -115,7 +115,7 @@ class PolicyUpdater:
         policy: its fp32 weights are trained; its samplers are refreshed after a step.
         agents: agents that share the policy.
         config: config of the run.
-        world: device and processes.
+        distributed: device and processes.
         reference: the model of `kl.reference: model:NAME`, which all share; the other references are made of the policy
             as it is now.
 
@@ -127,7 +127,7 @@ class PolicyUpdater:
     def __init__(
         self, policy: LLMPolicy, agents: Sequence[str], config: RunConfig, world: Distributed, reference: Any = None
     ) -> None:
-        self.policy, self.agents, self.config, self.world = policy, tuple(agents), config, world
+        self.policy, self.agents, self.config, self.distributed = policy, tuple(agents), config, world
         self.model: Any = policy.model
         if config.train.gradient_checkpointing:
             _checkpoint_gradients(self.model)
@@ -136,7 +136,7 @@ class PolicyUpdater:
             policy.parameters(), lr=optim.lr, betas=optim.betas, weight_decay=optim.weight_decay, fused=True
         )
         self.pass_tokens = config.train.pass_tokens(next(self.model.parameters()).device.type)
-        self.sampling = config.seat(policy.name).sampling()  # log-probs are of the distribution that is sampled
+        self.sampling = config.agent(policy.name).sampling()  # log-probs are of the distribution that is sampled
         self.coef = config.kl.coef
         self.reference: Reference | None = reference_of(policy, config, reference) if self.coef > 0 else None
 
@@ -150,8 +150,8 @@ class PolicyUpdater:
             NumericalError: loss or gradient is not finite; the weights are as before that optimiser step.
         """
         a, rate = self.config.algorithm, learning_rate(self.config.optim, work.step, self.config.train.steps)
-        paying = [row for row in work.rows if self._pays(work, row)]
-        count = int(self.world.total(len(paying))[0])
+        paying = [row for row in work.rows if self._has_gradient(work, row)]
+        count = int(self.distributed.all_sum(len(paying))[0])
         stats = UpdateStats(0.0, 0.0, 0.0, 0.0, 0.0, 0, count, rate)
         if count == 0 and work.also is None:
             return stats
@@ -177,7 +177,7 @@ class PolicyUpdater:
     ) -> dict[int, Tensor]:
         """Row -> (T,) log-probs under a model, without gradient; default `sampling`: as sampled."""
         found: dict[int, Tensor] = {}
-        with torch.no_grad(), self.world.autocast():
+        with torch.no_grad(), self.distributed.autocast():
             for batch in micro_batches(table, rows, self.pass_tokens):
                 said = [table.completions[row] for row in batch]
                 prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
@@ -216,10 +216,10 @@ class PolicyUpdater:
         self.coef = state["coef"]
         self.reference.load_state_dict(state["reference"])
 
-    def _pays(self, work: UpdateInput, row: int) -> bool:
+    def _has_gradient(self, work: UpdateInput, row: int) -> bool:
         a, kl = self.config.algorithm, self.config.kl
         return (
-            work.table.teaches(row)
+            work.batch.teaches(row)
             or row in work.extra
             or (kl.place == "loss" and kl.coef > 0 and bool(work.reference))
             or (a.entropy > 0)
@@ -236,13 +236,13 @@ class PolicyUpdater:
 
     def _weights(self, work: UpdateInput) -> tuple[dict[int, float], float]:
         """Row -> weight of each of its tokens, and the number of rows over all processes."""
-        lengths = [len(work.table.completions[row].token_ids) for row in work.rows]
-        total = self.world.total(float(len(work.rows)))[0]
+        lengths = [len(work.batch.completions[row].token_ids) for row in work.rows]
+        total = self.distributed.all_sum(float(len(work.rows)))[0]
         even = [1.0 / max(1.0, total)] * len(work.rows)
         each = even if work.weight is None else work.weight[list(work.rows)].tolist()
         by_token = sum(weight * length for weight, length in zip(each, lengths, strict=True))
-        weight, tokens = self.world.total(sum(each), by_token)
-        how, longest = self.config.algorithm.aggregate, self.config.seat(self.policy.name).max_tokens
+        weight, tokens = self.distributed.all_sum(sum(each), by_token)
+        how, longest = self.config.algorithm.aggregate, self.config.agent(self.policy.name).max_tokens
         found = token_weights(each, lengths, how, weight / tokens if tokens else 0.0, longest)
         return dict(zip(work.rows, found, strict=True)), total
 
@@ -261,19 +261,19 @@ class PolicyUpdater:
             NumericalError: the loss is not finite on any process; raised on all, which would otherwise wait for it.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        scale = total / max(1.0, self.world.total(float(len(rows)))[0])  # a part represents all rows
+        scale = total / max(1.0, self.distributed.all_sum(float(len(rows)))[0])  # a part represents all rows
         sums = UpdateSums()
         fault: NumericalError | None = None
-        paying = [row for row in rows if self._pays(work, row)]
+        paying = [row for row in rows if self._has_gradient(work, row)]
         with self.policy.active() as model:
-            for batch in micro_batches(work.table, paying, self.pass_tokens):
+            for batch in micro_batches(work.batch, paying, self.pass_tokens):
                 try:
                     sums.add(self._backward(model, work, batch, [scale * weights[row] for row in batch]))
                 except NumericalError as error:
                     fault = error
                     break
         here = sums.loss, sums.kl, sums.moved, sums.tokens, sums.entropy
-        faults, *shared = self.world.total(float(fault is not None), *here)
+        faults, *shared = self.distributed.all_sum(float(fault is not None), *here)
         if faults:
             raise fault or NumericalError(f"the loss of {self.policy.name!r} is not finite on another process", [])
         if work.also is not None:
@@ -283,10 +283,10 @@ class PolicyUpdater:
 
     def _backward(self, model: Any, work: UpdateInput, batch: Sequence[int], weights: Sequence[float]) -> UpdateSums:
         """Add the gradient of one micro-batch."""
-        table, a = work.table, self.config.algorithm
+        table, a = work.batch, self.config.algorithm
         said = [table.completions[row] for row in batch]
         prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
-        with self.world.autocast():
+        with self.distributed.autocast():
             scores = response_scores(model, prompts, answers, self.sampling, entropy=a.entropy > 0)
         logp, mask = scores.logprobs, scores.mask
         old = padded_rows([torch.tensor(u.sample_logprobs, dtype=logp.dtype) for u in said], logp)
@@ -309,7 +309,7 @@ class PolicyUpdater:
         value = torch.where(mask, per_token * weight, 0.0).sum()
         if not bool(torch.isfinite(value)):
             raise NumericalError(f"the loss of {self.policy.name!r} is not finite", batch)
-        self.world.accelerator.backward(value)
+        self.distributed.accelerator.backward(value)
         apart = (logp.detach() - old)[mask]
         tokens = float(mask.sum())
         return UpdateSums(
@@ -323,7 +323,7 @@ class PolicyUpdater:
 
     def _step(self, rate: float, rows: Sequence[int]) -> float:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        norm = self.world.clipped_norm(parameters, self.config.optim.max_grad_norm)
+        norm = self.distributed.clipped_norm(parameters, self.config.optim.max_grad_norm)
         if not math.isfinite(norm):
             raise NumericalError(f"the gradient of {self.policy.name!r} is not finite", rows)
         for group in self.optimizer.param_groups:
@@ -348,11 +348,11 @@ class PolicyUpdater:
         answers = [[0] * answer_tokens] * count
         end = next(iter(self.model.parameters()))
         with self.policy.active() as model:
-            with self.world.autocast():
+            with self.distributed.autocast():
                 logp, _ = response_logprobs(model, prompts, answers, self.sampling)
             torch.autograd.backward(logp.sum() * 0.0)
         if self.reference is not None:
-            with self.reference.active() as model, self.world.autocast():
+            with self.reference.active() as model, self.distributed.autocast():
                 response_logprobs(model, prompts, answers, self.sampling)
         self.optimizer.zero_grad(set_to_none=True)
         if end.device.type == "cuda":

@@ -1,6 +1,6 @@
 """One training update: advantages of a batch, then updates of policies and critics.
 
-`judge` fills the table with returns and advantages; `learn` updates policies and critics. All choices come from the
+`estimate_advantages` fills in returns and advantages; `update` updates policies and critics. All choices come from the
 fields of the `Algorithm`; no algorithm is known by name.
 """
 
@@ -38,29 +38,29 @@ class AdvantageBatch:
     """The batch of one step with advantages and all other inputs of the update.
 
     Attributes:
-        table: the batch with returns and advantages.
+        batch: the batch with returns and advantages.
         value: (R,) critic values before the first token; None without critics.
-        boot: (J, N) critic values of the states after cuts, 0 elsewhere; None where nothing was cut.
+        bootstrap: (J, N) critic values of the states after cuts, 0 elsewhere; None where nothing was cut.
         joint: inputs of a joint critic: the joint conversations (J), or with values of tokens the input before the
             first token of each row (R).
         reference: row -> (T,) log-probs under the reference; empty without.
-        k: row -> (T,) log pi - log pi_ref; empty without a reference.
-        pull: (R,) KL penalty of each completion, in units of reward; None without a reference.
-        cost: (R,) the same if it was subtracted from the rewards, before the returns; else None.
+        log_ratio: row -> (T,) log pi - log pi_ref; empty without a reference.
+        kl_penalty: (R,) KL penalty of each completion, in units of reward; None without a reference.
+        kl_cost: (R,) the same if it was subtracted from the rewards, before the returns; else None.
         pairs: preference pairs of joint steps, for algorithms that compare them; else None.
         tokens: values and costs of tokens, for critics at the level of tokens; else None.
         means: agent -> moving mean of returns after these episodes; empty without a moving baseline.
     """
 
-    table: Batch
+    batch: Batch
     value: Tensor | None = None
     joint: Sequence[Ids] = ()
     reference: Mapping[int, Tensor] = field(default_factory=dict)
-    k: Mapping[int, Tensor] = field(default_factory=dict)
-    pull: Tensor | None = None
-    cost: Tensor | None = None
+    log_ratio: Mapping[int, Tensor] = field(default_factory=dict)
+    kl_penalty: Tensor | None = None
+    kl_cost: Tensor | None = None
     pairs: Pairs | None = None
-    boot: Tensor | None = None
+    bootstrap: Tensor | None = None
     tokens: TokenValues | None = None
     means: Mapping[str, float] = field(default_factory=dict)
 
@@ -72,16 +72,16 @@ class Updater:
         algorithm: definition of the algorithm.
         config: config of the run.
         learners: one per distinct policy.
-        world: device and processes.
+        distributed: device and processes.
     """
 
     def __init__(
         self, algorithm: Algorithm, config: RunConfig, learners: Sequence[PolicyUpdater], world: Distributed
     ) -> None:
-        self.algorithm, self.config, self.learners, self.world = algorithm, config, list(learners), world
+        self.algorithm, self.config, self.learners, self.distributed = algorithm, config, list(learners), world
         self.by_token = has_token_values(algorithm, config.critic)
         self.critics: dict[str, Critic] = {}
-        self.moving: MovingBaseline | None = None
+        self.moving_baseline: MovingBaseline | None = None
         if algorithm.critic == "own":
             self.critics = {
                 each.policy.name: Critic(each.policy, each.policy.name, config, world) for each in self.learners
@@ -91,17 +91,17 @@ class Updater:
                 refuse_other_tokens(self.learners[0].policy, [each.policy for each in self.learners])
             self.critics = {"joint": Critic(self.learners[0].policy, "joint", config, world)}
         elif algorithm.critic == "agent":
-            self.moving = MovingBaseline(config.algorithm.decay)
-        self.mixing: CompletionMixer | None = None
+            self.moving_baseline = MovingBaseline(config.algorithm.decay)
+        self.mixer: CompletionMixer | None = None
         if algorithm.mixer != "none":
-            self.mixing = CompletionMixer(algorithm.mixer, config, self.agents, self.learners[0].policy, world)
+            self.mixer = CompletionMixer(algorithm.mixer, config, self.agents, self.learners[0].policy, world)
 
     @property
     def agents(self) -> list[str]:
         """The agents that are trained."""
         return [agent for learner in self.learners for agent in learner.agents]
 
-    def seat(self, team: Mapping[str, Policy]) -> None:
+    def assign(self, team: Mapping[str, Policy]) -> None:
         """Assign each policy to its agents in `team`, and sort the learners by agent.
 
         A policy keeps its optimiser, critic and reference; moving means belong to agents.
@@ -111,7 +111,7 @@ class Updater:
             learner.agents = tuple(seat for seat in seats if team[seat] is learner.policy)
         self.learners.sort(key=lambda learner: seats.index(learner.agents[0]))
 
-    def judge(self, table: Batch) -> AdvantageBatch:
+    def estimate_advantages(self, table: Batch) -> AdvantageBatch:
         """Fill the table with returns and advantages.
 
         Raises:
@@ -121,36 +121,40 @@ class Updater:
         joint: Sequence[Ids] = []
         if "joint" in self.critics:
             joint = (joint_prompts if self.by_token else joint_ids)(table, self.critics["joint"].body)
-        value, tokens = self._expect(table, joint)
+        value, tokens = self._estimate_values(table, joint)
         boot = None
         if config.algorithm.discount:  # else nothing beyond a turn counts
             boot = bootstrap(table, self.critics, self.learners, self.by_token)
-        reference, k = self._pull(table)
+        reference, k = self._reference_log_ratios(table)
         pull = None
         if k:
             coefs = torch.tensor(self._coefs(table), dtype=torch.float64)[table.agent]
             each = [self._penalty(k[row]) for row in range(len(table))]
             pull = coefs * torch.tensor([float(one.sum()) for one in each], dtype=torch.float64)
             if tokens is not None and config.kl.place == "reward":
-                tokens = replace(tokens, cost=coefs[:, None] * padded_rows(each, tokens.value))
+                tokens = replace(tokens, kl_cost=coefs[:, None] * padded_rows(each, tokens.value))
         cost = pull if config.kl.place == "reward" else None
         means = dict[str, float]()
-        if self.moving is not None:
+        if self.moving_baseline is not None:
             due = credited_rewards(table, self.algorithm, cost)
-            value, means = self.moving.judge(table, due, config.algorithm.discount, self.world)
-        filled = add_advantages(table, self.algorithm, config.algorithm, value, cost, self.world.total, boot, tokens)
-        if self.mixing is not None:
-            filled = self.mixing.judge(filled, cost)
-        pairs = compare(filled, k, config, self.world.total) if self.algorithm.pairs else None
-        return self._weigh(AdvantageBatch(filled, value, joint, reference, k, pull, cost, pairs, boot, tokens, means))
+            value, means = self.moving_baseline.estimate(table, due, config.algorithm.discount, self.distributed)
+        filled = add_advantages(
+            table, self.algorithm, config.algorithm, value, cost, self.distributed.all_sum, boot, tokens
+        )
+        if self.mixer is not None:
+            filled = self.mixer.estimate_advantages(filled, cost)
+        pairs = compare(filled, k, config, self.distributed.all_sum) if self.algorithm.pairs else None
+        return self._with_pair_weights(
+            AdvantageBatch(filled, value, joint, reference, k, pull, cost, pairs, boot, tokens, means)
+        )
 
-    def learn(self, judged: AdvantageBatch, step: int) -> dict[str, Any]:
+    def update(self, judged: AdvantageBatch, step: int) -> dict[str, Any]:
         """Update every policy, then every critic, and return the metrics by name.
 
         Raises:
             NumericalError: a loss or gradient is not finite.
         """
-        table = judged.table
+        table = judged.batch
         extra = self._extra(judged)
         ahead = torch.zeros(len(table.steps), dtype=torch.float64)  # log ratio of joint steps so far
         shown: dict[str, Any] = {}
@@ -158,57 +162,59 @@ class Updater:
         weight = self._weights(table)
 
         def teach(learner: PolicyUpdater) -> dict[str, Any]:
-            return self._teach(learner, self._weigh(judged, ahead), step, extra, self._factor(table, ahead), weight)
+            return self._update_policy(
+                learner, self._with_pair_weights(judged, ahead), step, extra, self._factor(table, ahead), weight
+            )
 
         if self.algorithm.order == "together":
-            for found in self._at_once(teach):
+            for found in self._map_learners(teach):
                 shown |= found
         else:
             for learner in self._order(step):
                 shown |= teach(learner) | self._clamped(learner, table, ahead)
-                ahead = ahead + self._moved(learner, table, table.rows_of(learner.agents))
+                ahead = ahead + self._log_ratio_after(learner, table, table.rows_of(learner.agents))
         for learner in self.learners if self.config.kl.coef > 0 else ():
-            shown |= self._follow(learner, judged, step)
+            shown |= self._update_reference(learner, judged, step)
         for name, critic in self.critics.items():
             if not critic.shared:
                 shown |= _named(f"critic/{name}", critic.update(self._samples(name, judged), step))
-        if self.moving is not None:
-            self.moving.means = dict(judged.means)
+        if self.moving_baseline is not None:
+            self.moving_baseline.means = dict(judged.means)
         if judged.pairs is not None:
-            shown |= describe(judged.pairs, self.config.kl.coef, self.world.total)
-        return shown | (self.mixing.shown() if self.mixing is not None else {})
+            shown |= describe(judged.pairs, self.config.kl.coef, self.distributed.all_sum)
+        return shown | (self.mixer.metrics() if self.mixer is not None else {})
 
-    def _weigh(self, judged: AdvantageBatch, ahead: Tensor | None = None) -> AdvantageBatch:
+    def _with_pair_weights(self, judged: AdvantageBatch, ahead: Tensor | None = None) -> AdvantageBatch:
         """Set each row's advantage to its gradient weight in the pair loss, if there are pairs.
 
         `ahead` (J,) is the log ratio of the joint steps since they were compared: log pi_now - log pi_old.
         """
         if judged.pairs is None:
             return judged
-        parts = [judged.table.rows_of(learner.agents) for learner in self.learners]
-        counts = self.world.total(*map(float, map(len, parts)))
-        moved = torch.zeros(len(judged.table.steps), dtype=torch.float64) if ahead is None else ahead
-        table = weighed(judged.table, judged.pairs, parts, moved, self.config.kl.coef, counts)
-        return replace(judged, table=table)
+        parts = [judged.batch.rows_of(learner.agents) for learner in self.learners]
+        counts = self.distributed.all_sum(*map(float, map(len, parts)))
+        moved = torch.zeros(len(judged.batch.steps), dtype=torch.float64) if ahead is None else ahead
+        table = weighed(judged.batch, judged.pairs, parts, moved, self.config.kl.coef, counts)
+        return replace(judged, batch=table)
 
-    def _teach(
+    def _update_policy(
         self, learner: PolicyUpdater, judged: AdvantageBatch, step: int, extra: Mapping[int, Tensor],
         factor: Tensor | None, weight: Tensor | None,
     ) -> dict[str, Any]:  # fmt: skip
         """Update one policy and the critic that shares its trunk, and return their metrics."""
-        rows = judged.table.rows_of(learner.agents)
+        rows = judged.batch.rows_of(learner.agents)
         critic = self.critics.get(learner.policy.name)
         shared = critic if critic is not None and critic.shared else None
         if shared is not None:
             shared.take_in(self._own(judged, rows))
         steps: list[tuple[float, float]] = []
         work = UpdateInput(
-            judged.table, rows, self.algorithm.loss, step, factor=factor, extra=extra,
+            judged.batch, rows, self.algorithm.loss, step, factor=factor, extra=extra,
             weight=None if weight is None else weight / len(learner.agents),
             reference={} if judged.pairs else judged.reference,
-            also=None if shared is None else self._beside(shared, judged, steps),
+            also=None if shared is None else self._critic_loss_hook(shared, judged, steps),
         )  # fmt: skip
-        shown = self._shown(learner, learner.update(work), judged, rows)
+        shown = self._policy_metrics(learner, learner.update(work), judged, rows)
         if shared is not None:
             found = critic_stats(self._own(judged, rows), [loss for loss, _ in steps], steps[-1][1] if steps else 0.0)
             shown |= _named(f"critic/{shared.name}", found)
@@ -218,21 +224,25 @@ class Updater:
         """State of critics, baselines, references and mixer; policies are saved separately."""
         critics = {name: critic.state_dict() for name, critic in self.critics.items()}
         pulls = {learner.policy.name: learner.pull_state() for learner in self.learners}
-        kept = {"critics": critics, "moving": self.moving.means if self.moving else {}, "pulls": pulls}
-        return kept | ({"mixing": self.mixing.state_dict()} if self.mixing is not None else {})
+        kept = {
+            "critics": critics,
+            "moving": self.moving_baseline.means if self.moving_baseline else {},
+            "pulls": pulls,
+        }
+        return kept | ({"mixing": self.mixer.state_dict()} if self.mixer is not None else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         for name, critic in self.critics.items():
             critic.load_state_dict(state["critics"][name])
-        if self.moving is not None:
-            self.moving.means = dict(state["moving"])
-        if self.mixing is not None:
-            self.mixing.load_state_dict(state["mixing"])
+        if self.moving_baseline is not None:
+            self.moving_baseline.means = dict(state["moving"])
+        if self.mixer is not None:
+            self.mixer.load_state_dict(state["mixing"])
         for learner in self.learners:
             learner.load_pull(state.get("pulls", {}).get(learner.policy.name))
 
-    def _pull(self, table: Batch) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    def _reference_log_ratios(self, table: Batch) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
         """Row -> (T,) reference log-probs, and log pi - log pi_ref; empty if `kl.coef` is 0."""
 
         def score(learner: PolicyUpdater) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
@@ -247,18 +257,18 @@ class Updater:
         reference: dict[int, Tensor] = {}
         k: dict[int, Tensor] = {}
         if self.config.kl.coef > 0:
-            for there, apart in self._at_once(score):
+            for there, apart in self._map_learners(score):
                 reference, k = reference | there, k | apart
         return reference, k
 
-    def _at_once(self, function: Callable[[PolicyUpdater], T]) -> list[T]:
+    def _map_learners(self, function: Callable[[PolicyUpdater], T]) -> list[T]:
         """Apply `function` to every learner; in threads, unless some share one model."""
-        hosts = {id(learner.policy.host) for learner in self.learners}
+        hosts = {id(learner.policy.shared_engine) for learner in self.learners}
         if len(hosts) < len(self.learners):
             return [function(learner) for learner in self.learners]
-        return self.world.at_once(function, self.learners)
+        return self.distributed.at_once(function, self.learners)
 
-    def _expect(self, table: Batch, joint: Sequence[Ids]) -> tuple[Tensor | None, TokenValues | None]:
+    def _estimate_values(self, table: Batch, joint: Sequence[Ids]) -> tuple[Tensor | None, TokenValues | None]:
         """(R,) critic values before each completion, and values of tokens if critics have them."""
         if not self.critics:
             return None, None
@@ -292,10 +302,10 @@ class Updater:
         With values of tokens a joint critic is trained on every completion, too.
         """
         if name != "joint" or self.by_token:
-            return self._own(judged, self._rows(name, judged.table))
-        table, value = judged.table, judged.value
+            return self._own(judged, self._rows(name, judged.batch))
+        table, value = judged.batch, judged.value
         assert value is not None
-        target = joint_returns(table, self.algorithm, self.config.algorithm, value, judged.cost, judged.boot)
+        target = joint_returns(table, self.algorithm, self.config.algorithm, value, judged.kl_cost, judged.bootstrap)
         acted = ~by_step(table, value).isnan()
         mean = torch.where(acted, target, 0.0).sum(dim=1) / acted.sum(dim=1).clamp(min=1)
         some = acted.any(dim=1).nonzero()[:, 0].tolist()
@@ -303,7 +313,7 @@ class Updater:
         return Samples([judged.joint[number] for number in some], mean[some], old[some])
 
     def _own(self, judged: AdvantageBatch, rows: Sequence[int]) -> Samples:
-        table, value, tokens = judged.table, judged.value, judged.tokens
+        table, value, tokens = judged.batch, judged.value, judged.tokens
         assert value is not None
         ids, counts = self._reads(table, rows, judged.joint)
         if tokens is None or table.token_returns is None:
@@ -311,7 +321,7 @@ class Updater:
         mask = tokens.mask[list(rows)]
         return Samples(ids, table.token_returns[list(rows)][mask], tokens.value[list(rows)][mask], counts)
 
-    def _beside(self, critic: Critic, judged: AdvantageBatch, steps: list[tuple[float, float]]) -> Any:
+    def _critic_loss_hook(self, critic: Critic, judged: AdvantageBatch, steps: list[tuple[float, float]]) -> Any:
         """Return a function that adds the value loss of rows to the gradient of the shared trunk.
 
         Each call appends the loss and the norm of the head's gradient to `steps`.
@@ -327,7 +337,7 @@ class Updater:
         """(R,) weight of each row in the mean over tasks; None if all rows have equal weight."""
         if self.algorithm.pairs or self.config.algorithm.turn_weights == "rows":
             return None
-        return table.weight / max(1.0, self.world.total(float(table.tasks))[0])
+        return table.weight / max(1.0, self.distributed.all_sum(float(table.tasks))[0])
 
     def _order(self, step: int) -> list[PolicyUpdater]:
         a = self.config.algorithm
@@ -347,10 +357,10 @@ class Updater:
         if self.algorithm.pairs:
             return {}
         rows = table.rows_of(learner.agents)
-        held, n = self.world.total(at_clamp(ahead, table, rows, self.config.algorithm.factor_clamp), len(rows))
+        held, n = self.distributed.all_sum(at_clamp(ahead, table, rows, self.config.algorithm.factor_clamp), len(rows))
         return {f"{agent}/factor_clamped": held / max(1.0, n) for agent in learner.agents}
 
-    def _moved(self, learner: PolicyUpdater, table: Batch, rows: Sequence[int]) -> Tensor:
+    def _log_ratio_after(self, learner: PolicyUpdater, table: Batch, rows: Sequence[int]) -> Tensor:
         """(J,) log ratio of this policy after its update, summed over its part of each joint step."""
         with learner.policy.active() as model:
             after = learner.log_probs(model, table, rows)
@@ -362,21 +372,21 @@ class Updater:
         return kl.penalty(k[None], torch.zeros_like(k)[None], mask[None], self.config.kl)[0]
 
     def _extra(self, judged: AdvantageBatch) -> dict[int, Tensor]:
-        if self.config.kl.place != "advantage" or not judged.k:
+        if self.config.kl.place != "advantage" or not judged.log_ratio:
             return {}
-        part = dict(enumerate(judged.table.agent.tolist()))
-        k = {row: self._penalty(each) for row, each in judged.k.items()}
-        return kl.token_terms(k, part, self.config.kl, self._coefs(judged.table), self.world.total)
+        part = dict(enumerate(judged.batch.agent.tolist()))
+        k = {row: self._penalty(each) for row, each in judged.log_ratio.items()}
+        return kl.token_terms(k, part, self.config.kl, self._coefs(judged.batch), self.distributed.all_sum)
 
     def _coefs(self, table: Batch) -> list[float]:
         """KL coefficient of each agent of the table."""
         found = {agent: learner.coef for learner in self.learners for agent in learner.agents}
         return [found.get(agent, 0.0) for agent in table.agents]
 
-    def _follow(self, learner: PolicyUpdater, judged: AdvantageBatch, step: int) -> dict[str, float]:
+    def _update_reference(self, learner: PolicyUpdater, judged: AdvantageBatch, step: int) -> dict[str, float]:
         """Advance a reference and adapt its KL coefficient; return the old coefficient and the KL."""
-        far = [float(judged.k[row].double().sum()) for row in judged.table.rows_of(learner.agents)]
-        total, n = self.world.total(sum(far), len(far))
+        far = [float(judged.log_ratio[row].double().sum()) for row in judged.batch.rows_of(learner.agents)]
+        total, n = self.distributed.all_sum(sum(far), len(far))
         apart, coef, target = total / max(1.0, n), learner.coef, self.config.kl.target
         if target is not None:
             learner.coef = kl.adapted(coef, apart, n, target, self.config.kl.horizon)
@@ -385,11 +395,11 @@ class Updater:
         found = {"kl_coef": coef, "k1_text": apart}
         return {f"{agent}/{name}": value for agent in learner.agents for name, value in found.items()}
 
-    def _shown(
+    def _policy_metrics(
         self, learner: PolicyUpdater, stats: UpdateStats, judged: AdvantageBatch, rows: Sequence[int]
     ) -> dict[str, Any]:
-        k = {row: judged.k[row] for row in rows if row in judged.k}
-        more = kl.describe(k, judged.table.advantage, self.config.kl)
+        k = {row: judged.log_ratio[row] for row in rows if row in judged.log_ratio}
+        more = kl.describe(k, judged.batch.advantage, self.config.kl)
         return {f"{agent}/{name}": value for agent in learner.agents for name, value in (asdict(stats) | more).items()}
 
 

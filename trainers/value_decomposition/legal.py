@@ -34,10 +34,10 @@ class LegalLoop:
     config: RunConfig
     env: TextEnv
     eval_env: TextEnv
-    seats: Assignment
+    assignment: Assignment
     replay: Replay
-    world: Distributed
-    sinks: RunLogger | None
+    distributed: Distributed
+    run_logger: RunLogger | None
     folder: Path
     clock: Clock
     report: Callable[[int, dict[str, Any]], None]
@@ -54,7 +54,7 @@ class LegalLoop:
         chance = epsilon(*a.mixer.epsilon, a.mixer.epsilon_steps, step)
         found = play(
             self.env,
-            self.seats,
+            self.assignment,
             [task for task in tasks for _ in range(a.group_size)],
             epsilon=chance,
             discount=a.discount,
@@ -63,9 +63,9 @@ class LegalLoop:
         rolled = time.perf_counter()
         only_scored(found.episodes, f"in step {step}")
         self.replay.add(found.transitions)
-        learned = self.seats.team.values.learn(self.replay, stable_seed(config.seed, "mixer replay", step))
-        if self.sinks:
-            self.sinks.episodes("train", step, found.episodes)
+        learned = self.assignment.team.values.learn(self.replay, stable_seed(config.seed, "mixer replay", step))
+        if self.run_logger:
+            self.run_logger.episodes("train", step, found.episodes)
         return {
             **self.clock.read(),
             **describe(found.episodes),
@@ -77,17 +77,17 @@ class LegalLoop:
 
     def evaluate(self, step: int) -> None:
         """Evaluate the greedy agents on fixed tasks with fixed seeds."""
-        if not self.sinks:
+        if not self.run_logger:
             return
         config = self.config.eval
         tasks = [task.id for task in self.eval_env.tasks[: config.n] for _ in range(config.samples)]
-        found = play(self.eval_env, self.seats, tasks, epsilon=0.0, discount=1.0, seed=config.seed)
+        found = play(self.eval_env, self.assignment, tasks, epsilon=0.0, discount=1.0, seed=config.seed)
         summary = summarize(found.episodes).to_dict()
-        self.sinks.write("eval", step, {**self.clock.read(), **summary, "greedy": True})
-        self.sinks.episodes("eval", step, found.episodes)
+        self.run_logger.write("eval", step, {**self.clock.read(), **summary, "greedy": True})
+        self.run_logger.episodes("eval", step, found.episodes)
 
     def save(self, step: int) -> None:
         """Write a checkpoint."""
         seats: Mapping[str, str] = {agent: agent for agent in self.env.possible_agents}
-        state = {"team": self.seats.team.state_dict(), "replay": self.replay.state_dict()}
+        state = {"team": self.assignment.team.state_dict(), "replay": self.replay.state_dict()}
         checkpoint.save(self.folder, step, {}, {}, state, self.config.train.keep, seats)

@@ -24,7 +24,7 @@ class _Open:
 
     scene: DecisionFeatures
     chosen: torch.Tensor
-    paid: float = 0.0
+    reward: float = 0.0
     factor: float = 1.0
 
 
@@ -36,10 +36,10 @@ class _Live:
     node: str
     observations: Mapping[str, str]
     infos: Mapping[str, Mapping[str, Any]]
-    heard: dict[str, Conversation]
+    conversations: dict[str, Conversation]
     turns: list[Turn] = field(default_factory=list)
     open: _Open | None = None
-    said: dict[str, Completion] = field(default_factory=dict)
+    completions: dict[str, Completion] = field(default_factory=dict)
     stop: Stop | None = None
     cut: Collection[str] = ()  # the agents whose episode the last step cut
 
@@ -110,7 +110,7 @@ def _begin(env: TextEnv, task: str, place: int, seed: int) -> _Live:
 def _hear(live: _Live) -> None:
     fresh = live.env.metadata.get("conversation") == "fresh"
     for agent, text in live.observations.items():
-        live.heard[agent] = hears(live.heard[agent], text, fresh)
+        live.conversations[agent] = hears(live.conversations[agent], text, fresh)
 
 
 def _acts(live: _Live, agent: str) -> bool:
@@ -125,7 +125,7 @@ def _decide(live: Sequence[_Live], seats: Assignment, epsilon: float, seed: int,
     """Let the team choose where it may act, and complete the transitions that lead here."""
     team = seats.team
     for each in live:
-        each.said = {}
+        each.completions = {}
     asked, decisions = _decisions(live, team)
     if not asked:
         return
@@ -137,7 +137,7 @@ def _decide(live: Sequence[_Live], seats: Assignment, epsilon: float, seed: int,
         each.open = _Open(scene, torch.tensor(places))
         for agent, offered, place in zip(team.agents, decision.legal, places, strict=True):
             if offered:
-                each.said[agent] = Completion(offered[place])
+                each.completions[agent] = Completion(offered[place])
 
 
 def _decisions(lives: Sequence[_Live], team: ValueTeam) -> tuple[list[_Live], list[TeamDecision]]:
@@ -146,9 +146,9 @@ def _decisions(lives: Sequence[_Live], team: ValueTeam) -> tuple[list[_Live], li
     for each in lives:
         legal = [_legal(each, agent) for agent in team.agents]
         if any(legal):
-            state = "\n\n".join(f"[{agent}]\n{told(heard)}" for agent, heard in each.heard.items() if heard)
+            state = "\n\n".join(f"[{agent}]\n{told(heard)}" for agent, heard in each.conversations.items() if heard)
             asked.append(each)
-            found.append(TeamDecision(state, [each.heard[agent] for agent in team.agents], legal))
+            found.append(TeamDecision(state, [each.conversations[agent] for agent in team.agents], legal))
     return asked, found
 
 
@@ -162,7 +162,7 @@ def _go_on(lives: Sequence[_Live], team: ValueTeam, found: list[Transition]) -> 
 
 def _closed(begun: _Open, then: DecisionFeatures | None) -> Transition:
     goes_on = 0.0 if then is None else begun.factor
-    return Transition(begun.scene, begun.chosen, begun.paid, goes_on, then or begun.scene)
+    return Transition(begun.scene, begun.chosen, begun.reward, goes_on, then or begun.scene)
 
 
 def _answer(live: Sequence[_Live], seats: Assignment, seed: int) -> None:
@@ -172,16 +172,17 @@ def _answer(live: Sequence[_Live], seats: Assignment, seed: int) -> None:
         for agent, policy in seats.partners.items():
             if _acts(each, agent):
                 seeds = (stable_seed(seed, each.node, agent),)
-                asked.append((each, policy, Request(agent, each.heard[agent], seeds, seats.sampling[agent])))
+                asked.append((each, policy, Request(agent, each.conversations[agent], seeds, seats.sampling[agent])))
     for (each, _, request), said in zip(asked, act_batched([(p, r) for _, p, r in asked]), strict=True):
-        each.said[request.agent] = said[0]
+        each.completions[request.agent] = said[0]
 
 
 def _step(lives: Sequence[_Live], team: Sequence[str], discount: float, found: list[Transition]) -> None:
     """Play one joint action of each episode."""
     envs = [live.env for live in lives]
     actions = [
-        {agent: live.said[agent].text if agent in live.said else None for agent in live.env.agents} for live in lives
+        {agent: live.completions[agent].text if agent in live.completions else None for agent in live.env.agents}
+        for live in lives
     ]
     for live, said, step in zip(lives, actions, type(envs[0]).step_together(envs, actions), strict=True):
         _follow(live, list(said), step, team, discount, found)
@@ -202,20 +203,20 @@ def _follow(
             node,
             live.node if live.turns else "",
             live.node,
-            dict.fromkeys(live.said, 0),
+            dict.fromkeys(live.completions, 0),
             told_before,
-            dict(live.said),
+            dict(live.completions),
             paid,
             {agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
             dict(infos[acting[0]].get("metrics", {})),
             str(infos[acting[0]].get("reason", "")),
         )
     )
-    for agent, said in live.said.items():
-        live.heard[agent] = (*live.heard[agent], Message("assistant", said.text))
+    for agent, said in live.completions.items():
+        live.conversations[agent] = (*live.conversations[agent], Message("assistant", said.text))
     live.node, live.observations, live.infos = node, observations, infos
     if live.open is not None:
-        live.open.paid += live.open.factor * sum(paid[agent] for agent in team) / len(team)
+        live.open.reward += live.open.factor * sum(paid[agent] for agent in team) / len(team)
         live.open.factor *= discount
     live.stop, live.cut = ended(env.agents, acting, step)
     over = live.stop not in (None, "unscored") and not set(live.cut).intersection(team)

@@ -31,12 +31,12 @@ class TeamDecision:
 
     Attributes:
         state: joint conversation of the team.
-        heard: conversation of each agent.
+        conversations: conversation of each agent.
         legal: actions of each agent, none for one that may not act.
     """
 
     state: str
-    heard: Sequence[Conversation]
+    conversations: Sequence[Conversation]
     legal: Sequence[Sequence[str]]
 
 
@@ -68,7 +68,7 @@ class ValueTeam:
         pairs = [
             (heard, action)
             for each in decisions
-            for heard, legal in zip(each.heard, each.legal, strict=True)
+            for heard, legal in zip(each.conversations, each.legal, strict=True)
             for action in legal
         ]
         counts = [len(legal) for each in decisions for legal in each.legal]

@@ -75,7 +75,7 @@ def train_values(
         state = checkpoint.load_study(begun.checkpoint)
         team.load_state_dict(state["team"])
         replay.load_state_dict(state["replay"])
-    seats = Assignment(team, partners, {agent: config.seat(agent).sampling() for agent in partners})
+    seats = Assignment(team, partners, {agent: config.agent(agent).sampling() for agent in partners})
     a, t = config.algorithm, config.train
     numbers = sum(part.numel() for part in team.values.live.parameters())
     console.print(
@@ -97,7 +97,7 @@ def train_values(
             seats,
             replay,
             world,
-            given.sinks,
+            given.run_logger,
             begun.folder,
             given.clock,
             given.report,

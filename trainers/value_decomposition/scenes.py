@@ -85,9 +85,12 @@ def _cuts(table: Batch, agents: Sequence[str]) -> dict[int, list[list[str]]]:
     """Last joint step -> each agent's candidate answers after it, if the step cut any of them."""
     inner = set(table.parent.tolist())
     return {
-        step: [[said.text for said in turn.ahead[agent].candidates] if agent in turn.ahead else [] for agent in agents]
+        step: [
+            [said.text for said in turn.cut_states[agent].candidates] if agent in turn.cut_states else []
+            for agent in agents
+        ]
         for step, turn in enumerate(table.steps)
-        if step not in inner and any(agent in turn.ahead for agent in agents)
+        if step not in inner and any(agent in turn.cut_states for agent in agents)
     }
 
 
@@ -144,8 +147,8 @@ def heard(table: Batch, step: int, agent: str, after: bool = False) -> Conversat
         read(turn.observations.get(agent, ""))
         if (number != step or after) and agent in turn.completions:
             found.append(Message("assistant", turn.completions[agent].text))
-    if after and agent in table.steps[step].ahead:
-        read(table.steps[step].ahead[agent].observation)
+    if after and agent in table.steps[step].cut_states:
+        read(table.steps[step].cut_states[agent].observation)
     return tuple(found) or (Message("user", ""),)
 
 

@@ -35,13 +35,13 @@ class CompletionMixer:
         config: config of the run.
         agents: the trained agents; values belong to agents.
         body: policy whose hidden states are read by the encoder `policy`.
-        world: device and processes. All processes have the whole replay and make the same updates.
+        distributed: device and processes. All processes have the whole replay and make the same updates.
     """
 
     def __init__(
         self, kind: Kind, config: RunConfig, agents: Sequence[str], body: LLMPolicy, world: Distributed
     ) -> None:
-        self.config, self.settings, self.agents, self.world = config, config.algorithm.mixer, tuple(agents), world
+        self.config, self.settings, self.agents, self.distributed = config, config.algorithm.mixer, tuple(agents), world
         self.encoder = encoder(config, world.device, body)
         shape = Shape(len(agents), self.encoder.action, self.encoder.state, linear=self.encoder.one_hot, shared=False)
         self.values = FactoredValues(self.settings, kind, shape, config.seed)
@@ -49,7 +49,7 @@ class CompletionMixer:
         self.steps = 0
         self.stats = MixStats()
 
-    def judge(self, table: Batch, cost: Tensor | None) -> Batch:
+    def estimate_advantages(self, table: Batch, cost: Tensor | None) -> Batch:
         """Train on a filled table, then replace its advantages with the mixer's.
 
         In the first `algorithm.mixer.start` steps, and until the replay holds a batch, the advantages stay those of the
@@ -60,14 +60,14 @@ class CompletionMixer:
         """
         found, a = acts(table, self.agents, self.encoder), self.config.algorithm
         paid = table.reward if cost is None else table.reward - by_step(table, cost).nan_to_num()
-        self.replay.add(self.world.gather(transitions(table, found, paid.mean(dim=1), a.discount)))
+        self.replay.add(self.distributed.gather(transitions(table, found, paid.mean(dim=1), a.discount)))
         self.steps += 1
         self.stats = self.values.learn(self.replay, stable_seed(self.config.seed, "mixer replay", self.steps))
         advantage = table.advantage
         if self.steps > self.settings.start and self.values.updates:
             assert a.normalize != "whiten"  # refused with a mixer
             advantage = self._credit(table, found)
-            advantage = normalize(advantage, advantage, table.group, a.normalize, a.std, self.world.total)
+            advantage = normalize(advantage, advantage, table.group, a.normalize, a.std, self.distributed.all_sum)
         if self.settings.confidence:
             nll = torch.tensor(
                 [-sum(said.sample_logprobs) / max(1, len(said.sample_logprobs)) for said in table.completions],
@@ -76,7 +76,7 @@ class CompletionMixer:
             advantage = confidence_gain(advantage, nll, table.group, self.settings.confidence)
         return replace(table, advantage=advantage)
 
-    def shown(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Metrics of the last update of the values, by name."""
         return {f"mixer/{name}": value for name, value in asdict(self.stats).items()}
 

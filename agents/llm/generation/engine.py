@@ -92,7 +92,7 @@ class _Batch:
                     kept = torch.tensor(keep, device=forward.device)
                     live = [live[place] for place in keep]
                     ids, uniform = ids[kept], uniform[:, kept]
-                    store.keep(kept)
+                    store.select(kept)
                     sampler = Sampler([self.rows[row].sampling for row in live])
             logits = forward.step(ids, store)
         return progress.samples()
@@ -115,7 +115,7 @@ class _Batch:
             rows = torch.tensor(places, device=forward.device)
             counts = torch.tensor([len(by_prompt[prompt]) for prompt in part], device=forward.device)
             sources = torch.arange(len(part), device=forward.device).repeat_interleave(counts)
-            store.place(layers, rows, sources)
+            store.insert(layers, rows, sources)
             if logits is None:
                 logits = out.new_empty((len(self.rows), out.shape[1]))
             logits[rows] = out[sources]

@@ -50,14 +50,14 @@ class LibraryForward:
     """The model's own forward. Works for every decoder whose layers all attend to everything before them."""
 
     def __init__(self, twin: Twin, adapters: Adapters | None = None) -> None:
-        self.twin = twin
+        self.inference_copy = twin
         self.model, self.dtype = twin.model, twin.dtype
         self.adapters = adapters
 
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        return self.twin.device
+        return self.inference_copy.device
 
     def prefill(self, ids: Tensor, lengths: Sequence[int], adapters: Sequence[int] = ()) -> tuple[Tensor, LayerStates]:
         """See `Forward.prefill`: causal and unmasked, as padding on the right is never looked at."""
@@ -94,7 +94,7 @@ class LibraryForward:
 
     def refresh(self) -> None:
         """See `Twin.refresh`."""
-        self.twin.refresh()
+        self.inference_copy.refresh()
 
     def _mixed(self, adapters: Sequence[int]) -> AbstractContextManager[None]:
         return self.adapters.mixed(adapters) if self.adapters else nullcontext()
@@ -138,7 +138,7 @@ def _agrees(forward: LibraryForward) -> bool:
     padded = torch.tensor([texts[0], [3, 1, 0, 0, 0]], device=device)
     _, layers = forward.prefill(padded, [5, 2], [-1, -1])
     store = KeyValues([5, 2], 6, device, forward.dtype)
-    store.place(layers, torch.arange(2, device=device), torch.arange(2, device=device))
+    store.insert(layers, torch.arange(2, device=device), torch.arange(2, device=device))
     found = forward.step(torch.tensor([2, 2], device=device), store)
     alone = [forward.model(input_ids=torch.tensor([[*t, 2]], device=device)).logits[:, -1] for t in texts]
     found, expected = found.nan_to_num(), torch.cat(alone).float().nan_to_num()  # `Progress` reports damaged weights

@@ -33,7 +33,7 @@ class LibraryEngine:
         decode: Callable[[Sequence[int]], str],
         adapters: Adapters | None = None,
     ) -> None:
-        self.twin = twin
+        self.inference_copy = twin
         self.model = twin.model
         self.end_ids = end_ids
         self.decode = decode
@@ -41,17 +41,17 @@ class LibraryEngine:
 
     def refresh(self) -> None:
         """See `Generator.refresh`."""
-        self.twin.refresh()
+        self.inference_copy.refresh()
 
     @torch.no_grad()
     def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """See `Generator.generate`."""
-        most = room(self.model.config, self.twin.device, self.twin.dtype)
+        most = room(self.model.config, self.inference_copy.device, self.inference_copy.dtype)
         return in_batches(prompts, rows, most, lambda batch: self._run([prompts[row.prompt] for row in batch], batch))
 
     def _run(self, texts: Sequence[Sequence[int]], rows: list[GenerationRequest]) -> list[GenerationResult]:
         """One batch, rows and their prompts side by side."""
-        device = self.twin.device
+        device = self.inference_copy.device
         progress = Progress(rows, self.end_ids, self.decode)
         ids = padded(texts, left=True)
         mask = np.arange(ids.shape[1]) >= ids.shape[1] - np.array([len(text) for text in texts])[:, None]

@@ -46,7 +46,7 @@ class KeyValues:
             self.mask = torch.zeros(hidden.shape, device=device, dtype=dtype).masked_fill_(hidden, float("-inf"))
             self.mask = self.mask[:, None, None]
 
-    def place(self, layers: LayerStates, rows: Tensor, sources: Tensor) -> None:
+    def insert(self, layers: LayerStates, rows: Tensor, sources: Tensor) -> None:
         """Copy prompts into rows, moved to the right so that each ends at the common column.
 
         Args:
@@ -78,7 +78,7 @@ class KeyValues:
         """The mask (R, 1, 1, column + 1) for the token that is being added; None if nothing is hidden."""
         return None if self.mask is None else self.mask[..., : self.column + 1]
 
-    def keep(self, rows: Tensor) -> None:
+    def select(self, rows: Tensor) -> None:
         """Drop every other row, and the columns that only padded the rows that left."""
         self.padding, self.adapters = self.padding[rows], self.adapters[rows]
         start = int(self.padding.min())

@@ -68,7 +68,7 @@ class LLMPolicy:
         return device
 
     @property
-    def host(self) -> object:
+    def shared_engine(self) -> object:
         """Object that answers for this policy: policies of one host share a batch, learn in turn."""
         return self
 

@@ -12,7 +12,7 @@ from palaver.agents.base.chat import Answer, Question
 from palaver.agents.base.rewards import split_options
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.llm.policies.top_logprobs import likely
+from palaver.agents.llm.policies.top_logprobs import top_logprobs
 from palaver.core import Completion, PolicyError, Request
 from palaver.scoring import Cost
 
@@ -71,7 +71,7 @@ class LocalChat:
         tops: dict[int, tuple[dict[str, float], ...]] = {}
         for k in {question.top_logprobs for question in questions} - {0}:
             places = [place for place, question in enumerate(questions) if question.top_logprobs == k]
-            tops |= dict(zip(places, likely(self.policy, [said[place] for place in places], k), strict=True))
+            tops |= dict(zip(places, top_logprobs(self.policy, [said[place] for place in places], k), strict=True))
         return [Answer(u.text, u.finish, tops.get(place, ()), _cost(u)) for place, u in enumerate(said)]
 
 

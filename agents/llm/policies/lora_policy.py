@@ -34,7 +34,7 @@ from palaver.agents.llm.policies.llm_policy import LLMPolicy, answer
 from palaver.core import Completion, PolicyError, Request
 
 
-class Host:
+class SharedEngine:
     """The base of several policies, which draws the answers of all in one batch.
 
     Args:
@@ -56,7 +56,7 @@ class Host:
             self.model, Renderer(self.tokenizer, self.options.chat), self.options, self.source, self.lora
         )
 
-    def speak(self, asked: Sequence[tuple[AdapterPolicy, Request]]) -> list[list[Completion]]:
+    def act_batched(self, asked: Sequence[tuple[AdapterPolicy, Request]]) -> list[list[Completion]]:
         """Answer each policy's request; see `palaver.agents.base.policy.act_batched`.
 
         Raises:
@@ -115,41 +115,41 @@ class AdapterPolicy(LLMPolicy):
         model: the shared base. It computes as this policy inside `active()` only.
     """
 
-    def __init__(self, host: Host, adapter: int, name: str) -> None:
-        self._host, self.adapter, self.key = host, adapter, host.lora.served[adapter]
+    def __init__(self, host: SharedEngine, adapter: int, name: str) -> None:
+        self._shared_engine, self.adapter, self.key = host, adapter, host.lora.served[adapter]
         super().__init__(host.model, host.tokenizer, host.options, name)
 
     @property
-    def host(self) -> Host:
+    def shared_engine(self) -> SharedEngine:
         """See `LLMPolicy.host`."""
-        return self._host
+        return self._shared_engine
 
     def parameters(self) -> list[nn.Parameter]:
         """See `LLMPolicy.parameters`."""
-        return list(self._host.lora.named(self.key).values())
+        return list(self._shared_engine.lora.named(self.key).values())
 
     def active(self) -> AbstractContextManager[Any]:
         """See `LLMPolicy.active`; afterwards the selection is as before."""
-        return self._host.lora.active(self.key)
+        return self._shared_engine.lora.active(self.key)
 
     @contextmanager
     def base(self) -> Iterator[Any]:
         """Yields the base in evaluation mode, all adapters off; afterwards all is as before."""
-        with self._host.lora.active(None) as model, evaluating(model):
+        with self._shared_engine.lora.active(None) as model, evaluating(model):
             yield model
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """See `LLMPolicy.act`."""
-        return self._host.speak([(self, request) for request in requests])
+        return self._shared_engine.act_batched([(self, request) for request in requests])
 
     def refresh(self) -> None:
         """See `LLMPolicy.refresh`."""
         self.version += 1
-        self._host.refresh()
+        self._shared_engine.refresh()
 
     def freeze(self) -> FrozenCopy:
         """See `LLMPolicy.freeze`: one more adapter, which nothing trains, saves or generates with."""
-        lora = self._host.lora
+        lora = self._shared_engine.lora
         return FrozenAdapter(lora, lora.copy(self.key, trained=False), self.key)
 
     def stored(self, folder: str) -> FrozenCopy:
@@ -158,27 +158,27 @@ class AdapterPolicy(LLMPolicy):
         Raises:
             PolicyError: it cannot be read, is for another base, or does not fit it.
         """
-        return FrozenAdapter(self._host.lora, self._host.load(folder, trained=False), self.key)
+        return FrozenAdapter(self._shared_engine.lora, self._shared_engine.load(folder, trained=False), self.key)
 
     def critic_trunk(self, name: str) -> Trunk:  # noqa: ARG002 - its key is enough
         """See `LLMPolicy.critic_trunk`: one more adapter, trained and kept by the caller."""
-        lora = self._host.lora
+        lora = self._shared_engine.lora
         return AdapterTrunk(lora, lora.copy(self.key, trained=True))
 
     def save(self, folder: Path | str) -> None:
         """Write the adapter in peft's format, for `LLMPolicy.load` and `peft.PeftModel.from_pretrained`."""
-        lora = self._host.lora
+        lora = self._shared_engine.lora
         write(folder, lora.config(self.key), lora.exported(self.key))
         with quiet():
             self.tokenizer.save_pretrained(folder)
 
     def restore(self, folder: str) -> None:
         """See `LLMPolicy.restore`."""
-        self._host.take_over(self.key, read_weights(folder), folder)
-        self._host.refresh()
+        self._shared_engine.take_over(self.key, read_weights(folder), folder)
+        self._shared_engine.refresh()
 
     def _generator(self) -> Generator:
-        return self._host.generator
+        return self._shared_engine.generator
 
 
 def adapted(
@@ -222,7 +222,7 @@ def load_adapters(folders: Mapping[str, str], options: ModelOptions = DEFAULT_OP
     Raises:
         PolicyError: an adapter or its base cannot be loaded.
     """
-    hosts: dict[str, Host] = {}
+    hosts: dict[str, SharedEngine] = {}
     for folder in folders.values():
         base = _place(read_config(folder).base_model_name_or_path)
         if base not in hosts:
@@ -230,7 +230,7 @@ def load_adapters(folders: Mapping[str, str], options: ModelOptions = DEFAULT_OP
                 hosts[base] = _host(base, options)
             except PolicyError as error:
                 raise PolicyError(f"the adapter in {folder!r} needs its base: {error}") from error
-    seats: dict[str, tuple[Host, int]] = {}
+    seats: dict[str, tuple[SharedEngine, int]] = {}
     for name, folder in folders.items():
         host = hosts[_place(read_config(folder).base_model_name_or_path)]
         seats[name] = host, len(host.lora.served)
@@ -238,10 +238,10 @@ def load_adapters(folders: Mapping[str, str], options: ModelOptions = DEFAULT_OP
     return {name: AdapterPolicy(host, place, name) for name, (host, place) in seats.items()}
 
 
-def _host(source: str, options: ModelOptions) -> Host:
+def _host(source: str, options: ModelOptions) -> SharedEngine:
     dtype = torch.bfloat16 if options.dtype == "bf16" else torch.float32
     model, tokenizer = load_pretrained(source, pick_device(options.device), dtype)
-    return Host(model, tokenizer, options, _place(source))
+    return SharedEngine(model, tokenizer, options, _place(source))
 
 
 def _place(source: str) -> str:

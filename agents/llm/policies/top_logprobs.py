@@ -18,7 +18,7 @@ MOST = 20  # largest number of tokens per position, as in OpenAI's protocol
 _LOGITS = 1 << 25  # most logits of one forward, 128 MiB in fp32
 
 
-def likely(
+def top_logprobs(
     policy: LLMPolicy, completions: Sequence[Completion], k: int, *, first: int | None = None
 ) -> list[tuple[dict[str, float], ...]]:
     """The k likeliest tokens at each token of the completions, with their log-probabilities.

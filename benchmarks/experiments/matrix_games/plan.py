@@ -24,7 +24,7 @@ from palaver.envs.matrix.env import MatrixEnv
 from palaver.envs.matrix.games import BUILT_IN
 from palaver.envs.matrix.solve import expected_return
 from palaver.text import one_line
-from palaver.trainers.algorithms.base import ROWS
+from palaver.trainers.algorithms.base import ALGORITHMS
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
 from palaver.utils.config import Section
@@ -121,12 +121,12 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> MatrixGamesPlan:
         raise ConfigError(f"lab is a section; write lab.KEY=value, got lab={own!r}")
     section = values.pop(NAME)
     lab = _lab(merged(section or {}, own | {"overrides": merged((section or {}).get("overrides", {}), given)}))
-    _refuse_unknown("without", lab.without, ROWS)
+    _refuse_unknown("without", lab.without, ALGORITHMS)
     names = _rows(lab)
     games = _chosen("games", lab.games, dict.fromkeys((*BUILT_IN, *lab.variants)))
-    _refuse_unknown("settings", lab.settings, ROWS)
+    _refuse_unknown("settings", lab.settings, ALGORITHMS)
     for column, left_out in lab.skip.items():
-        _refuse_unknown(f"skip.{column}", left_out, ROWS)
+        _refuse_unknown(f"skip.{column}", left_out, ALGORITHMS)
     first = parse(merged(values, lab.overrides)).seed
     cells = tuple(
         MatrixGameRun(name, game, seed, _config(values, lab, name, game, seed))
@@ -159,11 +159,11 @@ def merged(base: Settings, *on_top: Settings) -> dict[str, Any]:
 
 def _rows(lab: LabConfig) -> list[str]:
     if lab.algorithms == "all":
-        return [name for name in ROWS if name not in lab.without]
+        return [name for name in ALGORITHMS if name not in lab.without]
     for name in lab.algorithms:
         if name in lab.without:
             raise ConfigError(f"lab.algorithms: {name} is left out by lab.without: {one_line(lab.without[name], 200)}")
-    return _chosen("algorithms", lab.algorithms, ROWS)
+    return _chosen("algorithms", lab.algorithms, ALGORITHMS)
 
 
 def _games(cells: Sequence[MatrixGameRun]) -> list[str]:

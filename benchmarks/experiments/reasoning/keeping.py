@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palaver.benchmarks.comparison.export import keep_one
+from palaver.benchmarks.comparison.export import export_run
 from palaver.benchmarks.comparison.finished_runs import trial
 from palaver.benchmarks.experiments.reasoning.picture import write
 from palaver.benchmarks.experiments.reasoning.results import load
@@ -12,7 +12,7 @@ from palaver.benchmarks.reports.run_folder import read
 from palaver.core import ConfigError
 
 
-def keep(table: Path, folder: Path) -> Path:
+def export_runs(table: Path, folder: Path) -> Path:
     """Export a finished table to a new folder.
 
     Raises:
@@ -26,7 +26,7 @@ def keep(table: Path, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True)
         for each in runs:
-            keep_one(each, folder / "runs" / each.run.folder.name)
+            export_run(each, folder / "runs" / each.run.folder.name)
         found.save(folder)
         write(found, folder)
     except OSError as error:

@@ -81,7 +81,7 @@ class ReasoningPlan(Section):
             ConfigError: as `config`.
         """
         trained = dict(self.config(row.recipe, 0).env.model_extra or {}) if row.recipe else {}
-        own = {key: value for key, value in (row.play or trained).items() if key != "pay"}
+        own = {key: value for key, value in (row.play or trained).items() if key != "reward_scheme"}
         return {**own, **self.keywords}
 
 

@@ -84,7 +84,7 @@ class TeamMeasurement:
     kl: float = 0.0
 
     @property
-    def seats(self) -> list[str]:
+    def agent_names(self) -> list[str]:
         """The agents' names."""
         return [f"a{number}" for number in range(1, 1 + (1 if self.kind == ONE else self.agents))]
 
@@ -99,7 +99,7 @@ class TeamMeasurement:
         copy, weights = 2 if shape.dtype == "bf16" else 4, parameters(shape)
         if self.kind == "lora":
             return weights * (2 * copy)
-        models = 1 if self.kind == "shared" else len(self.seats)
+        models = 1 if self.kind == "shared" else len(self.agent_names)
         return weights * (models * (4 + copy + 8) + 4)
 
     def run(self) -> dict[str, Any]:

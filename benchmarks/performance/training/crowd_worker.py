@@ -1,7 +1,8 @@
 """Measure a team of one kind in a separate process: `python -m palaver.benchmarks.performance.training.crowd_worker
 JSON`.
 
-The step is `palaver.trainers.policy_gradient.Loop.step`, the one that `palaver train` runs; nothing is written.
+The step is `palaver.trainers.policy_gradient.PolicyGradientLoop.step`, the one that `palaver train` runs; nothing is
+written.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from palaver.registry import Spec
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.policy_gradient import Loop
+from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.rollout.team import trainable_team
 from palaver.trainers.run.clock import Clock
 from palaver.trainers.run.distributed import Distributed
@@ -51,11 +52,11 @@ def measure(order: TeamMeasurement) -> dict[str, Any]:
     for number in range(1, order.warmup + 1):
         loop.step(number)
     stopwatch = Stopwatch(order.device)
-    stopwatch.wrap(loop.study, "judge", "update")
-    stopwatch.wrap(loop.study, "learn", "update")
+    stopwatch.wrap(loop.updater, "estimate_advantages", "update")
+    stopwatch.wrap(loop.updater, "update", "update")
     steps = [_step(order, loop, stopwatch, order.warmup + number) for number in range(1, order.steps + 1)]
     peak = watch.highest() - before if watch.possible else None
-    learners = loop.study.learners
+    learners = loop.updater.learners
     models = {id(learner.model): learner.model for learner in learners}
     return {
         "peak_bytes": peak,
@@ -65,10 +66,10 @@ def measure(order: TeamMeasurement) -> dict[str, Any]:
     }
 
 
-def build(order: TeamMeasurement, world: Distributed) -> Loop:
+def build(order: TeamMeasurement, world: Distributed) -> PolicyGradientLoop:
     """Make a training loop as `palaver.trainers.train` does, without a run folder."""
     config = _config(order)
-    env = toy.MeanLength(order.seats, order.prompts * (order.warmup + order.steps), TARGET)
+    env = toy.MeanLength(order.agent_names, order.prompts * (order.warmup + order.steps), TARGET)
     team = trainable_team(config, SPEC, env.possible_agents, world.device)
     policies = {id(policy): policy for policy in team.values()}
     learners = [
@@ -78,19 +79,19 @@ def build(order: TeamMeasurement, world: Distributed) -> Loop:
     clock = Clock(0.0, 0.0)
     clock.start()
     study = Updater(algorithm(config.algorithm.name), config, learners, world)
-    return Loop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
+    return PolicyGradientLoop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
 
 
 def _config(order: TeamMeasurement) -> RunConfig:
     own, other = (str(Path(order.folder) / name) for name in (OWN, OTHER))
-    mixed = order.seats[len(order.seats) // 2 :] if order.kind == "heterogeneous" else []
+    mixed = order.agent_names[len(order.agent_names) // 2 :] if order.kind == "heterogeneous" else []
     return parse(
         {
             "policy": {"model": own, "dtype": size(order.size).dtype, "max_tokens": order.new_tokens},
             "team": {
                 "kind": "separate" if order.kind == ONE else order.kind,
                 "lora": {"rank": order.rank},
-                "seats": {seat: {"model": other} for seat in mixed},
+                "agents": {seat: {"model": other} for seat in mixed},
             },
             "algorithm": {"name": order.algorithm, "group_size": order.group},
             "kl": {"coef": order.kl},
@@ -102,7 +103,7 @@ def _config(order: TeamMeasurement) -> RunConfig:
     )
 
 
-def _step(order: TeamMeasurement, loop: Loop, stopwatch: Stopwatch, number: int) -> dict[str, Any]:
+def _step(order: TeamMeasurement, loop: PolicyGradientLoop, stopwatch: Stopwatch, number: int) -> dict[str, Any]:
     """Seconds of one step by stage, and the size of its work."""
     stopwatch.spent["update"] = stopwatch.wall["update"] = 0.0
     spent, wall = limit.now(order.device)
@@ -111,13 +112,13 @@ def _step(order: TeamMeasurement, loop: Loop, stopwatch: Stopwatch, number: int)
     later = {"wall_s": stopwatch.wall["update"], "cpu_s": stopwatch.spent["update"]}
     whole = {"wall_s": wall, "cpu_s": spent}
     answers = order.group * order.prompts
-    learners = loop.study.learners
+    learners = loop.updater.learners
     return {
         "step": whole,
         "rollout": {clock: whole[clock] - later[clock] for clock in whole},
         "update": later,
-        "tokens": answers * sum(line[f"{seat}/tokens"] for seat in order.seats),
-        "trained_share": sum(line[f"{each.agents[0]}/rows"] for each in learners) / (answers * len(order.seats)),
+        "tokens": answers * sum(line[f"{seat}/tokens"] for seat in order.agent_names),
+        "trained_share": sum(line[f"{each.agents[0]}/rows"] for each in learners) / (answers * len(order.agent_names)),
     }
 
 

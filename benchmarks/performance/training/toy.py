@@ -25,11 +25,11 @@ class LengthRatio(TextEnv):
         tasks = [Task(f"{i:03d}", {"text": f"Task {i:03d}: " + "describe the garden. " * REPEAT}) for i in range(n)]
         super().__init__(list(AGENTS), tasks)
 
-    def opening(self, task: Task) -> Mapping[str, str]:
+    def initial_observations(self, task: Task) -> Mapping[str, str]:
         """The task and the agent's name; rendering ends it with a line break instead of the peer's colon."""
         return {agent: f"{task.data['text']}\n{agent.capitalize()}" for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """max(0, 1 - |r - 2| / 2) with r = (characters of the second + 1) / (characters of the first + 1)."""
         first, second = (len(actions[agent]) for agent in AGENTS)
         reward = max(0.0, 1 - abs((second + 1) / (first + 1) - 2) / 2)
@@ -52,11 +52,11 @@ class MeanLength(TextEnv):
         super().__init__(list(agents), tasks)
         self.target = target
 
-    def opening(self, task: Task) -> Mapping[str, str]:
+    def initial_observations(self, task: Task) -> Mapping[str, str]:
         """The task and the agent's name."""
         return {agent: f"{task.data['text']}\n{agent}" for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         """1 / (1 + |m - target| / target) with m the mean number of characters."""
         mean = sum(map(len, actions.values())) / len(actions)
         reward = 1 / (1 + abs(mean - self.target) / self.target)

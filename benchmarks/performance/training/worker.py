@@ -1,8 +1,8 @@
 """One measurement of our training step, in a separate process: `python -m
 palaver.benchmarks.performance.training.worker JSON`.
 
-The step is `palaver.trainers.policy_gradient.Loop.step`, the one that `palaver train` runs. Writing files (metrics,
-TensorBoard, episodes, checkpoints) is left out, as it is in the peer's figures.
+The step is `palaver.trainers.policy_gradient.PolicyGradientLoop.step`, the one that `palaver train` runs. Writing files
+(metrics, TensorBoard, episodes, checkpoints) is left out, as it is in the peer's figures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from palaver.core import Message
 from palaver.trainers.algorithms.base import chosen as chosen_row
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.policy_gradient import Loop
+from palaver.trainers.policy_gradient import PolicyGradientLoop
 from palaver.trainers.run.clock import Clock
 from palaver.trainers.run.distributed import Distributed
 from palaver.trainers.update.policy_update import PolicyUpdater
@@ -77,14 +77,14 @@ def measure(order: MeasurementOrder) -> dict[str, Any]:
     watch = Stopwatch(order.device)
     for policy in loop.team.values():
         watch.wrap(policy, "act", "generate")
-    for learner in loop.study.learners:
+    for learner in loop.updater.learners:
         watch.wrap(learner, "update", "update")
     step = watch.timed(loop.step, "step")
     lines = [step(number) for number in range(WARMUP + 1, WARMUP + order.steps + 1)]
     return _result(chosen, order, loop, watch, lines, rates)
 
 
-def build(chosen: ModelShape, order: MeasurementOrder) -> Loop:
+def build(chosen: ModelShape, order: MeasurementOrder) -> PolicyGradientLoop:
     """Make a training loop as `palaver.trainers.train` does, with a random model and without a run folder."""
     config = _config(chosen, order)
     env = toy.LengthRatio(order.prompts * (WARMUP + order.steps))
@@ -99,7 +99,7 @@ def build(chosen: ModelShape, order: MeasurementOrder) -> Loop:
     clock = Clock(0.0, 0.0)
     clock.start()
     study = Updater(chosen_row(config.algorithm), config, learners, world)
-    return Loop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
+    return PolicyGradientLoop(config, env, env, team, study, world, None, Path(), clock, lambda *_: None, lambda: False)
 
 
 def _config(chosen: ModelShape, order: MeasurementOrder) -> RunConfig:
@@ -115,11 +115,11 @@ def _config(chosen: ModelShape, order: MeasurementOrder) -> RunConfig:
     )
 
 
-def _memory(loop: Loop, order: MeasurementOrder) -> int | None:
+def _memory(loop: PolicyGradientLoop, order: MeasurementOrder) -> int | None:
     watch = PeakMemory(order.device)
     if not watch.possible:
         return None
-    for learner in loop.study.learners:
+    for learner in loop.updater.learners:
         _watch(learner, watch)
     for step in range(1, order.steps + 1):
         loop.step(step)
@@ -139,7 +139,7 @@ def _watch(learner: Any, watch: PeakMemory) -> None:
 def _result(
     chosen: ModelShape,
     order: MeasurementOrder,
-    loop: Loop,
+    loop: PolicyGradientLoop,
     watch: Stopwatch,
     lines: list[dict[str, Any]],
     rates: limit.Machine,
@@ -149,7 +149,7 @@ def _result(
     sampled = statistics.fmean(line[f"{agent}/tokens"] for line in lines for agent in AGENTS)
     trained = statistics.fmean(line[f"{agent}/rows"] for line in lines for agent in AGENTS)
     opening = loop.env.fork().reset(seed=0, options={"task": 0})[0]
-    policies = {agent: learner.policy for learner in loop.study.learners for agent in learner.agents}
+    policies = {agent: learner.policy for learner in loop.updater.learners for agent in learner.agents}
     asked = statistics.fmean(len(policies[a].render((Message("user", text),))) for a, text in opening.items())
     floor = limit.work(chosen, order.prompts, asked, sampled, chosen.new_tokens).seconds(rates)
     spent = {label: watch.spent[label] / prompts for label in ("generate", "update")}
@@ -164,7 +164,7 @@ def _result(
         "tokens": sampled * answers,
         "trained": trained / (GROUP * order.prompts),
         "tokens_per_s": sampled * answers / (watch.wall["step"] / prompts),
-        "parameters": sum(p.numel() for p in loop.study.learners[0].model.parameters()),
+        "parameters": sum(p.numel() for p in loop.updater.learners[0].model.parameters()),
     }
 
 

@@ -115,7 +115,7 @@ class CodingMiniEnv(PairEnv):
         """The roles, and what f does."""
         return prompts.opening(agent, problem.prompt)
 
-    def pay(self, facts: ProgramFacts) -> dict[str, float]:
+    def rewards(self, facts: ProgramFacts) -> dict[str, float]:
         """Each half, the call, the tests passed, and most of all the whole."""
         earned = {
             "aux_parses": float(facts.aux_parses),

@@ -45,8 +45,8 @@ An answer scores 1 if it equals the right one and 0 otherwise: numbers as exact 
 seconds at most (`pip install 'palaver[maths]'`). A verdict scores 1 if it is right about the current answer, a choice
 the score of the chosen answer.
 
-`pay` sets how scores become rewards, see [rewards](../workflows.md#rewards). By default every turn gives each agent the
-mean score of the answers of the turn (component `score`).
+`reward_scheme` sets how scores become rewards, see [rewards](../workflows.md#rewards). By default every turn gives each
+agent the mean score of the answers of the turn (component `score`).
 
 Metrics that are no reward: `correct`, 1 if the team's current answer is right; `stopped`, 1 if the episode ended
 before its last stage; where the turn answers `mean_score`, `best_score`, `answered`, `agreement` (the share of the
@@ -87,7 +87,7 @@ from palaver.envs.maths.env import MathsEnv
 from palaver.envs.maths.sample import SAMPLE
 from palaver.envs.maths.scorer import Verifier
 from palaver.envs.workflows.graph import Workflow
-from palaver.envs.workflows.pay import Pay
+from palaver.envs.workflows.reward_scheme import RewardScheme
 
 
 class Gsm8kEnv(MathsEnv):
@@ -110,7 +110,7 @@ class Gsm8kEnv(MathsEnv):
         agents: int | None = None,
         rounds: int | None = None,
         options: Mapping[str, Any] | None = None,
-        pay: Mapping[str, Any] | Pay | None = None,
+        reward_scheme: Mapping[str, Any] | RewardScheme | None = None,
         verifier: Verifier = "exact",
         shown: int = 2000,
         render_mode: str | None = None,
@@ -122,7 +122,7 @@ class Gsm8kEnv(MathsEnv):
             agents=agents,
             rounds=rounds,
             options=options,
-            pay=pay,
+            reward_scheme=reward_scheme,
             verifier=verifier,
             shown=shown,
             source=tasks,

@@ -52,7 +52,7 @@ from palaver.envs.maths import data
 from palaver.envs.maths.env import MathsEnv
 from palaver.envs.maths.problems import Difficulty
 from palaver.envs.workflows.graph import Workflow
-from palaver.envs.workflows.pay import Pay
+from palaver.envs.workflows.reward_scheme import RewardScheme
 
 
 class MathsMiniEnv(MathsEnv):
@@ -77,7 +77,7 @@ class MathsMiniEnv(MathsEnv):
         agents: int | None = None,
         rounds: int | None = None,
         options: Mapping[str, Any] | None = None,
-        pay: Mapping[str, Any] | Pay | None = None,
+        reward_scheme: Mapping[str, Any] | RewardScheme | None = None,
         shown: int = 400,
         render_mode: str | None = None,
         max_length: int = 4096,
@@ -88,7 +88,7 @@ class MathsMiniEnv(MathsEnv):
             agents=agents,
             rounds=rounds,
             options=options,
-            pay=pay,
+            reward_scheme=reward_scheme,
             verifier="exact",
             shown=shown,
             source=tasks,

@@ -215,14 +215,14 @@ class HouseBuildEnv(BuildingEnv):
         self._spiders = rules.Spiders((), self.health)
         self._killed = False
 
-    def opening(self, task: Task) -> dict[str, str]:
+    def initial_observations(self, task: Task) -> dict[str, str]:
         """New material and new spiders, and the plan for all."""
         plan = self.plans[task.id]
         limits = rules.resource_limits(plan, len(self.shares)) if self.limited else {}
         self._limits = [dict(limits) for _ in self.shares]
         self._spiders = rules.spiders(task.id, self.spider_count, self.attack, self.health)
         self._killed = False
-        return super().opening(task)
+        return super().initial_observations(task)
 
     def prompt(self, number: int) -> str:
         """Seat, plan, limits and spiders."""
@@ -243,7 +243,7 @@ class HouseBuildEnv(BuildingEnv):
                 for code, used in reading.used.items():
                     limits[code] -= used
 
-    def pay(self, built: Built) -> dict[str, float]:
+    def rewards(self, built: Built) -> dict[str, float]:
         """The share of cells or of blocks as planned, less what the spiders cost."""
         penalty = 0.0 if self._killed else self._spiders.penalty
         return components(built.found, self.target.size, penalty, self.paid)
@@ -252,7 +252,7 @@ class HouseBuildEnv(BuildingEnv):
         """The published share of cells as planned, and whether the spiders are dead."""
         return {"match": built.found.same / self.target.size, "killed": float(self._killed)}
 
-    def told(self, number: int, built: Built, paid: float) -> str:
+    def feedback_text(self, number: int, built: Built, paid: float) -> str:
         """Reward and IoU, rejections, and the feedback of the mode."""
         reading = built.readings[number]
         parts = [

@@ -126,7 +126,7 @@ class BuildMiniEnv(BuildingEnv):
         """Fills with the blocks of the plan."""
         return Terms("fill", box_of(SIZE), codes(self.palette), self.shares[number])
 
-    def pay(self, built: Built) -> dict[str, float]:
+    def rewards(self, built: Built) -> dict[str, float]:
         """Reward of right blocks, penalties of wrong and double ones, and a bonus for the whole."""
         found = built.found
         return {

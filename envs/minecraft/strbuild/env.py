@@ -178,7 +178,7 @@ class StrBuildEnv(BuildingEnv):
         allowed = {block: known[block] for block in (*self.palettes[number], AIR_NAME)}
         return Terms("setblock", box_of(self.target.shape), allowed, self.shares[number])
 
-    def pay(self, built: Built) -> dict[str, float]:
+    def rewards(self, built: Built) -> dict[str, float]:
         """Coverage, less what is extra, alike or unused."""
         self.measured = reward.measure(self.built, self.palette, built.found, self.palettes)
         return reward.components(self.measured)
@@ -193,7 +193,7 @@ class StrBuildEnv(BuildingEnv):
             "palettes_unused": float(found.unused),
         }
 
-    def told(self, number: int, built: Built, paid: float) -> str:
+    def feedback_text(self, number: int, built: Built, paid: float) -> str:
         """Reward and its measures, rejections, and the feedback of the mode."""
         parts = [
             wording.score(self.turn + 1, self.num_turns, paid, built.found.shape_iou),

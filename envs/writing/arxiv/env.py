@@ -123,7 +123,7 @@ class ArxivEnv(WritingEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "arxiv_v0"}
-    seats = ("background", "method")
+    agent_names = ("background", "method")
 
     def __init__(
         self,

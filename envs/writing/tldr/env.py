@@ -122,7 +122,7 @@ class TldrEnv(WritingEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = {**TextEnv.metadata, "name": "tldr_v0"}
-    seats = ("concise", "detailed")
+    agent_names = ("concise", "detailed")
 
     def __init__(
         self,

@@ -76,7 +76,7 @@ def compare(
     for line in left:
         note(f"left out: {line}")
     from palaver.benchmarks.comparison.charts import write_png
-    from palaver.benchmarks.comparison.export import keep as keep_runs
+    from palaver.benchmarks.comparison.export import export_runs as keep_runs
     from palaver.benchmarks.comparison.table import markdown as in_markdown
 
     kept = keep_runs(compared.groups, keep) if keep is not None else []

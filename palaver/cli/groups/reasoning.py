@@ -61,7 +61,7 @@ def reasoning(
     typer.echo(in_markdown(found)) if markdown else show(found)
     drawn = picture.write(found, out)
     if keep is not None:
-        note(f"kept in {keeping.keep(out, keep)}")
+        note(f"kept in {keeping.export_runs(out, keep)}")
     (note if markdown else say)(str(drawn))
     if failed:
         errors.print(Text("\n".join(failed), style="red"), soft_wrap=True)

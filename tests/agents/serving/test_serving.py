@@ -12,7 +12,7 @@ import pytest
 
 from palaver.agents.base.chat import Question
 from palaver.agents.llm.policies.llm_policy import LLMPolicy
-from palaver.agents.llm.policies.top_logprobs import likely
+from palaver.agents.llm.policies.top_logprobs import top_logprobs
 from palaver.agents.remote.chat import RemoteChat
 from palaver.agents.remote.options import read_options
 from palaver.agents.remote.policy import RemotePolicy
@@ -86,7 +86,7 @@ def test_the_likeliest_tokens_over_http(model: LLMPolicy, url: str) -> None:
     chat = RemoteChat("m", url)
     (answer,) = chat.ask([Question(request.conversation, request.sampling, 0, top_logprobs=4)])
     said = model.act([request])[0][0]
-    (expected,) = likely(model, [said], 4)
+    (expected,) = top_logprobs(model, [said], 4)
     assert len(answer.top) == len(said.token_ids) - (said.finish == "stop")
     for told, place in zip(answer.top, expected, strict=False):
         assert told == pytest.approx(place, abs=1e-5)

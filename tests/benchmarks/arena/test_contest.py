@@ -97,7 +97,7 @@ def test_policies_are_asked_once_a_turn_for_all_games(monkeypatch):
     cast = players.load_players(given, env)
     asked = []
     for name in ("uniform", "lazy"):
-        policy = cast[name].seats["a1"]
+        policy = cast[name].policies["a1"]
         act = policy.act
         monkeypatch.setattr(policy, "act", lambda requests, act=act: asked.append(len(requests)) or act(requests))
     assert len(list(play(given, env, cast, given.games()))) == 10
@@ -124,7 +124,7 @@ def test_conversations_go_on():
 
     given = setting("uniform,first", keywords={"game": RPS, "repeats": 2}, battles=2)
     cast = players.load_players(given, given.environment(""))
-    act, cast["uniform"].seats["a1"].act = cast["uniform"].seats["a1"].act, listen
+    act, cast["uniform"].policies["a1"].act = cast["uniform"].policies["a1"].act, listen
     list(play(given, given.environment(""), cast, given.games()))
     assert heard.count(["user"]) == heard.count(["user", "assistant", "user"]) == 2
 
@@ -304,10 +304,10 @@ class Duel(TextEnv):
     def __init__(self):
         super().__init__(["p1", "p2"], [Task(f"t{n}", {}) for n in range(3)])
 
-    def opening(self, task):
+    def initial_observations(self, task):
         return dict.fromkeys(self.agents, task.id)
 
-    def judge(self, actions):
+    def transition(self, actions):
         paid = {agent: {"shaped": float(agent == "p1")} for agent in self.agents}
         won = (actions["p1"] > actions["p2"]) - (actions["p1"] < actions["p2"])
         return StepResult(

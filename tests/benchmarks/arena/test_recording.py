@@ -175,14 +175,14 @@ def test_a_name_tells_settings_players_and_game():
 
 
 def test_failed_battles_are_not_recorded(tmp_path, monkeypatch):
-    honest = PokemonEnv.judge
+    honest = PokemonEnv.transition
 
     def crash(self, actions):
         if self.task.id == "sample-12 v sample-00" and self.battle.turn > 3:
             self.battle.lost = "the simulator is gone"
         return honest(self, actions)
 
-    monkeypatch.setattr(PokemonEnv, "judge", crash)
+    monkeypatch.setattr(PokemonEnv, "transition", crash)
     told = []
     recording = Recording(tmp_path / "battles")
     tournament(SETTING, tmp_path, report=told.append, recording=recording)

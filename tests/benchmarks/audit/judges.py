@@ -41,7 +41,10 @@ class Scorer:
 
     def score(self, cases):
         self.asked.append(len(cases))
-        scores = [self.function(next(iter(case.told.values())), next(iter(case.said.values()))) for case in cases]
+        scores = [
+            self.function(next(iter(case.observations.values())), next(iter(case.completions.values())))
+            for case in cases
+        ]
         return [Score(score, failure="" if score is not None else "timeout: 3 s") for score in scores]
 
 

@@ -106,7 +106,7 @@ def test_muddlers_err_but_not_always():
 )
 @pytest.mark.parametrize("id", ["gsm8k-v0", "maths-mini-v0"])
 def test_the_reference_is_right_in_every_seat(id, name):
-    env = palaver.make(id, workflow=name, tasks="sample[:8]", pay={"who": "own", "format": 1})
+    env = palaver.make(id, workflow=name, tasks="sample[:8]", reward_scheme={"who": "own", "format": 1})
     for task in env.tasks:
         told, infos = env.reset(options={"task": task.id})
         heard = dict.fromkeys(env.possible_agents, ())

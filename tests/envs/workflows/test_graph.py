@@ -16,7 +16,7 @@ ASK = {"speakers": ["a"]}
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_name_makes_a_workflow_with_an_answer(name):
     made = workflow(name)
-    assert made.seats
+    assert made.agents
     assert any(stage.kind == "answer" for stage in made.stages)
     assert Workflow.model_validate(made.model_dump()) == made
 
@@ -31,7 +31,7 @@ def test_every_name_makes_a_workflow_with_an_answer(name):
         ("pioneer", {}, [["pioneer"], ["observer"]]),
         ("verify", {"rounds": 2}, [["generator"], ["verifier"], ["refiner"], ["verifier"], ["refiner"]]),
         ("solver_judge", {"agents": 4}, [["solver1", "solver2", "solver3"], ["judge"]]),
-        ("discussion", {"seats": ["x", "y"]}, [["x", "y"], ["x", "y"]]),
+        ("discussion", {"names": ["x", "y"]}, [["x", "y"], ["x", "y"]]),
         ("review", {"rounds": 1}, [["coder"], ["reviewer"], ["coder"]]),
     ],
 )
@@ -40,13 +40,13 @@ def test_who_speaks_when(name, options, speakers):
 
 
 def test_many_agents():
-    assert len(workflow("debate", {"agents": 64}).seats) == 64
+    assert len(workflow("debate", {"agents": 64}).agents) == 64
 
 
 def test_where_prompts_are_alike():
     """Before anybody has heard or said anything: a group of answers to one prompt exists there alone."""
-    assert workflow("debate", {"rounds": 3}).alike() == {0}
-    assert workflow("parallel").alike() == {0}
+    assert workflow("debate", {"rounds": 3}).shared_prompt_turns() == {0}
+    assert workflow("parallel").shared_prompt_turns() == {0}
     late = Workflow(
         stages=(
             WorkflowStage(speakers=("a",)),
@@ -54,7 +54,7 @@ def test_where_prompts_are_alike():
             WorkflowStage(speakers=("c",), shows=Shows()),
         )
     )
-    assert late.alike() == {0, 1}
+    assert late.shared_prompt_turns() == {0, 1}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_does_not_fit_is_refused_in_one_line(fields, told):
         ("debate", {"stop": True, "agree": 2}, "agree"),
         ("debate", {"mask": "yes"}, "mask must be true or false"),
         ("chain", {"agents": 30, "rounds": 3}, "at most 64"),
-        ("discussion", {"seats": "ab"}, "seats must be a list"),
+        ("discussion", {"names": "ab"}, "names must be a list"),
         ("nowhere.yaml", {}, "cannot read"),
         ({"stages": [ASK]}, {"agents": 2}, "only be given for a workflow with a name"),
     ],
@@ -116,7 +116,7 @@ def test_files(tmp_path):
     made = declared(tmp_path / "mine.json")
     assert made == workflow(str(tmp_path / "mine.yaml"))
     assert made.name == "mine"
-    assert made.seats == ("a", "b")
+    assert made.agents == ("a", "b")
     for text in ("[1, 2]", "7", "{", ""):
         (tmp_path / "bad.yaml").write_text(text)
         with pytest.raises(ConfigError, match="workflow"):

@@ -13,7 +13,7 @@ from palaver.envs.base.tasks import Task
 from palaver.envs.workflows.builtin import workflow
 from palaver.envs.workflows.env import WorkflowEnv
 from palaver.envs.workflows.other import OtherEnv
-from palaver.envs.workflows.pay import Pay
+from palaver.envs.workflows.reward_scheme import RewardScheme
 from palaver.envs.workflows.scoring import EnvScorer, Marks
 
 TASKS = [Task("moon", {"word": "moon"}), Task("hat", {"word": "hat"})]
@@ -44,7 +44,7 @@ class RhymeEnv(WorkflowEnv):
 
     def __init__(self, name="debate", **options):
         super().__init__(
-            workflow(name, options), Rhymes(), TASKS, Pay(format=0.5, who="own"), shown=50, source="",
+            workflow(name, options), Rhymes(), TASKS, RewardScheme(format=0.5, who="own"), shown=50, source="",
             render_mode=None, max_length=400,
         )  # fmt: skip
 
@@ -80,7 +80,7 @@ def test_the_score_is_a_share_of_the_most():
     found = workflow("parallel")
     scorer = EnvScorer("coding-mini-v0", "sample[:1]", {}, found)
     (task,) = scorer.inner.tasks
-    assert scorer.seats == ("coder",)
+    assert scorer.agents == ("coder",)
     marks = scorer.score(task, {"solver1": "def f(xs): return aux(xs)\ndef aux(xs): return [", "solver2": ""})
     alone = palaver.make("coding-mini-v0", agents=1, tasks="sample[:1]")
     alone.reset(options={"task": task.id})

@@ -68,11 +68,11 @@ def test_parallel_tells_nobody_anything(play):
 
 def test_vote_with_labels_of_the_majority_pays_for_agreement_and_still_tells_the_truth(play):
     joint = {"solver1": "#### 8", "solver2": "#### 8.0", "solver3": "#### 7"}
-    _, steps = play([joint], "vote", pay={"labels": "majority", "who": "own"})
+    _, steps = play([joint], "vote", reward_scheme={"labels": "majority", "who": "own"})
     assert steps[1][1] == {"solver1": 1.0, "solver2": 1.0, "solver3": 0.0}
     metrics = steps[1][4]["solver1"]["metrics"]
     assert (metrics["correct"], metrics["mean_score"], metrics["tied"]) == (0.0, pytest.approx(1 / 3), 0.0)
-    _, steps = play([dict.fromkeys(joint, "no idea")], "vote", pay={"labels": "majority", "who": "own"})
+    _, steps = play([dict.fromkeys(joint, "no idea")], "vote", reward_scheme={"labels": "majority", "who": "own"})
     assert set(steps[1][1].values()) == {0.0}
 
 
@@ -112,7 +112,7 @@ def test_shuffled_order_is_drawn_by_the_seed_and_without_names(play):
 
 def test_summary(play):
     says = [{"solver1": "#### 8", "solver2": "#### 7", "aggregator": "too early"}, {"aggregator": "#### 7"}]
-    env, steps = play(says, "summary", pay={"who": "aggregator"})
+    env, steps = play(says, "summary", reward_scheme={"who": "aggregator"})
     assert can_act(steps[0]) == ["solver1", "solver2"]
     assert steps[0][0]["aggregator"] == ""
     assert can_act(steps[1]) == ["aggregator"]
@@ -122,7 +122,7 @@ def test_summary(play):
     assert steps[1][4]["solver1"]["metrics"]["illegal"] == 1.0  # the aggregator spoke out of turn
     assert set(steps[1][1].values()) == {0.0}  # the proposals are not the team's answer
     assert set(steps[2][1].values()) == {1.0}
-    assert env.alike == {0}
+    assert env.shared_prompt_turns == {0}
 
 
 def test_chain_shows_the_transcript(play):
@@ -147,7 +147,7 @@ def test_pioneer(play):
      ("#### 8", "I would not approve: REJECT", 1.0, False), ("#### 8", "hm", 0.0, False)],
 )  # fmt: skip
 def test_verify(play, draft, says, own, ends):
-    env, steps = play([{"generator": draft}, {"verifier": says}], "verify", pay={"who": "own"})
+    env, steps = play([{"generator": draft}, {"verifier": says}], "verify", reward_scheme={"who": "own"})
     assert steps[1][0]["verifier"].endswith("Is this right? End with APPROVE or REJECT.")
     assert steps[2][1]["verifier"] == own
     assert (not env.agents) == ends
@@ -162,7 +162,9 @@ def test_verify(play, draft, says, own, ends):
 
 @pytest.mark.parametrize(("says", "score"), [("#### 2", 1.0), ("Answer 1", 0.0), ("answer 3", 0.0), ("none", 0.0)])
 def test_solver_judge(play, says, score):
-    env, steps = play([{"solver1": "#### 8", "solver2": "#### 7"}, {"judge": says}], "solver_judge", pay={"who": "own"})
+    env, steps = play(
+        [{"solver1": "#### 8", "solver2": "#### 7"}, {"judge": says}], "solver_judge", reward_scheme={"who": "own"}
+    )
     assert "Answer 1:\n> #### 8\n\nAnswer 2:\n> #### 7\n\nWhich" in steps[1][0]["judge"]
     assert steps[2][1] == {"solver1": 0.0, "solver2": 0.0, "judge": score}
     assert steps[2][4]["judge"]["metrics"]["correct"] == score
@@ -180,13 +182,13 @@ def test_a_judge_who_reads_them_shuffled_picks_what_it_was_shown(play):
 
 def test_late_pay_comes_with_what_each_turn_earned(play):
     says = [{"solver1": "#### 8", "solver2": "#### 7"}, {"solver1": "#### 7", "solver2": "#### 7"}]
-    _, steps = play(says, pay={"when": "influence", "format": 0.5})
+    _, steps = play(says, reward_scheme={"when": "influence", "format": 0.5})
     assert steps[1][1] == {"solver1": 0.0, "solver2": 0.0}
     # (0 + 0.3) / 1.3 and (1 + 0.3) / 1.3, then 1 each
     assert steps[2][1] == {"solver1": pytest.approx(0.3 / 1.3 + 1), "solver2": pytest.approx(2.0)}
-    earned = steps[2][4]["solver1"]["earned"]
+    earned = steps[2][4]["solver1"]["turn_rewards"]
     assert earned == [{"score": pytest.approx(0.3 / 1.3), "format": 0.0}, {"score": 1.0, "format": 0.0}]
-    assert "earned" not in steps[1][4]["solver1"]
+    assert "turn_rewards" not in steps[1][4]["solver1"]
 
 
 HOSTILE = (
@@ -288,4 +290,4 @@ def test_environments_that_cannot_be_a_task(keywords, told):
 
 @pytest.mark.parametrize("name", ["summary", "verify", "solver_judge"])
 def test_the_contract_holds_for_workflows_whose_seats_wait(name):
-    check(lambda: MathsMiniEnv(workflow=name, pay={"when": "influence", "who": "own", "length": 0.5}))
+    check(lambda: MathsMiniEnv(workflow=name, reward_scheme={"when": "influence", "who": "own", "length": 0.5}))

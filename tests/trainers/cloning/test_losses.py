@@ -10,7 +10,7 @@ import torch
 from palaver.core import ConfigError
 from palaver.trainers.behaviour_cloning import losses
 from palaver.trainers.behaviour_cloning.config import BCConfig
-from palaver.trainers.behaviour_cloning.hide import hide
+from palaver.trainers.behaviour_cloning.hide import feature_dropout
 from palaver.trainers.behaviour_cloning.pupils import StudentOutputs
 from palaver.trainers.behaviour_cloning.report import judge
 
@@ -102,17 +102,17 @@ def test_value_of_a_return():
 def test_hidden_words():
     """Of 4,000 battles about 0.8 are touched, of which about half of U(0, 0.5), 0.25, is hidden."""
     words = torch.ones(4000, 2, 40, dtype=torch.long)
-    made = hide(words, 0.8, 0.5, 3)
+    made = feature_dropout(words, 0.8, 0.5, 3)
     assert words.all()
     share = (made == 0).float().mean((1, 2))
     assert abs((share > 0).float().mean() - 0.8) < 0.03  # some of U(0, 0.5) hide nothing by chance
     assert abs(share[share > 0].mean() - 0.25) < 0.015
     assert share.max() < 0.75
-    assert torch.equal(made, hide(words, 0.8, 0.5, 3))
-    assert not torch.equal(made, hide(words, 0.8, 0.5, 4))
-    assert torch.equal(hide(words, 0.0, 0.5, 3), words)
+    assert torch.equal(made, feature_dropout(words, 0.8, 0.5, 3))
+    assert not torch.equal(made, feature_dropout(words, 0.8, 0.5, 4))
+    assert torch.equal(feature_dropout(words, 0.0, 0.5, 3), words)
     with pytest.raises(ConfigError, match="between 0 and 1"):
-        hide(words, 1.5, 0.5, 0)
+        feature_dropout(words, 1.5, 0.5, 0)
 
 
 def test_lambda_returns():

@@ -46,7 +46,7 @@ def test_plain_files_and_conversations(tmp_path):
         {"chosen": "same", "rejected": "same"},
     )
     found = read(source)
-    assert [(*pair.told.values(), *pair.chosen.values(), *pair.rejected.values()) for pair in found] == [
+    assert [(*pair.observations.values(), *pair.chosen.values(), *pair.rejected.values()) for pair in found] == [
         ("Why?", "So.", "No."), ("Why?", "So.", "No."), ("Why?", "So.", "No."), ("", "So.", "No."),
     ]  # fmt: skip
     assert found[0].task == found[1].task == found[2].task != found[3].task == "7"

@@ -30,7 +30,7 @@ def test_pairs_are_of_one_task_and_the_better_stands_first():
     episodes = [one("t0", "0/0", 1.0), one("t0", "0/1", 3.0), one("t1", "1/0", 9.0), one("t1", "1/1", 9.0)]
     (pair,) = by_reward(groups(episodes), PairsConfig(), 0)
     assert (pair.task, pair.margin, pair.source) == ("t0", 2.0, "env:toy")
-    assert pair.told == {"a": "to a", "b": "to b"}
+    assert pair.observations == {"a": "to a", "b": "to b"}
     assert pair.chosen == {"a": "0/1 by a", "b": "0/1 by b"}
     assert pair.rejected["b"] == "0/0 by b"
 
@@ -52,7 +52,7 @@ def test_a_turn_is_worth_what_follows_and_what_was_heard_must_be_equal():
     ]  # fmt: skip
     found = groups([Episode("toy", "t", 0, turns, "terminated") for turns in leaves])
     assert [list(group.values) for group in found] == [[5.0, 2.0], [3.0, 5.0], [0.0]]
-    assert found[1].told == {"a": "to a\n\nthen"}
+    assert found[1].observations == {"a": "to a\n\nthen"}
     assert [pair.chosen["a"] for pair in by_reward(found, PairsConfig(), 0)] == ["p", "v"]
 
 

@@ -57,7 +57,7 @@ def test_a_rule_is_learnt_and_the_folder_scores(base, tmp_path):
     assert [v.score for v in made.score(cases)] == pytest.approx([v.score for v in found.model.score(cases)], abs=1e-6)
     assert not list((tmp_path / "rm").glob("checkpoint-*"))
     with world.autocast():
-        assert world.total(1.0) == [1.0], "a run that goes on beside it still can"
+        assert world.all_sum(1.0) == [1.0], "a run that goes on beside it still can"
 
 
 def test_the_first_loss_is_the_formula(base, tmp_path):

@@ -44,10 +44,10 @@ class Swing(TextEnv):
     def __init__(self) -> None:
         super().__init__(list(SEATS), [Task("t", {})])
 
-    def opening(self, task):
+    def initial_observations(self, task):
         return dict.fromkeys(self.agents, "first")
 
-    def judge(self, actions):
+    def transition(self, actions):
         second = self.turn % 2
         told = dict.fromkeys(self.agents, "first" if second else "second")
         return StepResult({agent: {"r": float(second)} for agent in self.agents}, told, truncated=self.turn == 2)
@@ -62,10 +62,10 @@ class Short(TextEnv):
         super().__init__(list(SEATS), [Task("whole", {}), Task("cut", {})])
         self.first = {"truncated": True} | first
 
-    def opening(self, task):
+    def initial_observations(self, task):
         return dict.fromkeys(self.agents, "begin")
 
-    def judge(self, actions):
+    def transition(self, actions):
         pays = {agent: {"r": 3.0 if self.turn else 1.0} for agent in self.agents}
         here = self.first if self.task.id == "cut" and not self.turn else {"terminated": self.turn == 1}
         return replace(StepResult(pays, dict.fromkeys(self.agents, "go on")), **here)
@@ -101,7 +101,7 @@ def test_over_legal_actions_the_values_are_those_of_the_task_without_its_limit()
 
 def mixing(**more: Any) -> CompletionMixer:
     config = parse({"algorithm": {"name": "vdn", "discount": GAMMA, "mixer": OWN | more}})
-    alone = SimpleNamespace(device="cpu", gather=list, total=lambda *numbers: list(numbers))
+    alone = SimpleNamespace(device="cpu", gather=list, all_sum=lambda *numbers: list(numbers))
     return CompletionMixer("sum", config, SEATS, policy(), alone)
 
 
@@ -118,7 +118,7 @@ def test_over_sentences_a_cut_turn_is_worth_what_follows_elsewhere(first, value,
     made = mixing()
     filled = add_advantages(table, VDN, made.config.algorithm)
     for _ in range(12):
-        made.judge(filled, None)
+        made.estimate_advantages(filled, None)
     scene = acts(table, SEATS, made.encoder).scenes["0"]
     q = made.values.values(stacked([scene]).candidates)[0]  # the joint actions are x with y, xx with yy
     assert q.sum(dim=0).tolist() == pytest.approx([value] * 2, abs=near)
@@ -171,8 +171,8 @@ class Last(Steps):
         super().__init__(cut=True)
         self.flags = flags
 
-    def judge(self, actions):
-        return replace(super().judge(actions), **(self.flags if self.turn == 3 else {}))
+    def transition(self, actions):
+        return replace(super().transition(actions), **(self.flags if self.turn == 3 else {}))
 
 
 def test_legal_play_follows_the_same_rule():

@@ -37,11 +37,11 @@ class Steps(TextEnv):
         super().__init__(["a", "b"], [Task("t", {})])
         self.cut = cut
 
-    def opening(self, task: Task) -> Mapping[str, str]:
+    def initial_observations(self, task: Task) -> Mapping[str, str]:
         self._offer(0)
         return {agent: f"turn 0 of {agent}" for agent in self.agents}
 
-    def judge(self, actions: Mapping[str, str]) -> StepResult:
+    def transition(self, actions: Mapping[str, str]) -> StepResult:
         last = self.turn == 3
         self._offer(self.turn + 1)
         acting = ["a", "b"] if self.turn % 2 else ["b"]

@@ -22,7 +22,7 @@ from tests.trainers.learning import episode, policy
 from tests.trainers.toys import register_toy, save_model
 from tests.trainers.value_mixing.test_scenes import said
 
-ALONE = SimpleNamespace(device="cpu", gather=list, total=lambda *numbers: list(numbers))
+ALONE = SimpleNamespace(device="cpu", gather=list, all_sum=lambda *numbers: list(numbers))
 
 
 def settings(**mixer: Any) -> Any:
@@ -43,7 +43,7 @@ def judged(kind: str, times: int = 1, **mixer: Any) -> tuple[CompletionMixer, Ba
     mixing = CompletionMixer(kind, config, ("a", "b"), policy(), ALONE)
     filled = add_advantages(lanes(), QMIX, config.algorithm)
     for _ in range(times):
-        found = mixing.judge(filled, None)
+        found = mixing.estimate_advantages(filled, None)
     return mixing, filled, found
 
 
@@ -82,13 +82,13 @@ def test_until_the_values_are_learnt_the_plain_return_is_compared(settings):
     assert mixing.replay.kept
     if "start" in settings:
         assert mixing.stats.updates
-        assert not torch.equal(mixing.judge(filled, None).advantage, filled.advantage)
+        assert not torch.equal(mixing.estimate_advantages(filled, None).advantage, filled.advantage)
 
 
 def test_a_cost_is_taken_from_what_the_team_is_paid():
     mixing, filled, _ = judged("sum")
     mixing.replay.kept.clear()
-    mixing.judge(filled, torch.full((len(filled),), 0.25, dtype=torch.float64))
+    mixing.estimate_advantages(filled, torch.full((len(filled),), 0.25, dtype=torch.float64))
     assert sorted(each.reward for each in mixing.replay.kept) == [-0.25, 0.75, 0.75, 1.75]
 
 
@@ -98,7 +98,7 @@ def test_confidence_acts_on_the_advantage():
     for row, each in enumerate(filled.completions):
         object.__setattr__(each, "sample_logprobs", (-sure[row],))
     config = settings(start=9, confidence=0.5)
-    found = CompletionMixer("sum", config, ("a", "b"), policy(), ALONE).judge(filled, None)
+    found = CompletionMixer("sum", config, ("a", "b"), policy(), ALONE).estimate_advantages(filled, None)
     assert not torch.allclose(found.advantage, plain.advantage)
     assert torch.equal(found.advantage.sign(), plain.advantage.sign())
 

@@ -9,15 +9,26 @@ import pytest
 
 from palaver.core import ConfigError
 from palaver.envs.workflows.builtin import workflow
-from palaver.envs.workflows.pay import Pay, TurnScores, earned, most_possible, paid, penalties, read_pay
+from palaver.envs.workflows.reward_scheme import (
+    RewardScheme,
+    TurnScores,
+    most_possible,
+    parse_reward_scheme,
+    penalties,
+    shaped_rewards,
+    turn_rewards,
+)
 
 NONE = ({}, {})
 TURNS = [TurnScores((0.2, 0.9), (0.2, 0.9), 0.9, NONE), TurnScores((0.8, 0.7), (0.8, 0.7), 0.8, NONE)]
 
 
-def totals(turns, pay):
+def totals(turns, reward_scheme):
     return [
-        [round(math.fsum(part.values()), 6) for part in paid(turns[: n + 1], pay, n + 1 == len(turns))]
+        [
+            round(math.fsum(part.values()), 6)
+            for part in shaped_rewards(turns[: n + 1], reward_scheme, n + 1 == len(turns))
+        ]
         for n in range(len(turns))
     ]
 
@@ -44,7 +55,7 @@ def totals(turns, pay):
     ],
 )
 def test_paid(settings, expected):
-    assert totals(TURNS, read_pay(settings)) == expected
+    assert totals(TURNS, parse_reward_scheme(settings)) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,31 +69,38 @@ def test_paid(settings, expected):
     ),
 )
 def test_what_is_paid_is_what_was_earned(who, when, added):
-    pay = Pay(who=who, when=when, shaping=added, outcome=0.25)
+    reward_scheme = RewardScheme(who=who, when=when, shaping=added, outcome=0.25)
     turns = [*TURNS, TurnScores((None, 1.0), (None, None), None, NONE), TurnScores((0.1, None), (0.1, None), 0.1, NONE)]
-    if not pay.late:
+    if not reward_scheme.late:
         return
-    told = [[math.fsum(part.values()) for part in row] for row in earned(turns, pay)]
-    given = totals(turns, pay)
+    told = [[math.fsum(part.values()) for part in row] for row in turn_rewards(turns, reward_scheme)]
+    given = totals(turns, reward_scheme)
     for seat in range(2):
         assert sum(row[seat] for row in given) == pytest.approx(sum(row[seat] for row in told), abs=1e-5)
         assert all(row[seat] == 0.0 for row in given[:-1])
 
 
 def test_penalties():
-    pay = Pay(no_answer=2, format=0.5, length=1, words=4)
-    assert penalties(pay, "answer", "a b c d", True, True) == {"no_answer": 0, "format": 0, "length": 0}
+    reward_scheme = RewardScheme(no_answer=2, format=0.5, length=1, words=4)
+    assert penalties(reward_scheme, "answer", "a b c d", True, True) == {"no_answer": 0, "format": 0, "length": 0}
     # six words are half as many again as four
-    assert penalties(pay, "answer", "a b c d e f", False, False) == {"no_answer": -2, "format": -0.5, "length": -0.5}
-    assert penalties(pay, "answer", "a " * 99, True, True)["length"] == -1
-    assert penalties(pay, "talk", "", False, False) == {"length": 0}
-    assert penalties(pay, "verdict", "", False, False) == {"no_answer": -2, "length": 0}
-    assert penalties(Pay(), "answer", "", False, False) == {}
+    assert penalties(reward_scheme, "answer", "a b c d e f", False, False) == {
+        "no_answer": -2,
+        "format": -0.5,
+        "length": -0.5,
+    }
+    assert penalties(reward_scheme, "answer", "a " * 99, True, True)["length"] == -1
+    assert penalties(reward_scheme, "talk", "", False, False) == {"length": 0}
+    assert penalties(reward_scheme, "verdict", "", False, False) == {"no_answer": -2, "length": 0}
+    assert penalties(RewardScheme(), "answer", "", False, False) == {}
 
 
 def test_penalties_are_paid_at_once_even_where_scores_wait():
     turns = [TurnScores((1.0, 1.0), (1.0, 1.0), 1.0, ({"format": -0.5}, {"format": 0.0}))]
-    assert paid(turns, Pay(when="influence"), False) == [{"score": 0, "format": -0.5}, {"score": 0, "format": 0}]
+    assert shaped_rewards(turns, RewardScheme(when="influence"), False) == [
+        {"score": 0, "format": -0.5},
+        {"score": 0, "format": 0},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +120,7 @@ def test_penalties_are_paid_at_once_even_where_scores_wait():
 )
 def test_the_most_that_is_possible(name, settings, expected):
     made = workflow(name)
-    assert most_possible(made.stages, made.seats, made.final, read_pay(settings)) == expected
+    assert most_possible(made.stages, made.agents, made.final, parse_reward_scheme(settings)) == expected
 
 
 @pytest.mark.parametrize(
@@ -111,6 +129,6 @@ def test_the_most_that_is_possible(name, settings, expected):
      {"alpha": [float("nan"), 0, 0, 0]}, 7, "mean"],
 )  # fmt: skip
 def test_settings_that_do_not_fit(given):
-    with pytest.raises(ConfigError, match="pay: ") as caught:
-        read_pay(given)
+    with pytest.raises(ConfigError, match="reward_scheme: ") as caught:
+        parse_reward_scheme(given)
     assert "\n" not in str(caught.value)

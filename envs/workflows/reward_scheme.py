@@ -18,7 +18,7 @@ from palaver.envs.workflows.shaping import Earlier
 Parts = dict[str, float]
 
 
-class Pay(BaseModel):
+class RewardScheme(BaseModel):
     """Settings that turn scores into rewards.
 
     Attributes:
@@ -66,22 +66,22 @@ class Pay(BaseModel):
         return self.when in ("accumulated", "influence") or added or ahead
 
 
-def read_pay(given: Mapping[str, Any] | Pay | None) -> Pay:
+def parse_reward_scheme(given: Mapping[str, Any] | RewardScheme | None) -> RewardScheme:
     """The settings by name; those left out keep their defaults.
 
     Raises:
         ConfigError: no such setting, or a value that does not fit.
     """
-    if isinstance(given, Pay):
+    if isinstance(given, RewardScheme):
         return given
     try:
-        pay = Pay.model_validate(dict(given or {}))
+        scheme = RewardScheme.model_validate(dict(given or {}))
     except (ValidationError, TypeError, ValueError) as error:
         told = complaint(error) if isinstance(error, ValidationError) else "give settings by name, as {'who': 'mean'}"
-        raise ConfigError(f"pay: {told}") from error
-    if not all(math.isfinite(weight) for weight in pay.alpha):
-        raise ConfigError(f"pay: alpha must be four finite numbers, got {pay.alpha}")
-    return pay
+        raise ConfigError(f"reward_scheme: {told}") from error
+    if not all(math.isfinite(weight) for weight in scheme.alpha):
+        raise ConfigError(f"reward_scheme: alpha must be four finite numbers, got {scheme.alpha}")
+    return scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,66 +101,68 @@ class TurnScores:
     penalties: tuple[Mapping[str, float], ...]
 
 
-def penalties(pay: Pay, kind: Kind, text: str, answered: bool, formed: bool) -> Parts:
+def penalties(scheme: RewardScheme, kind: Kind, text: str, answered: bool, formed: bool) -> Parts:
     """Penalties of a text by name, those with a weight of 0 left out.
 
-    length = -pay.length * min(1, (n - words) / words) for n > words white-space tokens.
+    length = -scheme.length * min(1, (n - words) / words) for n > words white-space tokens.
     """
     parts: Parts = {}
-    if pay.no_answer and kind != "talk":
-        parts["no_answer"] = 0.0 if answered else -pay.no_answer
-    if pay.format and kind == "answer":
-        parts["format"] = 0.0 if formed else -pay.format
-    if pay.length:
-        over = max(0, len(text.split()) - pay.words) / pay.words
-        parts["length"] = -pay.length * min(1.0, over) if over else 0.0
+    if scheme.no_answer and kind != "talk":
+        parts["no_answer"] = 0.0 if answered else -scheme.no_answer
+    if scheme.format and kind == "answer":
+        parts["format"] = 0.0 if formed else -scheme.format
+    if scheme.length:
+        over = max(0, len(text.split()) - scheme.words) / scheme.words
+        parts["length"] = -scheme.length * min(1.0, over) if over else 0.0
     return parts
 
 
-def earned(turns: Sequence[TurnScores], pay: Pay) -> list[list[Parts]]:
+def turn_rewards(turns: Sequence[TurnScores], scheme: RewardScheme) -> list[list[Parts]]:
     """Reward parts (T, N) of each agent and turn if the episode ends here; without penalties."""
     own = [turn.own for turn in turns]
-    answerable = [reward.shared(turn.own, turn.answers, turn.standing, pay.who) for turn in turns]
-    if pay.when == "influence":
-        base = reward.influence(own, answerable, pay.discount)
+    answerable = [reward.shared(turn.own, turn.answers, turn.standing, scheme.who) for turn in turns]
+    if scheme.when == "influence":
+        base = reward.influence(own, answerable, scheme.discount)
     else:
-        base = {"each": reward.each, "last": reward.last, "accumulated": reward.accumulated}[pay.when](answerable)
+        base = {"each": reward.each, "last": reward.last, "accumulated": reward.accumulated}[scheme.when](answerable)
     parts: list[list[Parts]] = [[{"score": value} for value in row] for row in base]
-    for name, added in _added(own, pay).items():
+    for name, added in _added(own, scheme).items():
         for row, values in zip(parts, added, strict=True):
             for part, value in zip(row, values, strict=True):
                 part[name] = value
     return parts
 
 
-def _added(own: reward.Scores, pay: Pay) -> dict[str, list[list[float]]]:
-    if pay.shaping in ("margin", "quality"):
-        added = {pay.shaping: getattr(shaping, pay.shaping)(own, pay.weight, pay.earlier)}
-        return added | ({"outcome": shaping.outcome(own, pay.outcome)} if pay.outcome else {})
-    if pay.shaping == "influence":
-        return {"influence": shaping.influence_sign(own, pay.step)}
-    return {"incentive": shaping.incentive(own, pay.alpha)} if pay.shaping == "incentive" else {}
+def _added(own: reward.Scores, scheme: RewardScheme) -> dict[str, list[list[float]]]:
+    if scheme.shaping in ("margin", "quality"):
+        added = {scheme.shaping: getattr(shaping, scheme.shaping)(own, scheme.weight, scheme.earlier)}
+        return added | ({"outcome": shaping.outcome(own, scheme.outcome)} if scheme.outcome else {})
+    if scheme.shaping == "influence":
+        return {"influence": shaping.influence_sign(own, scheme.step)}
+    return {"incentive": shaping.incentive(own, scheme.alpha)} if scheme.shaping == "incentive" else {}
 
 
-def paid(turns: Sequence[TurnScores], pay: Pay, over: bool) -> list[Parts]:
+def shaped_rewards(turns: Sequence[TurnScores], scheme: RewardScheme, over: bool) -> list[Parts]:
     """Rewards (N,) given at the newest turn.
 
     A turn's reward is given in it, or at the end where it is known only then; penalties are given at once.
     """
-    table = earned(turns, pay)
-    if pay.late:
+    table = turn_rewards(turns, scheme)
+    if scheme.late:
         now = [{name: math.fsum(row[n][name] for row in table) for name in table[0][n]} for n in range(len(table[0]))]
     else:
         now = table[-1]
-    if not over and (pay.late or pay.when == "last"):
-        keep = () if pay.late else tuple(name for name in now[0] if name != "score")
+    if not over and (scheme.late or scheme.when == "last"):
+        keep = () if scheme.late else tuple(name for name in now[0] if name != "score")
         now = [{name: value if name in keep else 0.0 for name, value in part.items()} for part in now]
     return [part | dict(cost) for part, cost in zip(now, turns[-1].penalties, strict=True)]
 
 
-def most_possible(stages: Sequence[WorkflowStage], seats: Sequence[str], final: str, pay: Pay) -> float | None:
+def most_possible(
+    stages: Sequence[WorkflowStage], seats: Sequence[str], final: str, scheme: RewardScheme
+) -> float | None:
     """Upper bound of the return, as a mean over agents; None where shaping adds to it."""
-    if pay.shaping != "none":
+    if scheme.shaping != "none":
         return None
     turns = []
     for stage in stages:
@@ -170,4 +172,4 @@ def most_possible(stages: Sequence[WorkflowStage], seats: Sequence[str], final: 
             value is not None and final in ("vote", "last", seat) for seat, value in zip(seats, answers, strict=True)
         )
         turns.append(TurnScores(own, answers, 1.0 if decides else None, ({},) * len(seats)))
-    return sum(part["score"] for row in earned(turns, pay) for part in row) / len(seats)
+    return sum(part["score"] for row in turn_rewards(turns, scheme) for part in row) / len(seats)
