@@ -40,7 +40,7 @@ def refuse_contradictions(
     sharing = agents - len(config.team.frozen) if config.team.kind == "shared" else 1
     rows = most_rows(config, sharing, agents, turns)
     apart = alike is not None and not set(range(turns)) <= set(alike)
-    reasons = [*_alone(row, agents - len(config.team.frozen)), *_credit(config, row, zero_sum)]
+    reasons = [*_alone(row, agents - len(config.team.frozen)), *_competitive_team_credit(config, row, zero_sum)]
     reasons += [*_in_turn(config, row, at_once), *_resample(config, row), *_overlong(config, row)]
     reasons += _mixing(config, row, turns) if row.mixer != "none" else []
     if row.mixer == "none" or config.algorithm.mixer.actions == "sentences":
@@ -254,7 +254,7 @@ def _overlong(config: RunConfig, row: Algorithm) -> list[str]:
     return []
 
 
-def _credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:
+def _competitive_team_credit(config: RunConfig, row: Algorithm, zero_sum: bool) -> list[str]:
     """Team credit in zero-sum environments, where the team's reward is constant."""
     if not zero_sum or row.credit is not shared_reward:
         return []

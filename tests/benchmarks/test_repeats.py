@@ -6,47 +6,47 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from palaver.utils.stats import repeats
-from palaver.utils.stats.repeats import Mode
+from palaver.utils.stats import intervals
+from palaver.utils.stats.intervals import Mode
 
 
 def test_student():
     """t(4, .975) = 2.776445; of 1..5 the mean is 3, s² = 2.5, s / √5 = 0.707107."""
-    assert repeats.student([1, 2, 3, 4, 5]) == pytest.approx((3 - 2.776445 * 0.707107, 3 + 2.776445 * 0.707107))
+    assert intervals.student([1, 2, 3, 4, 5]) == pytest.approx((3 - 2.776445 * 0.707107, 3 + 2.776445 * 0.707107))
     values = [0.3, 1.7, -4.0, 0.25]
-    assert repeats.student(values) == pytest.approx(tuple(stats.ttest_1samp(values, 0).confidence_interval(0.95)))
-    assert repeats.student([2.0]) is None
-    assert repeats.student([0.1, 0.1, 0.1]) == pytest.approx((0.1, 0.1))
+    assert intervals.student(values) == pytest.approx(tuple(stats.ttest_1samp(values, 0).confidence_interval(0.95)))
+    assert intervals.student([2.0]) is None
+    assert intervals.student([0.1, 0.1, 0.1]) == pytest.approx((0.1, 0.1))
 
 
 def test_bootstrap_of_two_values():
     """The mean of two draws from {0, 1} is 0, 1/2, 1 with shares 1/4, 1/2, 1/4: the quantiles are the ends."""
-    assert repeats.bootstrap([0.0, 1.0]) == (0.0, 1.0)
-    assert repeats.bootstrap([3.0]) is None
+    assert intervals.bootstrap([0.0, 1.0]) == (0.0, 1.0)
+    assert intervals.bootstrap([3.0]) is None
 
 
 def test_bootstrap_nears_the_normal_interval():
     """Of many values it is the mean ± 1.96 s / √n, s with n."""
     values = np.random.default_rng(3).normal(size=400).tolist()
     half = 1.959964 * float(np.std(values)) / 20
-    low, high = repeats.bootstrap(values)
+    low, high = intervals.bootstrap(values)
     assert low == pytest.approx(np.mean(values) - half, abs=0.1 * half)
     assert high == pytest.approx(np.mean(values) + half, abs=0.1 * half)
-    assert repeats.bootstrap(values) == (low, high)
+    assert intervals.bootstrap(values) == (low, high)
 
 
 def test_welch():
     a, b = [20.1, 19.8, 21.3, 20.7], [18.2, 25.0, 17.7, 22.9, 19.1, 30.2]
     found = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
-    assert repeats.welch(a, b) == pytest.approx((found.low, found.high))
-    assert repeats.welch(a, a)[0] < 0 < repeats.welch(a, a)[1]
-    assert repeats.welch([1.0, 1.0], [0.5, 0.5]) == (0.5, 0.5)
-    assert repeats.welch([1.0], b) is None
+    assert intervals.welch(a, b) == pytest.approx((found.low, found.high))
+    assert intervals.welch(a, a)[0] < 0 < intervals.welch(a, a)[1]
+    assert intervals.welch([1.0, 1.0], [0.5, 0.5]) == (0.5, 0.5)
+    assert intervals.welch([1.0], b) is None
 
 
 def test_welch_where_one_side_does_not_vary():
     """Then f = nb - 1: of [1, 1] and [0, 2], d = 0, √(vb) = 1, t(1, .975) = 12.7062."""
-    assert repeats.welch([1.0, 1.0], [0.0, 2.0]) == pytest.approx((-12.7062, 12.7062), rel=1e-5)
+    assert intervals.welch([1.0, 1.0], [0.0, 2.0]) == pytest.approx((-12.7062, 12.7062), rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_welch_where_one_side_does_not_vary():
      ([0.3, 0.3 + 0.02 * 0.7], 0.7, True)],
 )  # fmt: skip
 def test_agreement(values, span, same):
-    assert repeats.agree(values, span) is same
+    assert intervals.agree(values, span) is same
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,6 @@ def test_agreement(values, span, same):
     ],
 )
 def test_modes(values, found):
-    assert [(each.mean, each.seeds) for each in repeats.modes(values, 10.0)] == [
+    assert [(each.mean, each.seeds) for each in intervals.modes(values, 10.0)] == [
         (pytest.approx(each.mean), each.seeds) for each in found
     ]

@@ -18,7 +18,7 @@ from palaver.trainers.objectives.losses import (
     reinforce,
     token_weights,
 )
-from palaver.trainers.update.policy_update import learning_rate
+from palaver.trainers.update.policy_update import learning_rate_schedule
 
 
 def test_reinforce():
@@ -150,9 +150,9 @@ def test_token_weights():
 
 def test_schedules():
     constant = OptimConfig(lr=1.0, warmup=3)
-    assert [learning_rate(constant, s, 10) for s in (1, 2, 3, 4, 10)] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert [learning_rate_schedule(constant, s, 10) for s in (1, 2, 3, 4, 10)] == [0.25, 0.5, 0.75, 1.0, 1.0]
     linear = OptimConfig(lr=1.0, schedule="linear")
-    assert [learning_rate(linear, s, 4) for s in (1, 2, 3, 4)] == [1.0, 0.75, 0.5, 0.25]
+    assert [learning_rate_schedule(linear, s, 4) for s in (1, 2, 3, 4)] == [1.0, 0.75, 0.5, 0.25]
     cosine = OptimConfig(lr=2.0, schedule="cosine")
-    assert learning_rate(cosine, 1, 10) == 2.0
-    assert abs(learning_rate(cosine, 6, 10) - 1.0) < 1e-12  # half way: cos(pi/2) = 0
+    assert learning_rate_schedule(cosine, 1, 10) == 2.0
+    assert abs(learning_rate_schedule(cosine, 6, 10) - 1.0) < 1e-12  # half way: cos(pi/2) = 0

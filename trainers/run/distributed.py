@@ -98,7 +98,7 @@ class Distributed:
         for p, part in zip(trained, flat.split([p.numel() for p in trained]), strict=True):
             p.grad = part.view_as(p)
 
-    def clipped_norm(self, parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
+    def clip_grad_norm(self, parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
         """Sum gradients over processes and clip them to `limit` (0: off); return the norm before."""
         self.sum_gradients(parameters)
         return float(torch.nn.utils.clip_grad_norm_(parameters, limit if limit > 0 else math.inf))

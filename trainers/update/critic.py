@@ -184,7 +184,7 @@ class Critic:
     def step(self) -> float:
         """Make one optimiser step, and return the gradient's norm before clipping."""
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        norm = self.distributed.clipped_norm(parameters, self.max_grad_norm)
+        norm = self.distributed.clip_grad_norm(parameters, self.max_grad_norm)
         if not math.isfinite(norm):
             self.optimizer.zero_grad(set_to_none=True)
             raise NumericalError(f"the gradient of the critic {self.name!r} is not finite", [])

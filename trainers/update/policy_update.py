@@ -96,7 +96,7 @@ class UpdateInput:
     also: Callable[[Sequence[int]], None] | None = None
 
 
-def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
+def learning_rate_schedule(config: OptimConfig, step: int, steps: int) -> float:
     """Learning rate of `step`: linear warm-up, then constant, linear or cosine decay to 0."""
     if step <= config.warmup:
         return config.lr * step / (config.warmup + 1)
@@ -149,7 +149,7 @@ class PolicyUpdater:
         Raises:
             NumericalError: loss or gradient is not finite; the weights are as before that optimiser step.
         """
-        a, rate = self.config.algorithm, learning_rate(self.config.optim, work.step, self.config.train.steps)
+        a, rate = self.config.algorithm, learning_rate_schedule(self.config.optim, work.step, self.config.train.steps)
         paying = [row for row in work.rows if self._has_gradient(work, row)]
         count = int(self.distributed.all_sum(len(paying))[0])
         stats = UpdateStats(0.0, 0.0, 0.0, 0.0, 0.0, 0, count, rate)
@@ -323,7 +323,7 @@ class PolicyUpdater:
 
     def _step(self, rate: float, rows: Sequence[int]) -> float:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        norm = self.distributed.clipped_norm(parameters, self.config.optim.max_grad_norm)
+        norm = self.distributed.clip_grad_norm(parameters, self.config.optim.max_grad_norm)
         if not math.isfinite(norm):
             raise NumericalError(f"the gradient of {self.policy.name!r} is not finite", rows)
         for group in self.optimizer.param_groups:

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from palaver.agents.llm.generation.requests import Generator
 from palaver.agents.llm.generation.select import make_generator
+from palaver.agents.llm.lora.adapter_files import new_config, read_config, read_weights, write
 from palaver.agents.llm.lora.copies import AdapterTrunk, FrozenAdapter
-from palaver.agents.llm.lora.files import new_config, read_config, read_weights, write
 from palaver.agents.llm.lora.layers import Lora
 from palaver.agents.llm.model.chat_template import Renderer
 from palaver.agents.llm.model.eval_mode import evaluating

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from palaver.benchmarks.experiments.matrix_games.results import Lab, load
 from palaver.core import ConfigError, PalaverError
-from palaver.utils.stats.repeats import Interval, welch
+from palaver.utils.stats.intervals import Interval, welch
 
 
 @dataclass(frozen=True)

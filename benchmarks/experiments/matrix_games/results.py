@@ -17,8 +17,8 @@ from palaver.trainers.config.loading import dump
 from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, ended
 from palaver.trainers.run.logging import read_metrics
 from palaver.utils.run_folder import replace_text
-from palaver.utils.stats import repeats
-from palaver.utils.stats.repeats import Interval, Mode
+from palaver.utils.stats import intervals
+from palaver.utils.stats.intervals import Interval, Mode
 
 OUTCOME = "outcome.json"
 RESULTS = "lab.json"
@@ -63,8 +63,8 @@ class AlgorithmScore:
         error: error of the first failed run.
         interval: Student's, of the mean.
         bootstrap: likewise, by resampling the seeds.
-        agreed: number of seeds if all have one result, see `repeats.agree`; else 0.
-        modes: see `repeats.modes`.
+        agreed: number of seeds if all have one result, see `intervals.agree`; else 0.
+        modes: see `intervals.modes`.
     """
 
     mean: float | None
@@ -145,17 +145,17 @@ def score(values: Sequence[float], column: Column, errors: Sequence[str] = ()) -
     if not values:
         return AlgorithmScore(None, None, None, 0, errors[0] if errors else "")
     mean, span = statistics.fmean(values), abs(column.optimum - column.random)
-    same = repeats.agree(values, span)
+    same = intervals.agree(values, span)
     return AlgorithmScore(
         mean,
         statistics.stdev(values) if len(values) > 1 else None,
         mean / column.optimum if column.optimum > 0 else None,
         len(values),
         errors[0] if errors else "",
-        repeats.student(values),
-        repeats.bootstrap(values),
+        intervals.student(values),
+        intervals.bootstrap(values),
         len(values) if same else 0,
-        () if same else repeats.modes(values, span),
+        () if same else intervals.modes(values, span),
     )
 
 

@@ -12,7 +12,7 @@ from palaver.benchmarks.reports import html as pages
 from palaver.benchmarks.reports import plot_style as theme
 from palaver.markdown import markdown_table, prose
 from palaver.utils.run_folder import replace_text
-from palaver.utils.stats.repeats import Interval
+from palaver.utils.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from palaver.utils.stats.repeats import student
+from palaver.utils.stats.intervals import student
 
 RESAMPLES = 4000
 
