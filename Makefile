@@ -38,10 +38,11 @@ test-cpus: $(VENV)/.installed-dev  ## run the numeric and learning tests as each
 leaderboard: $(VENV)/.installed-demo $(VENV)/.showdown  ## measure what is missing on the leaderboard and write it
 	@$(BIN)/palaver leaderboard --measure $(ARGS)
 
-lint: $(VENV)/.installed-dev  ## ruff and mypy --strict
+lint: $(VENV)/.installed-dev  ## ruff, mypy --strict and vulture
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/vulture
 
 install: $(VENV)/.installed-dev  ## make the environment with everything a developer needs
 	@echo "Ready: source $(BIN)/activate"

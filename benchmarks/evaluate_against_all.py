@@ -22,8 +22,6 @@ from palaver.registry import spec
 from palaver.trainers.matches.config import ALL, TournamentConfig, read_players
 from palaver.trainers.matches.standings import Standings
 
-AGENT = "agent"
-
 
 def evaluate_against_all(
     env: str, agent: str, folder: Path, *, opponents: str = ALL, resume: bool = False, jobs: int = 1, **settings: Any

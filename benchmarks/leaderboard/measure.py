@@ -18,7 +18,6 @@ from palaver.core import ConfigError, nearest
 from palaver.trainers.config.loading import load
 from palaver.utils.run_folder import locked, replace_bytes
 
-WORK = Path("runs/leaderboard")
 Note = Callable[[str], None]
 
 

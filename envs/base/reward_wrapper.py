@@ -59,9 +59,9 @@ def parse_reward(asked: object) -> RewardSpec | None:
     Raises:
         ConfigError: a weight or a gate that is no number.
 
-    >>> spelled("+0.5*judge:hf:NAME").placing
+    >>> parse_reward("+0.5*judge:hf:NAME").placing
     RewardPlacement(own='beside', weight=0.5, gate=0.0, when='each')
-    >>> spelled("iou") is None
+    >>> parse_reward("iou") is None
     True
     """
     if isinstance(asked, Reward):

@@ -85,7 +85,7 @@ def read(text: str, legal: Sequence[str]) -> ParsedAction:
         legal: the actions in the order in which they were listed, at least one.
 
     >>> read("I think Thunder Wave is too slow, so: use THUNDERBOLT", ["move thunderbolt", "move thunderwave"])
-    Read(action='move thunderbolt', legal=True)
+    ParsedAction(action='move thunderbolt', legal=True)
     """
     if text in legal:
         return ParsedAction(text, True)

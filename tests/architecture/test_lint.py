@@ -23,3 +23,8 @@ def test_ruff(command):
 @pytest.mark.slow
 def test_mypy():
     _runs("mypy")
+
+
+def test_no_code_is_unused():
+    """By the allow list of `tool.vulture` in pyproject.toml."""
+    _runs("vulture")

@@ -13,7 +13,6 @@ from palaver.core import stable_seed
 
 SIZE = (8, 6, 8)
 BLOCKS = ("stone", "brick", "oak", "glass", "sand", "clay")
-LINES = 8
 KNOWN, HELD_OUT = 320, 64  # of the sample, the houses held out last
 
 

@@ -29,7 +29,6 @@ from palaver.text import one_line
 from palaver.utils.workers import Closing, end
 
 HOST = "127.0.0.1"
-PORT = 8000  # default address of a server in other programs
 START_SECONDS = 90.0  # ten processes load the simulator, on a busy machine
 WATCH_SECONDS = 0.2
 _SCRIPT = Path(__file__).with_name("server.js")
