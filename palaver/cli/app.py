@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, MutableMapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import palaver
-from palaver.cli.commands import (
-    arena,
-    compare,
-    credit,
-    demo,
-    doctor,
-    envs,
-    evaluate,
-    leaderboard,
-    play,
-    report,
-    rescore,
-    serve,
-    train,
-    view,
-)
-from palaver.cli.groups import battles, bench, clone, curriculum, judge, ladder, showdown
 from palaver.cli.output import fail, quiet
 from palaver.core import PalaverError
-from palaver.utils.run_folder import DiskErrorContext
 
 HELP = """Multi-agent text environments, language-model agents, and the trainers that teach them.
 
@@ -46,11 +31,81 @@ A mistake in a name, a key or a file ends with one line and exit code 2, before 
 """
 
 
+COMMANDS = {  # name -> module
+    **{name: f"commands.{name}" for name in ("demo", "envs", "play", "train", "evaluate", "credit", "rescore")},
+    **{name: f"commands.{name}" for name in ("leaderboard", "arena")},
+    **{name: f"groups.{name}" for name in ("battles", "clone", "curriculum")},
+    **{name: f"commands.{name}" for name in ("report", "view", "compare", "doctor")},
+    **{name: f"groups.{name}" for name in ("bench", "showdown", "ladder")},
+    "serve": "commands.serve",
+    "judge": "groups.judge",
+}
+
+
+class LazyCommands(MutableMapping[str, Any]):
+    """Name -> command; the module of a command is imported when the command is looked up."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            parent = typer.Typer()
+            parent.callback()(lambda: None)
+            import_module(f"palaver.cli.{COMMANDS[name]}").register(parent)
+            self._loaded |= getattr(typer.main.get_command(parent), "commands", {})
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def summary(name: str) -> str:
+    """Return the first line of a command's help without importing its module."""
+    source = Path(__file__).parent.joinpath(*COMMANDS[name].split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    line = re.search(r'^HELP = """(.*)$', source, re.MULTILINE)
+    return line.group(1) if line else ""
+
+
 class Commands(TyperGroup):
     """Command group: a user error is one line on stderr and exit code 2, Ctrl-C exit code 130; others are defects."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.commands = LazyCommands()
+        self._listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature of click
+        """Return the names in the order of `COMMANDS`."""
+        return list(self.commands)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; for the list of all, one that has a summary only."""
+        if self._listing:
+            return TyperCommand(cmd_name, help=summary(cmd_name), rich_markup_mode="rich")
+        return super().get_command(ctx, cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands."""
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
+
     def invoke(self, ctx: Any) -> Any:
         """Run the sub-command."""
+        from palaver.utils.run_folder import DiskErrorContext
+
         quiet()
         try:
             with DiskErrorContext("give the same command again, with --resume where it has one"):
@@ -88,33 +143,6 @@ def root(
     ] = False,
 ) -> None:
     """The options of `palaver` itself."""
-
-
-COMMANDS = (
-    demo,
-    envs,
-    play,
-    train,
-    evaluate,
-    credit,
-    rescore,
-    leaderboard,
-    arena,
-    battles,
-    clone,
-    curriculum,
-    report,
-    view,
-    compare,
-    doctor,
-    bench,
-    showdown,
-    ladder,
-    serve,
-    judge,
-)
-for module in COMMANDS:
-    module.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -37,7 +37,10 @@ WITHOUT = {
         "palaver/cli/groups/showdown.py",
         "server.wait",
     ): "a server runs until Ctrl-C; it is looked at several times a second",
-    ("trainers/policy_gradient.py", "self.distributed.wait"): "for the other processes of a run, with the limit of torch",
+    (
+        "trainers/policy_gradient.py",
+        "self.distributed.wait",
+    ): "for the other processes of a run, with the limit of torch",
 }
 
 

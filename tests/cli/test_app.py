@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import palaver as package
+from palaver.cli import app
 from palaver.cli.commands import envs
 from palaver.core import PalaverError
 
@@ -78,3 +79,19 @@ def test_a_defect_keeps_its_traceback():
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "ZeroDivisionError: ours" in done.stderr
+
+
+def test_the_list_of_commands_imports_none_of_them():
+    done = python(
+        "import sys\nfrom palaver.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "loaded = [name for name in sys.modules if name.startswith(('palaver.cli.commands.', 'palaver.cli.groups.'))]\n"
+        "assert not loaded, loaded"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", app.COMMANDS)
+def test_a_summary_is_the_first_line_of_the_help(name):
+    command = app.LazyCommands()[name]
+    assert command.help.splitlines()[0] == app.summary(name) != ""
