@@ -52,9 +52,9 @@ class RandomPolicy:
         return [[Completion(self._words(seed, r.sampling.max_tokens)) for seed in r.seeds] for r in requests]
 
     @staticmethod
-    def _words(seed: int, limit: int) -> str:
+    def _words(seed: int, max_words: int) -> str:
         generator = random.Random(stable_seed("random policy", seed))
-        return " ".join(generator.choices(WORDS, k=generator.randint(1, limit)))
+        return " ".join(generator.choices(WORDS, k=generator.randint(1, max_words)))
 
 
 def last_user_message(conversation: Conversation, seed: int = 0) -> str:
@@ -80,15 +80,15 @@ class HumanPolicy:
 
     def act(self, requests: Sequence[Request]) -> list[list[Completion]]:
         """Prompts once per request and seed; an end of input (Ctrl-D) is an empty answer."""
-        return [[Completion(self._ask(request)) for _ in request.seeds] for request in requests]
+        return [[Completion(self._read_answer(request)) for _ in request.seeds] for request in requests]
 
-    def _ask(self, request: Request) -> str:
-        shown: list[str] = []
+    def _read_answer(self, request: Request) -> str:
+        texts: list[str] = []
         for message in reversed(request.conversation):
             if message.role == "assistant":
                 break
-            shown.append(message.content)
-        body = Text(clean("\n\n".join(reversed(shown))))
+            texts.append(message.content)
+        body = Text(clean("\n\n".join(reversed(texts))))
         self.console.print(Panel(body, title=Text(request.agent), title_align="left"))
         try:
             return self.console.input("your answer> ", markup=False)

@@ -267,7 +267,7 @@ class Episode:
         """Return plain data for a JSON line; token ids and log-probs only with `tokens=True`."""
         turns = [
             {name: value for name, value in _shallow(turn).items() if _written(name, value)}
-            | {"completions": {agent: _said(u, tokens) for agent, u in turn.completions.items()}}
+            | {"completions": {agent: _completion_record(u, tokens) for agent, u in turn.completions.items()}}
             for turn in self.turns
         ]
         return _shallow(self) | {"turns": turns}
@@ -292,11 +292,11 @@ def _shallow(record: Any) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
-def _said(completion: Completion, tokens: bool) -> dict[str, Any]:
+def _completion_record(completion: Completion, tokens: bool) -> dict[str, Any]:
     if tokens:
         return _shallow(completion)
-    kept = {name: value for name, value in _shallow(completion).items() if name not in _BY_TOKEN}
-    return kept | {"tokens": len(completion.token_ids)}
+    fields = {name: value for name, value in _shallow(completion).items() if name not in _BY_TOKEN}
+    return fields | {"tokens": len(completion.token_ids)}
 
 
 def _turn(record: Mapping[str, Any]) -> Turn:
@@ -317,9 +317,9 @@ def usable_cores() -> int:
 
 def cache_folder() -> Path:
     """Cache folder: `PALAVER_CACHE`, else `palaver` in `XDG_CACHE_HOME`, else in `~/.cache`."""
-    own = os.environ.get("PALAVER_CACHE")
-    if own:
-        return Path(own).expanduser()
+    folder = os.environ.get("PALAVER_CACHE")
+    if folder:
+        return Path(folder).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "palaver"
 

@@ -37,7 +37,7 @@ def prose(text: object, limit: int = LIMIT) -> str:
     >>> prose("<b> *a* [0, 1]"), prose("[x](javascript:y)")
     ('\\\\<b> \\\\*a\\\\* [0, 1]', '[x\\\\](javascript:y)')
     """
-    return _ACTS.sub(lambda found: f"\\{found.group()}", one_line(text, limit))
+    return _ACTS.sub(lambda match: f"\\{match.group()}", one_line(text, limit))
 
 
 def link(text: object, path: str) -> str:

@@ -128,21 +128,23 @@ def make(id: str, **kwargs: Any) -> ParallelEnv[str, str, str]:
         ConfigError: no such id, or a keyword the environment does not take.
         TaskError: its tasks cannot be read.
     """
-    found = spec(id)
-    asked = load_attribute(SPELLED)(kwargs["reward"]) if "reward" in kwargs else None
-    if asked is not None:
-        return _rewarded(found, asked, kwargs)
-    allowed = found.keywords()
+    env_spec = spec(id)
+    reward_spec = load_attribute(SPELLED)(kwargs["reward"]) if "reward" in kwargs else None
+    if reward_spec is not None:
+        return _rewarded(env_spec, reward_spec, kwargs)
+    allowed = env_spec.keywords()
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in allowed.values())
     for name in kwargs:
         if name not in allowed and not open_ended:
-            raise ConfigError(f"{found.id} has no keyword {name!r}.{nearest(name, allowed)}")
-    return registration.make("parallel", f"{NAMESPACE}/{found.id}", **kwargs)
+            raise ConfigError(f"{env_spec.id} has no keyword {name!r}.{nearest(name, allowed)}")
+    return registration.make("parallel", f"{NAMESPACE}/{env_spec.id}", **kwargs)
 
 
-def _rewarded(found: Spec, asked: Any, kwargs: Mapping[str, Any]) -> ParallelEnv[str, str, str]:
+def _rewarded(env_spec: Spec, reward_spec: Any, kwargs: Mapping[str, Any]) -> ParallelEnv[str, str, str]:
     """Make an environment with another reward than its own."""
-    own = {name: value for name, value in kwargs.items() if name != "reward"}
-    env = make(found.id, **own, **({"reward": asked.own} if asked.own else {}))
-    reward = asked.reward or load_attribute(REWARDS)(asked.name)
-    return load_attribute(REWARDED)(env, reward, asked.placing, found.turns, found.turns * found.max_reward)
+    env_kwargs = {name: value for name, value in kwargs.items() if name != "reward"}
+    env = make(env_spec.id, **env_kwargs, **({"reward": reward_spec.own} if reward_spec.own else {}))
+    reward = reward_spec.reward or load_attribute(REWARDS)(reward_spec.name)
+    return load_attribute(REWARDED)(
+        env, reward, reward_spec.placing, env_spec.turns, env_spec.turns * env_spec.max_reward
+    )

@@ -20,10 +20,10 @@ def clean(text: object, limit: int = LIMIT) -> str:
     >>> clean("a" + chr(27) + "[31m")
     'a␛[31m'
     """
-    whole = str(text)
-    shown = whole[:limit].replace("\r\n", "\n").replace("\r", "\n")
-    shown = _UNSAFE.sub(_visible, shown)
-    return f"{shown} … [{len(whole) - limit:,} more characters]" if len(whole) > limit else shown
+    full = str(text)
+    cut = full[:limit].replace("\r\n", "\n").replace("\r", "\n")
+    cut = _UNSAFE.sub(_visible, cut)
+    return f"{cut} … [{len(full) - limit:,} more characters]" if len(full) > limit else cut
 
 
 def one_line(text: object, limit: int = 200) -> str:

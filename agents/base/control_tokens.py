@@ -47,7 +47,7 @@ def fold(text: str) -> tuple[str, Sequence[int]]:
     if text.isascii():
         return text, range(len(text))
     folded = [_fold(character) for character in text]
-    return "".join(folded), [place for place, part in enumerate(folded) for _ in part]
+    return "".join(folded), [index for index, piece in enumerate(folded) for _ in piece]
 
 
 def is_control(token: str) -> bool:
@@ -62,10 +62,10 @@ def is_own(token: str) -> bool:
 
 def literals(template: str) -> Iterator[str]:
     """The marks that occur literally in the source of a chat template, tokens or not: Llama 2's `[INST]` is none."""
-    return (found.group() for found in _LITERAL.finditer(template) if is_control(found.group()))
+    return (match.group() for match in _LITERAL.finditer(template) if is_control(match.group()))
 
 
 @functools.lru_cache(4096)
 def _fold(character: str) -> str:
     parts = unicodedata.normalize("NFKD", character).translate(_LOOKS)
-    return "".join(part for part in parts if unicodedata.category(part) not in ("Mn", "Me", "Cf"))
+    return "".join(char for char in parts if unicodedata.category(char) not in ("Mn", "Me", "Cf"))

@@ -25,20 +25,21 @@ class Policy(Protocol):
         ...
 
 
-def act_batched(asked: Sequence[tuple[Policy, Request]]) -> list[list[Completion]]:
-    """Answer each policy's request, in order: `act`, one batch for all policies of one host.
+def act_batched(queries: Sequence[tuple[Policy, Request]]) -> list[list[Completion]]:
+    """Answer each policy's request, in order: `act`, one batch for all policies of one engine.
 
-    A policy without a `host`, or that is its own, is queried alone. Any other host has a `act_batched` like this one.
+    A policy without a `shared_engine`, or that is its own, is queried alone. Any other engine has an
+    `act_batched` like this one.
     """
-    hosts: dict[int, tuple[Any, list[int]]] = {}
-    for place, (policy, _) in enumerate(asked):
-        host = getattr(policy, "shared_engine", policy)
-        hosts.setdefault(id(host), (host, []))[1].append(place)
-    said: list[list[Completion]] = [[] for _ in asked]
-    for host, places in hosts.values():
-        parts = [asked[place] for place in places]
-        alone = host is parts[0][0]
-        answers = host.act([request for _, request in parts]) if alone else host.act_batched(parts)
-        for place, answer in zip(places, answers, strict=True):
-            said[place] = answer
-    return said
+    engines: dict[int, tuple[Any, list[int]]] = {}
+    for index, (policy, _) in enumerate(queries):
+        engine = getattr(policy, "shared_engine", policy)
+        engines.setdefault(id(engine), (engine, []))[1].append(index)
+    completions: list[list[Completion]] = [[] for _ in queries]
+    for engine, indices in engines.values():
+        batch = [queries[index] for index in indices]
+        alone = engine is batch[0][0]
+        answers = engine.act([request for _, request in batch]) if alone else engine.act_batched(batch)
+        for index, answer in zip(indices, answers, strict=True):
+            completions[index] = answer
+    return completions

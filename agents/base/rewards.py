@@ -28,13 +28,13 @@ def make_reward(name: str) -> Reward:
         ConfigError: no such kind, or options that do not fit.
         PolicyError: the reward model does not exist.
     """
-    kind, _, rest = name.partition(":")
-    if kind not in _KINDS or not rest:
+    kind, _, argument = name.partition(":")
+    if kind not in _KINDS or not argument:
         raise ConfigError(f"there is no reward {name!r}; write judge:SPEC or rm:PATH.{nearest(kind, _KINDS)}")
     if kind == "judge":
-        judge: Reward = load_attribute(_KINDS[kind])(rest)
+        judge: Reward = load_attribute(_KINDS[kind])(argument)
         return judge
-    path, options = split_options(rest)
+    path, options = split_options(argument)
     if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise ConfigError(f"there is no reward model in {path!r}; train one first, or correct the path")
     return Later(name, lambda: load_attribute(_KINDS[kind])(path, options))
@@ -91,5 +91,5 @@ class Later:
 
     def metrics(self) -> Mapping[str, float]:
         """Metrics of the loaded reward."""
-        tell: Callable[[], Mapping[str, float]] = getattr(self._loaded, "metrics", dict)
-        return tell()
+        get_metrics: Callable[[], Mapping[str, float]] = getattr(self._loaded, "metrics", dict)
+        return get_metrics()

@@ -64,9 +64,9 @@ def locate(folder: Path | str) -> Path:
         CheckpointError: neither holds a net.
     """
     given = Path(os.path.expanduser(folder))
-    for place in (given, given / "net"):
-        if (place / ABOUT).is_file():
-            return place
+    for candidate in (given, given / "net"):
+        if (candidate / ABOUT).is_file():
+            return candidate
     raise CheckpointError(f"there is no battle net in {str(folder)!r}; train one: palaver clone --help")
 
 
@@ -76,13 +76,13 @@ def load(folder: Path | str) -> tuple[NetConfig, BattleNet]:
     Raises:
         CheckpointError: no net, one of another version, or a damaged one.
     """
-    place = locate(folder)
-    plan = _read(place)
+    net_folder = locate(folder)
+    plan = _read(net_folder)
     net = plan.build()
     try:
-        net.load_state_dict(load_file(place / WEIGHTS))
+        net.load_state_dict(load_file(net_folder / WEIGHTS))
     except (OSError, RuntimeError, SafetensorError) as error:
-        raise CheckpointError(f"the weights in {str(place)!r} cannot be read: {one_line(error, 200)}") from error
+        raise CheckpointError(f"the weights in {str(net_folder)!r} cannot be read: {one_line(error, 200)}") from error
     return plan, net.eval()
 
 
@@ -92,33 +92,33 @@ def identity(folder: Path | str) -> str:
     Raises:
         CheckpointError: there is no net.
     """
-    place = locate(folder)
+    net_folder = locate(folder)
     try:
-        with (place / WEIGHTS).open("rb") as file:
+        with (net_folder / WEIGHTS).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()[:8]
     except OSError as error:
-        raise CheckpointError(f"the weights in {str(place)!r} cannot be read: {error.strerror}") from error
+        raise CheckpointError(f"the weights in {str(net_folder)!r} cannot be read: {error.strerror}") from error
 
 
-def _read(place: Path) -> NetConfig:
+def _read(folder: Path) -> NetConfig:
     try:
-        told: dict[str, Any] = json.loads((place / ABOUT).read_text(encoding="utf-8"))
-        if (version := told.pop("version")) != VERSION:
+        data: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        if (version := data.pop("version")) != VERSION:
             raise CheckpointError(
-                f"the net in {str(place)!r} is of version {version!r:.20}, this program's is {VERSION}"
+                f"the net in {str(folder)!r} is of version {version!r:.20}, this program's is {VERSION}"
             )
-        layout = told.pop("layout")
+        layout = data.pop("layout")
         rows = {key: tuple(map(tuple, layout[key])) for key in ("mons", "left", "attacks")}
         plan = NetConfig(
-            size=NetSize(**told.pop("size")),
+            size=NetSize(**data.pop("size")),
             layout=Layout(layout["count"], tuple(layout["shared"]), **rows),
-            vocabulary=Vocabulary(tuple(told.pop("vocabulary")["words"])),
-            **told,
+            vocabulary=Vocabulary(tuple(data.pop("vocabulary")["words"])),
+            **data,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{str(place / ABOUT)!r} is not the description of a net: {one_line(error)}") from error
+        raise CheckpointError(f"{str(folder / ABOUT)!r} is not the description of a net: {one_line(error)}") from error
     if plan.reply not in REPLIES or plan.bins < 1:
-        raise CheckpointError(f"{str(place / ABOUT)!r} has no value this program knows: {plan.reply!r:.20}")
+        raise CheckpointError(f"{str(folder / ABOUT)!r} has no value this program knows: {plan.reply!r:.20}")
     return plan
 
 

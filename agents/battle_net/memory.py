@@ -68,12 +68,12 @@ class AttentionBlock(nn.Module):
     def parts(self, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, S, H, D), keys and values (B, S, E) of turns x (B, S, E)."""
         query, key, value = self.look(self.before_look(x)).chunk(3, -1)
-        query, key = (rotate(part.view(*part.shape[:-1], self.heads, -1), turns) for part in (query, key))
+        query, key = (rotate(tensor.view(*tensor.shape[:-1], self.heads, -1), turns) for tensor in (query, key))
         return query, key.flatten(-2), value
 
-    def rest(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor, seen: Tensor) -> Tensor:
+    def finish(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor, seen: Tensor) -> Tensor:
         """The block's output (B, S, E), given keys and values (B, T, E) and who sees whom, (B or 1, 1, S, T)."""
-        key, value = (part.view(*part.shape[:-1], self.heads, -1).transpose(1, 2) for part in (key, value))
+        key, value = (tensor.view(*tensor.shape[:-1], self.heads, -1).transpose(1, 2) for tensor in (key, value))
         looked = F.scaled_dot_product_attention(query.transpose(1, 2), key, value, attn_mask=seen)
         x = x + self.found(looked.transpose(1, 2).flatten(-2))
         added: Tensor = self.think(self.before_think(x))
@@ -96,27 +96,27 @@ class TurnMemory(nn.Module):
         seen = ((back >= 0) & (back < self.size.window))[None, None]
         for block in self.blocks:
             assert isinstance(block, AttentionBlock)
-            x = block.rest(x, *block.parts(x, turns[None]), seen)
-        made: Tensor = self.norm(x)
-        return made
+            x = block.finish(x, *block.parts(x, turns[None]), seen)
+        hidden: Tensor = self.norm(x)
+        return hidden
 
     def follow(self, x: Tensor, recalls: Sequence[Recall]) -> Tensor:
         """One more turn (B, E) of B battles, which their recalls take up; as `forward` up to rounding."""
         turns = torch.tensor([recall.turns for recall in recalls], device=x.device)
         window = min(int(turns.max()) + 1, self.size.window)
         held = torch.stack([recall.held[:, :, :window] for recall in recalls]).to(x.device)  # (B, 2, L, T, E)
-        place = turns % self.size.window
+        slot = turns % self.size.window
         seen = (torch.arange(window, device=x.device) <= turns[:, None])[:, None, None]
         rows = torch.arange(len(recalls), device=x.device)
         x = x[:, None]
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, AttentionBlock)
             query, key, value = block.parts(x, turns[:, None])
-            held[rows, 0, layer, place], held[rows, 1, layer, place] = key[:, 0], value[:, 0]
-            x = block.rest(x, query, held[:, 0, layer], held[:, 1, layer], seen)
-        new = held[rows, :, :, place].cpu()
-        for recall, at, added in zip(recalls, place.tolist(), new, strict=True):
+            held[rows, 0, layer, slot], held[rows, 1, layer, slot] = key[:, 0], value[:, 0]
+            x = block.finish(x, query, held[:, 0, layer], held[:, 1, layer], seen)
+        new = held[rows, :, :, slot].cpu()
+        for recall, at, added in zip(recalls, slot.tolist(), new, strict=True):
             recall.held[:, :, at] = added
             recall.turns += 1
-        made: Tensor = self.norm(x[:, 0])
-        return made
+        hidden: Tensor = self.norm(x[:, 0])
+        return hidden

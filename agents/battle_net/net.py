@@ -33,8 +33,8 @@ def order(words: Tensor) -> Tensor:
     active, bench = species[..., :1], species[..., 1:]
     rank = ((bench < active) & (bench > 1)).sum(-1, keepdim=True)
     rank = torch.where(active == 1, TEAM - 1, rank)
-    place = torch.arange(TEAM, device=words.device)
-    return torch.where(place == rank, 0, torch.where(place < rank, place + 1, place))
+    slots = torch.arange(TEAM, device=words.device)
+    return torch.where(slots == rank, 0, torch.where(slots < rank, slots + 1, slots))
 
 
 class BattleNet(nn.Module):
@@ -60,8 +60,8 @@ class BattleNet(nn.Module):
         self.moves = nn.Linear(m, m, bias=False)
         self.places = nn.Embedding(4, m)
         self.mon = nn.Linear(m, m)
-        own = len(layout.mons[0])
-        turn = 4 * m + len(layout.shared) + len(layout.attacks) * len(layout.attacks[0]) + HEADING * e + 4 * own
+        mon_width = len(layout.mons[0])
+        turn = 4 * m + len(layout.shared) + len(layout.attacks) * len(layout.attacks[0]) + HEADING * e + 4 * mon_width
         self.turn = nn.Sequential(nn.Linear(turn, 2 * d), nn.GELU(approximate="tanh"), nn.Linear(2 * d, d))
         self.memory = TurnMemory(size)
         self.ask = nn.Linear(d, 2 * m)
@@ -101,13 +101,13 @@ class BattleNet(nn.Module):
 
         torch's own draw shrinks it in every layer, until all turns look alike to the value and it stays at its mean.
         """
-        for part in self.modules():
-            if isinstance(part, nn.Linear):
-                part.weight.normal_(std=(2 / part.in_features) ** 0.5)
-                if part.bias is not None:
-                    part.bias.zero_()
-            if isinstance(part, nn.Embedding):
-                part.weight.normal_(std=0.1)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                module.weight.normal_(std=(2 / module.in_features) ** 0.5)
+                if module.bias is not None:
+                    module.bias.zero_()
+            if isinstance(module, nn.Embedding):
+                module.weight.normal_(std=0.1)
         self.words.weight.normal_(std=0.5)
         for last in (self.score, self.value[-1]):
             assert isinstance(last, nn.Linear)
@@ -125,27 +125,32 @@ class BattleNet(nn.Module):
         about = numbers[..., self._buffer("mons")].view(*lead, MONS, -1)
         left = numbers[..., self._buffer("left")].view(*lead, MONS, MOVES, 1)
         moves = _bend(self.move(torch.cat((cards[..., ABOUT:, :], left), -1)))  # (..., 12, 4, M)
-        told = self.about(torch.cat((cards[..., :ABOUT, :].flatten(-2), about), -1)) + self.moves(moves.sum(-2))
-        mons = _bend(told + self.places(self._buffer("places")))
+        features = self.about(torch.cat((cards[..., :ABOUT, :].flatten(-2), about), -1)) + self.moves(moves.sum(-2))
+        mons = _bend(features + self.places(self._buffer("places")))
         mons = mons + _bend(self.mon(mons))  # (..., 12, M)
         attacks = numbers[..., self._buffer("attacks")]
-        own, their = mons[..., :TEAM, :], mons[..., TEAM:, :]
-        parts = (own[..., 0, :], own[..., 1:, :].mean(-2), their[..., 0, :], their[..., 1:, :].mean(-2))
+        own_mons, opposing_mons = mons[..., :TEAM, :], mons[..., TEAM:, :]
+        parts = (
+            own_mons[..., 0, :],
+            own_mons[..., 1:, :].mean(-2),
+            opposing_mons[..., 0, :],
+            opposing_mons[..., 1:, :].mean(-2),
+        )
         sums = [about[..., a:b, :].sum(-2) for a, b in ((0, 1), (1, TEAM), (TEAM, TEAM + 1), (TEAM + 1, MONS))]
         turn = self.turn(torch.cat((*parts, numbers[..., self._buffer("shared")], attacks, head, *sums), -1))
-        team = own.gather(-2, places[..., None].expand(*places.shape, own.shape[-1]))
+        team = own_mons.gather(-2, places[..., None].expand(*places.shape, own_mons.shape[-1]))
         held = torch.cat((moves[..., 0, :, :], attacks.view(*lead, MOVES, -1)), -1)
         by_move, by_mon, kinds = self.by_move(held), self.by_mon(team), self.kinds.weight
         keys = torch.cat((by_move + kinds[0], by_move + kinds[1], by_mon + kinds[2]), -2)
-        return turn, keys + self.against(their[..., :1, :])
+        return turn, keys + self.against(opposing_mons[..., :1, :])
 
     def _answer(self, turn: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        asked = self.ask(turn)[..., None, :]
-        return self.score(_bend(keys + asked))[..., 0], self.value(turn)
+        query = self.ask(turn)[..., None, :]
+        return self.score(_bend(keys + query))[..., 0], self.value(turn)
 
     def _buffer(self, name: str) -> Tensor:
-        found: Tensor = getattr(self, f"_{name}")
-        return found
+        buffer: Tensor = getattr(self, f"_{name}")
+        return buffer
 
 
 def _bend(x: Tensor) -> Tensor:

@@ -89,8 +89,8 @@ class Layout:
 
     def __post_init__(self) -> None:
         rows = (self.shared, *self.mons, *self.left, *self.attacks)
-        places = sorted(place for row in rows for place in row)
-        if places != list(range(self.count)):
+        indices = sorted(index for row in rows for index in row)
+        if indices != list(range(self.count)):
             raise ConfigError(f"a layout names each of its {self.count} numbers once")
         counts = (len(self.mons), len(self.left), len(self.attacks))
         if counts != (MONS, MONS, MOVES) or len({len(row) for row in self.mons}) > 1:
@@ -123,7 +123,7 @@ class Vocabulary:
     @cached_property
     def places(self) -> Mapping[str, int]:
         """Word -> id."""
-        return {word: place for place, word in enumerate(self.words)}
+        return {word: index for index, word in enumerate(self.words)}
 
     def ids(self, words: Sequence[str]) -> list[int]:
         """An id for each word."""

@@ -69,60 +69,60 @@ class Asker:
             waiting = self._round(items, waiting, results)
             if not waiting:
                 break
-            for place, question in waiting.items():
-                waiting[place] = _again(items[place].question, question, results[place].failure, attempt + 1)
+            for index, question in waiting.items():
+                waiting[index] = _again(items[index].question, question, results[index].failure, attempt + 1)
         return results
 
     def _round(
         self, items: Sequence[JudgeQuery[T]], waiting: Mapping[int, Question], results: list[QueryResult[T]]
     ) -> dict[int, Question]:
         """Query the waiting questions; return those whose answers could not be parsed."""
-        keys = {place: key(self.chat, question, self.sample) for place, question in waiting.items()}
+        keys = {index: key(self.chat, question, self.sample) for index, question in waiting.items()}
         known = self.cache.get(list(dict.fromkeys(keys.values()))) if self.cache else {}
         first: dict[str, int] = {}  # of equal questions
-        for place, name in keys.items():
+        for index, name in keys.items():
             if name not in known:
-                first.setdefault(name, place)
-        fresh = self._call({name: waiting[place] for name, place in first.items()})
+                first.setdefault(name, index)
+        fresh = self._call({name: waiting[index] for name, index in first.items()})
         with self._lock:
             self._looked += len(keys)
             self._hits += sum(name in known for name in keys.values())
-        left, kept = {}, {}
-        for place, name in keys.items():
+        left, to_cache = {}, {}
+        for index, name in keys.items():
             answer = known[name] if name in known else fresh[name]
-            result = results[place]
-            if first.get(name) == place:
+            result = results[index]
+            if first.get(name) == index:
                 result.cost += answer.cost
             result.failure = answer.failure
             if answer.failure:
                 continue
             try:
-                result.value = items[place].read(answer)
-                kept[name] = answer
+                result.value = items[index].read(answer)
+                to_cache[name] = answer
             except UnreadError as unread:
                 result.failure = unread.failure
-                left[place] = waiting[place]
+                left[index] = waiting[index]
         with self._lock:
-            self._unread += len({keys[place] for place in left})
+            self._unread += len({keys[index] for index in left})
         if self.cache:
-            self.cache.put({name: answer for name, answer in kept.items() if name not in known})
+            self.cache.put({name: answer for name, answer in to_cache.items() if name not in known})
         return left
 
     def _call(self, questions: Mapping[str, Question]) -> dict[str, Answer]:
         """Ask the chat as many as the limit of calls lets through."""
         with self._lock:
             room = len(questions) if self.calls is None else max(0, self.calls - self._called)
-            asked = list(questions)[:room]
-            self._called += len(asked)
-        answers = self.chat.ask([questions[name] for name in asked]) if asked else []
-        if len(answers) != len(asked):
-            raise ScoringError(f"{self.chat.name} gave {len(answers)} answers to {len(asked)} questions")
+            names = list(questions)[:room]
+            self._called += len(names)
+        answers = self.chat.ask([questions[name] for name in names]) if names else []
+        if len(answers) != len(names):
+            raise ScoringError(f"{self.chat.name} gave {len(answers)} answers to {len(names)} questions")
         refused = Answer("", failure=f"budget: {self.calls} calls were allowed and are spent")
-        return dict.fromkeys(questions, refused) | dict(zip(asked, answers, strict=True))
+        return dict.fromkeys(questions, refused) | dict(zip(names, answers, strict=True))
 
 
 def _again(first: Question, last: Question, why: str, attempt: int) -> Question:
     """The same question with the reason why its answer could not be used; what was answered is not shown again."""
     *before, final = first.conversation
-    asked = Message(final.role, f"{final.content}\n\n{AGAIN.format(why=why.partition(':')[0])}")
-    return replace(last, conversation=(*before, asked), seed=stable_seed(first.seed, attempt))
+    message = Message(final.role, f"{final.content}\n\n{AGAIN.format(why=why.partition(':')[0])}")
+    return replace(last, conversation=(*before, message), seed=stable_seed(first.seed, attempt))

@@ -53,14 +53,14 @@ class AnswerCache:
         """
         if not keys or not self.path.is_file():
             return {}
-        found = {}
+        answers = {}
         with self._open() as database:
             for start in range(0, len(keys), _AT_ONCE):
-                part = keys[start : start + _AT_ONCE]
-                marks = ",".join("?" * len(part))
+                batch = keys[start : start + _AT_ONCE]
+                marks = ",".join("?" * len(batch))
                 query = f"SELECT key, answer FROM answers WHERE key IN ({marks})"
-                found.update({key: _answer(json.loads(text)) for key, text in database.execute(query, part)})
-        return found
+                answers.update({key: _answer(json.loads(text)) for key, text in database.execute(query, batch)})
+        return answers
 
     def put(self, answers: Mapping[str, Answer]) -> None:
         """Keep answers; what is there already stays.
@@ -86,6 +86,6 @@ class AnswerCache:
             ) from error
 
 
-def _answer(kept: Sequence[Any]) -> Answer:
-    text, finish, top = kept
+def _answer(record: Sequence[Any]) -> Answer:
+    text, finish, top = record
     return Answer(text, finish, tuple(top))

@@ -47,5 +47,5 @@ class ScriptedChat:
         return [self._answer(question) for question in questions]
 
     def _answer(self, question: Question) -> Answer:
-        said = self.function(question.conversation, question.seed)
-        return said if isinstance(said, Answer) else Answer(str(said), cost=Cost(calls=1))
+        answer = self.function(question.conversation, question.seed)
+        return answer if isinstance(answer, Answer) else Answer(str(answer), cost=Cost(calls=1))

@@ -52,8 +52,8 @@ class Ensemble:
         Raises:
             PolicyError, ConfigError, ScoringError: as `Judge.score`.
         """
-        found = [judge.score(cases) for judge in self._all()]
-        return [self._verdict(each) for each in zip(*found, strict=True)]
+        scores = [judge.score(cases) for judge in self._all()]
+        return [self._verdict(case_scores) for case_scores in zip(*scores, strict=True)]
 
     def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """See `Comparer.compare`: the mean of the members' preferences; the hold-out judge is not queried.
@@ -61,41 +61,44 @@ class Ensemble:
         Raises:
             PolicyError, ScoringError: as `Judge.compare`.
         """
-        found = [judge.compare(pairs) for judge in self.members]
-        return [_preference(each) for each in zip(*found, strict=True)]
+        preferences = [judge.compare(pairs) for judge in self.members]
+        return [_preference(pair_preferences) for pair_preferences in zip(*preferences, strict=True)]
 
     def metrics(self) -> dict[str, float]:
         """The means of what the judges tell of themselves."""
-        told = [judge.metrics() for judge in self._all()]
-        names = dict.fromkeys(name for each in told for name in each)
-        return {name: sum(each.get(name, 0.0) for each in told) / len(told) for name in names}
+        judge_metrics = [judge.metrics() for judge in self._all()]
+        names = dict.fromkeys(name for metrics in judge_metrics for name in metrics)
+        return {name: sum(metrics.get(name, 0.0) for metrics in judge_metrics) / len(judge_metrics) for name in names}
 
     def _all(self) -> list[Judge]:
         return [*self.members, *([self.holdout] if self.holdout else [])]
 
     def _verdict(self, given: Sequence[Score]) -> Score:
-        own = given[: len(self.members)]
+        votes = given[: len(self.members)]
         cost = sum((verdict.cost for verdict in given), Cost())
-        scores = [verdict.score for verdict in own if verdict.score is not None]
-        if len(scores) < len(own):
-            return Score(None, cost=cost, failure=next(verdict.failure for verdict in own if verdict.score is None))
+        scores = [verdict.score for verdict in votes if verdict.score is not None]
+        if len(scores) < len(votes):
+            return Score(None, cost=cost, failure=next(verdict.failure for verdict in votes if verdict.score is None))
         mean = sum(scores) / len(scores)
         metrics = {"spread": max(scores) - min(scores)}
         if self.holdout and given[-1].score is not None:
             metrics |= {"holdout": given[-1].score, "holdout_gap": mean - given[-1].score}
-        names = [name for name in own[0].criteria if all(name in verdict.criteria for verdict in own)]
-        criteria = {name: sum(verdict.criteria[name] for verdict in own) / len(own) for name in names}
-        return Score(mean, criteria, own[0].reason, cost, metrics=metrics)
+        names = [name for name in votes[0].criteria if all(name in verdict.criteria for verdict in votes)]
+        criteria = {name: sum(verdict.criteria[name] for verdict in votes) / len(votes) for name in names}
+        return Score(mean, criteria, votes[0].reason, cost, metrics=metrics)
 
 
 def _preference(given: Sequence[Preference]) -> Preference:
-    cost = sum((each.cost for each in given), Cost())
-    failed = next((each.failure for each in given if each.first is None), "")
+    cost = sum((preference.cost for preference in given), Cost())
+    failed = next((preference.failure for preference in given if preference.first is None), "")
     if failed:
         return Preference(None, cost=cost, failure=failed)
 
     def mean(values: Sequence[float | None]) -> float:
         return sum(value for value in values if value is not None) / len(given)
 
-    orders = (mean([each.orders[0] for each in given]), mean([each.orders[1] for each in given]))
-    return Preference(mean([each.first for each in given]), orders, given[0].reason, cost)
+    orders = (
+        mean([preference.orders[0] for preference in given]),
+        mean([preference.orders[1] for preference in given]),
+    )
+    return Preference(mean([preference.first for preference in given]), orders, given[0].reason, cost)

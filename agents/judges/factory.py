@@ -24,6 +24,6 @@ def make_judge(name: str) -> Judge | Ensemble:
     if not isinstance(spec, EnsembleSpec):
         return Judge(spec, called)
     find = functools.cache(make_chat)  # members of one model share it
-    members = [Judge(each, find=find) for each in spec.members]
+    members = [Judge(member, find=find) for member in spec.members]
     holdout = Judge(spec.holdout, find=find) if spec.holdout else None
     return Ensemble(members, holdout, called, spec.placing, spec.failures)

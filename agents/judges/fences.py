@@ -28,13 +28,13 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 def nonce(texts: Iterable[str]) -> str:
     """Sixteen hexadecimal digits that none of the texts contains as it is shown, the same for the same texts."""
     texts = [seen(text) for text in texts]
-    whole = hashlib.sha256()
+    hasher = hashlib.sha256()
     for text in texts:
         data = text.encode()
-        whole.update(len(data).to_bytes(8, "big") + data)
+        hasher.update(len(data).to_bytes(8, "big") + data)
     folded = [text.casefold() for text in texts]
     for count in itertools.count():
-        mark = hashlib.sha256(whole.digest() + count.to_bytes(8, "big")).hexdigest()[:16]
+        mark = hashlib.sha256(hasher.digest() + count.to_bytes(8, "big")).hexdigest()[:16]
         if not any(mark in text for text in folded):
             return mark
     raise AssertionError("texts are finite")
@@ -49,8 +49,8 @@ def seen(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     if text.isascii():
         return re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", "", text)
-    kept = (c for c in _UNSEEN.sub("", text) if c in "\n\t" or unicodedata.category(c) not in _HIDDEN)
-    return "".join(kept)
+    visible = (c for c in _UNSEEN.sub("", text) if c in "\n\t" or unicodedata.category(c) not in _HIDDEN)
+    return "".join(visible)
 
 
 def harmless(text: str) -> str:
@@ -64,25 +64,25 @@ def harmless(text: str) -> str:
     text = seen(text)
     folded, places = fold(text)
     letters = list(text)
-    for found in _OPENING.finditer(folded):
-        letters[places[found.start()]] = "("
+    for match in _OPENING.finditer(folded):
+        letters[places[match.start()]] = "("
     return "".join(letters)
 
 
-def fence(kind: str, text: str, mark: str, limit: int, label: str = "") -> str:
-    """Enclose a text in tags, at most `limit` characters; omissions and empty texts are marked.
+def fence(kind: str, text: str, mark: str, max_chars: int, label: str = "") -> str:
+    """Enclose a text in tags, at most `max_chars` characters; omissions and empty texts are marked.
 
     Args:
         kind: one of `KINDS`.
         text: untrusted.
         mark: the nonce.
-        limit: characters kept, three quarters from the beginning and one from the end.
+        max_chars: characters kept, three quarters from the beginning and one from the end.
         label: text of the tag after its kind; trusted.
     """
     safe = harmless(text)
-    if len(safe) > limit:
-        head, tail = limit - limit // 4, limit // 4
-        left = f"\n[{mark}: {len(safe) - limit} characters left out here]\n"
+    if len(safe) > max_chars:
+        head, tail = max_chars - max_chars // 4, max_chars // 4
+        left = f"\n[{mark}: {len(safe) - max_chars} characters left out here]\n"
         safe = f"{safe[:head]}{left}{safe[len(safe) - tail :]}"
     elif not safe.strip():
         safe = f"[{mark}: nothing, the text is empty]"

@@ -56,8 +56,8 @@ class Judge:
     @property
     def fingerprint(self) -> str:
         """Twelve hexadecimal digits that change with everything a score depends on, but the model's weights."""
-        told = self.spec.model_dump_json(exclude={"calls", "cache", "asks", "failures"})
-        return hashlib.sha256(f"{VERSION} {told}".encode()).hexdigest()[:12]
+        spec_json = self.spec.model_dump_json(exclude={"calls", "cache", "asks", "failures"})
+        return hashlib.sha256(f"{VERSION} {spec_json}".encode()).hexdigest()[:12]
 
     def ready(self) -> None:
         """Load the model.
@@ -84,14 +84,14 @@ class Judge:
             PolicyError: the model cannot be loaded.
             ScoringError: the cache cannot be used.
         """
-        shown = [
+        request_pairs = [
             (
                 ScoringRequest("", {"": pair.prompt}, {"": pair.first}),
                 ScoringRequest("", {"": pair.prompt}, {"": pair.second}),
             )
             for pair in pairs
         ]
-        return modes.prefer(self._sit(), shown) if pairs else []
+        return modes.prefer(self._sit(), request_pairs) if pairs else []
 
     def metrics(self) -> dict[str, float]:
         """The share of questions that the cache answered, and of answers that could not be read."""
@@ -101,7 +101,7 @@ class Judge:
         with self._lock:
             if self._bench is None:
                 spec, chat = self.spec, self._make()
-                kept = spec.cache and not isinstance(chat, ScriptedChat)
-                cache = self._cache or (AnswerCache() if kept else None)
+                cached = spec.cache and not isinstance(chat, ScriptedChat)
+                cache = self._cache or (AnswerCache() if cached else None)
                 self._bench = modes.Bench(spec, Asker(chat, cache, spec.asks, spec.calls, spec.sample))
             return self._bench

@@ -42,10 +42,10 @@ class Bench:
 
 def pointwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
     """Each case alone: a choice for each criterion, and their weighted mean."""
-    rubric, limit = bench.spec.rubric, bench.spec.max_chars
+    rubric, max_chars = bench.spec.rubric, bench.spec.max_chars
     schema = prompts.choices_schema(rubric)
     items = [
-        bench.item(prompts.choose(_one(case), rubric, limit), schema, lambda a: parsing.choices(a.text, rubric))
+        bench.item(prompts.choose(_one(case), rubric, max_chars), schema, lambda a: parsing.choices(a.text, rubric))
         for case in cases
     ]
     return [
@@ -59,20 +59,23 @@ def pointwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
 def weighted(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
     """Each case alone, a question for each criterion: the mean of the numbers by their probabilities (G-Eval)."""
     criteria = bench.spec.rubric.criteria
-    results = bench.asker.ask([_number(bench, case, criterion) for case in cases for criterion in criteria])
+    results = bench.asker.ask([_criterion_query(bench, case, criterion) for case in cases for criterion in criteria])
     verdicts = []
     for start in range(0, len(results), len(criteria)):
-        own = results[start : start + len(criteria)]
-        cost, failure = _spent(own), next((result.failure for result in own if result.value is None), "")
+        case_results = results[start : start + len(criteria)]
+        cost, failure = (
+            _spent(case_results),
+            next((result.failure for result in case_results if result.value is None), ""),
+        )
         if failure:
             verdicts.append(Score(None, cost=cost, failure=failure))
             continue
-        values = {c.name: r.value for c, r in zip(criteria, own, strict=True) if r.value is not None}
+        values = {c.name: r.value for c, r in zip(criteria, case_results, strict=True) if r.value is not None}
         verdicts.append(Score(bench.spec.rubric.mean(values), values, cost=cost))
     return verdicts
 
 
-def _number(bench: Bench, case: ScoringRequest, criterion: Criterion) -> JudgeQuery[float]:
+def _criterion_query(bench: Bench, case: ScoringRequest, criterion: Criterion) -> JudgeQuery[float]:
     n = len(criterion.choices)
     conversation = prompts.weigh(_one(case), criterion, bench.spec.max_chars)
     question = Question(
@@ -88,25 +91,25 @@ def listwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
         ConfigError: more different cases in a group than can be distinguished at once.
     """
     verdicts: dict[int, Score] = {}
-    groups = [_unlike(cases, places) for places in _groups(cases)]
+    groups = [_unlike(cases, indices) for indices in _groups(cases)]
     for unlike in groups:
         if len(unlike) > MOST:
             raise ConfigError(
                 f"a judge with mode=listwise compares {MOST} at most, and a group has {len(unlike)} different answers; "
                 f"take algorithm.group_size={MOST} or less, or mode=pointwise"
             )
-    results = bench.asker.ask([_list(bench, [cases[places[0]] for places in unlike]) for unlike in groups])
+    results = bench.asker.ask([_list(bench, [cases[indices[0]] for indices in unlike]) for unlike in groups])
     for unlike, result in zip(groups, results, strict=True):
-        shared = [place for places in unlike for place in places]
-        for number, places in enumerate(unlike):
-            for place in places:
-                cost = result.cost if place == shared[0] else Cost()
+        shared = [index for indices in unlike for index in indices]
+        for answer_index, indices in enumerate(unlike):
+            for index in indices:
+                cost = result.cost if index == shared[0] else Cost()
                 if result.value is None:
-                    verdicts[place] = Score(None, cost=cost, failure=result.failure)
+                    verdicts[index] = Score(None, cost=cost, failure=result.failure)
                 else:
-                    score, reason = result.value[number]
-                    verdicts[place] = Score(score, reason=reason, cost=cost)
-    return [verdicts[place] for place in range(len(cases))]
+                    score, reason = result.value[answer_index]
+                    verdicts[index] = Score(score, reason=reason, cost=cost)
+    return [verdicts[index] for index in range(len(cases))]
 
 
 def _list(bench: Bench, cases: Sequence[ScoringRequest]) -> JudgeQuery[list[tuple[float, str]]]:
@@ -114,27 +117,27 @@ def _list(bench: Bench, cases: Sequence[ScoringRequest]) -> JudgeQuery[list[tupl
     order = list(range(len(cases)))
     texts = [text for case in cases for text in (*case.observations.values(), *case.completions.values())]
     random.Random(stable_seed(bench.spec.seed, bench.spec.sample, "order", *texts)).shuffle(order)
-    ids = {place: _IDS[number] for number, place in enumerate(order)}
-    shown = _many({ids[place]: cases[place] for place in order})
-    conversation = prompts.score_each(shown, bench.spec.rubric, bench.spec.max_chars)
+    ids = {index: _IDS[rank] for rank, index in enumerate(order)}
+    material = _many({ids[index]: cases[index] for index in order})
+    conversation = prompts.score_each(material, bench.spec.rubric, bench.spec.max_chars)
 
     def read(answer: Answer) -> list[tuple[float, str]]:
-        found = parsing.listed(answer.text, list(shown.answers))
-        return [found[ids[place]] for place in range(len(cases))]
+        scores = parsing.listed(answer.text, list(material.answers))
+        return [scores[ids[index]] for index in range(len(cases))]
 
-    return bench.item(conversation, prompts.list_schema(list(shown.answers)), read)
+    return bench.item(conversation, prompts.list_schema(list(material.answers)), read)
 
 
 def pairwise(bench: Bench, cases: Sequence[ScoringRequest]) -> list[Score]:
     """The mean probability of each case to be better than another of its group, over all others, in both orders."""
-    matches = [match for places in _groups(cases) for match in itertools.combinations(places, 2)]
-    found = prefer(bench, [(cases[one], cases[other]) for one, other in matches])
+    matches = [match for indices in _groups(cases) for match in itertools.combinations(indices, 2)]
+    preferences = prefer(bench, [(cases[first], cases[second]) for first, second in matches])
     wins: dict[int, list[Preference]] = defaultdict(list)
-    for (one, other), preference in zip(matches, found, strict=True):
+    for (first, second), preference in zip(matches, preferences, strict=True):
         flipped = None if preference.first is None else 1 - preference.first
-        wins[one].append(preference)
-        wins[other].append(replace(preference, first=flipped, cost=Cost()))
-    return [_share(wins[place]) for place in range(len(cases))]
+        wins[first].append(preference)
+        wins[second].append(replace(preference, first=flipped, cost=Cost()))
+    return [_share(wins[index]) for index in range(len(cases))]
 
 
 def _share(preferences: Sequence[Preference]) -> Score:
@@ -153,23 +156,23 @@ def prefer(bench: Bench, pairs: Sequence[tuple[ScoringRequest, ScoringRequest]])
 
     A judge that names the same slot twice, whatever its content, gives 0.5.
     """
-    items = [_match(bench, *shown) for one, other in pairs for shown in ((one, other), (other, one))]
+    items = [_match(bench, *order) for first, second in pairs for order in ((first, second), (second, first))]
     results = bench.asker.ask(items)
     preferences = []
     for straight, swapped in zip(results[::2], results[1::2], strict=True):
-        one = None if straight.value is None else straight.value[0]
-        two = None if swapped.value is None else 1 - swapped.value[0]
+        first = None if straight.value is None else straight.value[0]
+        second = None if swapped.value is None else 1 - swapped.value[0]
         cost = straight.cost + swapped.cost
         reason = straight.value[1] if straight.value is not None else ""
-        if one is None or two is None:
-            preferences.append(Preference(None, (one, two), reason, cost, straight.failure or swapped.failure))
+        if first is None or second is None:
+            preferences.append(Preference(None, (first, second), reason, cost, straight.failure or swapped.failure))
         else:
-            preferences.append(Preference((one + two) / 2, (one, two), reason, cost))
+            preferences.append(Preference((first + second) / 2, (first, second), reason, cost))
     return preferences
 
 
-def _match(bench: Bench, one: ScoringRequest, other: ScoringRequest) -> JudgeQuery[tuple[float, str]]:
-    conversation = prompts.prefer(_many({"first": one, "second": other}), bench.spec.rubric, bench.spec.max_chars)
+def _match(bench: Bench, first: ScoringRequest, second: ScoringRequest) -> JudgeQuery[tuple[float, str]]:
+    conversation = prompts.prefer(_many({"first": first, "second": second}), bench.spec.rubric, bench.spec.max_chars)
     return bench.item(conversation, prompts.prefer_schema(), lambda answer: parsing.better(answer.text))
 
 
@@ -179,30 +182,30 @@ def _one(case: ScoringRequest) -> JudgeMaterial:
 
 def _many(cases: dict[str, ScoringRequest]) -> JudgeMaterial:
     """Several answers. Their prompts are shown once if they are the same, else with each."""
-    told = [dict(case.observations) for case in cases.values()]
+    all_observations = [dict(case.observations) for case in cases.values()]
     first = next(iter(cases.values()))
     answers = {id: case.completions for id, case in cases.items()}
-    if all(each == told[0] for each in told):
-        return JudgeMaterial(told[0], answers, first.reference)
-    apart = {f"{agent} of {id}": text for id, case in cases.items() for agent, text in case.observations.items()}
-    return JudgeMaterial(apart, answers, first.reference)
+    if all(observations == all_observations[0] for observations in all_observations):
+        return JudgeMaterial(all_observations[0], answers, first.reference)
+    labelled = {f"{agent} of {id}": text for id, case in cases.items() for agent, text in case.observations.items()}
+    return JudgeMaterial(labelled, answers, first.reference)
 
 
 def _groups(cases: Sequence[ScoringRequest]) -> list[list[int]]:
     """Indices of the cases that are compared with each other; one without a group is alone."""
-    found: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, case in enumerate(cases):
-        found[(case.group, "") if case.group else ("", str(place))].append(place)
-    return list(found.values())
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for index, case in enumerate(cases):
+        groups[(case.group, "") if case.group else ("", str(index))].append(index)
+    return list(groups.values())
 
 
-def _unlike(cases: Sequence[ScoringRequest], places: Sequence[int]) -> list[list[int]]:
-    """The places of equal cases together."""
-    found: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for place in places:
-        case = cases[place]
-        found[(tuple(case.observations.items()), tuple(case.completions.items()))].append(place)
-    return list(found.values())
+def _unlike(cases: Sequence[ScoringRequest], indices: Sequence[int]) -> list[list[int]]:
+    """The indices of equal cases together."""
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for index in indices:
+        case = cases[index]
+        groups[(tuple(case.observations.items()), tuple(case.completions.items()))].append(index)
+    return list(groups.values())
 
 
 def _spent(results: Sequence[QueryResult[Any]]) -> Cost:

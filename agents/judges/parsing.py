@@ -34,26 +34,26 @@ def last_object(text: str) -> dict[str, Any]:
     """
     text = text[-LONGEST:]
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number)
-    found: dict[str, Any] | None = None
-    place = text.find("{")
-    while place >= 0:
+    last: dict[str, Any] | None = None
+    start = text.find("{")
+    while start >= 0:
         try:
-            found, end = decoder.raw_decode(text, place)
+            last, end = decoder.raw_decode(text, start)
         except ValueError:
-            end = place + 1
+            end = start + 1
         except RecursionError as error:
             raise UnreadError("unparseable", "JSON that is nested too deeply") from error
-        place = text.find("{", end)
-    if found is None:
+        start = text.find("{", end)
+    if last is None:
         raise UnreadError("unparseable", "no JSON object")
-    return found
+    return last
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    data = dict(pairs)
+    if len(data) < len(pairs):
         raise ValueError("a key is there twice")
-    return found
+    return data
 
 
 def _no_number(name: str) -> float:
@@ -66,11 +66,11 @@ def choices(text: str, rubric: JudgeRubric) -> tuple[dict[str, float], str]:
     Raises:
         UnreadError: a criterion is missing or unknown, or a choice is none of its choices.
     """
-    found = last_object(text)
-    _exactly(found, [criterion.name for criterion in rubric.criteria], "criteria")
+    data = last_object(text)
+    _exactly(data, [criterion.name for criterion in rubric.criteria], "criteria")
     values, reasons = {}, []
     for criterion in rubric.criteria:
-        given = found[criterion.name]
+        given = data[criterion.name]
         choice, reason = (given.get("choice"), given.get("reason")) if isinstance(given, dict) else (given, "")
         value = criterion.value(choice) if isinstance(choice, str) else None
         if value is None:
@@ -87,14 +87,14 @@ def listed(text: str, ids: Collection[str]) -> dict[str, tuple[float, str]]:
         UnreadError: an id is missing, unknown or there twice, or a score is out of range.
     """
     given = last_object(text).get("answers")
-    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+    if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
         raise UnreadError("unparseable", "no list 'answers' of objects")
-    named = [each.get("id") for each in given]
+    named = [entry.get("id") for entry in given]
     if len(named) != len(ids) or any(not isinstance(id, str) for id in named):
         raise UnreadError("out of menu", f"{len(named)} answers are scored, {len(ids)} were given")
-    found = dict(zip(named, given, strict=True))
-    _exactly(found, ids, "ids")
-    return {id: (_share(found[id].get("score"), id), _reason(found[id].get("reason"))) for id in ids}
+    entries = dict(zip(named, given, strict=True))
+    _exactly(entries, ids, "ids")
+    return {id: (_share(entries[id].get("score"), id), _reason(entries[id].get("reason"))) for id in ids}
 
 
 def better(text: str) -> tuple[float, str]:
@@ -103,13 +103,13 @@ def better(text: str) -> tuple[float, str]:
     Raises:
         UnreadError: there is none of these.
     """
-    found = last_object(text)
-    said = found.get("better")
+    data = last_object(text)
+    choice = data.get("better")
     menu = {"first": 1.0, "tie": 0.5, "second": 0.0}
-    value = menu.get(as_choice(said)) if isinstance(said, str) else None
+    value = menu.get(as_choice(choice)) if isinstance(choice, str) else None
     if value is None:
-        raise UnreadError("out of menu", f"better is {str(said)[:60]!r}")
-    return value, _reason(found.get("reason"))
+        raise UnreadError("out of menu", f"better is {str(choice)[:60]!r}")
+    return value, _reason(data.get("reason"))
 
 
 def weighted(top: Sequence[Mapping[str, float]], n: int, least: float = 0.5, places: int = 4) -> float:
@@ -128,9 +128,9 @@ def weighted(top: Sequence[Mapping[str, float]], n: int, least: float = 0.5, pla
     if not top:
         raise UnreadError("unparseable", "the model tells no log-probabilities; use mode=pointwise")
     best = 0.0
-    for place in top[:places]:
+    for alternatives in top[:places]:
         share = dict.fromkeys(range(1, n + 1), 0.0)
-        for token, logprob in place.items():
+        for token, logprob in alternatives.items():
             word = token.strip("▁Ġ \n\t")
             if word in map(str, share):
                 share[int(word)] += math.exp(min(0.0, logprob))
@@ -141,10 +141,10 @@ def weighted(top: Sequence[Mapping[str, float]], n: int, least: float = 0.5, pla
     raise UnreadError("out of menu", f"the scores have {best:.2f} of the probability, less than {least:g}")
 
 
-def _exactly(found: Mapping[str, Any], wanted: Collection[str], what: str) -> None:
-    if set(found) != set(wanted):
+def _exactly(data: Mapping[str, Any], wanted: Collection[str], what: str) -> None:
+    if set(data) != set(wanted):
         raise UnreadError(
-            "out of menu", f"the {what} are {', '.join(map(str, found))[:80]}; asked for {', '.join(wanted)}"
+            "out of menu", f"the {what} are {', '.join(map(str, data))[:80]}; asked for {', '.join(wanted)}"
         )
 
 

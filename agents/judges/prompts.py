@@ -52,17 +52,19 @@ class JudgeMaterial:
     answers: Mapping[str, Mapping[str, str]]
     reference: str = ""
 
-    def fill(self, criteria: str, form: str, limit: int) -> Conversation:
-        """The conversation to be answered, with every text of the material fenced and cut at `limit` characters."""
-        said = [(id, agent, text) for id, own in self.answers.items() for agent, text in own.items()]
-        mark = nonce([*self.observations.values(), self.reference, *(text for _, _, text in said)])
-        told = [
-            fence("told", text, mark, limit, _label(agent=agent)) for agent, text in self.observations.items() if text
+    def fill(self, criteria: str, form: str, max_chars: int) -> Conversation:
+        """The conversation to be answered, with every text of the material fenced and cut at `max_chars` characters."""
+        answers = [(id, agent, text) for id, texts in self.answers.items() for agent, text in texts.items()]
+        mark = nonce([*self.observations.values(), self.reference, *(text for _, _, text in answers)])
+        observations = [
+            fence("told", text, mark, max_chars, _label(agent=agent))
+            for agent, text in self.observations.items()
+            if text
         ]
-        answered = [fence("said", text, mark, limit, _label(id=id, agent=agent)) for id, agent, text in said]
-        known = fence("reference", self.reference, mark, limit) if self.reference else ""
+        answered = [fence("said", text, mark, max_chars, _label(id=id, agent=agent)) for id, agent, text in answers]
+        known = fence("reference", self.reference, mark, max_chars) if self.reference else ""
         user = USER.substitute(
-            told=_section("What they were told:", told),
+            told=_section("What they were told:", observations),
             reference=_section("A known good answer:", [known] if known else []),
             said=_section("What they said:", answered),
             criteria=criteria,
@@ -71,34 +73,34 @@ class JudgeMaterial:
         return Message("system", SYSTEM.substitute(mark=mark)), Message("user", user)
 
 
-def choose(shown: JudgeMaterial, rubric: JudgeRubric, limit: int) -> Conversation:
+def choose(material: JudgeMaterial, rubric: JudgeRubric, max_chars: int) -> Conversation:
     """Asks for a choice for each criterion."""
     example = {c.name: {"reason": "...", "choice": "..."} for c in rubric.criteria}
     criteria = "\n".join(
         f"- {c.name}: {c.text} Choices, from the worst to the best: {' | '.join(c.choices)}" for c in rubric.criteria
     )
-    return shown.fill(criteria, CHOOSE.substitute(example=json.dumps(example)), limit)
+    return material.fill(criteria, CHOOSE.substitute(example=json.dumps(example)), max_chars)
 
 
-def weigh(shown: JudgeMaterial, criterion: Criterion, limit: int) -> Conversation:
+def weigh(material: JudgeMaterial, criterion: Criterion, max_chars: int) -> Conversation:
     """Asks for a number for one criterion."""
-    scale = "\n".join(f"{number} is: {choice}" for number, choice in enumerate(criterion.choices, 1))
+    scale = "\n".join(f"{index} is: {choice}" for index, choice in enumerate(criterion.choices, 1))
     form = WEIGH.substitute(n=len(criterion.choices), scale=scale)
-    return shown.fill(f"- {criterion.name}: {criterion.text}", form, limit)
+    return material.fill(f"- {criterion.name}: {criterion.text}", form, max_chars)
 
 
-def score_each(shown: JudgeMaterial, rubric: JudgeRubric, limit: int) -> Conversation:
+def score_each(material: JudgeMaterial, rubric: JudgeRubric, max_chars: int) -> Conversation:
     """Asks for a score for each of several answers."""
-    ids = list(shown.answers)
+    ids = list(material.answers)
     example = {"answers": [{"id": id, "reason": "...", "score": 0.5} for id in ids]}
     form = LIST.substitute(ids=", ".join(ids), example=json.dumps(example))
-    return shown.fill(_weighted_criteria(rubric), form, limit)
+    return material.fill(_weighted_criteria(rubric), form, max_chars)
 
 
-def prefer(shown: JudgeMaterial, rubric: JudgeRubric, limit: int) -> Conversation:
+def prefer(material: JudgeMaterial, rubric: JudgeRubric, max_chars: int) -> Conversation:
     """Asks which of the answers `first` and `second` is better."""
     form = PREFER.substitute(example=json.dumps({"reason": "...", "better": "..."}))
-    return shown.fill(_weighted_criteria(rubric), form, limit)
+    return material.fill(_weighted_criteria(rubric), form, max_chars)
 
 
 def choices_schema(rubric: JudgeRubric) -> dict[str, Any]:

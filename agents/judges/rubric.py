@@ -61,9 +61,9 @@ class Criterion(BaseModel):
         >>> Criterion(name="c", text="t", choices=("bad", "fair", "good")).value(" Fair ")
         0.5
         """
-        known = [as_choice(each) for each in self.choices]
-        asked = as_choice(choice)
-        return known.index(asked) / (len(known) - 1) if asked in known else None
+        known = [as_choice(option) for option in self.choices]
+        wanted = as_choice(choice)
+        return known.index(wanted) / (len(known) - 1) if wanted in known else None
 
 
 class JudgeRubric(BaseModel):
@@ -112,14 +112,14 @@ def read_rubric(path: Path) -> JudgeRubric:
     return checked_rubric(read_data(path, "the rubric"), repr(str(path)))
 
 
-def checked_rubric(found: object, where: str) -> JudgeRubric:
+def checked_rubric(data: object, where: str) -> JudgeRubric:
     """A rubric from plain data.
 
     Raises:
         ConfigError: it does not fit.
     """
     try:
-        return JudgeRubric.model_validate(found)
+        return JudgeRubric.model_validate(data)
     except ValidationError as error:
         raise ConfigError(f"the rubric in {where} does not fit: {first_fault(error)}") from error
 
@@ -139,5 +139,5 @@ def read_data(path: Path, what: str) -> Any:
 def first_fault(error: ValidationError) -> str:
     """Location and message of the first validation error, in one line."""
     first = error.errors(include_url=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return one_line(f"{place}: {first['msg']}" if place else first["msg"])
+    location = ".".join(map(str, first["loc"]))
+    return one_line(f"{location}: {first['msg']}" if location else first["msg"])

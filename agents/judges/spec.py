@@ -69,7 +69,7 @@ class EnsembleSpec(PlacingSpec):
     holdout: JudgeSpec | None = Field(None, description="a judge that does not count, as an alarm")
 
     @model_validator(mode="after")
-    def _apart(self) -> EnsembleSpec:
+    def _distinct_members(self) -> EnsembleSpec:
         if self.holdout in self.members:
             raise ValueError("the judge held out is also a member, so it cannot raise an alarm")
         return self
@@ -87,10 +87,10 @@ def read_spec(text: str) -> JudgeSpec | EnsembleSpec:
     if not source.lower().endswith(FILES):
         return _judge(_with_model(source, options), Path(), "the judge's name")
     path = Path(source).expanduser()
-    found = read_data(path, "the judge")
-    if not isinstance(found, dict):
+    data = read_data(path, "the judge")
+    if not isinstance(data, dict):
         raise ConfigError(f"the judge in {source!r} must be a mapping with a 'model' or with 'members'")
-    given = {**found, **options}
+    given = {**data, **options}
     where = repr(source)
     if "members" not in given:
         return _judge(given, path.parent, where)
@@ -111,15 +111,15 @@ def read_spec(text: str) -> JudgeSpec | EnsembleSpec:
 
 def _with_model(source: str, options: dict[str, str]) -> dict[str, Any]:
     """Options of the judge, with the model's own back at its name."""
-    own = {name: value for name, value in options.items() if name in JudgeSpec.model_fields}
-    others = {name: value for name, value in options.items() if name not in own}
+    judge_options = {name: value for name, value in options.items() if name in JudgeSpec.model_fields}
+    others = {name: value for name, value in options.items() if name not in judge_options}
     remote, scripted = source.startswith("openai:"), source.startswith("scripted:")
     known = {*JudgeSpec.model_fields, *(() if scripted else (field.name for field in fields(ModelOptions)))}
     unknown = next((name for name in others if name not in known and not remote), "")
     if unknown:
         raise ConfigError(f"a judge has no option {unknown!r}.{nearest(unknown, known)}")
     query = urlencode(others, safe="/:")
-    return {**own, "model": f"{source}?{query}" if query else source}
+    return {**judge_options, "model": f"{source}?{query}" if query else source}
 
 
 def _judge(given: object, folder: Path, where: str) -> JudgeSpec:

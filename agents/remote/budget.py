@@ -99,10 +99,10 @@ def purse() -> Budget:
     Raises:
         ConfigError: one of them is no number of 0 or more.
     """
-    return Budget(_limit("PALAVER_DOLLARS"), _limit("PALAVER_TOKENS"))
+    return Budget(_limit_from_environment("PALAVER_DOLLARS"), _limit_from_environment("PALAVER_TOKENS"))
 
 
-def _limit(variable: str) -> float:
+def _limit_from_environment(variable: str) -> float:
     text = os.environ.get(variable, "").strip() or "inf"
     try:
         value = float(text)

@@ -55,7 +55,7 @@ class RemoteChat:
         tokens = math.inf if options.tokens is None else options.tokens
         dollars = math.inf if options.dollars is None else options.dollars
         self.budget = Budget(dollars, tokens, purse())
-        self._limit = options.length or ("max_tokens" if url else "max_completion_tokens")
+        self._limit_field = options.length or ("max_tokens" if url else "max_completion_tokens")
         self._session: _Session | None = None
 
     @classmethod
@@ -91,9 +91,9 @@ class RemoteChat:
             PolicyError: one question found no answer; the message names it and the reason.
         """
         answers = wait_for(self._ask(questions, True))
-        for place, answer in enumerate(answers):
+        for index, answer in enumerate(answers):
             if answer.failure and answer.failure != _GIVEN_UP:
-                which, why = f"question {place + 1} of {len(answers)}", one_line(answer.failure, 500)
+                which, why = f"question {index + 1} of {len(answers)}", one_line(answer.failure, 500)
                 raise PolicyError(f"{self.name} did not answer {which}: {why}")
         return answers
 
@@ -176,7 +176,7 @@ class _Call:
         backoff = wait_random_exponential(multiplier=self.chat.options.backoff, max=LONGEST_WAIT)
         attempts = AsyncRetrying(
             retry=retry_if_exception(lambda error: isinstance(error, CallError) and error.again),
-            wait=lambda state: max(backoff(state), _told(state)),
+            wait=lambda state: max(backoff(state), _requested_wait(state)),
             stop=self._stops,
             sleep=sleep,
             reraise=True,
@@ -203,18 +203,18 @@ class _Call:
                 return Answer("", failure=_GIVEN_UP)
             await self._pause(session)
             await chat.budget.reserve(worst)
-            paid = worst
+            cost = worst
             try:
                 got = wire.answer(wire.read(await self._send(session)), question, chat.price)
-                paid = got.cost
+                cost = got.cost
             except CallError as failure:
-                paid = worst if failure.billed else Cost(calls=1)
+                cost = worst if failure.billed else Cost(calls=1)
                 if failure.after is not None:
                     session.resume_at = max(session.resume_at, asyncio.get_running_loop().time() + failure.after)
                 raise
             finally:
-                chat.budget.settle(worst, paid)
-                self.cost += paid
+                chat.budget.settle(worst, cost)
+                self.cost += cost
         return got
 
     async def _pause(self, session: _Session) -> None:
@@ -228,7 +228,7 @@ class _Call:
     async def _send(self, session: _Session) -> bytes:
         """The bytes of a reply."""
         chat = self.chat
-        keywords: dict[str, Any] = wire.body(chat.model, self.question, chat._limit)
+        keywords: dict[str, Any] = wire.body(chat.model, self.question, chat._limit_field)
         try:
             async with asyncio.timeout(chat.options.timeout):
                 raw = await session.client.chat.completions.with_raw_response.create(**keywords)
@@ -241,7 +241,7 @@ class _Call:
         return content
 
 
-def _told(state: RetryCallState) -> float:
+def _requested_wait(state: RetryCallState) -> float:
     """Seconds that the server requests to wait before another attempt."""
     error = state.outcome.exception() if state.outcome else None
     return error.after or 0.0 if isinstance(error, CallError) else 0.0

@@ -49,7 +49,7 @@ def failed(error: openai.OpenAIError) -> CallError:
 
 def _refused(error: openai.APIStatusError) -> CallError:
     status, after = error.status_code, retry_after(error.response.headers, time.time())
-    detail = f"HTTP {status}: {_told(error)}"
+    detail = f"HTTP {status}: {_server_message(error)}"
     if status == 429:
         return CallError("rate limit", detail, again=error.code != "insufficient_quota", after=after)
     if error.code in ("content_filter", "content_policy_violation"):
@@ -57,7 +57,7 @@ def _refused(error: openai.APIStatusError) -> CallError:
     return CallError("transport", detail, again=status >= 500 or status in AGAIN, after=after)
 
 
-def _told(error: openai.APIStatusError) -> str:
+def _server_message(error: openai.APIStatusError) -> str:
     """The server's own words: those of OpenAI's error shape, else the beginning of what it sent."""
     if isinstance(error.body, dict) and isinstance(error.body.get("message"), str):
         return str(error.body["message"])
@@ -71,22 +71,22 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         headers: names in small letters, or in any where the mapping does not mind.
         now: seconds since the epoch, to measure a date by.
     """
-    exact = _number(headers.get("retry-after-ms"))
+    exact = _parse_number(headers.get("retry-after-ms"))
     if exact is not None:
         return exact / 1000
-    told = headers.get("retry-after")
-    seconds = _number(told)
-    if seconds is not None or told is None:
+    header = headers.get("retry-after")
+    seconds = _parse_number(header)
+    if seconds is not None or header is None:
         return seconds
     try:
-        return max(0.0, parsedate_to_datetime(told).timestamp() - now)
+        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
     except (TypeError, ValueError, OverflowError):  # neither a number nor a date
         return None
 
 
-def _number(told: str | None) -> float | None:
+def _parse_number(text: str | None) -> float | None:
     try:
-        value = float(told or "")
+        value = float(text or "")
     except ValueError:
         return None
     return value if 0 <= value < math.inf else None

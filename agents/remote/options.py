@@ -103,8 +103,8 @@ def read_options(query: str) -> Options:
         return Options.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise PolicyError(f"option {place} of a remote model does not fit: {first['msg']}") from None
+        location = ".".join(map(str, first["loc"]))
+        raise PolicyError(f"option {location} of a remote model does not fit: {first['msg']}") from None
 
 
 def price_of(model: str, options: Options) -> Price:

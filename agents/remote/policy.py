@@ -31,8 +31,8 @@ class RemotePolicy:
             Question(request.conversation, request.sampling, seed) for request in requests for seed in request.seeds
         ]
         answers = self.chat.insist(questions)
-        said = (Completion(answer.text, finish=answer.finish) for answer in answers)
-        return [[next(said) for _ in request.seeds] for request in requests]
+        completions = (Completion(answer.text, finish=answer.finish) for answer in answers)
+        return [[next(completions) for _ in request.seeds] for request in requests]
 
     def spent(self) -> Cost:
         """On all calls so far."""

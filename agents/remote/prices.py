@@ -41,16 +41,16 @@ def read_prices(path: Path | str) -> dict[str, Price]:
         ConfigError: it cannot be read, or holds something else.
     """
     try:
-        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(found, dict):
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(data, dict):
             raise ConfigError(f"the prices in {str(path)!r} must be written as MODEL: {{prompt: X, completion: Y}}")
-        return {str(model): Price.model_validate(price) for model, price in found.items()}
+        return {str(model): Price.model_validate(price) for model, price in data.items()}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"cannot read the prices in {str(path)!r}: {one_line(error)}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "a price"
-        raise ConfigError(f"the prices in {str(path)!r} do not fit: {place}: {first['msg']}") from error
+        location = ".".join(map(str, first["loc"])) or "a price"
+        raise ConfigError(f"the prices in {str(path)!r} do not fit: {location}: {first['msg']}") from error
 
 
 def estimated_tokens(text: str) -> int:

@@ -49,7 +49,7 @@ class Reply(BaseModel):
     usage: _Usage | None = None
 
 
-def body(model: str, question: Question, limit: str) -> dict[str, Any]:
+def body(model: str, question: Question, limit_field: str) -> dict[str, Any]:
     """The keywords of one call of the client.
 
     Lone surrogates, which JSON cannot carry, become question marks. Top-k is no part of the protocol: it is sent, as
@@ -58,10 +58,10 @@ def body(model: str, question: Question, limit: str) -> dict[str, Any]:
     Args:
         model: its name on the server.
         question: to be sent.
-        limit: the server's name for the most tokens of an answer.
+        limit_field: the server's name for the most tokens of an answer.
     """
     sampling = question.sampling
-    made: dict[str, Any] = {
+    request_body: dict[str, Any] = {
         "model": model,
         "messages": [
             {"role": message.role, "content": _sendable(message.content)} for message in question.conversation
@@ -69,20 +69,20 @@ def body(model: str, question: Question, limit: str) -> dict[str, Any]:
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "seed": question.seed,
-        limit: sampling.max_tokens,
+        limit_field: sampling.max_tokens,
     }
     if sampling.stop:
-        made["stop"] = [_sendable(text) for text in sampling.stop]
+        request_body["stop"] = [_sendable(text) for text in sampling.stop]
     if sampling.top_k:
-        made["extra_body"] = {"top_k": sampling.top_k}
+        request_body["extra_body"] = {"top_k": sampling.top_k}
     if question.top_logprobs:
-        made |= {"logprobs": True, "top_logprobs": question.top_logprobs}
+        request_body |= {"logprobs": True, "top_logprobs": question.top_logprobs}
     if question.schema:
         # a server may refuse to be strict about a schema that leaves other properties open
         strict = question.schema.get("additionalProperties") is False
         form = {"name": "answer", "schema": dict(question.schema), "strict": strict}
-        made["response_format"] = {"type": "json_schema", "json_schema": form}
-    return made
+        request_body["response_format"] = {"type": "json_schema", "json_schema": form}
+    return request_body
 
 
 def read(content: bytes) -> Reply:
@@ -95,8 +95,8 @@ def read(content: bytes) -> Reply:
         return Reply.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the reply"
-        raise CallError("unparseable", f"{place}: {first['msg']}", again=True, billed=True) from None
+        location = ".".join(map(str, first["loc"])) or "the reply"
+        raise CallError("unparseable", f"{location}: {first['msg']}", again=True, billed=True) from None
 
 
 def answer(reply: Reply, question: Question, price: Price) -> Answer:
@@ -107,8 +107,8 @@ def answer(reply: Reply, question: Question, price: Price) -> Answer:
     choice = reply.choices[0]
     text, usage = choice.message.content, reply.usage
     if usage is None:
-        asked = sum(estimated_tokens(message.content) for message in question.conversation)
-        cost = price.cost(asked, estimated_tokens(text or ""))
+        prompt_tokens = sum(estimated_tokens(message.content) for message in question.conversation)
+        cost = price.cost(prompt_tokens, estimated_tokens(text or ""))
     else:
         cost = price.cost(usage.prompt_tokens, usage.completion_tokens)
     if choice.message.refusal or choice.finish_reason == "content_filter":
@@ -116,25 +116,25 @@ def answer(reply: Reply, question: Question, price: Price) -> Answer:
         return Answer("", cost=cost, failure=f"refusal: {why[:300]}")
     if text is None:
         return Answer("", cost=cost, failure=f"unparseable: no text, finish_reason {choice.finish_reason!r:.40}")
-    ends = [place for place in map(text.find, question.sampling.stop) if place >= 0]
-    places = choice.logprobs.content if choice.logprobs and choice.logprobs.content else []
+    ends = [position for position in map(text.find, question.sampling.stop) if position >= 0]
+    tokens = choice.logprobs.content if choice.logprobs and choice.logprobs.content else []
     return Answer(
         text[: min(ends, default=len(text))],
         "length" if choice.finish_reason == "length" else "stop",
-        tuple(_together(place.top_logprobs) for place in places) if question.top_logprobs else (),
+        tuple(_together(token.top_logprobs) for token in tokens) if question.top_logprobs else (),
         cost,
     )
 
 
-def _together(likely: Sequence[_Likely]) -> dict[str, float]:
+def _together(alternatives: Sequence[_Likely]) -> dict[str, float]:
     """Token -> log-probability; of tokens spelt alike that of any of them."""
-    found: dict[str, float] = {}
-    for each in likely:
-        if math.isfinite(each.logprob):
-            before = found.get(each.token, -math.inf)
-            high, low = max(before, each.logprob), min(before, each.logprob)
-            found[each.token] = high + math.log1p(math.exp(low - high))
-    return found
+    logprobs: dict[str, float] = {}
+    for alternative in alternatives:
+        if math.isfinite(alternative.logprob):
+            before = logprobs.get(alternative.token, -math.inf)
+            high, low = max(before, alternative.logprob), min(before, alternative.logprob)
+            logprobs[alternative.token] = high + math.log1p(math.exp(low - high))
+    return logprobs
 
 
 def _sendable(text: str) -> str:

@@ -96,9 +96,9 @@ def fresh(source: str, device: str, chat: str, max_tokens: int, seed: int) -> Re
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stable_seed("reward head", seed))
         model, tokenizer = load_pretrained(source, pick_device(device), torch.float32, kind)
-    made = wrap(model, tokenizer, chat, None, f"rm:{source}")
-    made.max_tokens = min(made.max_tokens, max_tokens)
-    return made
+    reward_model = wrap(model, tokenizer, chat, None, f"rm:{source}")
+    reward_model.max_tokens = min(reward_model.max_tokens, max_tokens)
+    return reward_model
 
 
 def save(model: RewardModel, folder: Path) -> None:

@@ -58,26 +58,26 @@ class RewardModel:
         """
         read: list[Ids | None] = []
         refused: dict[int, str] = {}
-        for place, case in enumerate(cases):
+        for index, case in enumerate(cases):
             try:
                 read.append(self.read(case))
             except PolicyError as error:
                 read.append(None)
-                refused[place] = str(error)
+                refused[index] = str(error)
         known = self.scores([ids for ids in read if ids is not None and len(ids) <= self.max_tokens])
-        return [self._verdict(ids, known, refused.get(place, "")) for place, ids in enumerate(read)]
+        return [self._verdict(ids, known, refused.get(index, "")) for index, ids in enumerate(read)]
 
     def scores(self, texts: Sequence[Ids]) -> dict[Ids, float]:
         """Text -> score, in batches of like length; equal texts are computed once."""
-        found: dict[Ids, float] = {}
+        scores: dict[Ids, float] = {}
         with torch.inference_mode():
             for batch in self._batches(dict.fromkeys(texts)):
                 width = max(map(len, batch))
                 ids = torch.tensor([[*text, *[self.padding] * (width - len(text))] for text in batch])
                 mask = torch.tensor([[1] * len(text) + [0] * (width - len(text)) for text in batch])
                 out = self.model(input_ids=ids.to(self.device), attention_mask=mask.to(self.device))
-                found |= zip(batch, out.logits[:, 0].double().tolist(), strict=True)
-        return found
+                scores |= zip(batch, out.logits[:, 0].double().tolist(), strict=True)
+        return scores
 
     def _verdict(self, ids: Ids | None, known: dict[Ids, float], refused: str) -> Score:
         if ids is None:
@@ -93,9 +93,9 @@ class RewardModel:
 
     def _batches(self, texts: dict[Ids, None]) -> Iterator[list[Ids]]:
         """Long texts first, so that the first batch is the largest."""
-        most, batch = PASS_TOKENS.get(self.device.type, ELSEWHERE), list[Ids]()
+        max_tokens, batch = PASS_TOKENS.get(self.device.type, ELSEWHERE), list[Ids]()
         for text in sorted(texts, key=lambda text: (-len(text), text)):
-            if batch and len(batch[0]) * (len(batch) + 1) > most:
+            if batch and len(batch[0]) * (len(batch) + 1) > max_tokens:
                 yield batch
                 batch = []
             batch.append(text)

@@ -25,8 +25,8 @@ def conversation(case: ScoringRequest) -> Conversation:
     """
     agents = sorted({*case.observations, *case.completions})
     if len(agents) <= 1:
-        told, said = ("".join(part.values()) for part in (case.observations, case.completions))
-        return Message("user", told), Message("assistant", said)
+        prompt, answer = ("".join(texts.values()) for texts in (case.observations, case.completions))
+        return Message("user", prompt), Message("assistant", answer)
     spelt = _labels(agents)
     return Message("user", _joined(case.observations, "reads", spelt)), Message(
         "assistant", _joined(case.completions, "says", spelt)

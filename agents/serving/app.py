@@ -21,8 +21,8 @@ from starlette.routing import Route
 from palaver.agents.base.policy import Policy
 from palaver.agents.serving import protocol
 from palaver.agents.serving.batcher import Batcher
-from palaver.agents.serving.likely import told
 from palaver.agents.serving.protocol import RequestRefused
+from palaver.agents.serving.top_logprobs import token_logprobs
 from palaver.core import PalaverError
 
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -98,21 +98,19 @@ class _Served:
         if call.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             # any web page may send other types here without asking; this one its browser will not let it
             raise RequestRefused(415, "the body must be JSON, with Content-Type: application/json", "invalid_type")
-        asked = protocol.read(await self._body(call))
-        policy = self.policies.get(asked.model)
+        body = protocol.read(await self._body(call))
+        policy = self.policies.get(body.model)
         if policy is None:
             known = ", ".join(map(repr, self.policies))
-            raise RequestRefused(
-                404, f"there is no model {asked.model[:100]!r} here; known: {known}", "model_not_found"
-            )
-        request = asked.request(self.limits.tokens)
+            raise RequestRefused(404, f"there is no model {body.model[:100]!r} here; known: {known}", "model_not_found")
+        request = body.request(self.limits.tokens)
         assert self.batcher
-        said = await self.batcher.ask(policy, request)
-        likely: list[list[dict[str, Any]] | None] = [None] * len(said)
-        if asked.logprobs:
-            likely = await self.batcher.in_worker(told, policy, said, asked.top_logprobs or 0)
-        note = {"Palaver-Note": protocol.NOT_ENFORCED} if asked.response_format else None
-        return JSONResponse(protocol.written(asked, request, said, likely), headers=note)
+        completions = await self.batcher.submit(policy, request)
+        logprobs: list[list[dict[str, Any]] | None] = [None] * len(completions)
+        if body.logprobs:
+            logprobs = await self.batcher.in_worker(token_logprobs, policy, completions, body.top_logprobs or 0)
+        note = {"Palaver-Note": protocol.NOT_ENFORCED} if body.response_format else None
+        return JSONResponse(protocol.written(body, request, completions, logprobs), headers=note)
 
     def _admit(self, call: Call) -> None:
         """

@@ -29,10 +29,10 @@ class Batcher:
         self.waiting: list[_Item] = []
         self.under_way = 0  # answers that wait or are being written
         self._worker = ThreadPoolExecutor(1, "palaver-serve")
-        self._more = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
-    async def ask(self, policy: Policy, request: Request) -> list[Completion]:
+    async def submit(self, policy: Policy, request: Request) -> list[Completion]:
         """Query the policy, one completion per seed.
 
         Raises:
@@ -46,7 +46,7 @@ class Batcher:
         future: asyncio.Future[list[Completion]] = asyncio.get_running_loop().create_future()
         self.under_way += count
         self.waiting.append((policy, request, future))
-        self._more.set()
+        self._arrived.set()
         try:
             return await future
         finally:
@@ -64,9 +64,9 @@ class Batcher:
 
     async def _run(self) -> None:
         while True:
-            await self._more.wait()
+            await self._arrived.wait()
             await asyncio.sleep(self.window)
-            self._more.clear()
+            self._arrived.clear()
             batch, self.waiting = [item for item in self.waiting if not item[2].done()], []
             for (_, _, future), answer in zip(batch, await self._answers(batch), strict=True):
                 if future.done():
@@ -78,10 +78,10 @@ class Batcher:
 
     async def _answers(self, batch: Sequence[_Item]) -> list[list[Completion] | BaseException]:
         """Of each item; one that cannot be answered must not cost the others theirs, so then each is queried alone."""
-        asked = [(policy, request) for policy, request, _ in batch]
-        (said,) = await asyncio.gather(self.in_worker(act_batched, asked), return_exceptions=True)
-        if not isinstance(said, BaseException):
-            return list(said)
-        if len(batch) == 1 or not isinstance(said, PalaverError):
-            return [said] * len(batch)
+        queries = [(policy, request) for policy, request, _ in batch]
+        (result,) = await asyncio.gather(self.in_worker(act_batched, queries), return_exceptions=True)
+        if not isinstance(result, BaseException):
+            return list(result)
+        if len(batch) == 1 or not isinstance(result, PalaverError):
+            return [result] * len(batch)
         return [(await self._answers([item]))[0] for item in batch]

@@ -105,12 +105,12 @@ class CompletionRequest(_Strict):
             )
         if self.top_logprobs and not self.logprobs:
             raise RequestRefused(400, "top_logprobs needs logprobs: true", "invalid_value")
-        asked = self.max_completion_tokens or self.max_tokens
-        if asked is not None and asked > most_tokens:
+        max_tokens = self.max_completion_tokens or self.max_tokens
+        if max_tokens is not None and max_tokens > most_tokens:
             raise RequestRefused(
-                400, f"max_tokens is {asked}; this server answers with {most_tokens} at most", "invalid_value"
+                400, f"max_tokens is {max_tokens}; this server answers with {most_tokens} at most", "invalid_value"
             )
-        defaults = Sampling(max_tokens=asked or min(most_tokens, Sampling().max_tokens))
+        defaults = Sampling(max_tokens=max_tokens or min(most_tokens, Sampling().max_tokens))
         sampling = Sampling(
             defaults.temperature if self.temperature is None else self.temperature,
             defaults.top_p if self.top_p is None else self.top_p,
@@ -119,7 +119,7 @@ class CompletionRequest(_Strict):
             (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
         )
         seed = secrets.randbits(62) if self.seed is None else self.seed
-        seeds = (seed, *(stable_seed("serve", seed, place) for place in range(1, self.n)))
+        seeds = (seed, *(stable_seed("serve", seed, index) for index in range(1, self.n)))
         return Request("client", tuple(message.plain() for message in self.messages), seeds, sampling)
 
 
@@ -133,55 +133,55 @@ def read(body: bytes) -> CompletionRequest:
         return CompletionRequest.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
+        location = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            raise RequestRefused(400, f"the field {place:.100} is not served", "unknown_parameter") from None
-        message = f"{place:.100}: {first['msg']}" if place else first["msg"]
+            raise RequestRefused(400, f"the field {location:.100} is not served", "unknown_parameter") from None
+        message = f"{location:.100}: {first['msg']}" if location else first["msg"]
         raise RequestRefused(
             400, message, "invalid_json" if first["type"] == "json_invalid" else "invalid_value"
         ) from None
 
 
 def written(
-    asked: CompletionRequest,
+    body: CompletionRequest,
     request: Request,
-    said: Sequence[Completion],
-    likely: Sequence[list[dict[str, Any]] | None],
+    completions: Sequence[Completion],
+    logprobs: Sequence[list[dict[str, Any]] | None],
 ) -> dict[str, Any]:
     """The reply.
 
     Args:
-        asked: the client's request.
+        body: the client's request.
         request: as the policy got it.
-        said: n completions.
-        likely: for each of them the log-probabilities of its tokens, None if they are not requested.
+        completions: n completions.
+        logprobs: for each of them the log-probabilities of its tokens, None if they are not requested.
     """
     choices = [
         {
-            "index": place,
+            "index": index,
             "message": {"role": "assistant", "content": completion.text, "refusal": None},
             "finish_reason": completion.finish,
             "logprobs": None if tokens is None else {"content": tokens, "refusal": None},
         }
-        for place, (completion, tokens) in enumerate(zip(said, likely, strict=True))
+        for index, (completion, tokens) in enumerate(zip(completions, logprobs, strict=True))
     ]
-    read_, wrote = _usage(request, said)
+    read_, wrote = _usage(request, completions)
     return {
         "id": f"chatcmpl-{secrets.token_hex(12)}",
         "object": "chat.completion",
         "created": int(time.time()),
-        "model": asked.model,
+        "model": body.model,
         "choices": choices,
         "usage": {"prompt_tokens": read_, "completion_tokens": wrote, "total_tokens": read_ + wrote},
     }
 
 
-def _usage(request: Request, said: Sequence[Completion]) -> tuple[int, int]:
+def _usage(request: Request, completions: Sequence[Completion]) -> tuple[int, int]:
     """Tokens read once and written in all; estimated for policies that have none."""
-    first = said[0]
+    first = completions[0]
     if first.prompt_ids:
-        return len(first.prompt_ids), sum(len(completion.token_ids) for completion in said)
+        return len(first.prompt_ids), sum(len(completion.token_ids) for completion in completions)
     return (
         sum(estimated_tokens(message.content) for message in request.conversation),
-        sum(estimated_tokens(completion.text) for completion in said),
+        sum(estimated_tokens(completion.text) for completion in completions),
     )

@@ -99,10 +99,10 @@ def checks(folder: Path) -> list[GateCheck]:
 
 
 def _generator(path: str) -> Generator:
-    found: Generator = load_attribute(path, "the demonstrations ", PolicyError)
-    if not callable(found):
+    generator: Generator = load_attribute(path, "the demonstrations ", PolicyError)
+    if not callable(generator):
         raise PolicyError(f"the demonstrations {path!r} are not a function of (n, seed)")
-    return found
+    return generator
 
 
 def _refuse_damaged(folder: Path) -> None:
@@ -129,14 +129,14 @@ def _build(folder: Path, generate: Generator, name: str, recipe: Recipe, seed: i
     known = generate(recipe.texts, stable_seed("tiny texts", seed))
     fresh = _fresh(generate, stable_seed("tiny gate", seed))
     tokenizer = train_tokenizer(_texts(known[:LEXICAL]), recipe.pieces, recipe.vocabulary)
-    with _bar(recipe.steps, shown=progress) as report:
+    with _bar(recipe.steps, visible=progress) as report:
         model = train(tokenizer, encode(tokenizer, known), recipe, seed, report)
     model = model.half().float()  # as it is stored: the examination is of the weights that everyone loads
-    found = examine(model, tokenizer, known, fresh)
-    demand(found, name)
+    checks = examine(model, tokenizer, known, fresh)
+    demand(checks, name)
     with store.writing(folder.parent):
         save_pretrained(model.half(), tokenizer, folder)
-        (folder / GATE).write_text(json.dumps([asdict(check) for check in found], indent=1), encoding="utf-8")
+        (folder / GATE).write_text(json.dumps([asdict(check) for check in checks], indent=1), encoding="utf-8")
 
 
 def _fresh(generate: Generator, seed: int) -> list[Demonstration]:
@@ -154,7 +154,7 @@ def _texts(demonstrations: Sequence[Demonstration]) -> list[str]:
 
 
 @contextmanager
-def _bar(steps: int, *, shown: bool) -> Iterator[Callable[[int, float], None]]:
+def _bar(steps: int, *, visible: bool) -> Iterator[Callable[[int, float], None]]:
     """A bar on standard error; yields the function that each step is reported to."""
     columns = (
         TextColumn("teaching the tiny model"),
@@ -165,7 +165,7 @@ def _bar(steps: int, *, shown: bool) -> Iterator[Callable[[int, float], None]]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(file=sys.stderr), disable=not shown) as bar:
+    with Progress(*columns, console=Console(file=sys.stderr), disable=not visible) as bar:
         task = bar.add_task("", total=steps, loss="")
 
         def report(step: int, loss: float) -> None:

@@ -51,28 +51,28 @@ def examine(
     policy = LLMPolicy(model, tokenizer, name="tiny")
     sampling = Sampling(max_tokens=MAX_TOKENS)
     requests = [
-        Request("tiny", conversation, (stable_seed("tiny gate", place),), sampling)
-        for place, (conversation, _) in enumerate(fresh)
+        Request("tiny", conversation, (stable_seed("tiny gate", index),), sampling)
+        for index, (conversation, _) in enumerate(fresh)
     ]
-    said = [completions[0].text for completions in policy.act(requests)]
-    asked = [_prompt(conversation) for conversation, _ in fresh]
-    shown = [answer for _, answer in fresh]
+    answers = [completions[0].text for completions in policy.act(requests)]
+    prompts = [_prompt(conversation) for conversation, _ in fresh]
+    references = [answer for _, answer in fresh]
     vocabulary = {word for conversation, answer in known for word in words(_prompt(conversation)) + words(answer)}
     topics = _topic_words(known)
-    usual = mean(len(text.split()) for text in shown)
-    bar = 0.6 * _grounded(shown, asked, topics)
-    found = [
-        GateCheck("unknown words", _unknown(said, vocabulary), 0.0, 0.003),
-        GateCheck("topic words from the prompt", _grounded(said, asked, topics), bar, 1.0),
-        GateCheck("repeated sentences", _repeated(said), 0.0, max(0.08, 2 * _repeated(shown))),
-        GateCheck("words per text", mean(len(text.split()) for text in said), 0.6 * usual, 1.6 * usual),
+    usual = mean(len(text.split()) for text in references)
+    bar = 0.6 * _grounded(references, prompts, topics)
+    checks = [
+        GateCheck("unknown words", _unknown(answers, vocabulary), 0.0, 0.003),
+        GateCheck("topic words from the prompt", _grounded(answers, prompts, topics), bar, 1.0),
+        GateCheck("repeated sentences", _repeated(answers), 0.0, max(0.08, 2 * _repeated(references))),
+        GateCheck("words per text", mean(len(text.split()) for text in answers), 0.6 * usual, 1.6 * usual),
     ]
     for name, holds in (("texts with a full stop", _stopped), ("texts that are Python", _is_python)):
-        if all(map(holds, shown)):
-            found.append(GateCheck(name, mean(map(holds, said)), 0.97, 1.0))
-    if _copied(shown, asked) == 1.0:
-        found.append(GateCheck("lines from the prompt", _copied(said, asked), 0.9, 1.0))
-    return found
+        if all(map(holds, references)):
+            checks.append(GateCheck(name, mean(map(holds, answers)), 0.97, 1.0))
+    if _copied(references, prompts) == 1.0:
+        checks.append(GateCheck("lines from the prompt", _copied(answers, prompts), 0.9, 1.0))
+    return checks
 
 
 def demand(checks: Iterable[GateCheck], name: str) -> None:
@@ -112,21 +112,25 @@ def _prompt(conversation: Conversation) -> str:
 
 def _topic_words(known: Sequence[Demonstration]) -> set[str]:
     """Words of four letters or more that answers take from their own prompt and that most other prompts lack."""
-    asked, said, taken = Counter[str](), Counter[str](), Counter[str]()
+    in_prompts, in_answers, taken = Counter[str](), Counter[str](), Counter[str]()
     for conversation, answer in known:
-        own = set(words(_prompt(conversation)))
+        prompt_words = set(words(_prompt(conversation)))
         spoken = [word for word in words(answer) if len(word) >= 4]
-        asked.update(own)
-        said.update(spoken)
-        taken.update(word for word in spoken if word in own)
-    return {word for word, count in said.items() if taken[word] >= OWN * count and asked[word] <= COMMON * len(known)}
+        in_prompts.update(prompt_words)
+        in_answers.update(spoken)
+        taken.update(word for word in spoken if word in prompt_words)
+    return {
+        word
+        for word, count in in_answers.items()
+        if taken[word] >= OWN * count and in_prompts[word] <= COMMON * len(known)
+    }
 
 
 def _grounded(texts: Sequence[str], prompts: Sequence[str], topics: set[str]) -> float:
     """Share of the topic words in the answers that occur in their prompt; 0 if there are none."""
     hits = [
-        word in own
-        for text, own in zip(texts, (set(words(prompt)) for prompt in prompts), strict=True)
+        word in prompt_words
+        for text, prompt_words in zip(texts, (set(words(prompt)) for prompt in prompts), strict=True)
         for word in words(text)
         if word in topics
     ]
@@ -136,8 +140,8 @@ def _grounded(texts: Sequence[str], prompts: Sequence[str], topics: set[str]) ->
 def _copied(texts: Sequence[str], prompts: Sequence[str]) -> float:
     """Share of the lines of the answers that are lines of their prompt; 0 if there are none."""
     hits = [
-        line in own
-        for text, own in zip(texts, (set(prompt.splitlines()) for prompt in prompts), strict=True)
+        line in prompt_lines
+        for text, prompt_lines in zip(texts, (set(prompt.splitlines()) for prompt in prompts), strict=True)
         for line in text.splitlines()
     ]
     return mean(hits) if hits else 0.0
@@ -145,15 +149,15 @@ def _copied(texts: Sequence[str], prompts: Sequence[str]) -> float:
 
 def _unknown(texts: Sequence[str], vocabulary: set[str]) -> float:
     """Share of the words of the answers that no demonstration holds."""
-    found = [word not in vocabulary for text in texts for word in words(text)]
-    return mean(found) if found else 1.0
+    unknown = [word not in vocabulary for text in texts for word in words(text)]
+    return mean(unknown) if unknown else 1.0
 
 
 def _repeated(texts: Sequence[str]) -> float:
     """Share of sentences that occurred earlier in the same text."""
     count = repeated = 0
     for text in texts:
-        sentences = [part for part in _SENTENCE.split(text) if part.strip()]
+        sentences = [sentence for sentence in _SENTENCE.split(text) if sentence.strip()]
         count += len(sentences)
         repeated += len(sentences) - len(set(sentences))
     return repeated / count if count else 0.0

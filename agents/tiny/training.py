@@ -95,10 +95,10 @@ def _loss(model: nn.Module, batch: Sequence[Pair]) -> Tensor:
 def _optimizers(model: nn.Module, recipe: Recipe) -> list[tuple[torch.optim.Optimizer, float]]:
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     taken = {id(p) for p in matrices}
-    rest = [p for p in model.parameters() if id(p) not in taken]
+    remaining_params = [p for p in model.parameters() if id(p) not in taken]
     return [
         (Muon(matrices, recipe.muon_lr), recipe.muon_lr),
-        (torch.optim.AdamW(rest, lr=recipe.adam_lr, betas=(0.9, 0.95), weight_decay=0.0), recipe.adam_lr),
+        (torch.optim.AdamW(remaining_params, lr=recipe.adam_lr, betas=(0.9, 0.95), weight_decay=0.0), recipe.adam_lr),
     ]
 
 

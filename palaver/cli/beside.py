@@ -61,7 +61,7 @@ class Beside:
 
 
 @contextmanager
-def beside(job: TrainJob | None, log: Path) -> Iterator[Beside | None]:
+def in_background(job: TrainJob | None, log: Path) -> Iterator[Beside | None]:
     """Context manager of the run of `job`, if there is one; it ends with the block."""
     run = Beside(job, log) if job else None
     try:

@@ -92,13 +92,13 @@ def _refuse_another_recipe(recipe: str, folder: Path) -> None:
         raise ConfigError(f"the run in {str(folder)!r} is one of {begun!r}, not of {recipe!r}")
 
 
-def _refuse_changes(saved: RunConfig, asked: RunConfig, folder: Path) -> None:
+def _refuse_changes(saved: RunConfig, requested: RunConfig, folder: Path) -> None:
     """Refuse a changed config, so that the metrics are those of an uninterrupted run."""
-    kept = {key: value for key, value, *_ in rows(saved)}
-    for key, wish, *_ in rows(asked):
-        if kept.get(key) != wish:
+    saved_values = {key: value for key, value, *_ in rows(saved)}
+    for key, wish, *_ in rows(requested):
+        if saved_values.get(key) != wish:
             raise ConfigError(
-                f"a resumed run keeps its config: {key} is {kept.get(key)} there, not {wish}; leave {key} out, "
+                f"a resumed run keeps its config: {key} is {saved_values.get(key)} there, not {wish}; leave {key} out, "
                 f"or start anew from {str(folder / CONFIG)!r}"
             )
 
@@ -114,17 +114,17 @@ def newest(recipe: str, runs: Path = RUNS) -> Path:
         raise ConfigError(
             f"there is neither a run folder nor a recipe {recipe!r} to resume.{nearest(recipe, recipes())}"
         )
-    found = latest(_stem(recipe), CONFIG, runs)
-    if found is None:
+    folder = latest(_stem(recipe), CONFIG, runs)
+    if folder is None:
         raise CheckpointError(f"there is no run of {recipe!r} in {str(runs)!r}; name its folder after --resume")
-    return found
+    return folder
 
 
 def latest(stem: str, file: str, runs: Path = RUNS) -> Path | None:
     """Return the folder named by `fresh` for a stem with the newest `file`; None if none has it."""
     pattern = re.compile(rf"{re.escape(stem)}-\d{{8}}-\d{{6}}(-\d+)?")
-    found = [path for path in runs.glob("*") if pattern.fullmatch(path.name) and (path / file).is_file()]
-    return max(found, key=lambda path: ((path / file).stat().st_mtime, path.name), default=None)
+    candidates = [path for path in runs.glob("*") if pattern.fullmatch(path.name) and (path / file).is_file()]
+    return max(candidates, key=lambda path: ((path / file).stat().st_mtime, path.name), default=None)
 
 
 def named(recipe: str, items: Sequence[str], resume: bool, is_kind: Callable[[str], bool]) -> str | None:
@@ -141,7 +141,7 @@ def _stem(recipe: str) -> str:
 def fresh(stem: str) -> Path:
     """Return an unused folder name."""
     base = f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    names = (base if number == 1 else f"{base}-{number}" for number in range(1, 1000))
+    names = (base if n == 1 else f"{base}-{n}" for n in range(1, 1000))
     return next(RUNS / name for name in names if not (RUNS / name).exists())
 
 

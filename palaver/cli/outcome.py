@@ -24,8 +24,8 @@ def show(run: RunFolder) -> None:
         console.print()
         say(Text(f"A sample, not chosen: task {sample.task}", style="bold"))
         console.print(_pair(_side(sample.before, "before"), _side(sample.after, "after")))
-    found = score(run)
-    if found.before or found.after:
+    result = score(run)
+    if result.before or result.after:
         console.print()
         console.print(numbers(run))
     console.print()
@@ -34,22 +34,25 @@ def show(run: RunFolder) -> None:
 
 def numbers(run: RunFolder) -> Table:
     """Table of mean, interval, n, and every reward component and metric, before and after."""
-    found, most = score(run), max_reward(run)
-    kind = "greedy" if found.greedy else "sampled"
-    made = table(f"evaluation, {kind}", "before", "after", "change", right=("before", "after", "change"))
-    change = f"{found.after.mean - found.before.mean:+.3f}" if found.before and found.after else "–"
-    name = f"mean reward (of {most:g})" if most else "mean reward"
-    made.add_row(name, _mean(found.before), _mean(found.after), change, style="bold")
-    made.add_row("95 % interval", _interval(found.before), _interval(found.after), "")
-    made.add_row("episodes", _count(found.before), _count(found.after), "")
+    result, maximum = score(run), max_reward(run)
+    kind = "greedy" if result.greedy else "sampled"
+    grid = table(f"evaluation, {kind}", "before", "after", "change", right=("before", "after", "change"))
+    change = f"{result.after.mean - result.before.mean:+.3f}" if result.before and result.after else "–"
+    name = f"mean reward (of {maximum:g})" if maximum else "mean reward"
+    grid.add_row(name, _mean(result.before), _mean(result.after), change, style="bold")
+    grid.add_row("95 % interval", _interval(result.before), _interval(result.after), "")
+    grid.add_row("episodes", _count(result.before), _count(result.after), "")
     for title, rows in comparison(run):
-        made.add_section()
-        made.add_row(Text(title.lower(), style="dim"))
+        grid.add_section()
+        grid.add_row(Text(title.lower(), style="dim"))
         for row in rows:
-            made.add_row(
-                Text(f"  {one_line(row.name, 40)}"), _number(row.before), _number(row.after), _number(row.change, "+")
+            grid.add_row(
+                Text(f"  {one_line(row.name, 40)}"),
+                _format_number(row.before),
+                _format_number(row.after),
+                _format_number(row.change, "+"),
             )
-    return made
+    return grid
 
 
 def _pair(left: RenderableType, right: RenderableType) -> RenderableType:
@@ -68,10 +71,12 @@ def _side(side: Side | None, name: str) -> Panel:
         return Panel(Text("no episode was saved", style="dim"), title=name, title_align="left")
     body = Text()
     for turn in side.turns:
-        for said in turn.completions:
-            body.append(f"{said.agent}", style="bold").append(f"  {said.words} words\n", style="dim")
-            body.append(said.text[:TEXT_SHOWN] if said.text.strip() else "says nothing")
-            body.append(f"\ntaken for: {said.executed}" if said.executed else "", style="italic").append("\n\n")
+        for completion in turn.completions:
+            body.append(f"{completion.agent}", style="bold").append(f"  {completion.words} words\n", style="dim")
+            body.append(completion.text[:TEXT_SHOWN] if completion.text.strip() else "says nothing")
+            body.append(f"\ntaken for: {completion.executed}" if completion.executed else "", style="italic").append(
+                "\n\n"
+            )
         if turn.reason:
             body.append(f"{turn.reason}\n", style="italic")
         for agent, bars in turn.rewards:
@@ -96,5 +101,5 @@ def _count(point: EvaluationPoint | None) -> str:
     return str(point.n) if point else "–"
 
 
-def _number(value: float | None, sign: str = "") -> str:
+def _format_number(value: float | None, sign: str = "") -> str:
     return "–" if value is None else format(value, f"{sign}.3f")

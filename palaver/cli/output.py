@@ -59,28 +59,28 @@ def note(message: str) -> None:
 
 def say(*parts: str | Text) -> None:
     """Print plain text on stdout, without rich's markup or line breaks, so that paths can be copied."""
-    console.print(*(Text(part) if isinstance(part, str) else part for part in parts), soft_wrap=True)
+    console.print(*(Text(text) if isinstance(text, str) else text for text in parts), soft_wrap=True)
 
 
-def count(number: int, thing: str) -> str:
+def count(n: int, thing: str) -> str:
     """`1 word`, `2 words`."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
 
 
 def table(*columns: str, title: str | None = None, right: Iterable[str] = ()) -> Table:
     """An empty table in the house style; the columns named in `right` are set flush right."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    grid = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     flush = set(right)
     for column in columns:
-        made.add_column(column, justify="right" if column in flush else "left", overflow="fold")
-    return made
+        grid.add_column(column, justify="right" if column in flush else "left", overflow="fold")
+    return grid
 
 
 def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Table:
     """Names and values in two columns."""
-    made = Table.grid(padding=(0, 3))
-    made.add_column(style="dim", no_wrap=True)
-    made.add_column(overflow="fold")
+    grid = Table.grid(padding=(0, 3))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
     for name, value in dict(pairs).items():
-        made.add_row(name, value if isinstance(value, Text) else Text(str(value)))
-    return made
+        grid.add_row(name, value if isinstance(value, Text) else Text(str(value)))
+    return grid

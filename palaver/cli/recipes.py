@@ -18,10 +18,10 @@ from palaver.trainers.config.run import RunConfig
 
 def list_recipes() -> None:
     """Print every shipped recipe with its first line."""
-    made = table("recipe", "what it does")
+    grid = table("recipe", "what it does")
     for name, summary in sorted((recipes() | reward_models() | {NAME: shipped().splitlines()[0].lstrip("# ")}).items()):
-        made.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
-    console.print(made)
+        grid.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
+    console.print(grid)
     say(
         Text("\npalaver train RECIPE --explain shows its keys; a YAML file may stand in a recipe's place.", style="dim")
     )
@@ -29,16 +29,16 @@ def list_recipes() -> None:
 
 def explain(config: BaseModel, prefix: str = "") -> None:
     """Print every key of a config with its value, and the default if it differs."""
-    made = table("key", "value", "default", "meaning")
+    grid = table("key", "value", "default", "meaning")
     for key, value, default, meaning in rows(config, prefix):
         changed = value != default
-        made.add_row(
+        grid.add_row(
             Text(key, style="bold" if changed else ""),
-            Text(_say(value), style="bold" if changed else ""),
-            Text(_say(default) if changed else "", style="dim"),
+            Text(_format_value(value), style="bold" if changed else ""),
+            Text(_format_value(default) if changed else "", style="dim"),
             Text(meaning, style="dim"),
         )
-    console.print(made)
+    console.print(grid)
 
 
 def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
@@ -49,21 +49,21 @@ def explain_run(config: RunConfig, origins: Mapping[str, str]) -> None:
         origins: dotted key -> origin of its value (`palaver.trainers.config.origins`).
     """
     name = config.algorithm.name
-    own = defaults(name)
-    made, others = table("key", "value", "default", f"{name} sets", "from"), table("key", "default", "meaning")
-    made.columns[0].no_wrap = others.columns[0].no_wrap = True  # users copy them
+    recipe_defaults = defaults(name)
+    grid, others = table("key", "value", "default", f"{name} sets", "from"), table("key", "default", "meaning")
+    grid.columns[0].no_wrap = others.columns[0].no_wrap = True  # users copy them
     for key, value, default, meaning in rows(config):
-        if value != default or key in own:
-            made.add_row(
+        if value != default or key in recipe_defaults:
+            grid.add_row(
                 Text(key, style="bold"),
-                Text(_say(value), style="bold"),
-                Text(_say(default), style="dim"),
-                Text(_say(own[key]) if key in own else "", style="dim"),
+                Text(_format_value(value), style="bold"),
+                Text(_format_value(default), style="dim"),
+                Text(_format_value(recipe_defaults[key]) if key in recipe_defaults else "", style="dim"),
                 Text(origins.get(key, "")),
             )
         else:
-            others.add_row(Text(key), Text(_say(value)), Text(meaning, style="dim"))
-    console.print(made)
+            others.add_row(Text(key), Text(_format_value(value)), Text(meaning, style="dim"))
+    console.print(grid)
     say(Text("\nAll other keys have the defaults of their sections:\n", style="dim"))
     console.print(others)
 
@@ -80,9 +80,9 @@ def rows(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, Any, 
         yield f"{prefix}{name}", value, None, "keyword of the environment"
 
 
-def _say(value: object) -> str:
+def _format_value(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, tuple | list):
-        return "[" + ", ".join(map(_say, value)) + "]"
+        return "[" + ", ".join(map(_format_value, value)) + "]"
     return repr(value) if value == "" else f"{value:g}" if isinstance(value, float) else str(value)

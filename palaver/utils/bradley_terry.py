@@ -51,27 +51,27 @@ def strengths(points: Array, games: Array, pairs: Pairs, players: int) -> Array:
     design[np.arange(len(pairs)), second] = -1
     squares = (design[:, :, None] * design[:, None, :]).reshape(len(pairs), -1)
     level = np.full((players, players), 1 / players)  # takes the freedom of a common shift away
-    found = np.zeros((len(points), players))
+    values = np.zeros((len(points), players))
     for _ in range(STEPS):
-        score = expected(found, pairs)
+        score = expected(values, pairs)
         weight = games * score * (1 - score)
         inverse = np.linalg.inv((weight @ squares).reshape(-1, players, players) + level)
         variance = inverse[:, first, first] + inverse[:, second, second] - 2 * inverse[:, first, second]
         gradient = (points - games * score + weight * variance * (0.5 - score)) @ design
         step = (inverse @ gradient[:, :, None])[:, :, 0]
         longest = np.abs(step).max(axis=1, keepdims=True, initial=0.0)
-        found = found + step * np.minimum(1.0, 2.0 / np.maximum(longest, 2.0))
+        values = values + step * np.minimum(1.0, 2.0 / np.maximum(longest, 2.0))
         if not longest.size or longest.max() < TOLERANCE:
             break
-    return np.asarray(found - found.mean(axis=1, keepdims=True), dtype=np.float64)
+    return np.asarray(values - values.mean(axis=1, keepdims=True), dtype=np.float64)
 
 
-def deviations(found: Array, games: Array, pairs: Pairs, anchor: int) -> Array:
+def deviations(strengths: Array, games: Array, pairs: Pairs, anchor: int) -> Array:
     """Standard deviations of the distances to the anchor, were all games independent and without ties: from the Fisher
     information of the model. (P,), (K,), (K, 2) to (P,).
     """
-    score = expected(found, pairs)
-    information = np.full((len(found), len(found)), 1 / len(found))
+    score = expected(strengths, pairs)
+    information = np.full((len(strengths), len(strengths)), 1 / len(strengths))
     for (a, b), weight in zip(pairs, games * score * (1 - score), strict=True):
         information[a, a] += weight
         information[b, b] += weight
@@ -103,10 +103,10 @@ def bounded(points: Array, games: Array, pairs: Pairs, players: int, anchor: int
     graph[pairs[:, 0], pairs[:, 1]] = points
     graph[pairs[:, 1], pairs[:, 0]] = games - points
     group = connected_components(graph, directed=True, connection="strong")[1]
-    return [bool(each == group[anchor]) for each in group]
+    return [bool(label == group[anchor]) for label in group]
 
 
-def dispersion(points: Array, games: Array, pairs: Pairs, found: Array, effect: float) -> float:
+def dispersion(points: Array, games: Array, pairs: Pairs, strengths: Array, effect: float) -> float:
     """Over-dispersion of the pairs' scores about the model: χ² over its degrees of freedom.
 
     χ² = Σ (s − n p)² / (e n p (1 − p)) with the design effect e, over K − (P − 1) degrees; 1 where none is left, and
@@ -117,14 +117,14 @@ def dispersion(points: Array, games: Array, pairs: Pairs, found: Array, effect: 
         points: (K,).
         games: (K,).
         pairs: (K, 2).
-        found: (P,) strengths.
+        strengths: (P,) strengths.
         effect: e, by which the variance of a pair's points differs from that of independent games without ties.
     """
     met = games > 0
-    free = int(met.sum()) - (len(found) - 1)
+    free = int(met.sum()) - (len(strengths) - 1)
     if free < 1:
         return 1.0
-    score = expected(found, pairs)[met]
+    score = expected(strengths, pairs)[met]
     variance = effect * games[met] * score * (1 - score)
     return max(1.0, float(((points[met] - games[met] * score) ** 2 / variance).sum()) / free)
 

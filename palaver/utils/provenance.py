@@ -20,7 +20,7 @@ def provenance() -> dict[str, Any]:
         "commit": commit(),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "libraries": {name: found for name in LIBRARIES if (found := version(name))},
+        "libraries": {name: installed for name in LIBRARIES if (installed := version(name))},
     }
 
 

@@ -74,25 +74,25 @@ def rate(
     """
     if anchor not in field.players:
         raise ConfigError(f"the anchor {anchor!r} is not among the players {', '.join(field.players)}")
-    place, size = field.players.index(anchor), len(field.players)
+    anchor_index, size = field.players.index(anchor), len(field.players)
     points, games = field.points.sum(axis=1), field.games.sum(axis=1)
     if not ratings.linked(games, field.pairs, size):
         raise ConfigError("some players have not met the others, even through third ones; play their games first")
-    found = ratings.strengths(points[None], games[None], field.pairs, size)[0]
-    factor = ratings.dispersion(points, games, field.pairs, found, common_effect(field))
+    strengths = ratings.strengths(points[None], games[None], field.pairs, size)[0]
+    factor = ratings.dispersion(points, games, field.pairs, strengths, common_effect(field))
     drawn = ratings.strengths(*_resample(field, resamples, seed), field.pairs, size)
     tail = (1 - level) / 2
     z = NormalDist().inv_cdf(1 - tail)
     pairs, matches = field.games.shape
     wider = _expansion(pairs, matches, z, tail) * math.sqrt(factor)
-    away = (drawn - drawn[:, [place]] - (found - found[place])) * wider * ELO
-    elo = (found - found[place]) * ELO + at
+    away = (drawn - drawn[:, [anchor_index]] - (strengths - strengths[anchor_index])) * wider * ELO
+    elo = (strengths - strengths[anchor_index]) * ELO + at
     least = 1.0 if field.games.shape[1] < FEW else LEAST_EFFECT
-    own = ratings.deviations(found, games, field.pairs, place) * math.sqrt(least * factor) * ELO
+    model_spread = ratings.deviations(strengths, games, field.pairs, anchor_index) * math.sqrt(least * factor) * ELO
     low, high = np.quantile(away, [tail, 1 - tail], axis=0)
-    low, high = np.minimum(low, -z * own), np.maximum(high, z * own)
-    sure = ratings.bounded(points, games, field.pairs, size, place)
-    spread = np.maximum(away.std(axis=0), own)
+    low, high = np.minimum(low, -z * model_spread), np.maximum(high, z * model_spread)
+    sure = ratings.bounded(points, games, field.pairs, size, anchor_index)
+    spread = np.maximum(away.std(axis=0), model_spread)
     middle = float(elo.mean())
     return [
         Rating(

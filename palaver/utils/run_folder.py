@@ -111,10 +111,10 @@ def _take(file: BinaryIO, folder: Path) -> None:
 def _holder(folder: Path) -> dict[str, Any]:
     """The record that the holder wrote of itself; empty where it has not yet."""
     try:
-        found = json.loads((folder / LOCK).read_text(encoding="utf-8"))
+        holder = json.loads((folder / LOCK).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return holder if isinstance(holder, dict) else {}
 
 
 def _in_use(folder: Path, holder: Mapping[str, Any]) -> FolderInUseError:
@@ -131,12 +131,12 @@ def _sweep(folder: Path) -> None:
 
     A folder below that has a lock of its own is left alone: a process of another host may write there.
     """
-    for place, below, names in os.walk(folder):
-        below[:] = [each for each in below if not Path(place, each, LOCK).exists()]
+    for root, below, names in os.walk(folder):
+        below[:] = [child for child in below if not Path(root, child, LOCK).exists()]
         for name in names:
             *_, pid = name.rpartition(".")
             if name.startswith(WRITING) and pid.isdigit() and not _alive(int(pid)):
-                Path(place, name).unlink(missing_ok=True)
+                Path(root, name).unlink(missing_ok=True)
 
 
 def _alive(pid: int) -> bool:
@@ -167,19 +167,19 @@ def replace_bytes(path: Path, data: bytes) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    beside = path.with_name(f"{WRITING}{path.name}.{os.getpid()}")
+    temporary = path.with_name(f"{WRITING}{path.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
         sync(path.parent)
     except OSError as error:
         error.filename = str(path)  # of a failed write the system names none
         raise
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def publish_folder(target: Path, fill: Callable[[Path], object]) -> None:
@@ -220,15 +220,15 @@ def append_bytes(file: BinaryIO, data: bytes) -> None:
         OSError: it cannot be written.
     """
     before = os.fstat(file.fileno()).st_size
-    rest = memoryview(data)
+    remaining = memoryview(data)
     try:
-        while rest:
-            rest = rest[file.write(rest) :]
+        while remaining:
+            remaining = remaining[file.write(remaining) :]
     except OSError as error:
         error.filename = file.name  # of a failed write the system names none
         raise
     finally:
-        if rest:
+        if remaining:
             os.ftruncate(file.fileno(), before)
 
 
@@ -274,24 +274,24 @@ class DiskErrorContext(contextlib.AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        found = _disk_fault(error)
-        if found is None or isinstance(error, PalaverError):
+        fault = _disk_fault(error)
+        if fault is None or isinstance(error, PalaverError):
             return
-        where = f" {str(found.filename)!r}" if found.filename else ""
-        mend = "see to the disk" if found.errno in (errno.EIO, errno.EROFS) else "make room"
+        where = f" {str(fault.filename)!r}" if fault.filename else ""
+        mend = "see to the disk" if fault.errno in (errno.EIO, errno.EROFS) else "make room"
         raise DiskError(
-            f"cannot write{where}: {found.strerror}; what was complete is kept; {mend}, then {self.hint}"
+            f"cannot write{where}: {fault.strerror}; what was complete is kept; {mend}, then {self.hint}"
         ) from error
 
 
 def _disk_fault(error: BaseException | None) -> OSError | None:
     """Find a disk error in an error's chain, or in a message with `... (os error 28)`."""
     while error is not None:
-        found = error if isinstance(error, OSError) else None
-        if told := _OS_ERROR.search(str(error)):
-            found = OSError(int(told.group(1)), os.strerror(int(told.group(1))))
-        if found is not None and found.errno in DISK:
-            return found
+        fault = error if isinstance(error, OSError) else None
+        if match := _OS_ERROR.search(str(error)):
+            fault = OSError(int(match.group(1)), os.strerror(int(match.group(1))))
+        if fault is not None and fault.errno in DISK:
+            return fault
         error = error.__cause__ or error.__context__
     return None
 
@@ -323,14 +323,14 @@ def read_lines(
         return lines, damaged
     texts = path.read_bytes().split(b"\n")
     cut = bool(texts[-1])
-    for number, raw in enumerate(texts if cut else texts[:-1], start=1):
+    for line_number, raw in enumerate(texts if cut else texts[:-1], start=1):
         record, reason = _object(raw)
         if record is not None:
             reason = check(record)
-        elif cut and number == len(texts):
+        elif cut and line_number == len(texts):
             reason = f"it is cut off ({reason})"
         if record is None or reason:
-            damaged.append(DamagedLine(number, reason, raw))
+            damaged.append(DamagedLine(line_number, reason, raw))
         else:
             lines.append(record)
     return lines, damaged

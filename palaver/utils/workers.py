@@ -76,14 +76,14 @@ class OfThisProcess(Generic[P, C]):
 
     def __init__(self, make: Callable[P, C]) -> None:
         self._make = make
-        self._made: dict[int, C] = {}
+        self._instances: dict[int, C] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         """Return the object of this process; arguments are used in the first call only."""
         with self._lock:
-            found = self._made.get(os.getpid())
-            if found is None:
-                found = self._made[os.getpid()] = self._make(*args, **kwargs)
-                atexit.register(found.close)
-            return found
+            instance = self._instances.get(os.getpid())
+            if instance is None:
+                instance = self._instances[os.getpid()] = self._make(*args, **kwargs)
+                atexit.register(instance.close)
+            return instance

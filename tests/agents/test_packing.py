@@ -37,7 +37,7 @@ def test_the_layout_is_as_drawn():
     assert packed.segment.tolist() == [[0, 0, 1, 1, 2, 2], [0, 1, -1, -1, -1, -1]]
     assert packed.tokens.tolist() == [1, 2, 3, 4, 5]
     assert packed.row.tolist() == [0, 0, 1, 0, 0]
-    assert packed.place.tolist() == [1, 2, 0, 1, 4]
+    assert packed.column.tolist() == [1, 2, 0, 1, 4]
 
 
 def test_an_answer_sees_the_prompt_and_itself():

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from palaver.cli import folders
-from palaver.cli.beside import Beside, beside
+from palaver.cli.beside import Beside, in_background
 from palaver.core import PalaverError
 
 
@@ -60,14 +60,14 @@ def test_one_that_writes_nothing_is_stopped(hangs, small, tmp_path, monkeypatch)
 def test_one_that_heeds_no_ctrl_c_is_killed(hangs, small, tmp_path, monkeypatch):
     monkeypatch.setattr("palaver.cli.beside.PATIENCE_S", 0.5)
     (tmp_path / "python").write_text("#!/bin/sh\ntrap '' INT\necho up\nexec sleep 600\n")
-    with beside(_job(small, tmp_path / "run"), tmp_path / "log") as run:
+    with in_background(_job(small, tmp_path / "run"), tmp_path / "log") as run:
         while not (tmp_path / "log").read_text():
             time.sleep(0.01)
     assert run.process.returncode == -signal.SIGKILL
 
 
 def test_it_does_not_outlive_its_block(small, tmp_path):
-    with beside(_job(small, tmp_path / "run", "train.steps=100000"), tmp_path / "log") as run:
+    with in_background(_job(small, tmp_path / "run", "train.steps=100000"), tmp_path / "log") as run:
         while not (tmp_path / "run" / "status.json").exists() and run.process.poll() is None:
             time.sleep(0.05)
     assert run.process.returncode == 130
@@ -75,6 +75,6 @@ def test_it_does_not_outlive_its_block(small, tmp_path):
 
 
 def test_nothing_beside(tmp_path):
-    with beside(None, tmp_path / "log") as run:
+    with in_background(None, tmp_path / "log") as run:
         assert run is None
     assert not (tmp_path / "log").exists()

@@ -47,21 +47,21 @@ def column_bytes(config: Any, dtype: torch.dtype) -> int:
     return int(2 * config.num_hidden_layers * heads * size * dtype.itemsize)
 
 
-def batches(prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest], most: Room) -> Iterator[list[int]]:
+def batches(prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest], capacity: Room) -> Iterator[list[int]]:
     """Yield indices of rows that run together, of like length where one batch cannot hold all.
 
     Within a batch rows of equal sampling are contiguous, and the samples of a prompt adjacent.
     """
     batch: list[int] = []
     answer = 0
-    for place in sorted(range(len(rows)), key=lambda place: (len(prompts[rows[place].prompt]), place)):
-        row = rows[place]
+    for index in sorted(range(len(rows)), key=lambda index: (len(prompts[rows[index].prompt]), index)):
+        row = rows[index]
         longest = max(answer, row.sampling.max_tokens)
         columns = (len(prompts[row.prompt]) + longest) * (len(batch) + 1)
-        if batch and (columns > most.columns or len(batch) >= most.rows):
+        if batch and (columns > capacity.columns or len(batch) >= capacity.rows):
             yield _grouped(batch, rows)
             batch, longest = [], row.sampling.max_tokens
-        batch.append(place)
+        batch.append(index)
         answer = longest
     if batch:
         yield _grouped(batch, rows)
@@ -70,16 +70,16 @@ def batches(prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest],
 def in_batches(
     prompts: Sequence[Sequence[int]],
     rows: Sequence[GenerationRequest],
-    most: Room,
+    capacity: Room,
     draw: Callable[[list[GenerationRequest]], list[GenerationResult]],
 ) -> list[GenerationResult]:
     """One sample per row, in order, drawn by `batches`."""
     samples: dict[int, GenerationResult] = {}
-    for places in batches(prompts, rows, most):
-        samples |= zip(places, draw([rows[place] for place in places]), strict=True)
-    return [samples[place] for place in range(len(rows))]
+    for indices in batches(prompts, rows, capacity):
+        samples |= zip(indices, draw([rows[index] for index in indices]), strict=True)
+    return [samples[index] for index in range(len(rows))]
 
 
 def _grouped(batch: list[int], rows: Sequence[GenerationRequest]) -> list[int]:
-    kinds = {kind: number for number, kind in enumerate(dict.fromkeys(rows[place].sampling for place in batch))}
-    return sorted(batch, key=lambda place: (kinds[rows[place].sampling], rows[place].prompt))
+    kinds = {kind: rank for rank, kind in enumerate(dict.fromkeys(rows[index].sampling for index in batch))}
+    return sorted(batch, key=lambda index: (kinds[rows[index].sampling], rows[index].prompt))

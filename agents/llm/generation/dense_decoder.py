@@ -60,7 +60,7 @@ class FoldedLayer:
     out: Tensor  # (heads*d, H)
     gate_up: Tensor  # (H, 2*I)
     down: Tensor  # (I, H)
-    more: dict[Product, Any] = field(default_factory=dict)  # what a subclass adds to a product
+    extra: dict[Product, Any] = field(default_factory=dict)  # what a subclass adds to a product
 
 
 class DenseDecoder:
@@ -107,8 +107,8 @@ class DenseDecoder:
     @torch.no_grad()
     def refresh(self) -> None:
         """Fold the model's present weights."""
-        for place, layer in enumerate(self.model.model.layers):
-            self.layers[place : place + 1] = [self._fold(layer)]  # its old copy goes before the next is made
+        for index, layer in enumerate(self.model.model.layers):
+            self.layers[index : index + 1] = [self._fold(layer)]  # its old copy goes before the next is made
         embedding, head = self.model.model.embed_tokens.weight, self.model.lm_head.weight
         self.embedding = embedding.to(self.dtype)
         self.head_norm = self._norm_weight(self.model.model.norm).to(self.dtype)
@@ -246,8 +246,8 @@ class DenseDecoder:
         if len(self._rope[0]) < positions:
             rotary = self.model.model.rotary_emb
             n = max(positions, 2 * len(self._rope[0]), 512)
-            place = torch.arange(n, device=self.device, dtype=torch.float32)
-            angles = place[:, None] * rotary.inv_freq.to(self.device, torch.float32)
+            columns = torch.arange(n, device=self.device, dtype=torch.float32)
+            angles = columns[:, None] * rotary.inv_freq.to(self.device, torch.float32)
             cos, sin = angles.cos() * rotary.attention_scaling, angles.sin() * rotary.attention_scaling
             self._rope = (torch.cat((cos, cos), -1).to(self.dtype), torch.cat((-sin, sin), -1).to(self.dtype))
         return self._rope

@@ -46,8 +46,8 @@ class Engine:
         Raises:
             PolicyError: the model's probabilities are not finite.
         """
-        most = room(self.forward.model.config, self.forward.device, self.forward.dtype)
-        return in_batches(prompts, rows, most, lambda batch: _Batch(self, prompts, batch).run())
+        capacity = room(self.forward.model.config, self.forward.device, self.forward.dtype)
+        return in_batches(prompts, rows, capacity, lambda batch: _Batch(self, prompts, batch).run())
 
     def refresh(self) -> None:
         """See `Generator.refresh`."""
@@ -63,7 +63,7 @@ class _Batch:
         self.prompts = {row.prompt: prompts[row.prompt] for row in self.rows}
         self.adapter = {row.prompt: row.adapter for row in self.rows}
         self.progress = Progress(self.rows, engine.end_ids, engine.decode)
-        self.limit = max(row.sampling.max_tokens for row in self.rows)
+        self.max_tokens = max(row.sampling.max_tokens for row in self.rows)
 
     def run(self) -> list[GenerationResult]:
         """Decode until every row has finished; samples in the order the rows were given."""
@@ -75,24 +75,24 @@ class _Batch:
         live = list(range(len(self.rows)))  # live[b] is the row at place b of the batch
         pending: list[Tensor] = []
         drawn: list[Tensor] = []
-        for step in range(self.limit):
+        for step in range(self.max_tokens):
             ids, logprobs, sample_logprobs = sampler.draw(logits, uniform[step])
             pending.append(ids)
             drawn += (logprobs, sample_logprobs)
-            if len(pending) == self.engine.interval or step + 1 == self.limit:
+            if len(pending) == self.engine.interval or step + 1 == self.max_tokens:
                 for taken in torch.stack(pending).tolist():
                     progress.take(live, taken)
                 pending = []
-                keep = [place for place, row in enumerate(live) if progress.finish[row] is None]
+                keep = [index for index, row in enumerate(live) if progress.finish[row] is None]
                 if len(keep) <= (1 - LEAVING_SHARE) * len(live):
                     progress.record(live, drawn)
                     drawn = []
                     if not keep:
                         break
-                    kept = torch.tensor(keep, device=forward.device)
-                    live = [live[place] for place in keep]
-                    ids, uniform = ids[kept], uniform[:, kept]
-                    store.select(kept)
+                    kept_rows = torch.tensor(keep, device=forward.device)
+                    live = [live[index] for index in keep]
+                    ids, uniform = ids[kept_rows], uniform[:, kept_rows]
+                    store.select(kept_rows)
                     sampler = Sampler([self.rows[row].sampling for row in live])
             logits = forward.step(ids, store)
         return progress.samples()
@@ -101,20 +101,20 @@ class _Batch:
         forward = self.engine.forward
         lengths = [len(self.prompts[row.prompt]) for row in self.rows]
         adapters = [row.adapter for row in self.rows]
-        store = KeyValues(lengths, max(lengths) + self.limit, forward.device, forward.dtype, adapters)
+        store = KeyValues(lengths, max(lengths) + self.max_tokens, forward.device, forward.dtype, adapters)
         by_prompt: dict[int, list[int]] = {}
-        for place, row in enumerate(self.rows):
-            by_prompt.setdefault(row.prompt, []).append(place)
+        for index, row in enumerate(self.rows):
+            by_prompt.setdefault(row.prompt, []).append(index)
         logits: Tensor | None = None
-        for part in _prefill_parts(self.prompts):
-            texts = [self.prompts[prompt] for prompt in part]
+        for chunk in _prefill_parts(self.prompts):
+            texts = [self.prompts[prompt] for prompt in chunk]
             ids = torch.from_numpy(padded(texts)).to(forward.device)
-            own = [self.adapter[prompt] for prompt in part]
-            out, layers = forward.prefill(ids, [len(text) for text in texts], own)
-            places = [place for prompt in part for place in by_prompt[prompt]]
-            rows = torch.tensor(places, device=forward.device)
-            counts = torch.tensor([len(by_prompt[prompt]) for prompt in part], device=forward.device)
-            sources = torch.arange(len(part), device=forward.device).repeat_interleave(counts)
+            chunk_adapters = [self.adapter[prompt] for prompt in chunk]
+            out, layers = forward.prefill(ids, [len(text) for text in texts], chunk_adapters)
+            indices = [index for prompt in chunk for index in by_prompt[prompt]]
+            rows = torch.tensor(indices, device=forward.device)
+            counts = torch.tensor([len(by_prompt[prompt]) for prompt in chunk], device=forward.device)
+            sources = torch.arange(len(chunk), device=forward.device).repeat_interleave(counts)
             store.insert(layers, rows, sources)
             if logits is None:
                 logits = out.new_empty((len(self.rows), out.shape[1]))
@@ -124,17 +124,17 @@ class _Batch:
 
     def _uniforms(self) -> Tensor:
         """Uniform numbers (limit, R), drawn up front: a row is independent of the rest of its batch."""
-        numbers = np.stack([uniforms(row.seed, self.limit) for row in self.rows], 1)
+        numbers = np.stack([uniforms(row.seed, self.max_tokens) for row in self.rows], 1)
         return torch.from_numpy(numbers).to(self.engine.forward.device)
 
 
 def _prefill_parts(prompts: dict[int, Sequence[int]]) -> Iterator[list[int]]:
     """Prompts in parts of like length, each at most PREFILL_TOKENS when padded."""
-    part: list[int] = []
+    chunk: list[int] = []
     for prompt in sorted(prompts, key=lambda prompt: len(prompts[prompt])):
-        if part and len(prompts[prompt]) * (len(part) + 1) > PREFILL_TOKENS:
-            yield part
-            part = []
-        part.append(prompt)
-    if part:
-        yield part
+        if chunk and len(prompts[prompt]) * (len(chunk) + 1) > PREFILL_TOKENS:
+            yield chunk
+            chunk = []
+        chunk.append(prompt)
+    if chunk:
+        yield chunk

@@ -49,9 +49,9 @@ class Forward(Protocol):
 class LibraryForward:
     """The model's own forward. Works for every decoder whose layers all attend to everything before them."""
 
-    def __init__(self, twin: Twin, adapters: Adapters | None = None) -> None:
-        self.inference_copy = twin
-        self.model, self.dtype = twin.model, twin.dtype
+    def __init__(self, inference_copy: Twin, adapters: Adapters | None = None) -> None:
+        self.inference_copy = inference_copy
+        self.model, self.dtype = inference_copy.model, inference_copy.dtype
         self.adapters = adapters
 
     @property
@@ -72,9 +72,9 @@ class LibraryForward:
         if parts is not None:
             logits = parts.head(parts.trunk(input_ids=ids, past_key_values=cache, use_cache=True)[0][row, last])
         else:
-            kept, place = torch.unique(last, return_inverse=True)
-            logits = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=kept).logits
-            logits = logits[row, place]
+            columns, index = torch.unique(last, return_inverse=True)
+            logits = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=columns).logits
+            logits = logits[row, index]
         return logits.float(), [(layer.keys, layer.values) for layer in cache.layers]
 
     def step(self, ids: Tensor, store: KeyValues) -> Tensor:
@@ -100,18 +100,18 @@ class LibraryForward:
         return self.adapters.mixed(adapters) if self.adapters else nullcontext()
 
 
-def find_forward(twin: Twin, adapters: Adapters | None = None) -> tuple[Forward | None, str]:
+def find_forward(inference_copy: Twin, adapters: Adapters | None = None) -> tuple[Forward | None, str]:
     """The fastest forward that serves this model and its adapters, or None and the reason why there is none."""
-    if adapters is not None and DenseDecoder.supports(twin.master, adapted=True):
-        return AdapterDecoder(twin.master, twin.dtype, adapters.served), ""
-    if DenseDecoder.supports(twin.master):
-        return DenseDecoder(twin.master, twin.dtype), ""
-    reason = unservable(twin.master)
+    if adapters is not None and DenseDecoder.supports(inference_copy.master, adapted=True):
+        return AdapterDecoder(inference_copy.master, inference_copy.dtype, adapters.served), ""
+    if DenseDecoder.supports(inference_copy.master):
+        return DenseDecoder(inference_copy.master, inference_copy.dtype), ""
+    reason = unservable(inference_copy.master)
     if reason:
         return None, reason
-    forward = LibraryForward(twin, adapters)
+    forward = LibraryForward(inference_copy, adapters)
     with adapters.only(-1) if adapters else nullcontext():
-        agrees = holds(twin.model, lambda: _agrees(forward))
+        agrees = holds(inference_copy.model, lambda: _agrees(forward))
     return (forward, "") if agrees else (None, "its cache or positions work in another way")
 
 
@@ -139,8 +139,8 @@ def _agrees(forward: LibraryForward) -> bool:
     _, layers = forward.prefill(padded, [5, 2], [-1, -1])
     store = KeyValues([5, 2], 6, device, forward.dtype)
     store.insert(layers, torch.arange(2, device=device), torch.arange(2, device=device))
-    found = forward.step(torch.tensor([2, 2], device=device), store)
+    actual = forward.step(torch.tensor([2, 2], device=device), store)
     alone = [forward.model(input_ids=torch.tensor([[*t, 2]], device=device)).logits[:, -1] for t in texts]
-    found, expected = found.nan_to_num(), torch.cat(alone).float().nan_to_num()  # `Progress` reports damaged weights
+    actual, expected = actual.nan_to_num(), torch.cat(alone).float().nan_to_num()  # `Progress` reports damaged weights
     tolerance = (1e-3 if forward.dtype == torch.float32 else 5e-2) * float(expected.std())
-    return bool((found - expected).abs().max() <= tolerance)
+    return bool((actual - expected).abs().max() <= tolerance)

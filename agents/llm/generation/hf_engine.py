@@ -28,13 +28,13 @@ class LibraryEngine:
 
     def __init__(
         self,
-        twin: Twin,
+        inference_copy: Twin,
         end_ids: frozenset[int],
         decode: Callable[[Sequence[int]], str],
         adapters: Adapters | None = None,
     ) -> None:
-        self.inference_copy = twin
-        self.model = twin.model
+        self.inference_copy = inference_copy
+        self.model = inference_copy.model
         self.end_ids = end_ids
         self.decode = decode
         self.adapters = adapters
@@ -46,8 +46,10 @@ class LibraryEngine:
     @torch.no_grad()
     def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """See `Generator.generate`."""
-        most = room(self.model.config, self.inference_copy.device, self.inference_copy.dtype)
-        return in_batches(prompts, rows, most, lambda batch: self._run([prompts[row.prompt] for row in batch], batch))
+        capacity = room(self.model.config, self.inference_copy.device, self.inference_copy.dtype)
+        return in_batches(
+            prompts, rows, capacity, lambda batch: self._run([prompts[row.prompt] for row in batch], batch)
+        )
 
     def _run(self, texts: Sequence[Sequence[int]], rows: list[GenerationRequest]) -> list[GenerationResult]:
         """One batch, rows and their prompts side by side."""
@@ -59,7 +61,8 @@ class LibraryEngine:
         plain = GenerationConfig(
             max_new_tokens=max(row.sampling.max_tokens for row in rows), do_sample=False, pad_token_id=0, num_beams=1
         )
-        own, self.model.generation_config = self.model.generation_config, GenerationConfig()  # no hidden defaults
+        saved_config = self.model.generation_config
+        self.model.generation_config = GenerationConfig()  # no hidden defaults
         mixed = self.adapters.mixed([row.adapter for row in rows]) if self.adapters else nullcontext()
         try:
             with mixed:
@@ -71,7 +74,7 @@ class LibraryEngine:
                     stopping_criteria=StoppingCriteriaList([watch]),
                 )
         finally:
-            self.model.generation_config = own
+            self.model.generation_config = saved_config
         progress.record(range(len(rows)), watch.processor.drawn)
         return progress.samples()
 
@@ -81,8 +84,8 @@ class _Draw(LogitsProcessor):  # type: ignore[misc]
 
     def __init__(self, rows: Sequence[GenerationRequest], device: torch.device) -> None:
         self.sampler = Sampler([row.sampling for row in rows])
-        limit = max(row.sampling.max_tokens for row in rows)
-        self.uniform = torch.from_numpy(np.stack([uniforms(row.seed, limit) for row in rows], 1)).to(device)
+        max_tokens = max(row.sampling.max_tokens for row in rows)
+        self.uniform = torch.from_numpy(np.stack([uniforms(row.seed, max_tokens) for row in rows], 1)).to(device)
         self.drawn: list[Tensor] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:

@@ -59,15 +59,15 @@ class KeyValues:
                 shape = (len(self.padding), keys.shape[1], self.columns, keys.shape[3])
                 self.keys.append(keys.new_zeros(shape))
                 self.values.append(values.new_zeros((*shape[:3], values.shape[3])))
-            self._place(self.keys[layer], keys, rows, sources)
-            self._place(self.values[layer], values, rows, sources)
+            self._write(self.keys[layer], keys, rows, sources)
+            self._write(self.values[layer], values, rows, sources)
 
-    def _place(self, target: Tensor, states: Tensor, rows: Tensor, sources: Tensor) -> None:
+    def _write(self, target: Tensor, states: Tensor, rows: Tensor, sources: Tensor) -> None:
         width = min(states.shape[2], self.column)
         padding = self.padding[rows] - (self.column - width)  # (r,) within the last `width` columns
-        place = torch.arange(width, device=target.device) - padding[:, None]  # (r, width) column in the prompt
+        columns = torch.arange(width, device=target.device) - padding[:, None]  # (r, width) column in the prompt
         # padding columns repeat the first one: they are masked, and must only be finite
-        moved = states.transpose(1, 2)[sources[:, None], place.clamp_min_(0)]  # (r, width, heads, dim)
+        moved = states.transpose(1, 2)[sources[:, None], columns.clamp_min_(0)]  # (r, width, heads, dim)
         target[rows, :, self.column - width : self.column] = moved.transpose(1, 2)
 
     def positions(self) -> Tensor:

@@ -54,7 +54,7 @@ class AdapterDecoder(DenseDecoder):
             super().refresh()
         for layer, folded in zip(self.model.model.layers, self.layers, strict=True):
             stacked = {product: self._stacked(self._parts(layer, product)) for product in PRODUCTS}
-            folded.more = {product: factors for product, factors in stacked.items() if factors is not None}
+            folded.extra = {product: factors for product, factors in stacked.items() if factors is not None}
 
     def prefill(self, ids: Tensor, lengths: Sequence[int], adapters: Sequence[int] = ()) -> tuple[Tensor, LayerStates]:
         """See `Forward.prefill`."""
@@ -77,7 +77,7 @@ class AdapterDecoder(DenseDecoder):
 
     def _add_low_rank(self, total: Tensor, x: Tensor, layer: FoldedLayer, product: Product) -> None:
         """Add to (n, outputs) what the adapters make of x (n, inputs): every row's own, n a multiple of the rows."""
-        factors: _LowRank | None = layer.more.get(product)
+        factors: _LowRank | None = layer.extra.get(product)
         if factors is not None:
             mask = self._masks[factors.kind]
             low = torch.mm(x, factors.down)
@@ -98,18 +98,18 @@ class AdapterDecoder(DenseDecoder):
         for linear, factor in zip(parts.linears, parts.factors, strict=True):
             outputs = slice(output, output + linear.out_features)
             output = outputs.stop
-            own = [n for n, name in enumerate(self.served) if name in getattr(linear, "lora_A", ())]
-            if own:
-                names = [self.served[n] for n in own]
+            members = [n for n, name in enumerate(self.served) if name in getattr(linear, "lora_A", ())]
+            if members:
+                names = [self.served[n] for n in members]
                 scaled = [linear.lora_B[name].weight.t() * (linear.scaling[name] * factor) for name in names]
                 ranks = [len(up) for up in scaled]
                 ups.append((slice(len(owners), len(owners) + sum(ranks)), outputs, torch.cat(scaled).to(self.dtype)))
                 downs += [linear.lora_A[name].weight for name in names]
-                owners += [n for n, rank in zip(own, ranks, strict=True) for _ in range(rank)]
+                owners += [n for n, rank in zip(members, ranks, strict=True) for _ in range(rank)]
         if not owners:
             return None
         down = torch.cat(downs)
         kind = tuple(owners)
         self._owners.setdefault(kind, torch.tensor(owners, device=self.device))
-        place = list(self._owners).index(kind)
-        return _LowRank(self._transposed(down if parts.norm is None else down * parts.norm), ups, place)
+        index = list(self._owners).index(kind)
+        return _LowRank(self._transposed(down if parts.norm is None else down * parts.norm), ups, index)

@@ -39,14 +39,16 @@ class SequentialAdapters:
 
     def generate(self, prompts: Sequence[Sequence[int]], rows: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """See `Generator.generate`; a batch for each adapter."""
-        places: dict[int, list[int]] = {}
-        for place, row in enumerate(rows):
-            places.setdefault(row.adapter, []).append(place)
+        by_adapter: dict[int, list[int]] = {}
+        for index, row in enumerate(rows):
+            by_adapter.setdefault(row.adapter, []).append(index)
         samples: dict[int, GenerationResult] = {}
-        for adapter, own in places.items():
+        for adapter, indices in by_adapter.items():
             with self.adapters.only(adapter):
-                samples |= zip(own, self.generator.generate(prompts, [rows[place] for place in own]), strict=True)
-        return [samples[place] for place in range(len(rows))]
+                samples |= zip(
+                    indices, self.generator.generate(prompts, [rows[index] for index in indices]), strict=True
+                )
+        return [samples[index] for index in range(len(rows))]
 
     def refresh(self) -> None:
         """See `Generator.refresh`."""

@@ -83,8 +83,8 @@ class Progress:
         """
         parts: list[list[np.ndarray]] = [[] for _ in self.rows]
         for live, values in self._records:
-            for place, row in enumerate(live):
-                parts[row].append(values[:, :, place])
+            for column, row in enumerate(live):
+                parts[row].append(values[:, :, column])
         samples = []
         for tokens, logprobs, finish in zip(self.tokens, parts, self.finish, strict=True):
             both = np.concatenate(logprobs)[: len(tokens)]

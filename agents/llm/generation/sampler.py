@@ -82,15 +82,15 @@ def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     depth = 16 if V < 65536 else 32
     blocks = V // depth // 64 * 64  # block b holds the elements b, b + blocks, b + 2 blocks, ...
     if blocks < 4 * k:
-        found = values.topk(k, -1)
-        return found.values, found.indices
+        top = values.topk(k, -1)
+        return top.values, top.indices
     maxima = values[:, : depth * blocks].view(R, depth, blocks).amax(1)
     chosen = maxima.topk(k, -1, sorted=False).indices
     offsets = torch.arange(0, depth * blocks, blocks, device=values.device)
-    rest = torch.arange(depth * blocks, V, device=values.device)
-    members = torch.cat(((chosen[:, :, None] + offsets).flatten(1), rest.expand(R, -1)), -1)
-    best, place = values.gather(-1, members).topk(k, -1)
-    return best, members.gather(-1, place)
+    remainder = torch.arange(depth * blocks, V, device=values.device)
+    members = torch.cat(((chosen[:, :, None] + offsets).flatten(1), remainder.expand(R, -1)), -1)
+    best, index = values.gather(-1, members).topk(k, -1)
+    return best, members.gather(-1, index)
 
 
 def nucleus_floor(weights: Tensor, top_p: float) -> Tensor:
@@ -113,8 +113,8 @@ def _draw_nucleus(probabilities: Tensor, uniform: Tensor, top_p: float) -> tuple
             # equals of the last candidate may lie outside, so it must not be in the nucleus
             if bool(((weights.sum(-1) >= top_p) & (weights[:, -1] < lowest[:, 0])).all()):
                 return _draw_among(candidates, weights.masked_fill(weights < lowest, 0.0), uniform)
-    kept = probabilities.masked_fill(probabilities < kept_floor(probabilities, top_p), 0.0)
-    return _draw_all(kept, uniform)
+    nucleus = probabilities.masked_fill(probabilities < kept_floor(probabilities, top_p), 0.0)
+    return _draw_all(nucleus, uniform)
 
 
 def kept_floor(probabilities: Tensor, top_p: float) -> Tensor:
@@ -131,19 +131,19 @@ def _draw_among(candidates: Tensor, weights: Tensor, uniform: Tensor) -> tuple[T
     candidates, order = candidates.sort(-1)
     weights = weights.gather(-1, order)
     cumulative = weights.cumsum(-1)
-    place = _invert(cumulative, uniform)[:, None]
-    drawn = (weights.gather(-1, place)[:, 0] / cumulative[:, -1]).log().float()
-    return candidates.gather(-1, place)[:, 0], drawn
+    index = _invert(cumulative, uniform)[:, None]
+    drawn = (weights.gather(-1, index)[:, 0] / cumulative[:, -1]).log().float()
+    return candidates.gather(-1, index)[:, 0], drawn
 
 
 def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """Ids (R,) drawn from unnormalised weights (R, V), first a block of the vocabulary, then a token of the block."""
     R, V = weights.shape
     blocks = -(-V // BLOCK)
-    whole = V // BLOCK
-    sums = weights[:, : whole * BLOCK].view(R, whole, BLOCK).sum(-1)
-    if whole < blocks:
-        sums = torch.cat((sums, weights[:, whole * BLOCK :].sum(-1, keepdim=True)), -1)
+    full_blocks = V // BLOCK
+    sums = weights[:, : full_blocks * BLOCK].view(R, full_blocks, BLOCK).sum(-1)
+    if full_blocks < blocks:
+        sums = torch.cat((sums, weights[:, full_blocks * BLOCK :].sum(-1, keepdim=True)), -1)
     cumulative = sums.double().cumsum(-1)
     block = _invert(cumulative, uniform)[:, None]
     share = sums.gather(-1, block).double()
@@ -151,14 +151,14 @@ def _draw_all(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     within = (uniform[:, None] * cumulative[:, -1:] - cumulative.gather(-1, block) + share) / share
     members = block * BLOCK + torch.arange(BLOCK, device=weights.device)
     inside = weights.gather(-1, members.clamp_max(V - 1)).double().masked_fill_(members >= V, 0.0)
-    place = _invert(inside.cumsum(-1), within[:, 0].clamp_(0.0, 1.0 - 2.0**-53))[:, None]
-    drawn = (inside.gather(-1, place) / cumulative[:, -1:])[:, 0].log().float()
-    return members.gather(-1, place)[:, 0].clamp_max_(V - 1), drawn
+    index = _invert(inside.cumsum(-1), within[:, 0].clamp_(0.0, 1.0 - 2.0**-53))[:, None]
+    drawn = (inside.gather(-1, index) / cumulative[:, -1:])[:, 0].log().float()
+    return members.gather(-1, index)[:, 0].clamp_max_(V - 1), drawn
 
 
 def _invert(cumulative: Tensor, uniform: Tensor) -> Tensor:
     """The first place (R,) whose share of the cumulative weights (R, k) float64 exceeds the uniform number."""
     # dividing makes the last share exactly 1 > u, so that a place of weight 0 is never taken
     shares = cumulative / cumulative[:, -1:]
-    place = torch.searchsorted(shares, uniform[:, None], right=True)[:, 0]
-    return place.clamp_max_(shares.shape[-1] - 1)  # only NaN gets past the last place; `Progress` reports it
+    index = torch.searchsorted(shares, uniform[:, None], right=True)[:, 0]
+    return index.clamp_max_(shares.shape[-1] - 1)  # only NaN gets past the last place; `Progress` reports it

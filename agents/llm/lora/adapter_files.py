@@ -56,14 +56,14 @@ def new_config(model: Any, lora: LoraOptions, base: str) -> LoraConfig:
     else:
         chosen = []
         for target in [lora.targets] if isinstance(lora.targets, str) else lora.targets:
-            found = [name for name in linears if f".{name}".endswith(f".{target}")]
-            if not found:
+            matches = [name for name in linears if f".{name}".endswith(f".{target}")]
+            if not matches:
                 ends = sorted({name.rpartition(".")[2] for name in linears})
                 raise PolicyError(
                     f"no linear layer of {base!r} is called {target!r} or ends so; there are {', '.join(ends)} "
                     "(or all-linear)"
                 )
-            chosen += found
+            chosen += matches
     return LoraConfig(
         r=lora.rank,
         lora_alpha=int(lora.alpha) if float(lora.alpha).is_integer() else lora.alpha,
@@ -87,11 +87,11 @@ def read_config(folder: str) -> LoraConfig:
     Raises:
         PolicyError: it cannot be read, or it is not plain LoRA on a named base.
     """
-    place = Path(os.path.expanduser(folder))
-    if not (place / CONFIG_NAME).is_file():
+    path = Path(os.path.expanduser(folder))
+    if not (path / CONFIG_NAME).is_file():
         raise PolicyError(f"{folder!r} holds no adapter: it has no {CONFIG_NAME}")
     try:
-        config = LoraConfig.from_pretrained(str(place))
+        config = LoraConfig.from_pretrained(str(path))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise PolicyError(f"cannot read the {CONFIG_NAME} of {folder!r}: {one_line(error)}") from error
     if odd := _odd(config):
@@ -122,10 +122,10 @@ def read_weights(folder: str) -> dict[str, Tensor]:
         PolicyError: they are not there or cannot be read.
     """
     try:
-        found: dict[str, Tensor] = load_file(Path(os.path.expanduser(folder), SAFETENSORS_WEIGHTS_NAME))
+        weights: dict[str, Tensor] = load_file(Path(os.path.expanduser(folder), SAFETENSORS_WEIGHTS_NAME))
     except (OSError, SafetensorError) as error:
         raise PolicyError(f"cannot read the {SAFETENSORS_WEIGHTS_NAME} of {folder!r}: {one_line(error)}") from error
-    return found
+    return weights
 
 
 def write(folder: Path | str, config: LoraConfig, weights: Mapping[str, Tensor]) -> None:

@@ -66,9 +66,9 @@ class Lora:
 
     def copy(self, key: str, *, trained: bool) -> str:
         """One more adapter, with the shape and the weights of another; its key."""
-        made = self.add(self.config(key), trained=trained)
-        self.fill(made, self.named(key))
-        return made
+        new_key = self.add(self.config(key), trained=trained)
+        self.fill(new_key, self.named(key))
+        return new_key
 
     def remove(self, key: str) -> None:
         """Take an adapter away."""
@@ -125,8 +125,10 @@ class Lora:
 
     def exported(self, key: str) -> dict[str, Tensor]:
         """The weights of an adapter as peft writes them to a file."""
-        found: dict[str, Tensor] = get_peft_model_state_dict(self._peft, adapter_name=key, save_embedding_layers=False)
-        return {name: value.detach().cpu().contiguous() for name, value in found.items()}
+        weights: dict[str, Tensor] = get_peft_model_state_dict(
+            self._peft, adapter_name=key, save_embedding_layers=False
+        )
+        return {name: value.detach().cpu().contiguous() for name, value in weights.items()}
 
     def imported(self, key: str, weights: Mapping[str, Tensor]) -> str:
         """Take over weights that peft wrote; what does not fit, "" if all does.
@@ -155,12 +157,12 @@ class Lora:
         vocabulary = self.model.config.get_text_config().vocab_size
         ids = torch.tensor([some_ids(vocabulary)] * 2, device=next(self.model.parameters()).device)
         with self.mixed([0, -1]):
-            found = self.model(input_ids=ids, use_cache=False).logits
+            mixed = self.model(input_ids=ids, use_cache=False).logits
         alone = []
         for adapter in (0, -1):
             with self.only(adapter):
                 alone.append(self.model(input_ids=ids[:1], use_cache=False).logits)
-        return close(found, torch.cat(alone))
+        return close(mixed, torch.cat(alone))
 
 
 def _named(names: list[str], layer: nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:

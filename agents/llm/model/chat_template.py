@@ -56,16 +56,16 @@ class Renderer:
         """
         if not conversation:
             raise PolicyError("an empty conversation cannot be answered")
-        found = self._known.get(key := tuple(conversation))
-        if found is None:
+        token_ids = self._known.get(key := tuple(conversation))
+        if token_ids is None:
             messages, stand_ins = self._messages(conversation)
-            found = self._encode(self._template(messages) if self.template else self._plain(messages), stand_ins)
+            token_ids = self._encode(self._template(messages) if self.template else self._plain(messages), stand_ins)
             if len(self._known) >= KNOWN:
                 self._known.clear()
-            self._known[key] = found
-        if not found:
+            self._known[key] = token_ids
+        if not token_ids:
             raise PolicyError("this conversation cannot be answered: the chat template makes no tokens of it")
-        return list(found)
+        return list(token_ids)
 
     def closed(self, conversation: Conversation) -> list[int]:
         """Ids of a conversation that ends with an answer, to be read and not to be answered.
@@ -87,12 +87,12 @@ class Renderer:
         """Ids of an answer by another author, as this model would generate it, end token included."""
         messages, stand_ins = self._messages((Message("assistant", text),))
         ids: list[int] = []
-        for place, piece in enumerate(_STAND_IN.split(messages[0]["content"])):
+        for index, piece in enumerate(_STAND_IN.split(messages[0]["content"])):
             if piece:
-                ids += self._letters(stand_ins[int(piece)]) if place % 2 else self._tokens(piece, False)
+                ids += self._letters(stand_ins[int(piece)]) if index % 2 else self._tokens(piece, False)
         ends = self.end_tokens()
-        own = self.tokenizer.eos_token_id
-        return [*ids, *([own] if own in ends else sorted(ends)[:1])]
+        eos = self.tokenizer.eos_token_id
+        return [*ids, *([eos] if eos in ends else sorted(ends)[:1])]
 
     def text(self, token_ids: Sequence[int]) -> str:
         """The text of sampled ids, without control tokens."""
@@ -100,15 +100,15 @@ class Renderer:
 
     def end_tokens(self) -> set[int]:
         """The tokenizer's end token, and the token with which the chat template closes an assistant's message."""
-        found = {self.tokenizer.eos_token_id} - {None}
+        tokens = {self.tokenizer.eos_token_id} - {None}
         if self.template:
             answer = f"{MARK}0{MARK}"
             messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": answer}]
             _, _, after = self._template(messages, answering=False).partition(answer)
             first = self._control_token.match(after.lstrip())
             if first:
-                found.add(self.tokenizer.convert_tokens_to_ids(first.group()))
-        return found
+                tokens.add(self.tokenizer.convert_tokens_to_ids(first.group()))
+        return tokens
 
     def _messages(self, conversation: Conversation) -> tuple[list[dict[str, str]], list[str]]:
         """Messages with placeholders for text that spells a token, and the text of each."""
@@ -136,9 +136,9 @@ class Renderer:
         if not matcher.search(self._normalise(content)):
             return content
         pieces = _STAND_IN.split(content)
-        for place, piece in enumerate(pieces):
+        for index, piece in enumerate(pieces):
             changed = (letter if self._normalise(letter) == letter else stand_in(letter) for letter in piece)
-            pieces[place] = f"{MARK}{piece}{MARK}" if place % 2 else "".join(changed)
+            pieces[index] = f"{MARK}{piece}{MARK}" if index % 2 else "".join(changed)
         return "".join(pieces)
 
     def _matcher(self, tokens: Iterable[str]) -> re.Pattern[str]:
@@ -168,11 +168,11 @@ class Renderer:
         if not stand_ins:
             return self._strip_end(self._tokens(text, special))
         ids: list[int] = []
-        for place, piece in enumerate(_STAND_IN.split(text)):  # text, number, text, number, ..., text
-            if place % 2:
+        for index, piece in enumerate(_STAND_IN.split(text)):  # text, number, text, number, ..., text
+            if index % 2:
                 ids += self._letters(stand_ins[int(piece)])
-            elif piece or (place == 0 and special):
-                ids += self._tokens(piece, special and place == 0)
+            elif piece or (index == 0 and special):
+                ids += self._tokens(piece, special and index == 0)
         return self._strip_end(ids)
 
     def _tokens(self, text: str, special: bool) -> list[int]:

@@ -108,14 +108,14 @@ def _read_begun(source: str, dtype: torch.dtype, kind: Kind) -> tuple[Any, Any]:
     return _read(source, source, dtype, kind, local=False)
 
 
-def _read(source: str, place: str, dtype: torch.dtype, kind: Kind, *, local: bool) -> tuple[Any, Any]:
+def _read(source: str, path: str, dtype: torch.dtype, kind: Kind, *, local: bool) -> tuple[Any, Any]:
     keywords: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
     try:
         with quiet():  # what the library warns of (weights it had to invent) is an error below
             model, report = kind.auto.from_pretrained(
-                place, dtype=dtype, output_loading_info=True, **kind.settings, **keywords
+                path, dtype=dtype, output_loading_info=True, **kind.settings, **keywords
             )
-            tokenizer = AutoTokenizer.from_pretrained(place, **keywords)
+            tokenizer = AutoTokenizer.from_pretrained(path, **keywords)
     except _FAILURES as error:
         raise PolicyError(f"cannot load the model {source!r}: {_reason(error)}") from error
     if getattr(model, "_hf_peft_config_loaded", False):

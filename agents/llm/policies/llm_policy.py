@@ -69,7 +69,7 @@ class LLMPolicy:
 
     @property
     def shared_engine(self) -> object:
-        """Object that answers for this policy: policies of one host share a batch, learn in turn."""
+        """Object that answers for this policy: policies of one engine share a batch, learn in turn."""
         return self
 
     def parameters(self) -> list[nn.Parameter]:
@@ -141,13 +141,13 @@ class LLMPolicy:
         return ids
 
     def _check(self, ids: Sequence[int], request: Request) -> None:
-        length, limit = len(ids), self.options.max_prompt_tokens
+        length, max_length = len(ids), self.options.max_prompt_tokens
         config = self.model.config.get_text_config()
         if max(ids) >= config.vocab_size:
             raise PolicyError(f"the tokenizer of {self.name!r} gives id {max(ids)}, which its model does not know")
-        if length > limit:
+        if length > max_length:
             raise PolicyError(
-                f"the prompt of {request.agent!r} has {length} tokens, more than max_prompt_tokens={limit}"
+                f"the prompt of {request.agent!r} has {length} tokens, more than max_prompt_tokens={max_length}"
             )
         context = getattr(config, "max_position_embeddings", None)
         if context is not None and length + request.sampling.max_tokens > context:
@@ -159,7 +159,7 @@ class LLMPolicy:
     def completion(self, prompt: tuple[int, ...], sampling: Sampling, sample: GenerationResult) -> Completion:
         """Make a completion of sampled tokens."""
         text = self._renderer.text(sample.token_ids)
-        ends = [place for place in map(text.find, sampling.stop) if place >= 0]
+        ends = [position for position in map(text.find, sampling.stop) if position >= 0]
         return Completion(
             text[: min(ends, default=len(text))],
             prompt,
@@ -172,7 +172,7 @@ class LLMPolicy:
 
 
 def answer(
-    generator: Generator, model: nn.Module, asked: Sequence[tuple[LLMPolicy, Request]]
+    generator: Generator, model: nn.Module, queries: Sequence[tuple[LLMPolicy, Request]]
 ) -> list[list[Completion]]:
     """One list per request, one completion per seed; all policies, whose model it is, in one batch.
 
@@ -182,13 +182,13 @@ def answer(
     prompts: dict[tuple[int, tuple[int, ...]], int] = {}
     rows: list[GenerationRequest] = []
     read: list[tuple[int, ...]] = []
-    for policy, request in asked:
+    for policy, request in queries:
         read.append(policy.prompt(request))
-        place = prompts.setdefault((policy.adapter, read[-1]), len(prompts))
-        rows += [GenerationRequest(place, seed, request.sampling, policy.adapter) for seed in request.seeds]
+        index = prompts.setdefault((policy.adapter, read[-1]), len(prompts))
+        rows += [GenerationRequest(index, seed, request.sampling, policy.adapter) for seed in request.seeds]
     with evaluating(model):
         samples = iter(generator.generate([ids for _, ids in prompts], rows))
     return [
         [policy.completion(ids, request.sampling, next(samples)) for _ in request.seeds]
-        for (policy, request), ids in zip(asked, read, strict=True)
+        for (policy, request), ids in zip(queries, read, strict=True)
     ]

@@ -54,34 +54,36 @@ class LocalChat:
         """One answer a question, in order; a prompt that does not fit the model is a `refusal`."""
         answers: dict[int, Answer] = {}
         fitting: list[tuple[int, int]] = []
-        for place, question in enumerate(questions):
+        for index, question in enumerate(questions):
             try:
-                fitting.append((len(self.policy.prompt(_request(question))), place))
+                fitting.append((len(self.policy.prompt(_request(question))), index))
             except PolicyError as error:
-                answers[place] = Answer("", failure=f"refusal: {error}")
-        places = [place for _, place in sorted(fitting, reverse=True)]  # of like length together
+                answers[index] = Answer("", failure=f"refusal: {error}")
+        indices = [index for _, index in sorted(fitting, reverse=True)]  # of like length together
         with self._lock:
-            for start in range(0, len(places), self.batch):
-                part = places[start : start + self.batch]
-                answers |= dict(zip(part, self._answers([questions[place] for place in part]), strict=True))
-        return [answers[place] for place in range(len(questions))]
+            for start in range(0, len(indices), self.batch):
+                batch = indices[start : start + self.batch]
+                answers |= dict(zip(batch, self._answers([questions[index] for index in batch]), strict=True))
+        return [answers[index] for index in range(len(questions))]
 
     def _answers(self, questions: Sequence[Question]) -> list[Answer]:
-        said = [own[0] for own in self.policy.act([_request(question) for question in questions])]
+        completions = [samples[0] for samples in self.policy.act([_request(question) for question in questions])]
         tops: dict[int, tuple[dict[str, float], ...]] = {}
         for k in {question.top_logprobs for question in questions} - {0}:
-            places = [place for place, question in enumerate(questions) if question.top_logprobs == k]
-            tops |= dict(zip(places, top_logprobs(self.policy, [said[place] for place in places], k), strict=True))
-        return [Answer(u.text, u.finish, tops.get(place, ()), _cost(u)) for place, u in enumerate(said)]
+            indices = [index for index, question in enumerate(questions) if question.top_logprobs == k]
+            tops |= dict(
+                zip(indices, top_logprobs(self.policy, [completions[index] for index in indices], k), strict=True)
+            )
+        return [Answer(u.text, u.finish, tops.get(index, ()), _cost(u)) for index, u in enumerate(completions)]
 
 
 def digest(policy: LLMPolicy) -> str:
     """Sixteen hexadecimal digits of a policy's weights and of its chat template."""
-    found = hashlib.blake2b(str(getattr(policy.tokenizer, "chat_template", "")).encode(), digest_size=8)
+    hasher = hashlib.blake2b(str(getattr(policy.tokenizer, "chat_template", "")).encode(), digest_size=8)
     for name, weights in policy.model.state_dict().items():
-        found.update(f"{name} {tuple(weights.shape)} {weights.dtype}".encode())
-        found.update(weights.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        hasher.update(f"{name} {tuple(weights.shape)} {weights.dtype}".encode())
+        hasher.update(weights.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return hasher.hexdigest()
 
 
 def _request(question: Question) -> Request:

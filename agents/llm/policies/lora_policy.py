@@ -56,7 +56,7 @@ class SharedEngine:
             self.model, Renderer(self.tokenizer, self.options.chat), self.options, self.source, self.lora
         )
 
-    def act_batched(self, asked: Sequence[tuple[AdapterPolicy, Request]]) -> list[list[Completion]]:
+    def act_batched(self, queries: Sequence[tuple[AdapterPolicy, Request]]) -> list[list[Completion]]:
         """Answer each policy's request; see `palaver.agents.base.policy.act_batched`.
 
         Raises:
@@ -65,7 +65,7 @@ class SharedEngine:
         if self._stale:
             self.generator.refresh()
             self._stale = False
-        return answer(self.generator, self.model, asked)
+        return answer(self.generator, self.model, queries)
 
     def refresh(self) -> None:
         """Call after an adapter changed: the next answers are drawn with it."""
@@ -78,7 +78,7 @@ class SharedEngine:
             PolicyError: it cannot be read, or is not for this base.
         """
         config = read_config(folder)
-        if _place(config.base_model_name_or_path) != self.source:
+        if _canonical_source(config.base_model_name_or_path) != self.source:
             raise PolicyError(
                 f"the adapter in {folder!r} is for {config.base_model_name_or_path!r}, and not for {self.source!r}"
             )
@@ -115,13 +115,13 @@ class AdapterPolicy(LLMPolicy):
         model: the shared base. It computes as this policy inside `active()` only.
     """
 
-    def __init__(self, host: SharedEngine, adapter: int, name: str) -> None:
-        self._shared_engine, self.adapter, self.key = host, adapter, host.lora.served[adapter]
-        super().__init__(host.model, host.tokenizer, host.options, name)
+    def __init__(self, engine: SharedEngine, adapter: int, name: str) -> None:
+        self._shared_engine, self.adapter, self.key = engine, adapter, engine.lora.served[adapter]
+        super().__init__(engine.model, engine.tokenizer, engine.options, name)
 
     @property
     def shared_engine(self) -> SharedEngine:
-        """See `LLMPolicy.host`."""
+        """See `LLMPolicy.shared_engine`."""
         return self._shared_engine
 
     def parameters(self) -> list[nn.Parameter]:
@@ -202,18 +202,18 @@ def adapted(
         PolicyError: the base cannot be loaded, or the shape does not fit it.
     """
     if is_adapter(source):
-        found = read_config(source)
-        if (found.r, found.lora_alpha) != (lora.rank, lora.alpha):
+        adapter_config = read_config(source)
+        if (adapter_config.r, adapter_config.lora_alpha) != (lora.rank, lora.alpha):
             raise PolicyError(
-                f"the adapter in {source!r} has rank {found.r} and alpha {found.lora_alpha}: ask for these, or start "
-                f"from its base {found.base_model_name_or_path!r}"
+                f"the adapter in {source!r} has rank {adapter_config.r} and alpha {adapter_config.lora_alpha}: ask for "
+                f"these, or start from its base {adapter_config.base_model_name_or_path!r}"
             )
         return load_adapters(dict.fromkeys(names, source), options)
-    host = _host(source, options)
-    config = new_config(host.model, lora, host.source)
+    engine = _load_engine(source, options)
+    config = new_config(engine.model, lora, engine.source)
     for name in names:
-        host.lora.served.append(host.lora.add(config, trained=True, seed=f"{seed} {name}"))
-    return {name: AdapterPolicy(host, place, name) for place, name in enumerate(names)}
+        engine.lora.served.append(engine.lora.add(config, trained=True, seed=f"{seed} {name}"))
+    return {name: AdapterPolicy(engine, index, name) for index, name in enumerate(names)}
 
 
 def load_adapters(folders: Mapping[str, str], options: ModelOptions = DEFAULT_OPTIONS) -> dict[str, AdapterPolicy]:
@@ -222,29 +222,29 @@ def load_adapters(folders: Mapping[str, str], options: ModelOptions = DEFAULT_OP
     Raises:
         PolicyError: an adapter or its base cannot be loaded.
     """
-    hosts: dict[str, SharedEngine] = {}
+    engines: dict[str, SharedEngine] = {}
     for folder in folders.values():
-        base = _place(read_config(folder).base_model_name_or_path)
-        if base not in hosts:
+        base = _canonical_source(read_config(folder).base_model_name_or_path)
+        if base not in engines:
             try:
-                hosts[base] = _host(base, options)
+                engines[base] = _load_engine(base, options)
             except PolicyError as error:
                 raise PolicyError(f"the adapter in {folder!r} needs its base: {error}") from error
-    seats: dict[str, tuple[SharedEngine, int]] = {}
+    served: dict[str, tuple[SharedEngine, int]] = {}
     for name, folder in folders.items():
-        host = hosts[_place(read_config(folder).base_model_name_or_path)]
-        seats[name] = host, len(host.lora.served)
-        host.lora.served.append(host.load(folder, trained=True))
-    return {name: AdapterPolicy(host, place, name) for name, (host, place) in seats.items()}
+        engine = engines[_canonical_source(read_config(folder).base_model_name_or_path)]
+        served[name] = engine, len(engine.lora.served)
+        engine.lora.served.append(engine.load(folder, trained=True))
+    return {name: AdapterPolicy(engine, index, name) for name, (engine, index) in served.items()}
 
 
-def _host(source: str, options: ModelOptions) -> SharedEngine:
+def _load_engine(source: str, options: ModelOptions) -> SharedEngine:
     dtype = torch.bfloat16 if options.dtype == "bf16" else torch.float32
     model, tokenizer = load_pretrained(source, pick_device(options.device), dtype)
-    return SharedEngine(model, tokenizer, options, _place(source))
+    return SharedEngine(model, tokenizer, options, _canonical_source(source))
 
 
-def _place(source: str) -> str:
+def _canonical_source(source: str) -> str:
     """A folder by its absolute path, a hub name as it is."""
     folder = Path(os.path.expanduser(source))
     return os.path.abspath(folder) if folder.is_dir() else source

@@ -41,13 +41,13 @@ def top_logprobs(
     if not all(completion.prompt_ids for completion in completions):
         raise PolicyError("the likeliest tokens are told of what a model of transformers said, not of plain text")
     spelt = _Spelling(policy.tokenizer)
-    found: list[tuple[dict[str, float], ...]] = []
+    result: list[tuple[dict[str, float], ...]] = []
     with policy.active() as model, evaluating(model), torch.inference_mode():
         for prompts, answers in _parts(model, completions, first):
-            values, ids = (part.cpu() for part in _top(model, prompts, answers, k))
-            places = iter(zip(values.tolist(), ids.tolist(), strict=True))
-            found += [tuple(spelt.together(*next(places)) for _ in answer) for answer in answers]
-    return found
+            values, ids = (tensor.cpu() for tensor in _top(model, prompts, answers, k))
+            pairs = iter(zip(values.tolist(), ids.tolist(), strict=True))
+            result += [tuple(spelt.together(*next(pairs)) for _ in answer) for answer in answers]
+    return result
 
 
 class _Spelling:
@@ -59,11 +59,11 @@ class _Spelling:
 
     def together(self, logprobs: Sequence[float], ids: Sequence[int]) -> dict[str, float]:
         """Text -> log-probability, likeliest first."""
-        found: dict[str, float] = {}
+        by_text: dict[str, float] = {}
         for logprob, token in zip(logprobs, ids, strict=True):
             text = self.text(token)
-            found[text] = float(np.logaddexp(found[text], logprob)) if text in found else logprob
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            by_text[text] = float(np.logaddexp(by_text[text], logprob)) if text in by_text else logprob
+        return dict(sorted(by_text.items(), key=lambda item: -item[1]))
 
     def text(self, token: int) -> str:
         """Of one token."""
@@ -104,11 +104,11 @@ def _top(
         return torch.zeros(0, k), torch.zeros(0, k, dtype=torch.long)
     ids = torch.from_numpy(padded([[*p, *a] for p, a in zip(prompts, answers, strict=True)])).to(device)
     row = np.repeat(np.arange(len(prompts)), counts)
-    ahead = np.repeat([len(prompt) - 1 for prompt in prompts], counts)
-    position = ahead + np.concatenate([np.arange(count) for count in counts])
-    kept, place = np.unique(position, return_inverse=True)
-    wanted = torch.from_numpy(kept).to(device)
+    offset = np.repeat([len(prompt) - 1 for prompt in prompts], counts)
+    position = offset + np.concatenate([np.arange(count) for count in counts])
+    columns, index = np.unique(position, return_inverse=True)
+    wanted = torch.from_numpy(columns).to(device)
     logits = model(input_ids=ids[:, :-1], use_cache=False, logits_to_keep=wanted).logits
-    logprobs = logits[torch.from_numpy(row).to(device), torch.from_numpy(place).to(device)].float().log_softmax(1)
-    found = logprobs.topk(min(k, logprobs.shape[1]), 1)
-    return found.values, found.indices
+    logprobs = logits[torch.from_numpy(row).to(device), torch.from_numpy(index).to(device)].float().log_softmax(1)
+    top = logprobs.topk(min(k, logprobs.shape[1]), 1)
+    return top.values, top.indices

@@ -47,13 +47,13 @@ def choice_scores(
     """
     if not choices or not all(choices):
         raise PolicyError("there is nothing to choose from: no answer was given")
-    flat = [answer for own in choices for answer in own]
+    flat = [answer for options in choices for answer in options]
     encoded = tokenizer(flat, add_special_tokens=False)["input_ids"]
     answers = [[*ids, tokenizer.eos_token_id] for ids in encoded]
-    repeated = [prompt for prompt, own in zip(prompts, choices, strict=True) for _ in own]
+    repeated = [prompt for prompt, options in zip(prompts, choices, strict=True) for _ in options]
     logp, _ = response_logprobs(model, repeated, answers)
     sums = logp.sum(1)
-    counts = torch.tensor([len(own) for own in choices], device=sums.device)
+    counts = torch.tensor([len(options) for options in choices], device=sums.device)
     mask = torch.arange(int(counts.max()), device=sums.device) < counts[:, None]
     scores = sums.new_full(mask.shape, NEVER).masked_scatter(mask, sums)
     return scores, mask
@@ -65,5 +65,5 @@ def pick(scores: Sequence[float], temperature: float, seed: int) -> int:
     if not temperature:
         return int(logits.argmax())
     chances = (logits / temperature).softmax(0).cumsum(0)
-    found = int(torch.searchsorted(chances, random.Random(seed).random(), right=True))
-    return min(found, len(scores) - 1)
+    index = int(torch.searchsorted(chances, random.Random(seed).random(), right=True))
+    return min(index, len(scores) - 1)

@@ -62,8 +62,8 @@ class _LinearEntropy(torch.autograd.Function):
         to_bias = torch.zeros_like(bias) if needs_bias else None
         scale = -gradient / ctx.temperature
         for rows, columns in tiles(h, w):
-            part = None if bias is None else bias[columns]
-            logp = head_logits(h[rows], w[columns], part, ctx.temperature, None).to(total.dtype)
+            tile_bias = None if bias is None else bias[columns]
+            logp = head_logits(h[rows], w[columns], tile_bias, ctx.temperature, None).to(total.dtype)
             logp = logp.sub_(total[rows, None])
             slope = (logp.exp() * logp.add_(entropy[rows, None]) * scale[rows, None]).to(ctx.compute)
             if to_hidden is not None:
@@ -84,14 +84,14 @@ def _sums(h: Tensor, w: Tensor, bias: Tensor | None, temperature: float, dtype: 
     top = h.new_full((len(h),), torch.finfo(dtype).min, dtype=dtype)
     mass, lean = torch.zeros_like(top), torch.zeros_like(top)
     for rows, columns in tiles(h, w):
-        part = None if bias is None else bias[columns]
-        below = head_logits(h[rows], w[columns], part, temperature, None).to(dtype)
+        tile_bias = None if bias is None else bias[columns]
+        below = head_logits(h[rows], w[columns], tile_bias, temperature, None).to(dtype)
         higher = torch.maximum(top[rows], below.amax(1))
         below = below.sub_(higher[:, None])
         weight = below.exp()
         shift = top[rows] - higher
-        kept = shift.exp()
-        lean[rows] = kept * (lean[rows] + shift * mass[rows]) + below.mul_(weight).sum(1)
-        mass[rows] = kept * mass[rows] + weight.sum(1)
+        rescale = shift.exp()
+        lean[rows] = rescale * (lean[rows] + shift * mass[rows]) + below.mul_(weight).sum(1)
+        mass[rows] = rescale * mass[rows] + weight.sum(1)
         top[rows] = higher
     return top + mass.log(), mass.log() - lean / mass

@@ -84,16 +84,16 @@ class _LinearLogprobs(torch.autograd.Function):
         h, w = hidden.to(compute), weight.to(compute)
         wide = torch.promote_types(hidden.dtype, torch.float32)
         logprobs = hidden.new_empty(n, dtype=wide)
-        kept, total = None, None
+        stored_logits, total = None, None
         if keep:
-            kept = hidden.new_empty((n, vocabulary), dtype=compute)
+            stored_logits = hidden.new_empty((n, vocabulary), dtype=compute)
             for rows in _chunks(n, vocabulary, compute):
-                logits = head_logits(h[rows], w, bias, temperature, kept[rows])
+                logits = head_logits(h[rows], w, bias, temperature, stored_logits[rows])
                 logprobs[rows] = _softmax_(logits, targets[rows])
         else:
             total, at_target = _log_sum_exp(h, w, targets, bias, temperature, wide)
             logprobs = at_target - total
-        ctx.kept = kept
+        ctx.stored_logits = stored_logits
         ctx.temperature, ctx.compute = temperature, compute
         ctx.save_for_backward(hidden, weight, targets, bias, logprobs, total)
         return logprobs
@@ -102,7 +102,8 @@ class _LinearLogprobs(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, targets, bias, logprobs, total = ctx.saved_tensors
-        kept, ctx.kept = ctx.kept, None  # it is overwritten below; a second backward computes it again
+        stored_logits = ctx.stored_logits
+        ctx.stored_logits = None  # it is overwritten below; a second backward computes it again
         needs_hidden, needs_weight, _, needs_bias = ctx.needs_input_grad[:4]
         h, w = hidden.to(ctx.compute), weight.to(ctx.compute)
         to_hidden = torch.zeros_like(hidden, dtype=logprobs.dtype) if needs_hidden else None
@@ -110,10 +111,10 @@ class _LinearLogprobs(torch.autograd.Function):
         to_bias = torch.zeros_like(bias) if needs_bias else None
         scale = gradient / ctx.temperature
         at_target = -scale * torch.expm1(logprobs)  # 1 - p_y, which bf16 rounds to 0 where p_y is above 0.998
-        for rows, columns, slope in _probabilities(kept, total, h, w, targets, bias, ctx.temperature):
+        for rows, columns, slope in _probabilities(stored_logits, total, h, w, targets, bias, ctx.temperature):
             slope *= -scale[rows, None].to(slope.dtype)
-            here = ((targets[rows] >= columns.start) & (targets[rows] < columns.stop)).nonzero()[:, 0]
-            slope[here, targets[rows][here] - columns.start] = at_target[rows][here].to(slope.dtype)
+            inside = ((targets[rows] >= columns.start) & (targets[rows] < columns.stop)).nonzero()[:, 0]
+            slope[inside, targets[rows][inside] - columns.start] = at_target[rows][inside].to(slope.dtype)
             slope = slope.to(ctx.compute)
             if to_hidden is not None:
                 accumulate(to_hidden[rows], slope, w[columns])
@@ -125,7 +126,7 @@ class _LinearLogprobs(torch.autograd.Function):
 
 
 def _probabilities(
-    kept: Tensor | None,
+    stored_logits: Tensor | None,
     total: Tensor | None,
     h: Tensor,
     w: Tensor,
@@ -136,16 +137,16 @@ def _probabilities(
     """Rows, columns and softmax of every part of the logits: each tile computed again, or what was kept."""
     if total is not None:
         for rows, columns in tiles(h, w):
-            part = None if bias is None else bias[columns]
-            logits = head_logits(h[rows], w[columns], part, temperature, None).to(total.dtype)
+            tile_bias = None if bias is None else bias[columns]
+            logits = head_logits(h[rows], w[columns], tile_bias, temperature, None).to(total.dtype)
             yield rows, columns, logits.sub_(total[rows, None]).exp_()
         return
     for rows in _chunks(len(h), len(w), h.dtype):
-        if kept is None:
+        if stored_logits is None:
             slope = head_logits(h[rows], w, bias, temperature, None)
             _softmax_(slope, targets[rows])
         else:
-            slope = kept[rows]
+            slope = stored_logits[rows]
         yield rows, slice(0, len(w)), slope
 
 
@@ -159,12 +160,12 @@ def _log_sum_exp(
     top = h.new_full((len(h),), -torch.inf, dtype=dtype)
     mass, at_target = torch.zeros_like(top), torch.zeros_like(top)
     for rows, columns in tiles(h, w):
-        part = None if bias is None else bias[columns]
-        logits = head_logits(h[rows], w[columns], part, temperature, None).to(dtype)
-        place = targets[rows] - columns.start
-        inside = place.clamp(0, logits.shape[1] - 1)
-        found = logits.gather(1, inside[:, None])[:, 0]
-        at_target[rows] = torch.where(place == inside, found, at_target[rows])
+        tile_bias = None if bias is None else bias[columns]
+        logits = head_logits(h[rows], w[columns], tile_bias, temperature, None).to(dtype)
+        column = targets[rows] - columns.start
+        inside = column.clamp(0, logits.shape[1] - 1)
+        target_logits = logits.gather(1, inside[:, None])[:, 0]
+        at_target[rows] = torch.where(column == inside, target_logits, at_target[rows])
         higher = torch.maximum(top[rows], logits.amax(1))
         mass[rows] *= (top[rows] - higher).exp()
         mass[rows] += logits.sub_(higher[:, None]).exp_().sum(1)

@@ -95,7 +95,7 @@ def _scores(
     """Log-probabilities (n,) of all answer tokens, in order, and the entropies (n,) before them if requested."""
     parts, temperature = split_head(model), sampling.temperature or 1.0
     if parts is None:
-        logits, targets = _whole(model, prompts, answers, device)
+        logits, targets = _full_logits(model, prompts, answers, device)
         if sampling.truncated:
             return truncated_scores(logits, lambda rows: rows, targets, sampling, entropy=entropy)
         logp = (logits / temperature).log_softmax(1)
@@ -112,31 +112,31 @@ def _scores(
 
 def _packed(parts: SplitModel, layout: PackedBatch, device: torch.device) -> tuple[Tensor, Tensor]:
     """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,); each prompt is computed once."""
-    ids, positions, segment, row, place, tokens = (
-        torch.from_numpy(part).to(device)
-        for part in (layout.ids, layout.positions, layout.segment, layout.row, layout.place, layout.tokens)
+    ids, positions, segment, row, column, tokens = (
+        torch.from_numpy(array).to(device)
+        for array in (layout.ids, layout.positions, layout.segment, layout.row, layout.column, layout.tokens)
     )
     hidden = parts.trunk(
         input_ids=ids, position_ids=positions, attention_mask=attention_mask(segment), use_cache=False
     )[0]
-    return hidden[row, place], tokens
+    return hidden[row, column], tokens
 
 
 def _padded(
     parts: SplitModel, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Hidden states (n, H) before all answer tokens, in order, and the tokens (n,); one sequence per answer."""
-    ids, row, position = (torch.from_numpy(part).to(device) for part in _layout(prompts, answers))
+    ids, row, position = (torch.from_numpy(array).to(device) for array in _layout(prompts, answers))
     return parts.trunk(input_ids=ids[:, :-1], use_cache=False)[0][row, position], ids[row, position + 1]
 
 
-def _whole(
+def _full_logits(
     model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Logits (n, V) before all answer tokens, in order, and the tokens (n,), of a model that cannot be taken apart."""
-    ids, row, position = (torch.from_numpy(part).to(device) for part in _layout(prompts, answers))
-    kept, place = torch.unique(position, return_inverse=True)
-    logits: Tensor = model(input_ids=ids[:, :-1], use_cache=False, logits_to_keep=kept).logits[row, place]
+    ids, row, position = (torch.from_numpy(array).to(device) for array in _layout(prompts, answers))
+    columns, index = torch.unique(position, return_inverse=True)
+    logits: Tensor = model(input_ids=ids[:, :-1], use_cache=False, logits_to_keep=columns).logits[row, index]
     return logits.to(torch.promote_types(logits.dtype, torch.float32)), ids[row, position + 1]
 
 

@@ -29,7 +29,7 @@ class PackedBatch:
         positions: (B, W).
         segment: (B, W) 0 on the prompt, 1, 2, ... on the answers, -1 on padding.
         row: (n,) the packed sequence of every answer token, answers in the order given.
-        place: (n,) the place of the token before it.
+        column: (n,) the column of the token before it.
         tokens: (n,) the answer tokens.
     """
 
@@ -37,7 +37,7 @@ class PackedBatch:
     positions: np.ndarray
     segment: np.ndarray
     row: np.ndarray
-    place: np.ndarray
+    column: np.ndarray
     tokens: np.ndarray
 
 
@@ -90,24 +90,24 @@ def pack(
     ids, positions = (np.zeros((len(shared), width), dtype=np.int64) for _ in range(2))
     segment = np.full((len(shared), width), PADDING, dtype=np.int64)
     rows: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(prompts)
-    places = list(rows)
-    for number, group in enumerate(shared):
+    columns = list(rows)
+    for index, group in enumerate(shared):
         prompt = prompts[group[0]]
         start = len(prompt)
-        ids[number, :start], positions[number, :start], segment[number, :start] = prompt, np.arange(start), PROMPT
+        ids[index, :start], positions[index, :start], segment[index, :start] = prompt, np.arange(start), PROMPT
         for label, k in enumerate(group, 1):
             end = start + len(answers[k])
-            ids[number, start:end], segment[number, start:end] = answers[k], label
-            positions[number, start:end] = len(prompt) + np.arange(len(answers[k]))
-            rows[k] = np.full(end - start, number)
-            places[k] = np.concatenate([[len(prompt) - 1], np.arange(start, end - 1)])[: end - start]
+            ids[index, start:end], segment[index, start:end] = answers[k], label
+            positions[index, start:end] = len(prompt) + np.arange(len(answers[k]))
+            rows[k] = np.full(end - start, index)
+            columns[k] = np.concatenate([[len(prompt) - 1], np.arange(start, end - 1)])[: end - start]
             start = end
     tokens = np.concatenate([np.asarray(answer, dtype=np.int64) for answer in answers])
-    return PackedBatch(ids, positions, segment, np.concatenate(rows), np.concatenate(places).astype(np.int64), tokens)
+    return PackedBatch(ids, positions, segment, np.concatenate(rows), np.concatenate(columns).astype(np.int64), tokens)
 
 
 def attention_mask(segment: Tensor) -> Tensor:
     """(B, 1, W, W), true where a place may look: at or before itself, in the prompt or in its own segment."""
-    here, there = segment[:, :, None], segment[:, None, :]
+    query_segment, key_segment = segment[:, :, None], segment[:, None, :]
     earlier = torch.ones(segment.shape[1], segment.shape[1], dtype=torch.bool, device=segment.device).tril()
-    return (earlier & ((there == PROMPT) | (there == here)))[:, None]
+    return (earlier & ((key_segment == PROMPT) | (key_segment == query_segment)))[:, None]

@@ -117,9 +117,9 @@ def _packs(trunk: nn.Module, ids: list[int]) -> bool:
     return close(together, expected)
 
 
-def close(found: Tensor, expected: Tensor) -> bool:
+def close(actual: Tensor, expected: Tensor) -> bool:
     """Return whether outputs agree up to rounding: of bf16, a few of its steps."""
-    found, expected = found.nan_to_num(), expected.nan_to_num()  # damaged weights are reported where they are used
-    if found.dtype == torch.bfloat16:
-        return bool((found - expected).abs().max() <= 5e-2 * expected.std())
-    return torch.allclose(found, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max()))
+    actual, expected = actual.nan_to_num(), expected.nan_to_num()  # damaged weights are reported where they are used
+    if actual.dtype == torch.bfloat16:
+        return bool((actual - expected).abs().max() <= 5e-2 * expected.std())
+    return torch.allclose(actual, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max()))

@@ -55,8 +55,8 @@ def truncated_scores(
 
     tempered = replace(sampling, temperature=1.0)
 
-    def score(part: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        logits = head(part)
+    def score(states: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        logits = head(states)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / (sampling.temperature or 1.0)
         inside = support(logits, tempered).scatter(1, target[:, None], value=True)
         logp = logits.masked_fill(~inside, -torch.inf).log_softmax(1)
@@ -69,5 +69,5 @@ def truncated_scores(
     for start in range(0, len(rows), size):
         chunk = rows[start : start + size], targets[start : start + size]
         parts.append(checkpoint(score, *chunk, use_reentrant=False) if torch.is_grad_enabled() else score(*chunk))
-    scores, spreads = (torch.cat(each) for each in zip(*parts, strict=True))
+    scores, spreads = (torch.cat(chunks) for chunks in zip(*parts, strict=True))
     return scores, spreads if entropy else None

@@ -84,7 +84,7 @@ def arena(
 
     settings: dict[str, Any] = {
         "keywords": keywords(pairs or []),
-        "teamsets": tuple(part.strip() for part in teamsets.split(",") if part.strip()),
+        "teamsets": tuple(name.strip() for name in teamsets.split(",") if name.strip()),
         "battles": battles,
         "seed": seed,
         "parallel": parallel,
@@ -92,17 +92,17 @@ def arena(
         "sampling": options.sampling(Sampling(), temperature, max_tokens, greedy),
         "options": options.model_options(device, dtype),
     }
-    found = spec(env)
+    env_spec = spec(env)
     if agent:
-        setting = against_all(found.id, agent, players, **settings)
+        setting = against_all(env_spec.id, agent, players, **settings)
     else:
-        setting = TournamentConfig(env=found.id, players=read_players(players, found), **settings)
+        setting = TournamentConfig(env=env_spec.id, players=read_players(players, env_spec), **settings)
     anchor = check(setting, anchor)
     if record_text and record is None:
         raise ConfigError("--record-text needs --record FOLDER")
     recording = Recording(record, record_text) if record else None
     need_plots()
-    folder = out or (_newest(found.id) if resume else folders.fresh(f"arena-{found.id}"))
+    folder = out or (_newest(env_spec.id) if resume else folders.fresh(f"arena-{env_spec.id}"))
     if dry_run:
         _estimate(setting, folder, resume, jobs)
     else:
@@ -112,10 +112,10 @@ def arena(
 
 
 def _newest(env: str) -> Path:
-    found = folders.latest(f"arena-{env}", "settings.json")
-    if found is None:
+    folder = folders.latest(f"arena-{env}", "settings.json")
+    if folder is None:
         raise CheckpointError(f"there is no arena of {env} in {str(folders.RUNS)!r}; name its folder with --out")
-    return found
+    return folder
 
 
 def _estimate(setting: TournamentConfig, folder: Path, resume: bool, jobs: int) -> None:
@@ -123,13 +123,13 @@ def _estimate(setting: TournamentConfig, folder: Path, resume: bool, jobs: int) 
     from palaver.trainers.matches.results import GAMES, read_games
     from palaver.utils.stats.effects import games_for
 
-    found = estimate(setting, read_games(folder / GAMES) if resume else (), jobs)
+    forecast = estimate(setting, read_games(folder / GAMES) if resume else (), jobs)
     sets = f", {count(len(setting.sets), 'team set')}" if setting.teamsets else ""
-    judged = f"judged by {count(found.probed, 'game')} played now" if found.probed else "judged by the games done"
+    judged = f"judged by {count(forecast.probed, 'game')} played now" if forecast.probed else "judged by the games done"
     say(f"{count(len(setting.players), 'player')}, {count(len(setting.pairs), 'pairing')}{sets}")
     where = "one process" if jobs == 1 else f"{jobs} processes"
-    time = f"about {_time(found.seconds)} in {where}"
-    say(f"{count(found.games, 'game')} to play, {time}", Text(f"({judged})", style="dim"))
+    time = f"about {_time(forecast.seconds)} in {where}"
+    say(f"{count(forecast.games, 'game')} to play, {time}", Text(f"({judged})", style="dim"))
     width = next((w for w in (1, 2, 3, 5, 10, 15, 20, 30) if games_for(w / 100) <= setting.battles), 40)
     say(Text(f"a score near one half will be known to ± {width} points or so; nothing was written", style="dim"))
 
@@ -205,38 +205,39 @@ def _bar(folder: Path) -> Iterator[tuple[Any, Any]]:
         progress.stop()
 
 
-def _show(found: standings.Standings, paths: list[Path]) -> None:
+def _show(result: standings.Standings, paths: list[Path]) -> None:
     """Print the ratings of every team set, and the paths of the files."""
-    for each in found.tables:
+    for pair_table in result.tables:
         console.print()
-        console.print(ratings(each, found.anchor))
-        if not all(rating.bounded for rating in each.ratings):
+        console.print(ratings(pair_table, result.anchor))
+        if not all(rating.bounded for rating in pair_table.ratings):
             note("* won or lost all that links it with the anchor: nothing bounds the far end of its interval")
-        if each.dispersion > 1.5:
+        if pair_table.dispersion > 1.5:
             note(
-                f"over-dispersion {each.dispersion:.1f}: strengths alone do not explain who beats whom; see the matrix"
+                f"over-dispersion {pair_table.dispersion:.1f}: strengths alone do not explain who beats whom; "
+                "see the matrix"
             )
-    if found.gaps:
+    if result.gaps:
         console.print()
-        console.print(gaps(found))
+        console.print(gaps(result))
     console.print()
     for path in paths:
         say(str(path))
-    if found.failed:
-        fail(f"{count(found.failed, 'game')} failed and do not count; the same command with --resume plays them again")
+    if result.failed:
+        fail(f"{count(result.failed, 'game')} failed and do not count; the same command with --resume plays them again")
         raise typer.Exit(1)
 
 
-def ratings(found: standings.PairTable, anchor: str) -> Table:
+def ratings(pair_table: standings.PairTable, anchor: str) -> Table:
     """Table of players, best first."""
     from palaver.benchmarks.arena.tables import percent
 
     right = ("Elo", "95 %", "GXE", "score", "won-tied-lost", "illegal", "ms")
-    made = table("player", *right, title=f"{found.teamset}, {count(found.games, 'game')}", right=right)
-    for rating in found.ratings:
-        row = found.conduct[rating.player]
+    grid = table("player", *right, title=f"{pair_table.teamset}, {count(pair_table.games, 'game')}", right=right)
+    for rating in pair_table.ratings:
+        row = pair_table.conduct[rating.player]
         ends = "anchor" if rating.player == anchor else f"{rating.low:.0f} – {rating.high:.0f}"
-        made.add_row(
+        grid.add_row(
             Text(rating.player, style="bold"),
             f"{rating.elo:.0f}",
             ends + ("" if rating.bounded else " *"),
@@ -246,13 +247,13 @@ def ratings(found: standings.PairTable, anchor: str) -> Table:
             percent(row.illegal),
             f"{row.ms:.2f}",
         )
-    return made
+    return grid
 
 
-def gaps(found: standings.Standings) -> Table:
+def gaps(result: standings.Standings) -> Table:
     """Generalisation gap: scores on the first team set less those on the others."""
-    first = found.tables[0].teamset
-    made = table(
+    first = result.tables[0].teamset
+    grid = table(
         "player",
         "other set",
         f"on {first}",
@@ -261,13 +262,13 @@ def gaps(found: standings.Standings) -> Table:
         title="generalisation, in points",
         right=(f"on {first}", "on the other", "gap"),
     )
-    for gap in found.gaps:
+    for gap in result.gaps:
         ends = "" if gap.low is None or gap.high is None else f" [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
-        made.add_row(
+        grid.add_row(
             Text(gap.player, style="bold"),
             Text(gap.teamset),
             f"{100 * gap.seen:.1f}",
             f"{100 * gap.other:.1f}",
             Text(f"{100 * gap.gap:+.1f}{ends}"),
         )
-    return made
+    return grid

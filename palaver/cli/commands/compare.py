@@ -71,33 +71,33 @@ def compare(
     need_plots()
     if out is not None and (out.suffix.lower() != ".png" or not out.parent.is_dir()):
         raise ConfigError(f"--out: a .png in a folder that is there, got {str(out)!r}")
-    found, left = trials.find(runs)
-    compared = comparing.compare(found, by, window)
+    selected, left = trials.find(runs)
+    compared = comparing.compare(selected, by, window)
     for line in left:
         note(f"left out: {line}")
     from palaver.benchmarks.comparison.charts import write_png
     from palaver.benchmarks.comparison.export import export_runs as keep_runs
     from palaver.benchmarks.comparison.table import markdown as in_markdown
 
-    kept = keep_runs(compared.groups, keep) if keep is not None else []
-    picture = out or Path(os.path.commonpath([each.run.folder.resolve().parent for each in found])) / PICTURE
+    exported = keep_runs(compared.groups, keep) if keep is not None else []
+    picture = out or Path(os.path.commonpath([trial.run.folder.resolve().parent for trial in selected])) / PICTURE
     write_png(compared, str(picture), f"{time.value}_s")
     typer.echo(in_markdown(compared)) if markdown else show(compared, "wall s" if time is Time.wall else "CPU s")
-    if kept:
-        size = sum(path.stat().st_size for folder in kept for path in folder.iterdir())
-        note(f"kept {count(len(kept), 'run')} in {keep}, {size / 1024:.0f} KiB")
+    if exported:
+        size = sum(path.stat().st_size for folder in exported for path in folder.iterdir())
+        note(f"kept {count(len(exported), 'run')} in {keep}, {size / 1024:.0f} KiB")
     (note if markdown else say)(str(picture))
 
 
-def show(found: Comparison, time: str) -> None:
+def show(comparison: Comparison, time: str) -> None:
     """Print a comparison as a table."""
     from palaver.benchmarks.comparison.table import captions, columns, rows
 
-    say(Text(found.title, style="bold"))
-    shown = columns(found, time)
-    made = table(*shown, right=("seeds", "most", "samples", time))
-    for row in rows(found):
-        made.add_row(*(Text(row[name], style="bold" if name in (found.by, "reward") else "") for name in shown))
-    console.print(made)
-    for line in captions(found):
+    say(Text(comparison.title, style="bold"))
+    names = columns(comparison, time)
+    grid = table(*names, right=("seeds", "most", "samples", time))
+    for row in rows(comparison):
+        grid.add_row(*(Text(row[name], style="bold" if name in (comparison.by, "reward") else "") for name in names))
+    console.print(grid)
+    for line in captions(comparison):
         console.print(Text(line, style="dim"))

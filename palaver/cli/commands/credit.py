@@ -44,21 +44,21 @@ def credit(
     """Measure how well a run's advantages predict the effect of single messages."""
     from palaver.benchmarks.evaluation.credit import Effort, of_run
 
-    found = of_run(run, Effort(tasks, contexts, alternatives, replays, seed, workers))
-    typer.echo(json.dumps(asdict(found), indent=2)) if as_json else show(found)
+    result = of_run(run, Effort(tasks, contexts, alternatives, replays, seed, workers))
+    typer.echo(json.dumps(asdict(result), indent=2)) if as_json else show(result)
 
 
-def show(found: Credit) -> None:
+def show(result: Credit) -> None:
     """Print the diagnostics."""
-    fidelity = "not defined: all equal" if found.fidelity is None else f"{found.fidelity:+.2f}"
+    fidelity = "not defined: all equal" if result.fidelity is None else f"{result.fidelity:+.2f}"
     console.print(
         facts(
             [
                 ("credit fidelity", f"{fidelity} (rank correlation of advantage and effect)"),
-                ("within-group variance", f"{found.variance:.4g}"),
-                ("inter-agent influence", f"{found.influence:.3f} nats, {found.chance:.3f} by chance"),
-                ("measured on", f"{count(found.rows, 'message')} in {count(found.contexts, 'context')}"),
-                ("replays", str(found.replays)),
+                ("within-group variance", f"{result.variance:.4g}"),
+                ("inter-agent influence", f"{result.influence:.3f} nats, {result.chance:.3f} by chance"),
+                ("measured on", f"{count(result.rows, 'message')} in {count(result.contexts, 'context')}"),
+                ("replays", str(result.replays)),
             ]
         )
     )

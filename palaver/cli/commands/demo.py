@@ -15,7 +15,7 @@ from rich.text import Text
 
 from palaver.benchmarks.experiments.demo_seeds import ACTS, greedy_solved
 from palaver.cli import folders
-from palaver.cli.beside import Beside, beside
+from palaver.cli.beside import Beside, in_background
 from palaver.cli.commands import train
 from palaver.cli.commands.report import need_plots
 from palaver.cli.folders import TrainJob
@@ -69,8 +69,8 @@ def demo(
     first = folders.plan(WRITING.recipe, [*WRITING.overrides, *given], False, folder / "writing")
     for job in ([first] if act != 2 else []) + (jobs if act != 1 else []):  # a mistake shows before anything runs
         train.check(job)
-    other = jobs[1] if act != 1 and usable_cores() > 1 else None  # trains on another core meanwhile
-    with beside(other, folder / "beside.log") as meanwhile:
+    background_job = jobs[1] if act != 1 and usable_cores() > 1 else None  # trains on another core meanwhile
+    with in_background(background_job, folder / "beside.log") as meanwhile:
         if act != 2:
             _head("First act: two authors write one introduction")
             _stop_unless_done(train.run(first, train.finish), first)
@@ -81,12 +81,14 @@ def demo(
 def _second(jobs: Sequence[TrainJob], meanwhile: Beside | None, folder: Path) -> None:
     """Run the second act, with further seeds until one differs from the first."""
     _head("Second act: two strangers agree on one helper")
-    for number, job in enumerate(jobs):
-        status = meanwhile.finish() if number == 1 and meanwhile else train.run(job, _written if number else _shown)
+    for index, job in enumerate(jobs):
+        status = (
+            meanwhile.finish() if index == 1 and meanwhile else train.run(job, _written if index else _write_and_show)
+        )
         _stop_unless_done(status, job)
-        if number and _agreement(job) != _agreement(jobs[0]):
+        if index and _agreement(job) != _agreement(jobs[0]):
             break
-    _compare(jobs[: number + 1], folder)
+    _compare(jobs[: index + 1], folder)
 
 
 def _head(title: str) -> None:
@@ -106,7 +108,7 @@ def _written(folder: Path) -> None:
     write(folder)
 
 
-def _shown(folder: Path) -> None:
+def _write_and_show(folder: Path) -> None:
     """Print failing pairs, the curve with its conventions, and the same problems after training."""
     from palaver.benchmarks.reports import coding_conventions as agreement
     from palaver.benchmarks.reports.run_folder import read
@@ -145,8 +147,8 @@ def _side_by_side(pairs: Sequence[ProgramPair]) -> Columns:
 
 def _panel(pair: ProgramPair) -> Panel:
     body = Text(f"{clean(pair.asked)}\n\n", style="italic")
-    for seat, code in pair.completions.items():
-        body.append(f"{seat}\n", style="bold not italic").append(f"{clean(code, 600)}\n\n", style="not italic")
+    for agent, code in pair.completions.items():
+        body.append(f"{agent}\n", style="bold not italic").append(f"{clean(code, 600)}\n\n", style="not italic")
     mark = ("✓ ", "bold green not italic") if pair.solved else ("✗ ", "bold red not italic")
     body.append_text(Text.assemble(mark, (clean(pair.reason), "not italic")))
     return Panel(body, title=Text(pair.task), title_align="left", border_style="green" if pair.solved else "red")
@@ -156,12 +158,12 @@ def _curve(run: RunFolder) -> Table:
     """Table of six moments of training; a bar for each convention of each agent."""
     from palaver.benchmarks.reports import coding_conventions as agreement
 
-    names = [f"{seat}: {name}" for seat in agreement.SEATS for name in agreement.CONVENTIONS]
-    made = table("step", "reward", "solved", *names, right=("step", "reward", "solved"))
+    names = [f"{agent}: {name}" for agent in agreement.SEATS for name in agreement.CONVENTIONS]
+    grid = table("step", "reward", "solved", *names, right=("step", "reward", "solved"))
     for moment in agreement.moments(run, ROWS):
-        bars = [moment.shares[seat][name] for seat in agreement.SEATS for name in agreement.CONVENTIONS]
-        made.add_row(str(moment.step), f"{moment.reward:.2f}", f"{moment.solved:.0%}", *map(bar, bars))
-    return made
+        bars = [moment.shares[agent][name] for agent in agreement.SEATS for name in agreement.CONVENTIONS]
+        grid.add_row(str(moment.step), f"{moment.reward:.2f}", f"{moment.solved:.0%}", *map(bar, bars))
+    return grid
 
 
 def bar(share: float) -> Text:
@@ -183,12 +185,12 @@ def _compare(jobs: Sequence[TrainJob], folder: Path) -> None:
 
     runs = [read(job.folder) for job in jobs]
     _head_line("Seeds and their agreements: held-out problems solved, and what the helper is taken for")
-    made = table("seed", "before", "after", "after, greedy", "before: aux, main", "after: aux, main")
+    grid = table("seed", "before", "after", "after, greedy", "before: aux, main", "after: aux, main")
     for job, run in zip(jobs, runs, strict=True):
-        found = score(run)
-        uses = [", ".join(agreement.settled(point).values()) or "–" for point in (found.before, found.after)]
-        solved = [agreement.solved_of(point) for point in (found.before, found.after)]
-        made.add_row(str(job.config.seed), *solved, greedy_solved(job.folder, job.config), *uses)
-    console.print(made)
+        result = score(run)
+        uses = [", ".join(agreement.settled(point).values()) or "–" for point in (result.before, result.after)]
+        solved = [agreement.solved_of(point) for point in (result.before, result.after)]
+        grid.add_row(str(job.config.seed), *solved, greedy_solved(job.folder, job.config), *uses)
+    console.print(grid)
     console.print()
     say(Text("comparison ", style="dim"), str(compare(runs, folder)))

@@ -68,14 +68,14 @@ def register(app: typer.Typer) -> None:
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
     """Check this machine."""
-    found = list(examine())
+    findings = list(examine())
     if as_json:
         import json
 
-        typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
-        _show(found)
-    raise typer.Exit(1 if any(finding.state == "bad" for finding in found) else 0)
+        _show(findings)
+    raise typer.Exit(1 if any(finding.state == "bad" for finding in findings) else 0)
 
 
 def examine() -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def examine() -> Iterator[Finding]:
     yield Finding("Python", platform.python_version(), "bad" if old else "ok", "Palaver needs 3.11" if old else "")
     yield Finding("Palaver", version("palaver") or "not installed, running from its folder")
     yield from _torch()
-    yield Finding("libraries", ", ".join(f"{name} {found}" for name in SHOWN if (found := version(name))))
+    yield Finding("libraries", ", ".join(f"{name} {installed}" for name in SHOWN if (installed := version(name))))
     yield from _extras()
     yield from _machine()
     yield from _caches()
@@ -147,12 +147,12 @@ def _caches() -> Iterator[Finding]:
         from palaver.agents.tiny.cache import cache_folder
 
         folder = cache_folder()
-        made = ", ".join(sorted(path.parent.name for path in folder.glob("tiny/*/config.json")))
+        names = ", ".join(sorted(path.parent.name for path in folder.glob("tiny/*/config.json")))
         yield Finding("Palaver's cache", str(folder), *_writable(folder))
-        yield Finding("tiny models taught here", made or "none", "ok", "" if made else "our own ones ship")
+        yield Finding("tiny models taught here", names or "none", "ok", "" if names else "our own ones ship")
     offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-    asked = "asked when a model or data set is named hf:…"
-    yield Finding("Hugging Face hub", "offline, by HF_HUB_OFFLINE" if offline else asked)
+    online = "asked when a model or data set is named hf:…"
+    yield Finding("Hugging Face hub", "offline, by HF_HUB_OFFLINE" if offline else online)
 
 
 def _sandbox() -> Iterator[Finding]:
@@ -174,8 +174,8 @@ def _showdown() -> Iterator[Finding]:
     from palaver.envs.pokemon.showdown.errors import ShowdownError
 
     try:
-        found = node.find()
-        yield Finding("Node.js", f"{found.version}, {found.path}")
+        runtime = node.find()
+        yield Finding("Node.js", f"{runtime.version}, {runtime.path}")
     except ShowdownError as error:
         yield Finding("Node.js", "not found", "note", str(error))
     if install.present():
@@ -197,12 +197,12 @@ def _size(count: float) -> str:
     return f"{count / (1 << 30):.1f} GiB"
 
 
-def _show(found: list[Finding]) -> None:
-    made = table("", "", "", "")
-    made.show_header = False
-    for finding in found:
+def _show(findings: list[Finding]) -> None:
+    grid = table("", "", "", "")
+    grid.show_header = False
+    for finding in findings:
         mark, style = _MARKS[finding.state]
-        made.add_row(Text(mark, style=style), Text(finding.name), Text(finding.value), Text(finding.hint, style="dim"))
-    console.print(made)
-    bad = [finding.name for finding in found if finding.state == "bad"]
+        grid.add_row(Text(mark, style=style), Text(finding.name), Text(finding.value), Text(finding.hint, style="dim"))
+    console.print(grid)
+    bad = [finding.name for finding in findings if finding.state == "bad"]
     say(Text(f"\nnot ready: {', '.join(bad)}", style="bold red") if bad else Text("\nready", style="bold green"))

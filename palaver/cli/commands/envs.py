@@ -36,70 +36,78 @@ def envs(
 ) -> None:
     """List the environments, or show all about one."""
     if id is not None:
-        found = spec(id)
-        typer.echo(json.dumps(describe(found), indent=2)) if as_json else _show(found)
+        env_spec = spec(id)
+        typer.echo(json.dumps(describe(env_spec), indent=2)) if as_json else _show(env_spec)
     elif as_json:
         typer.echo(json.dumps([_row(one) for one in specs().values()], indent=2))
     else:
         _list()
 
 
-def describe(found: Spec) -> dict[str, Any]:
+def describe(env_spec: Spec) -> dict[str, Any]:
     """Describe one environment as plain data; its keywords are read from its constructor."""
     words = {
-        name: {"type": _type(p), "default": None if p.default is p.empty else _plain(found.kwargs.get(name, p.default))}
-        for name, p in found.keywords().items()
+        name: {
+            "type": _type(p),
+            "default": None if p.default is p.empty else _plain(env_spec.kwargs.get(name, p.default)),
+        }
+        for name, p in env_spec.keywords().items()
         if p.kind is not inspect.Parameter.VAR_KEYWORD
     }
-    return {**_row(found), "scripted": dict(found.scripted), "keywords": words, "entry_point": str(found.entry_point)}
-
-
-def _row(found: Spec) -> dict[str, Any]:
     return {
-        "id": found.id,
-        "agents": list(found.agents),
-        "turns": found.turns,
-        "max_reward": found.max_reward,
-        "dataset": found.dataset,
-        "summary": found.summary,
+        **_row(env_spec),
+        "scripted": dict(env_spec.scripted),
+        "keywords": words,
+        "entry_point": str(env_spec.entry_point),
+    }
+
+
+def _row(env_spec: Spec) -> dict[str, Any]:
+    return {
+        "id": env_spec.id,
+        "agents": list(env_spec.agents),
+        "turns": env_spec.turns,
+        "max_reward": env_spec.max_reward,
+        "dataset": env_spec.dataset,
+        "summary": env_spec.summary,
     }
 
 
 def _list() -> None:
-    made = table("id", "agents", "turns", "max", "summary and data set", right=("turns", "max"))
-    for column in made.columns[:2]:
+    grid = table("id", "agents", "turns", "max", "summary and data set", right=("turns", "max"))
+    for column in grid.columns[:2]:
         column.no_wrap = True
     for one in specs().values():
         about = Text.assemble(one.summary, *([(f" {one.dataset}", "dim")] if one.dataset else []))
         name, agents = Text(one.id, style="bold"), Text(", ".join(one.agents))
-        made.add_row(name, agents, str(one.turns), f"{one.max_reward:g}", about)
-    console.print(made)
+        grid.add_row(name, agents, str(one.turns), f"{one.max_reward:g}", about)
+    console.print(grid)
     say(Text("\npalaver envs ID shows one with its keywords.", style="dim"))
 
 
-def _show(found: Spec) -> None:
-    about = describe(found)
-    say(Text(found.id, style="bold"), found.summary)
+def _show(env_spec: Spec) -> None:
+    about = describe(env_spec)
+    say(Text(env_spec.id, style="bold"), env_spec.summary)
     console.print()
     console.print(
         facts(
             {
-                "agents": ", ".join(found.agents),
-                "turns": found.turns,
-                "most an episode's turn pays": f"{found.max_reward:g}",
-                "data set": found.dataset or "none beside the sample",
-                "scripted policies": ", ".join(f"scripted:{name}" for name in found.scripted) or "none",
-                "tiny model": "yes" if found.demonstrations else "no",
+                "agents": ", ".join(env_spec.agents),
+                "turns": env_spec.turns,
+                "most an episode's turn pays": f"{env_spec.max_reward:g}",
+                "data set": env_spec.dataset or "none beside the sample",
+                "scripted policies": ", ".join(f"scripted:{name}" for name in env_spec.scripted) or "none",
+                "tiny model": "yes" if env_spec.demonstrations else "no",
                 "defined in": about["entry_point"],
             }
         )
     )
     console.print()
-    made = table("keyword", "default", "type")
+    grid = table("keyword", "default", "type")
     for name, word in about["keywords"].items():
-        made.add_row(Text(name, style="bold"), Text(json.dumps(word["default"])), Text(word["type"], style="dim"))
-    console.print(made)
-    say(Text(f"\npalaver play {found.id} --team random KEYWORD=VALUE tries one.", style="dim"))
+        grid.add_row(Text(name, style="bold"), Text(json.dumps(word["default"])), Text(word["type"], style="dim"))
+    console.print(grid)
+    say(Text(f"\npalaver play {env_spec.id} --team random KEYWORD=VALUE tries one.", style="dim"))
 
 
 def _type(parameter: inspect.Parameter) -> str:

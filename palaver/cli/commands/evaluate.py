@@ -84,8 +84,8 @@ def evaluate(
         setting = scenario(ctx, env, team, model)
     else:
         given = named_once(env, pairs or [], tasks)
-        known, sampling, own = as_trained(team, env, note)
-        seats = tuple(seat.strip() for seat in focal.split(",") if seat.strip())
+        known, sampling, agent_sampling = as_trained(team, env, note)
+        focal_agents = tuple(agent.strip() for agent in focal.split(",") if agent.strip())
         setting = EvaluationConfig(
             env=env,
             keywords=merged(known, given),
@@ -94,10 +94,13 @@ def evaluate(
             samples=samples,
             seed=seed,
             sampling=options.sampling(sampling, temperature, max_tokens, greedy),
-            own={seat: options.sampling(each, temperature, max_tokens, greedy) for seat, each in own.items()},
+            own={
+                agent: options.sampling(trained, temperature, max_tokens, greedy)
+                for agent, trained in agent_sampling.items()
+            },
             options=model,
             force=force,
-            seatings=(FocalRound(seats),) if seats else (),
+            seatings=(FocalRound(focal_agents),) if focal_agents else (),
         )
         if known and not as_json:
             note(f"keywords of the run: {json.dumps(setting.keywords)}")
@@ -105,8 +108,8 @@ def evaluate(
     if out is not None:
         save(episodes, out)
     if row is not None:
-        kept = to_row(result, episodes, label or team, row)
-        note(f"row {row / kept.name}.json")
+        entry = to_row(result, episodes, label or team, row)
+        note(f"row {row / entry.name}.json")
     typer.echo(json.dumps(result.to_dict(), indent=2)) if as_json else show(result)
 
 
@@ -128,8 +131,8 @@ def scenario(ctx: typer.Context, name: str, team: str, model: ModelOptions) -> E
     for fixed in ("pairs", "n", "samples", "seed", "tasks", "focal", "greedy", "temperature", "max_tokens", "force"):
         source = ctx.get_parameter_source(fixed)
         if source is not None and source.name == "COMMANDLINE":
-            said = "KEY=VALUE" if fixed == "pairs" else f"--{fixed.replace('_', '-')}"
-            raise ConfigError(f"the scenario {name!r} fixes who plays what and how: leave {said} out")
+            option = "KEY=VALUE" if fixed == "pairs" else f"--{fixed.replace('_', '-')}"
+            raise ConfigError(f"the scenario {name!r} fixes who plays what and how: leave {option} out")
     return play.setting(spec.load(name), team, model)
 
 
@@ -168,8 +171,8 @@ def show(result: EvaluationOutcome) -> None:
     from palaver.benchmarks.reports.summary import interval
 
     say(Text(result.scenario or result.env, style="bold"), Text(f"team {result.team}", style="dim"))
-    most = "" if math.isinf(result.max_reward) else f" of {result.max_reward:g}"  # a reward model's is unbounded
-    mean = Text.assemble((f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (most, "dim"))
+    maximum = "" if math.isinf(result.max_reward) else f" of {result.max_reward:g}"  # a reward model's is unbounded
+    mean = Text.assemble((f"{result.mean:.3f}", "bold"), f" {interval(result.low, result.high)}", (maximum, "dim"))
     tokens = ", ".join(f"{agent} {count:.1f}" for agent, count in result.tokens.items() if count)
     console.print(
         facts(
@@ -198,11 +201,11 @@ def show(result: EvaluationOutcome) -> None:
     )
     for title, values in parts:
         if values:
-            made = table(title, "mean", right=("mean",))
+            grid = table(title, "mean", right=("mean",))
             for name, value in values.items():
-                made.add_row(Text(name), f"{value:.3f}")
+                grid.add_row(Text(name), f"{value:.3f}")
             console.print()
-            console.print(made)
+            console.print(grid)
 
 
 def _cost(result: EvaluationOutcome) -> list[tuple[str, object]]:
@@ -213,16 +216,16 @@ def _cost(result: EvaluationOutcome) -> list[tuple[str, object]]:
 def _focal(result: EvaluationOutcome) -> list[tuple[str, object]]:
     from palaver.benchmarks.reports.summary import interval
 
-    found = result.focal
-    if found is None:
+    focal = result.focal
+    if focal is None:
         return []
-    own = Text.assemble((f"{found.mean:.3f}", "bold"), f" {interval(found.low, found.high)}")
-    each = [(f"  {name}", f"{value:.3f}") for name, value in found.by_seating.items()]
-    if found.silent is None:
-        return [("agents in focus", own), *each]
-    return [("added in focus", own), *each, ("silence earns", f"{found.silent:.3f}")]
+    overall = Text.assemble((f"{focal.mean:.3f}", "bold"), f" {interval(focal.low, focal.high)}")
+    by_seating = [(f"  {name}", f"{value:.3f}") for name, value in focal.by_seating.items()]
+    if focal.silent is None:
+        return [("agents in focus", overall), *by_seating]
+    return [("added in focus", overall), *by_seating, ("silence earns", f"{focal.silent:.3f}")]
 
 
 def _answers(result: EvaluationOutcome) -> list[tuple[str, object]]:
-    found = result.answers
-    return [("illegal answers", f"{found.illegal} of {found.due} ({100 * found.share:.1f} %)")] if found else []
+    answers = result.answers
+    return [("illegal answers", f"{answers.illegal} of {answers.due} ({100 * answers.share:.1f} %)")] if answers else []

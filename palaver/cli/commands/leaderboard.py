@@ -70,12 +70,12 @@ def leaderboard(
     from palaver.benchmarks.leaderboard.table import markdown
     from palaver.utils.run_folder import replace_text
 
-    found = read(folder)
-    for line in found.refused:
+    results = read(folder)
+    for line in results.refused:
         note(line)
-    made = page.write(found, out)
-    address = os.path.relpath(made, table.parent)
-    replace_text(table, markdown(found, entries, address, table.parent))
+    page_path = page.write(results, out)
+    address = os.path.relpath(page_path, table.parent)
+    replace_text(table, markdown(results, entries, address, table.parent))
     say(Text("table ", style="dim"), str(table))
-    say(Text("page  ", style="dim"), str(made))
-    say(Text(f"{count(len(found.rows), 'row')}, {len(found.refused)} refused", style="dim"))
+    say(Text("page  ", style="dim"), str(page_path))
+    say(Text(f"{count(len(results.rows), 'row')}, {len(results.refused)} refused", style="dim"))

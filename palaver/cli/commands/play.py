@@ -55,17 +55,20 @@ def play(
     from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
     from palaver.trainers.rollout.team import parse_team
 
-    found = spec(env)
-    known, sampling, own = as_trained(team, env)
-    made = text_env(env, merged(known, keywords(pairs or [])))
-    chosen = choose_task(made, task, seed)
-    seats = made.possible_agents
-    players = parse_team(team, found, seats, options.model_options(device, dtype), made.source, force, note)
-    how = {seat: options.sampling(own.get(seat, sampling), temperature, max_tokens, greedy) for seat in seats}
-    (episode,) = rollout(made, players, [chosen], SamplingPlan(), sampling=how, seed=seed)
-    opponents = found.competitive if made.competitive is None else made.competitive
-    most = most_possible(made, found)
-    show(episode, None if opponents or math.isinf(most) else most)
+    env_spec = spec(env)
+    known, sampling, agent_sampling = as_trained(team, env)
+    environment = text_env(env, merged(known, keywords(pairs or [])))
+    chosen = choose_task(environment, task, seed)
+    agents = environment.possible_agents
+    players = parse_team(team, env_spec, agents, options.model_options(device, dtype), environment.source, force, note)
+    how = {
+        agent: options.sampling(agent_sampling.get(agent, sampling), temperature, max_tokens, greedy)
+        for agent in agents
+    }
+    (episode,) = rollout(environment, players, [chosen], SamplingPlan(), sampling=how, seed=seed)
+    opponents = env_spec.competitive if environment.competitive is None else environment.competitive
+    max_reward = most_possible(environment, env_spec)
+    show(episode, None if opponents or math.isinf(max_reward) else max_reward)
 
 
 def show(episode: Episode, max_reward: float | None) -> None:
@@ -88,11 +91,11 @@ def _total(episode: Episode, max_reward: float | None) -> Text:
         return Text.assemble(
             ("reward ", "dim"), (f"{episode.team_return():.3f}", "bold"), (f" of {max_reward:g}", "dim")
         )
-    made = Text("reward", style="dim")
+    text = Text("reward", style="dim")
     for agent in episode.team:
-        paid = sum(turn.rewards[agent] for turn in episode.turns)
-        made.append(f" {clean(agent, 60)} ").append(f"{paid:.3f}", style="bold not dim")
-    return made
+        total = sum(turn.rewards[agent] for turn in episode.turns)
+        text.append(f" {clean(agent, 60)} ").append(f"{total:.3f}", style="bold not dim")
+    return text
 
 
 def _show_turn(turn: Turn, episode: Episode) -> None:
@@ -107,16 +110,16 @@ def _show_turn(turn: Turn, episode: Episode) -> None:
         )
         text = Text(clean(completion.text)) if completion.text.strip() else Text("says nothing", style="dim italic")
         console.print(Panel(text, title=heading, title_align="left", border_style="blue"))
-    console.print(_paid(turn))
+    console.print(_reward_table(turn))
     measured = ", ".join(f"{clean(name, 60)} {value:.3g}" for name, value in turn.metrics.items())
     if measured:
         say(Text(f"measured: {measured}", style="dim"))
 
 
-def _paid(turn: Turn) -> object:
+def _reward_table(turn: Turn) -> object:
     agents = list(turn.rewards)
-    made = table("paid for", *map(clean, agents), right=map(clean, agents))
+    grid = table("paid for", *map(clean, agents), right=map(clean, agents))
     for name in dict.fromkeys(name for parts in turn.components.values() for name in parts):
-        made.add_row(Text(clean(name, 60)), *(f"{turn.components[agent].get(name, 0.0):.3f}" for agent in agents))
-    made.add_row(Text("reward", style="bold"), *(f"[bold]{turn.rewards[agent]:.3f}[/bold]" for agent in agents))
-    return made
+        grid.add_row(Text(clean(name, 60)), *(f"{turn.components[agent].get(name, 0.0):.3f}" for agent in agents))
+    grid.add_row(Text("reward", style="bold"), *(f"[bold]{turn.rewards[agent]:.3f}[/bold]" for agent in agents))
+    return grid

@@ -54,18 +54,18 @@ def rescore(
 
     if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out: there is no folder {str(out.parent)!r}")
-    found = scoring.source(episodes, env)
-    if row is not None and found.row is None:
+    source = scoring.source(episodes, env)
+    if row is not None and source.row is None:
         raise ConfigError("--row needs episodes with a row beside them; for others use --out")
-    if found.keywords is None:
+    if source.keywords is None:
         note("neither a row nor a run tells the keywords of these episodes: the defaults, and what --set says")
-    wanted = merged(found.keywords or {}, keywords(changes or []))
-    result, played = scoring.rescore(found, wanted, workers)
+    wanted = merged(source.keywords or {}, keywords(changes or []))
+    result, played = scoring.rescore(source, wanted, workers)
     if out is not None:
         save(played, out)
-    if row is not None and found.row is not None:
-        made = scoring.new_row(found, wanted, played, label or f"{found.row.label}-rescored", row, result.scoring)
-        note(f"row {row / made.name}.json")
+    if row is not None and source.row is not None:
+        entry = scoring.new_row(source, wanted, played, label or f"{source.row.label}-rescored", row, result.scoring)
+        note(f"row {row / entry.name}.json")
     typer.echo(json.dumps(asdict(result), indent=2)) if as_json else show(result)
 
 
@@ -73,8 +73,8 @@ def show(result: RescoreResult) -> None:
     """Print the changes."""
     from palaver.benchmarks.reports.summary import interval
 
-    def episodes(number: int) -> str:
-        return count(number, "episode")
+    def episodes(n: int) -> str:
+        return count(n, "episode")
 
     say(Text(f"{result.before:.3f} → {result.after:.3f}", style="bold"), Text(f"mean of {episodes(result.n)}"))
     console.print(

@@ -67,7 +67,7 @@ def serve(
         served = _policies(policy, env, name, options.model_options(device, dtype))
         app = make_app(served, ServerLimits(room=waiting, tokens=max_tokens, key=key, hosts=hosts))
         say(f"serving {', '.join(served)} at {url(listening)}; Ctrl-C ends it")
-        note(f"ask it as: {' or '.join(f'openai:{each}@{url(listening)}' for each in served)}")
+        note(f"ask it as: {' or '.join(f'openai:{model}@{url(listening)}' for model in served)}")
         run(app, listening)
 
 
@@ -90,8 +90,8 @@ def _policies(policy: str, env: str, name: str, how: ModelOptions) -> Mapping[st
         raise PolicyError("a person cannot be served; name a model or a scripted policy")
     if policy.startswith("run:"):
         return _team(Path(policy.removeprefix("run:")), name, how)
-    found = spec(env) if env else None
-    scripted, texts = (found.scripted, found.demonstrations) if found else ({}, "")
+    env_spec = spec(env) if env else None
+    scripted, texts = (env_spec.scripted, env_spec.demonstrations) if env_spec else ({}, "")
     if policy == "tiny" and not env:
         raise PolicyError("there is a tiny model for each environment; add --env ENV")
     return {name or policy: make_policy(policy, scripted=scripted, demonstrations=texts, options=how)}
@@ -108,8 +108,8 @@ def _team(folder: Path, name: str, how: ModelOptions) -> Mapping[str, Policy]:
     config = read(str(folder)).config
     if config is None:
         raise PolicyError(f"the run {str(folder)!r} has no config that can be read")
-    seats = text_env(config.env.id, config.env.keywords(config.eval.tasks)).possible_agents
-    return load_run(folder, seats, how, note)
+    agents = text_env(config.env.id, config.env.keywords(config.eval.tasks)).possible_agents
+    return load_run(folder, agents, how, note)
 
 
 def need_server() -> None:

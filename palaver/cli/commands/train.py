@@ -93,9 +93,9 @@ def train(
         return
     need_plots()
     if dry_run:
-        found = check(job)
+        summary = check(job)
         announce(job)
-        say(Text(f"{found}; nothing was run", style="dim"))
+        say(Text(f"{summary}; nothing was run", style="dim"))
         return
     if run(job, finish) == "interrupted":
         errors.print(Text(f"interrupted; go on with: palaver train --resume {job.folder}"), soft_wrap=True)
@@ -165,8 +165,8 @@ def check(job: folders.TrainJob) -> str:
     """
     from palaver.trainers.train import prepare
 
-    _, env, other = prepare(job.config)
-    return f"{len(env.tasks)} training tasks, {len(other.tasks)} evaluation tasks"
+    _, env, eval_env = prepare(job.config)
+    return f"{len(env.tasks)} training tasks, {len(eval_env.tasks)} evaluation tasks"
 
 
 def _launch(job: folders.TrainJob) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def view(
     if out is not None and out.is_dir():
         raise ConfigError(f"--out {str(out)!r} is a folder; name a file, such as {str(out / 'episodes.html')!r}")
     done = write(path, out, Choices(most, characters, pictures, tests))
-    for told in done.notes:
-        note(f"note: {told}")
+    for message in done.notes:
+        note(f"note: {message}")
     say(f"{done.path}  ({count(done.episodes, 'episode')}, {done.path.stat().st_size / 1e6:.1f} MB)")
     if open_page and not webbrowser.open(done.path.resolve().as_uri()):
         note(f"note: no browser could be opened; open {done.path} yourself")

@@ -52,7 +52,7 @@ def show(
 
     reader = Reader(folder)
     if battle:
-        _battle(reader, _place(reader, battle, side))
+        _battle(reader, _entry_index(reader, battle, side))
         return
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     decisions = sum(entry.decisions for entry in reader.entries)
@@ -96,20 +96,20 @@ def import_metamon(
         raise typer.Exit(1)
 
 
-def _place(reader: Reader, battle: str, side: str) -> int:
+def _entry_index(reader: Reader, battle: str, side: str) -> int:
     """Return the index of the selected trajectory."""
-    found = [n for n, entry in enumerate(reader.entries) if entry.battle == battle]
-    if not found and battle.isdecimal():
+    indices = [n for n, entry in enumerate(reader.entries) if entry.battle == battle]
+    if not indices and battle.isdecimal():
         names = list(dict.fromkeys(entry.battle for entry in reader.entries))
         if int(battle) >= len(names):
             raise ConfigError(f"there are {len(names)} battles, so there is no number {battle}; the first is 0")
-        found = [n for n, entry in enumerate(reader.entries) if entry.battle == names[int(battle)]]
-    if not found:
+        indices = [n for n, entry in enumerate(reader.entries) if entry.battle == names[int(battle)]]
+    if not indices:
         raise ConfigError(f"there is no battle {battle!r}.{nearest(battle, [e.battle for e in reader.entries[:1000]])}")
-    sides = {reader.entries[n].side: n for n in found}
+    sides = {reader.entries[n].side: n for n in indices}
     if side and side not in sides:
         raise ConfigError(f"that battle has no side {side!r}; it has {' and '.join(sides)}")
-    return sides[side] if side else found[0]
+    return sides[side] if side else indices[0]
 
 
 def _pairings(entries: Sequence[TrajectoryEntry]) -> Table:
@@ -118,26 +118,28 @@ def _pairings(entries: Sequence[TrajectoryEntry]) -> Table:
     for entry in entries:
         results[entry.player, entry.opponent, entry.teamset].append(entry)
     right = ("trajectories", "won-tied-lost", "decisions")
-    made = table("player", "opponent", "team set", *right, right=right)
-    for (player, opponent, teamset), found in sorted(results.items()):
-        ends = [sum(entry.result == result for entry in found) for result in (1, 0.5, 0)]
-        decisions = sum(entry.decisions for entry in found)
-        cells = (f"{len(found):,}", "-".join(map(str, ends)), f"{decisions:,}")
-        made.add_row(Text(player, style="bold"), Text(opponent), Text(teamset), *cells)
-    return made
+    grid = table("player", "opponent", "team set", *right, right=right)
+    for (player, opponent, teamset), battles in sorted(results.items()):
+        ends = [sum(entry.result == result for entry in battles) for result in (1, 0.5, 0)]
+        decisions = sum(entry.decisions for entry in battles)
+        cells = (f"{len(battles):,}", "-".join(map(str, ends)), f"{decisions:,}")
+        grid.add_row(Text(player, style="bold"), Text(opponent), Text(teamset), *cells)
+    return grid
 
 
 def _battle(reader: Reader, n: int) -> None:
     """Print one trajectory, decision by decision."""
-    found = reader[n]
-    ends = {1.0: "won", 0.5: "tied", 0.0: "lost"}[found.result]
-    about = (
-        f"{found.battle}: {found.side}, {found.player} against {found.opponent}, {ends}; {found.format}, {found.task}"
-    )
+    record = reader[n]
+    ends = {1.0: "won", 0.5: "tied", 0.0: "lost"}[record.result]
+    about = f"{record.battle}: {record.side}, {record.player} against {record.opponent}, {ends}; "
+    about += f"{record.format}, {record.task}"
     say(Text(about, style="bold"))
-    for each in found.decisions:
-        if each.text:
-            say("", each.text)
-        said = "" if each.requested == each.executed else f"  (said {each.requested!r})"
-        paid = f"  reward {each.reward:+g}" if each.reward else ""
-        say(f"turn {each.turn}: {each.executed or 'not known'}, of {count(len(each.legal), 'action')}{said}{paid}")
+    for decision in record.decisions:
+        if decision.text:
+            say("", decision.text)
+        requested = "" if decision.requested == decision.executed else f"  (said {decision.requested!r})"
+        reward = f"  reward {decision.reward:+g}" if decision.reward else ""
+        say(
+            f"turn {decision.turn}: {decision.executed or 'not known'}, "
+            f"of {count(len(decision.legal), 'action')}{requested}{reward}"
+        )

@@ -50,31 +50,31 @@ def clone(
 ) -> None:
     """Train by behaviour cloning on battles."""
     values: dict[str, Any] = {"size": size, "loss": loss, "epochs": epochs, "seed": seed}
-    given = keywords([part for each in settings or [] for part in each.split()])
+    given = keywords([piece for item in settings or [] for piece in item.split()])
     if twice := sorted(given.keys() & values.keys()):
         raise ConfigError(f"{twice[0]} has an option of its own: write --{twice[0]}")
     from palaver.trainers.behaviour_cloning.config import parse
     from palaver.trainers.behaviour_cloning.train import clone as learn
 
     config = parse(values | given)
-    sources = [_source(each, [part.strip() for part in player.split(",") if part.strip()]) for each in battles]
+    sources = [_source(item, [piece.strip() for piece in player.split(",") if piece.strip()]) for item in battles]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task("cloning", total=None)
 
-        def show(step: int, steps: int, said: dict[str, float]) -> None:
-            bar.update(task, completed=step, total=steps, description=f"nll {said['nll']:.3f}")
+        def show(step: int, steps: int, metrics: dict[str, float]) -> None:
+            bar.update(task, completed=step, total=steps, description=f"nll {metrics['nll']:.3f}")
 
-        made = learn(config, out, sources, start, show)
-    _tell(out)
-    say(str(made))
+        result = learn(config, out, sources, start, show)
+    _report(out)
+    say(str(result))
 
 
 def _source(text: str, players: list[str]) -> Source:
     from palaver.trainers.trajectories.reader import Reader
 
-    found = re.fullmatch(r"(.+)=([0-9.]+(?:e-?\d+)?)", text)
-    folder, weight = (found.group(1), found.group(2)) if found else (text, "1")
+    match = re.fullmatch(r"(.+)=([0-9.]+(?:e-?\d+)?)", text)
+    folder, weight = (match.group(1), match.group(2)) if match else (text, "1")
     try:
         share = float(weight)
     except ValueError as error:
@@ -89,16 +89,16 @@ def _source(text: str, players: list[str]) -> Source:
     return chosen, share
 
 
-def _tell(folder: Path) -> None:
+def _report(folder: Path) -> None:
     from palaver.trainers.run.files import METRICS
     from palaver.trainers.run.logging import read_metrics
 
     for line in read_metrics(folder / METRICS):
         if line["kind"] == "epoch":
             aside = line.get("held_out")
-            more = f"; held out: nll {aside['nll']:.3f}, accuracy {100 * aside['accuracy']:.1f} %" if aside else ""
+            held_out = f"; held out: nll {aside['nll']:.3f}, accuracy {100 * aside['accuracy']:.1f} %" if aside else ""
             parts = [f"epoch {line['epoch'] + 1}: nll {line['nll']:.3f}", f"accuracy {100 * line['accuracy']:.1f} %"]
             parts += (
                 [f"value {line['value_loss']:.3f}", f"kept {100 * line['kept']:.0f} %"] if "value_loss" in line else []
             )
-            say(", ".join(parts) + more)
+            say(", ".join(parts) + held_out)

@@ -54,10 +54,10 @@ def shipped() -> None:
     """List the shipped curricula."""
     from palaver.benchmarks.curriculum.read import recipes
 
-    made = table("recipe", "what it does")
+    grid = table("recipe", "what it does")
     for name, summary in recipes().items():
-        made.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
-    console.print(made)
+        grid.add_row(Text(name, style="bold", no_wrap=True), Text(summary))
+    console.print(grid)
 
 
 @app.command("run")
@@ -115,12 +115,12 @@ def ablate(
     first = next(iter(variants.values()))
     try:
         with _bar(out, "ablation") as watch:
-            made = ablation.ablate(key, variants, out, ArenaBackend(first), watch, note)
+            result = ablation.ablate(key, variants, out, ArenaBackend(first), watch, note)
     except KeyboardInterrupt as stop:
         fail("interrupted; the same command goes on")
         raise typer.Exit(130) from stop
-    _grids(sweep.grids(made))
-    for path in sweep.write(made, out):
+    _grids(sweep.grids(result))
+    for path in sweep.write(result, out):
         say(str(path))
 
 
@@ -131,9 +131,9 @@ def report(folder: Annotated[Path, typer.Argument(help="Of a curriculum, or of a
     from palaver.benchmarks.curriculum import ablation, sweep
 
     if (folder / ablation.RESULTS).is_file():
-        made = ablation.load(folder)
-        _grids(sweep.grids(made))
-        for path in sweep.write(made, folder):
+        result = ablation.load(folder)
+        _grids(sweep.grids(result))
+        for path in sweep.write(result, folder):
             say(str(path))
         return
     _report(folder)
@@ -143,20 +143,20 @@ def _report(folder: Path) -> None:
     from palaver.benchmarks.curriculum import page, story, tables
     from palaver.utils.provenance import provenance
 
-    found = story.read(folder, provenance())
-    _grids(tables.grids(found))
-    for path in page.write(found, folder):
+    result = story.read(folder, provenance())
+    _grids(tables.grids(result))
+    for path in page.write(result, folder):
         say(str(path))
 
 
 def _grids(grids: Sequence[Grid]) -> None:
     room = console if console.is_terminal else Console(file=console.file, highlight=False, width=WIDE)
     for grid in grids:
-        made = table(*grid.head, title=grid.title)
+        output = table(*grid.head, title=grid.title)
         for row in grid.rows:
-            made.add_row(*map(Text, row))
-        made.columns[0].no_wrap = True  # do not break names
-        room.print(made)
+            output.add_row(*map(Text, row))
+        output.columns[0].no_wrap = True  # do not break names
+        room.print(output)
         say(Text(grid.note + "\n", style="dim"))
 
 
@@ -190,10 +190,10 @@ def _bar(folder: Path, what: str) -> Iterator[CurriculumProgress]:
         def tick(text: str, total: int) -> None:
             progress.update(task, advance=1, total=total, shown=text)
 
-        def verdict(found: StageAttempt, state: State) -> None:
-            where = "goes on" if found.stage in state.promoted else "stops" if state.stopped else "tries again"
-            progress.print(Text(f"{found.pupil} {where}", style="bold"))
-            for check in found.checks:
+        def verdict(attempt: StageAttempt, state: State) -> None:
+            where = "goes on" if attempt.stage in state.promoted else "stops" if state.stopped else "tries again"
+            progress.print(Text(f"{attempt.pupil} {where}", style="bold"))
+            for check in attempt.checks:
                 style = "green" if check.passed else "red"
                 progress.print(Text(f"  {'reached' if check.passed else 'missed'}: {check.asks}", style=style))
 

@@ -86,8 +86,8 @@ def audit(
     sources = data or ["sample"]
     limits = Thresholds().changed(keywords(limit or []))
     rows = read(sources, n, seed)
-    found = audited(judge, rows, AuditPlan(repeats=repeats, probed=probes, timed=timed, seed=seed), by)
-    work = prepare(rows, found.plan, found.make, found.reward if rows.graded else None)
+    subject = audited(judge, rows, AuditPlan(repeats=repeats, probed=probes, timed=timed, seed=seed), by)
+    work = prepare(rows, subject.plan, subject.make, subject.reward if rows.graded else None)
     if dry_run:
         say(
             f"{count(len(rows.pairs), 'pair')}, {count(len(rows.graded), 'graded answer')}: "
@@ -97,7 +97,7 @@ def audit(
     folder = out or (None if as_json else folders.fresh("audit"))
     if folder:
         need_plots()
-    result = _run(work, found.name, sources, limits, folder)
+    result = _run(work, subject.name, sources, limits, folder)
     _show(result, folder, as_json)
     if strict and result.faults:
         raise typer.Exit(1)
@@ -117,29 +117,36 @@ def ask(
 
     if not 1 <= len(answer) <= 2:
         raise ConfigError(f"give --answer once to have it scored, twice to have both compared; got {len(answer)}")
-    found = audited(judge, read(["sample"]), AuditPlan())
+    subject = audited(judge, read(["sample"]), AuditPlan())
     if len(answer) == 2:
-        (preference,) = found.make(0).compare([AnswerPair(prompt, answer[0], answer[1])])
-        told = _told("first is better", preference.first, preference.reason, preference.failure, preference.cost)
-        told |= {
-            "first shown first": _number(preference.orders[0]),
-            "second shown first": _number(preference.orders[1]),
+        (preference,) = subject.make(0).compare([AnswerPair(prompt, answer[0], answer[1])])
+        fields = _judgement_fields(
+            "first is better", preference.first, preference.reason, preference.failure, preference.cost
+        )
+        fields |= {
+            "first shown first": _format_number(preference.orders[0]),
+            "second shown first": _format_number(preference.orders[1]),
         }
-    elif found.reward is None:
-        raise ConfigError(f"{found.name} cannot score single answers; give --answer twice")
+    elif subject.reward is None:
+        raise ConfigError(f"{subject.name} cannot score single answers; give --answer twice")
     else:
-        (verdict,) = found.reward.score([case(prompt, answer[0])])
-        told = _told("score", verdict.score, verdict.reason, verdict.failure, verdict.cost)
-        told |= {one_line(name, 40): _number(value) for name, value in verdict.criteria.items()}
-    console.print(facts({name: value for name, value in told.items() if value}))
+        (verdict,) = subject.reward.score([case(prompt, answer[0])])
+        fields = _judgement_fields("score", verdict.score, verdict.reason, verdict.failure, verdict.cost)
+        fields |= {one_line(name, 40): _format_number(value) for name, value in verdict.criteria.items()}
+    console.print(facts({name: value for name, value in fields.items() if value}))
 
 
-def _told(what: str, value: float | None, reason: str, failure: str, cost: Cost) -> dict[str, str]:
+def _judgement_fields(what: str, value: float | None, reason: str, failure: str, cost: Cost) -> dict[str, str]:
     spent = f"{cost.prompt_tokens + cost.completion_tokens:,} tokens, ${cost.dollars:.4f}" if cost.calls else ""
-    return {what: _number(value), "failure": one_line(failure, 400), "reason": one_line(reason, 1000), "cost": spent}
+    return {
+        what: _format_number(value),
+        "failure": one_line(failure, 400),
+        "reason": one_line(reason, 1000),
+        "cost": spent,
+    }
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
@@ -167,9 +174,9 @@ def _run(work: AuditQueries, name: str, sources: list[str], limits: Thresholds, 
     from palaver.benchmarks.judge_audit import run
     from palaver.utils.provenance import provenance
 
-    made = {**provenance(), "command": shlex.join(["palaver", *sys.argv[1:]])}
+    about = {**provenance(), "command": shlex.join(["palaver", *sys.argv[1:]])}
     with _bar(work.questions) as report:
-        return run.audit(work, name, sources, limits=limits, made=made, folder=folder, report=report)
+        return run.audit(work, name, sources, limits=limits, made=about, folder=folder, report=report)
 
 
 @contextmanager
@@ -184,44 +191,44 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
     )
     with Progress(*columns, console=errors, transient=True) as progress:
         task = progress.add_task("", total=total)
-        yield lambda more: progress.advance(task, more)
+        yield lambda steps: progress.advance(task, steps)
 
 
-def _show(found: Audit, folder: Path | None, as_json: bool) -> None:
+def _show(audit: Audit, folder: Path | None, as_json: bool) -> None:
     paths: list[Path] = []
     if folder:
         from palaver.benchmarks.judge_audit.page import write
 
-        paths = write(found, folder)
+        paths = write(audit, folder)
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=1))
+        typer.echo(json.dumps(audit.to_dict(), indent=1))
         return
-    console.print(measures(found))
+    console.print(measures(audit))
     console.print()
-    if not found.faults:
+    if not audit.faults:
         say(Text("no fault found", style="green"))
-    for fault in found.faults:
+    for fault in audit.faults:
         say(Text.assemble((one_line(fault.name, 40), "bold red"), f": {one_line(fault.line, 500)}"))
     console.print()
     for path in paths:
         say(str(path))
 
 
-def measures(found: Audit) -> Table:
+def measures(audit: Audit) -> Table:
     """Table of the measures, with faults in red."""
     from palaver.benchmarks.judge_audit.page import shown
 
-    at_fault = {fault.measure for fault in found.faults}
+    at_fault = {fault.measure for fault in audit.faults}
     right = ("value", "95 %", "n")
-    made = table("measure", *right, "of what", title=one_line(found.judge, 100), right=right)
-    for each in found.measures:
-        style = "red" if each.key in at_fault else ""
-        value, ends = shown(each)
-        made.add_row(
-            Text(each.title, style=style or "bold"),
+    grid = table("measure", *right, "of what", title=one_line(audit.judge, 100), right=right)
+    for measure in audit.measures:
+        style = "red" if measure.key in at_fault else ""
+        value, ends = shown(measure)
+        grid.add_row(
+            Text(measure.title, style=style or "bold"),
             Text(value, style=style),
             ends,
-            f"{each.n:,}",
-            Text(each.note, style="dim"),
+            f"{measure.n:,}",
+            Text(measure.note, style="dim"),
         )
-    return made
+    return grid

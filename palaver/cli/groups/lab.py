@@ -79,10 +79,10 @@ def _train(work: PendingRuns) -> Lab:
 
 def _newest(recipe: str) -> Path:
     stem = Path(recipe).stem
-    found = folders.latest(stem, FILE)
-    if found is None:
+    folder = folders.latest(stem, FILE)
+    if folder is None:
         raise CheckpointError(f"there is no laboratory {stem!r} in {str(folders.RUNS)!r}; name its folder")
-    return found
+    return folder
 
 
 def _explain(plan: MatrixGamesPlan) -> None:
@@ -155,7 +155,7 @@ def _finish(lab: Lab, folder: Path) -> None:
 
 def returns(lab: Lab) -> Table:
     """Table of mean returns, shares of the optimum and agreement of seeds, with the optimum and random play on top."""
-    made = Table(
+    grid = Table(
         title="return after training, share of the optimum, 95 % interval or how seeds agree",
         title_justify="left",
         title_style="dim",
@@ -163,15 +163,15 @@ def returns(lab: Lab) -> Table:
         box=None,
         pad_edge=False,
     )
-    made.add_column("")
+    grid.add_column("")
     for game in lab.columns:
-        made.add_column(game.replace("-", "-\n"), justify="right", no_wrap=True)
+        grid.add_column(game.replace("-", "-\n"), justify="right", no_wrap=True)
     facts = (("optimum", "optimum"), ("at random", "random"))
     for name, key in facts:
-        made.add_row(name, *(f"{getattr(column, key):.2f}" for column in lab.columns.values()), style="dim")
+        grid.add_row(name, *(f"{getattr(column, key):.2f}" for column in lab.columns.values()), style="dim")
     for name in lab.algorithms:
-        made.add_row(Text(name, style="bold"), *(_cell(lab.score(name, game)) for game in lab.columns))
-    return made
+        grid.add_row(Text(name, style="bold"), *(_cell(lab.score(name, game)) for game in lab.columns))
+    return grid
 
 
 def _cell(score: AlgorithmScore) -> Text:
@@ -182,7 +182,7 @@ def _cell(score: AlgorithmScore) -> Text:
     style = (
         "" if score.share is None else "green" if score.share >= GOOD else "yellow" if score.share >= HALF else "red"
     )
-    made = Text(f"{score.mean:.2f}", style=style)
+    text = Text(f"{score.mean:.2f}", style=style)
     share = "" if score.share is None else f"\n{100 * score.share:.0f} %"
     beneath = seeds(score).replace(", ", ",\n").replace(" near", "\nnear")
-    return made.append(f"{share}\n{beneath}" if beneath else share, style="dim")
+    return text.append(f"{share}\n{beneath}" if beneath else share, style="dim")

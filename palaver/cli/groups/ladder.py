@@ -59,13 +59,13 @@ def ladder(
 
     match = Match(player, opponent, format, battles, parallel, teams, server, name, seed)
     how = options.sampling(Sampling(), temperature, max_tokens, greedy)
-    found = run(match, how, options.model_options(device, dtype), note)
+    result = run(match, how, options.model_options(device, dtype), note)
     if as_json:
-        say(json.dumps({"player": player, "opponent": opponent, "format": format, **found}))
+        say(json.dumps({"player": player, "opponent": opponent, "format": format, **result}))
         return
     say(
-        f"{player} against {opponent}, {format}: {found['won']} won, {found['lost']} lost, {found['tied']} tied; "
-        f"{count(found['decisions'], 'decision')}, {found['illegal']} illegal"
+        f"{player} against {opponent}, {format}: {result['won']} won, {result['lost']} lost, {result['tied']} tied; "
+        f"{count(result['decisions'], 'decision')}, {result['illegal']} illegal"
     )
-    if found["error"]:
-        note(f"some choices were left to the server: {found['error']}")
+    if result["error"]:
+        note(f"some choices were left to the server: {result['error']}")

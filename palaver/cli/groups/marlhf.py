@@ -72,11 +72,11 @@ def _run(config: MARLHFConfig, folder: Path) -> None:
     errors.print(Text.assemble("run folder ", (str(folder), "bold")), soft_wrap=True)
     try:
         with _bar() as report:
-            found = work(config, folder, MarlhfProgress(note, report, errors))
+            result = work(config, folder, MarlhfProgress(note, report, errors))
     except KeyboardInterrupt:
         errors.print(Text(f"interrupted; go on with: palaver train --resume {folder}"), soft_wrap=True)
         raise
-    _show(found, folder)
+    _show(result, folder)
     if (folder / TEAM).is_dir():
         from palaver.benchmarks.reports.run_report import write
 
@@ -88,10 +88,10 @@ def _run(config: MARLHFConfig, folder: Path) -> None:
 
 def _newest(recipe: str) -> Path:
     stem = Path(recipe).stem
-    found = folders.latest(stem, FILE)
-    if found is None:
+    folder = folders.latest(stem, FILE)
+    if folder is None:
         raise CheckpointError(f"there is no run of {stem!r} in {str(folders.RUNS)!r}; name its folder after --resume")
-    return found
+    return folder
 
 
 def _explain(config: MARLHFConfig) -> None:
@@ -101,39 +101,40 @@ def _explain(config: MARLHFConfig) -> None:
         recipes.explain(team, "team.")
 
 
-def _show(found: Mapping[str, Any], folder: Path) -> None:
+def _show(result: Mapping[str, Any], folder: Path) -> None:
     """Print the results of the finished steps."""
     from palaver.benchmarks.experiments.marlhf.run import MODEL, PICTURE
     from palaver.benchmarks.reports.summary import interval
 
-    held_out = found["reward_model"]["held_out"]
+    held_out = result["reward_model"]["held_out"]
     lines: list[tuple[str, object]] = [
         ("reward model", f"rm:{folder / MODEL}"),
         ("pair accuracy", _share(held_out)),
-        ("before training", _share(found["reward_model"]["before"])),
+        ("before training", _share(result["reward_model"]["before"])),
         ("margin, loss", f"{held_out['margin']:.3f}, {held_out['loss']:.3f}"),
         ("longer is better", f"{100 * held_out['longer']:.1f} % of the pairs"),
     ]
-    if found["reward_model"]["too_long"]:
-        lines.append(("left out", f"{found['reward_model']['too_long']} pairs that are too long"))
-    for name, point in zip(("before", "after"), _ends(found), strict=False):
+    if result["reward_model"]["too_long"]:
+        lines.append(("left out", f"{result['reward_model']['too_long']} pairs that are too long"))
+    for name, point in zip(("before", "after"), _ends(result), strict=False):
         ends = interval(point["low"], point["high"])
         lines.append((f"true reward {name}", f"{point['true']:.3f} {ends}, gap {point['gap']:+.3f}"))
-    if "gain" in found:
-        gain = found["gain"]
+    if "gain" in result:
+        gain = result["gain"]
         lines.append(("change", f"{gain['mean']:+.3f} {interval(gain['low'], gain['high'])} over {gain['over']}"))
         lines.append(("picture", str(folder / PICTURE)))
     console.print(facts(lines))
 
 
-def _ends(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    points = found.get("evaluations", [])
+def _ends(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    points = result.get("evaluations", [])
     return [points[0], points[-1]] if points else []
 
 
-def _share(part: Mapping[str, Any]) -> str:
-    ends = "" if part["low"] is None else f" [{100 * part['low']:.1f}, {100 * part['high']:.1f}]"
-    return f"{100 * part['accuracy']:.1f} %{ends} of {part['pairs']} held-out pairs of {part['tasks']} tasks"
+def _share(measurement: Mapping[str, Any]) -> str:
+    ends = "" if measurement["low"] is None else f" [{100 * measurement['low']:.1f}, {100 * measurement['high']:.1f}]"
+    held_out = f"{measurement['pairs']} held-out pairs of {measurement['tasks']} tasks"
+    return f"{100 * measurement['accuracy']:.1f} %{ends} of {held_out}"
 
 
 @contextmanager
@@ -143,10 +144,10 @@ def _bar() -> Iterator[Report]:
     progress = Progress(*columns, console=errors, transient=True)
     task = progress.add_task("reward model", total=None)
 
-    def report(step: int, steps: int, said: dict[str, float]) -> None:
+    def report(step: int, steps: int, metrics: dict[str, float]) -> None:
         if not progress.live.is_started:
             progress.start()
-        text = f"reward model: loss {said['loss']:.3f}, pairs {100 * said['accuracy']:.0f} %"
+        text = f"reward model: loss {metrics['loss']:.3f}, pairs {100 * metrics['accuracy']:.0f} %"
         progress.update(task, completed=step, total=steps, description=text)
         if step == steps:
             progress.stop()

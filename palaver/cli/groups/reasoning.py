@@ -54,12 +54,12 @@ def reasoning(
         say(Text("nothing was run", style="dim"))
         return
     try:
-        found, failed = study.run(work, workers, provenance(), note)
+        results, failed = study.run(work, workers, provenance(), note)
     except KeyboardInterrupt as stop:
         fail("interrupted; the same command goes on")
         raise typer.Exit(130) from stop
-    typer.echo(in_markdown(found)) if markdown else show(found)
-    drawn = picture.write(found, out)
+    typer.echo(in_markdown(results)) if markdown else show(results)
+    drawn = picture.write(results, out)
     if keep is not None:
         note(f"kept in {keeping.export_runs(out, keep)}")
     (note if markdown else say)(str(drawn))
@@ -68,12 +68,12 @@ def reasoning(
         raise typer.Exit(1)
 
 
-def show(found: Results) -> None:
+def show(results: Results) -> None:
     """Print a table."""
     from palaver.benchmarks.experiments.reasoning.table import COLUMNS, caption, cells_of, lines
 
-    made = table(*COLUMNS, right=COLUMNS[-3:])
-    for line in lines(found):
-        made.add_row(*cells_of(line))
-    console.print(made)
-    console.print(Text(caption(found), style="dim"))
+    grid = table(*COLUMNS, right=COLUMNS[-3:])
+    for line in lines(results):
+        grid.add_row(*cells_of(line))
+    console.print(grid)
+    console.print(Text(caption(results), style="dim"))

@@ -55,8 +55,8 @@ def effect(points: Array, games: Array) -> float:
     if count < FEW or not 0 < mean < 1:
         return 1.0
     shares = points[played] / games[played]
-    found = float(shares.var(ddof=1)) / count / (mean * (1 - mean) / total)
-    return min(MOST_EFFECT, max(LEAST_EFFECT, found))
+    ratio = float(shares.var(ddof=1)) / count / (mean * (1 - mean) / total)
+    return min(MOST_EFFECT, max(LEAST_EFFECT, ratio))
 
 
 def score_interval(points: Array, games: Array, level: float = LEVEL) -> tuple[float, float]:

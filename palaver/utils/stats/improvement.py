@@ -59,16 +59,16 @@ def improvement(means: Sequence[float], by_task: Sequence[Mapping[str, float]]) 
         by_task: of each seed, task -> after less before; empty where it is not known.
     """
     tasks = sorted(by_task[0]) if by_task else []
-    if not tasks or any(sorted(each) != tasks for each in by_task) or len(by_task) != len(means):
+    if not tasks or any(sorted(by_this_task) != tasks for by_this_task in by_task) or len(by_task) != len(means):
         return _student(np.array(means, dtype=np.float64))
-    return _bootstrap(np.array([[each[task] for task in tasks] for each in by_task], dtype=np.float64))
+    return _bootstrap(np.array([[by_this_task[task] for task in tasks] for by_this_task in by_task], dtype=np.float64))
 
 
 def _student(means: NDArray[np.float64]) -> Improvement:
-    mean, found = float(means.mean()), student(means.tolist())
-    if found is None:
+    mean, interval = float(means.mean()), student(means.tolist())
+    if interval is None:
         return Improvement(mean, None, None, "")
-    low, high = found
+    low, high = interval
     return Improvement(mean, low, high, f"the means of {len(means)} seeds (Student's t)")
 
 
@@ -87,7 +87,7 @@ def _bootstrap(difference: NDArray[np.float64]) -> Improvement:
         grid = difference[chosen[0][..., :, None], chosen[1][..., None, :]]
         return np.asarray(grid.mean(axis=(axis - 1, axis)))
 
-    found = stats.bootstrap(
+    interval = stats.bootstrap(
         drawn,
         statistic,
         n_resamples=RESAMPLES,
@@ -97,6 +97,6 @@ def _bootstrap(difference: NDArray[np.float64]) -> Improvement:
         method="percentile",
         rng=np.random.default_rng(0),
     ).confidence_interval
-    said = " and ".join(f"{n} {name}" for name, n in over.items() if n > 1)
-    said += " of one seed" if seeds == 1 else ""
-    return Improvement(mean, float(found.low), float(found.high), said)
+    unit = " and ".join(f"{n} {name}" for name, n in over.items() if n > 1)
+    unit += " of one seed" if seeds == 1 else ""
+    return Improvement(mean, float(interval.low), float(interval.high), unit)

@@ -106,10 +106,10 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Interval | None:
     """
     if min(len(a), len(b)) < 2:
         return None
-    parts = [float(np.var(each, ddof=1)) / len(each) if np.ptp(each) else 0.0 for each in (a, b)]
+    parts = [float(np.var(sample, ddof=1)) / len(sample) if np.ptp(sample) else 0.0 for sample in (a, b)]
     difference, variance = float(np.mean(a) - np.mean(b)), sum(parts)
     if variance == 0:
         return difference, difference
-    degrees = variance**2 / sum(part**2 / (len(each) - 1) for part, each in zip(parts, (a, b), strict=True))
+    degrees = variance**2 / sum(term**2 / (len(sample) - 1) for term, sample in zip(parts, (a, b), strict=True))
     half = float(stats.t.ppf((1 + LEVEL) / 2, degrees)) * variance**0.5
     return difference - half, difference + half

@@ -76,10 +76,10 @@ def test_proxies_are_not_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_clients_own_server_has_its_own_word_for_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
-    assert RemoteChat("m")._limit == "max_completion_tokens"
-    assert RemoteChat("m", "http://127.0.0.1/v1")._limit == "max_tokens"
+    assert RemoteChat("m")._limit_field == "max_completion_tokens"
+    assert RemoteChat("m", "http://127.0.0.1/v1")._limit_field == "max_tokens"
     chat = RemoteChat.named("openai:m@http://127.0.0.1/v1?length=max_completion_tokens")
-    assert chat._limit == "max_completion_tokens"
+    assert chat._limit_field == "max_completion_tokens"
 
 
 def test_names() -> None:

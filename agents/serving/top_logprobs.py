@@ -10,36 +10,39 @@ from palaver.agents.serving.protocol import RequestRefused
 from palaver.core import Completion
 
 
-def told(policy: Policy, said: Sequence[Completion], top: int) -> list[list[dict[str, Any]] | None]:
+def token_logprobs(policy: Policy, completions: Sequence[Completion], top: int) -> list[list[dict[str, Any]] | None]:
     """For each completion and each token of its text, its log-probability and the likeliest ones in its place.
 
     They are those of the model's softmax at temperature 1. A token that spells nothing, as the end token, is left out.
 
     Args:
         policy: that sampled them.
-        said: completions.
+        completions: their texts.
         top: how many of the likeliest are listed, 0 to 20.
 
     Raises:
         Refused: the policy is no language model of this process.
     """
     tokenizer = getattr(policy, "tokenizer", None)
-    if tokenizer is None or not all(completion.prompt_ids for completion in said):
+    if tokenizer is None or not all(completion.prompt_ids for completion in completions):
         raise RequestRefused(400, f"{policy.name} has no log-probabilities to tell", "unsupported")
     from palaver.agents.llm.policies.top_logprobs import top_logprobs
 
-    places = top_logprobs(policy, said, top) if top else [({},) * len(each.token_ids) for each in said]  # type: ignore[arg-type]
+    if top:
+        alternatives = top_logprobs(policy, completions, top)  # type: ignore[arg-type]
+    else:
+        alternatives = [({},) * len(sample.token_ids) for sample in completions]
     return [
         [
-            _place(tokenizer.decode([token]), logprob, best)
-            for token, logprob, best in zip(each.token_ids, each.logprobs, tops, strict=True)
+            _entry(tokenizer.decode([token]), logprob, best)
+            for token, logprob, best in zip(sample.token_ids, sample.logprobs, tops, strict=True)
             if tokenizer.decode([token], skip_special_tokens=True)
         ]
-        for each, tops in zip(said, places, strict=True)
+        for sample, tops in zip(completions, alternatives, strict=True)
     ]
 
 
-def _place(text: str, logprob: float, best: dict[str, float]) -> dict[str, Any]:
+def _entry(text: str, logprob: float, best: dict[str, float]) -> dict[str, Any]:
     return _token(text, logprob) | {"top_logprobs": [_token(*item) for item in best.items()]}
 
 
