@@ -211,9 +211,9 @@ class RewardWrapper(TextEnv):
         waiting = [index for index, one in enumerate(inner_steps) if one.case is not None]
         verdicts: dict[int, Score] = {}
         for watch in {id(wrappers[index].watch): wrappers[index].watch for index in waiting}.values():
-            numbers = [index for index in waiting if wrappers[index].watch is watch]
-            scores = watch.score([case for index in numbers if (case := inner_steps[index].case) is not None])
-            verdicts |= dict(zip(numbers, scores, strict=True))
+            indices = [index for index in waiting if wrappers[index].watch is watch]
+            scores = watch.score([case for index in indices if (case := inner_steps[index].case) is not None])
+            verdicts |= dict(zip(indices, scores, strict=True))
         return [
             env._settle(one, verdicts.get(index))
             for index, (env, one) in enumerate(zip(wrappers, inner_steps, strict=True))

@@ -97,17 +97,17 @@ class ParsedProgram:
             for bound_name in part.names:
                 binding.setdefault(bound_name, []).append(part)
         first = self.function(name)
-        wanted, indices = [first] if first else [], set[int]()
+        wanted, needed_ids = [first] if first else [], set[int]()
         while wanted:
             part = wanted.pop()
-            if id(part) not in indices:
-                indices.add(id(part))
+            if id(part) not in needed_ids:
+                needed_ids.add(id(part))
                 wanted += [
-                    name_index
+                    dependency
                     for bound_name in _names_read(part) - without
-                    for name_index in binding.get(bound_name, ())
+                    for dependency in binding.get(bound_name, ())
                 ]
-        return tuple(part for part in self.parts if id(part) in indices or (indices and part.always))
+        return tuple(part for part in self.parts if id(part) in needed_ids or (needed_ids and part.always))
 
 
 def parse(source: str) -> ast.Module | None:

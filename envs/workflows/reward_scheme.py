@@ -23,7 +23,7 @@ class RewardScheme(BaseModel):
 
     Attributes:
         who: the scores that count, see `reward.shared`.
-        when: the turns that are rewarded, see `reward.each`, `last`, `accumulated`, `influence`.
+        when: the turns that are rewarded, see `reward.per_turn`, `last`, `accumulated`, `influence`.
         discount: of `influence`.
         labels: `truth`, or `majority` for the turn's majority in place of the right answer (TTRL).
         shaping: the term that is added, see `shaping.margin`, `quality`, `influence_sign`, `incentive`.
