@@ -30,7 +30,7 @@ def rejections(reading: ParsedCommands) -> str:
     )
     num_hidden = count - SHOWN_REJECTED
     head = "One of your commands was" if count == 1 else f"{count} of your commands were"
-    return f"{head} rejected. {rejected_lines}{f'; and {num_hidden} num_hidden' if num_hidden > 0 else ''}."
+    return f"{head} rejected. {rejected_lines}{f'; and {num_hidden} more' if num_hidden > 0 else ''}."
 
 
 def positions(target: Cells, built: Cells, palette: Palette, origin: Position, max_lines: int) -> str:
