@@ -33,7 +33,7 @@ def page(spec: Spec) -> str:
                 *_pictures(spec),
                 *body.split("\n## ", 1)[:1],
                 _arguments(spec),
-                *("## " + part.strip() for part in ("\n" + body).split("\n## ")[1:]),
+                *("## " + section.strip() for section in ("\n" + body).split("\n## ")[1:]),
             ]
         ).replace("\n\n\n", "\n\n")
         + "\n"
@@ -67,18 +67,18 @@ def pictures(spec: Spec) -> dict[str, str]:
 
 
 def _pictures(spec: Spec) -> list[str]:
-    found = pictures(spec)
-    rows = ["| " + " | ".join(f"`scripted:{name}`" for name in found) + " |", "|" + "---|" * len(found)]
-    rows += ["| " + " | ".join(f"![built by {name}](../figures/{file})" for name, file in found.items()) + " |"]
-    return ["The first task after its first turn, by team:", "\n".join(rows)] if found else []
+    images = pictures(spec)
+    rows = ["| " + " | ".join(f"`scripted:{name}`" for name in images) + " |", "|" + "---|" * len(images)]
+    rows += ["| " + " | ".join(f"![built by {name}](../figures/{file})" for name, file in images.items()) + " |"]
+    return ["The first task after its first turn, by team:", "\n".join(rows)] if images else []
 
 
 def _arguments(spec: Spec) -> str:
-    told: dict[str, str] = {}
-    for each in reversed(inspect.getmro(resolve(str(spec.entry_point)))):  # a class tells what its bases do not
-        section = inspect.cleandoc(each.__doc__ or "").partition("Args:\n")[2].partition("\nRaises:")[0]
-        told |= {name: " ".join(text.split()) for name, text in _ARGUMENT.findall(section)}
-    rows = [f"| `{name}` | `{_value(p.default)}` | {told[name]} |" for name, p in spec.keywords().items()]
+    descriptions: dict[str, str] = {}
+    for base_class in reversed(inspect.getmro(resolve(str(spec.entry_point)))):  # a class tells what its bases do not
+        section = inspect.cleandoc(base_class.__doc__ or "").partition("Args:\n")[2].partition("\nRaises:")[0]
+        descriptions |= {name: " ".join(text.split()) for name, text in _ARGUMENT.findall(section)}
+    rows = [f"| `{name}` | `{_value(p.default)}` | {descriptions[name]} |" for name, p in spec.keywords().items()]
     return "\n".join(["## Arguments", "", "| keyword | default | meaning |", "|---|---|---|", *rows])
 
 

@@ -36,7 +36,7 @@ def decider(
         ShowdownError: no such format.
     """
     if name in HEURISTICS:
-        rule, facts = HEURISTICS[name], dex.load(pool.ask([["format", format]])[0]["gen"])
+        rule, facts = HEURISTICS[name], dex.load(pool.request([["format", format]])[0]["gen"])
         drawn: dict[str, random.Random] = {}
 
         def follow(battle: str, view: SideView, _: str, __: int) -> str:
@@ -63,7 +63,7 @@ def _net(name: str, format: str, pool: BattlePool, seed: int) -> Decide:
     from palaver.agents.battle_net.player import GameState, NetPlayer, TurnFeatures
 
     _, folder, heat = split(name)
-    player, about = NetPlayer.load(folder, heat), pool.ask([["format", format]])[0]
+    player, about = NetPlayer.load(folder, heat), pool.request([["format", format]])[0]
     facts = dex.load(about["gen"])
     games: dict[str, tuple[GameState, vector.FeatureHistory]] = {}
 
@@ -94,7 +94,7 @@ class ServerSide:
     """
 
     def __init__(self, format: str, pool: BattlePool, decide: Decide) -> None:
-        about = pool.ask([["format", format]])[0]
+        about = pool.request([["format", format]])[0]
         self.format: str = about["id"]
         self._pool, self._decide = pool, decide
         self._watched: dict[str, str] = {}  # room -> the pool's id of this side of its battle
@@ -121,7 +121,7 @@ class ServerSide:
             operations.append(["watch", self._watched[room], side, self.format])
         name = self._watched[room]
         asked = [*operations, ["hear", name, list(lines), dict(request)], ["tell", name]]
-        told, text = self._pool.ask(asked)[-2:]
+        told, text = self._pool.request(asked)[-2:]
         view: SideView = told["view"]
         legal = dict(view["legal"])
         if not legal:
@@ -134,4 +134,4 @@ class ServerSide:
     def leave(self, room: str) -> None:
         """Forget a battle that is over."""
         if room in self._watched:
-            self._pool.ask([["forget", self._watched.pop(room)]])
+            self._pool.request([["forget", self._watched.pop(room)]])

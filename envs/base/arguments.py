@@ -8,7 +8,7 @@ from palaver.core import ConfigError
 from palaver.text import one_line
 
 
-def whole(keyword: str, value: object, low: int, high: int) -> int:
+def whole_number(keyword: str, value: object, low: int, high: int) -> int:
     """A keyword that must be a whole number.
 
     Raises:

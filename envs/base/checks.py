@@ -155,7 +155,7 @@ def check_processes(make: Make) -> None:
     except (pickle.PicklingError, AttributeError, TypeError):
         return
     began = time.monotonic()
-    here = play(make(), 5)
+    local_steps = play(make(), 5)
     seconds = CHILD_S + 10 * (time.monotonic() - began)
     for hash_seed in ("1", "2"):
         child = _elsewhere(parcel, hash_seed, seconds)
@@ -163,7 +163,7 @@ def check_processes(make: Make) -> None:
             return
         assert child.returncode == 0, f"another process failed: {child.stderr.decode(errors='replace')[-300:]}"
         assert child.stdout, "another process ended before the episode did"
-        _same(here, json.loads(child.stdout), f"this process and one with PYTHONHASHSEED={hash_seed}")
+        _same(local_steps, json.loads(child.stdout), f"this process and one with PYTHONHASHSEED={hash_seed}")
 
 
 def _elsewhere(parcel: bytes, hash_seed: str, seconds: float) -> subprocess.CompletedProcess[bytes]:
@@ -296,9 +296,9 @@ def check_picture(make: Make) -> None:
     if "rgb_array" not in make().metadata["render_modes"]:
         return
     drawn, again = _pictures(make()), _pictures(make())
-    for number, (one, other) in enumerate(zip(drawn, again, strict=True)):
-        assert one.shape == drawn[0].shape, f"picture {number} is {one.shape}, the first was {drawn[0].shape}"
-        assert np.array_equal(one, other), f"picture {number} of the same episode in another instance differs"
+    for index, (one, other) in enumerate(zip(drawn, again, strict=True)):
+        assert one.shape == drawn[0].shape, f"picture {index} is {one.shape}, the first was {drawn[0].shape}"
+        assert np.array_equal(one, other), f"picture {index} of the same episode in another instance differs"
     env = make()
     env.render_mode = "rgb_array"
     observations, _ = env.reset(seed=8)
@@ -347,10 +347,12 @@ def check_leaving(make: Make) -> None:
         assert env.agents == env.possible_agents, "after reset every agent is alive"
         for turn, alive, answers in steps(env, observations, actions):
             _, _, terminated, truncated, _ = answers
-            for name, part in zip(
+            for name, component in zip(
                 ("observations", "rewards", "terminations", "truncations", "infos"), answers, strict=True
             ):
-                assert set(part) == set(alive), f"{name} at step {turn} are for {sorted(part)}, alive were {alive}"
+                assert set(component) == set(alive), (
+                    f"{name} at step {turn} are for {sorted(component)}, alive were {alive}"
+                )
             for flag in (*terminated.values(), *truncated.values()):
                 assert isinstance(flag, bool), "terminations and truncations are True or False"
             left = [agent for agent in alive if not (terminated[agent] or truncated[agent])]

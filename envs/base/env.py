@@ -239,9 +239,9 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
             self.agents if self.first_to_act is None else self.first_to_act
         )
         self._log = []
-        told = self.initial_observations(self.task)
-        self._exist(told, "initial_observations")
-        return self._tell(told, self.agents), {agent: self._info(agent) for agent in self.agents}
+        observations = self.initial_observations(self.task)
+        self._exist(observations, "initial_observations")
+        return self._log_observations(observations, self.agents), {agent: self._info(agent) for agent in self.agents}
 
     @locked
     def step(self, actions: Mapping[str, Any]) -> Step:
@@ -268,13 +268,13 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         truncated = {agent: outcome.unscored or _includes(outcome.truncated, agent) for agent in agents}
         rewards = {agent: math.fsum(outcome.components[agent].values()) for agent in agents}
         self._log.append(("$", ", ".join(f"{agent} {rewards[agent]:g}" for agent in agents)))
-        observations = self._tell(outcome.observations, agents)
+        observations = self._log_observations(outcome.observations, agents)
         self.agents = [agent for agent in agents if not (terminated[agent] or truncated[agent])]
         on = [] if outcome.unscored else [agent for agent in agents if not terminated[agent]]
         self._acting = frozenset(on).intersection(on if outcome.can_act is None else outcome.can_act)
         metrics = {name: float(value) for name, value in outcome.metrics.items()}
         broke = outcome.illegal
-        told = isinstance(broke, Mapping) or not broke  # a bare number does not say whose they were
+        attributed = isinstance(broke, Mapping) or not broke  # a bare number does not say whose they were
         by_agent = {agent: broke.get(agent, 0) if isinstance(broke, Mapping) else 0 for agent in agents}
         metrics["illegal"] = float(
             sum(illegal.values()) + (sum(broke.values()) if isinstance(broke, Mapping) else broke)
@@ -283,7 +283,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         for agent in agents:
             infos[agent]["reward_components"] = {k: float(v) for k, v in outcome.components[agent].items()}
             infos[agent]["metrics"] = dict(metrics)
-            if told:
+            if attributed:
                 infos[agent]["illegal"] = illegal[agent] + by_agent[agent]
             if outcome.reason:
                 infos[agent]["reason"] = one_line(outcome.reason, 400)
@@ -350,7 +350,7 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
             return self._by_id[chosen]
         raise TaskError(f"there is no task {chosen!r}.{nearest(str(chosen), list(self._by_id)[:1000])[:200]}")
 
-    def _tell(self, observations: Mapping[str, str], agents: Sequence[str]) -> dict[str, str]:
+    def _log_observations(self, observations: Mapping[str, str], agents: Sequence[str]) -> dict[str, str]:
         texts = {agent: as_heard(observations.get(agent), self.max_length)[0] for agent in agents}
         self._log += [(f"{agent} <", text) for agent, text in texts.items() if text]
         return texts
@@ -381,8 +381,8 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
 
     def _lines(self, keep: Callable[[str], bool]) -> str:
         # continued lines are indented, whatever breaks them, so that no text can pose as another agent's entry
-        kept = (f"{mark} {text}" for mark, text in self._log if keep(mark.split(" ")[-1]))
-        return "\n".join("\n    ".join(entry.splitlines()) for entry in kept)
+        lines = (f"{mark} {text}" for mark, text in self._log if keep(mark.split(" ")[-1]))
+        return "\n".join("\n    ".join(entry.splitlines()) for entry in lines)
 
 
 def _step(env: TextEnv, actions: Mapping[str, Any]) -> Step:

@@ -64,7 +64,7 @@ class RewardMonitor:
         """Metrics since the last call: cases, failures, calls, tokens, dollars, the reward's own."""
         with self._lock:
             spent = self._spent
-            found = {
+            metrics = {
                 "cases": float(self._cases),
                 "unscored": self._failed / max(1, self._cases),
                 "calls": float(spent.calls),
@@ -72,10 +72,10 @@ class RewardMonitor:
                 "dollars": spent.dollars,
             }
             if len(self._lengths) >= EARLY:
-                found["length_correlation"] = correlation(self._lengths)
+                metrics["length_correlation"] = correlation(self._lengths)
             self._spent, self._cases, self._failed = Cost(), 0, 0
-        tell: Callable[[], Mapping[str, float]] = getattr(self.reward, "metrics", dict)
-        return {**found, **tell()}
+        reward_metrics: Callable[[], Mapping[str, float]] = getattr(self.reward, "metrics", dict)
+        return {**metrics, **reward_metrics()}
 
     def _note(self, cases: Sequence[ScoringRequest], verdicts: Sequence[Score]) -> None:
         for case, verdict in zip(cases, verdicts, strict=True):
@@ -101,11 +101,11 @@ class RewardMonitor:
 
     def _warn(self, name: str) -> None:
         if "length" not in self._warned and len(self._lengths) >= EARLY:
-            found = correlation(self._lengths)
-            if found > LENGTH:
+            corr = correlation(self._lengths)
+            if corr > LENGTH:
                 self._warned.add("length")
                 warnings.warn(
-                    f"{name}: scores follow length (rank correlation {found:.2f} over the last {len(self._lengths)} "
+                    f"{name}: scores follow length (rank correlation {corr:.2f} over the last {len(self._lengths)} "
                     "answers); look at some before you trust them",
                     PalaverWarning,
                     stacklevel=2,
@@ -137,8 +137,8 @@ def parted(pairs: Sequence[tuple[float, float]]) -> bool:
     """
     if len(pairs) < EARLY:
         return False
-    found = np.asarray(list(pairs), dtype=float)
-    first, second = found[: len(found) // 2], found[len(found) // 2 :]
+    pairs_array = np.asarray(list(pairs), dtype=float)
+    first, second = pairs_array[: len(pairs_array) // 2], pairs_array[len(pairs_array) // 2 :]
     error = np.sqrt(first.var(0, ddof=1) / len(first) + second.var(0, ddof=1) / len(second))
     moved = second.mean(0) - first.mean(0)
     return bool(moved[0] > APART * error[0] and moved[1] < -APART * error[1])

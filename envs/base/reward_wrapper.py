@@ -53,7 +53,7 @@ class RewardSpec:
     reward: Reward | None = None
 
 
-def parse_reward(asked: object) -> RewardSpec | None:
+def parse_reward(reward: object) -> RewardSpec | None:
     """Parse a keyword `reward`; None if it is no judge, no reward model and no name of one.
 
     Raises:
@@ -64,20 +64,20 @@ def parse_reward(asked: object) -> RewardSpec | None:
     >>> parse_reward("iou") is None
     True
     """
-    if isinstance(asked, Reward):
-        return RewardSpec(asked.name, reward=asked)
-    found = _SPELLING.fullmatch(asked.strip()) if isinstance(asked, str) else None
-    if found is None:
+    if isinstance(reward, Reward):
+        return RewardSpec(reward.name, reward=reward)
+    match = _SPELLING.fullmatch(reward.strip()) if isinstance(reward, str) else None
+    if match is None:
         return None
-    beside, gate, weight = found["beside"], found["gate"], found["weight"]
-    if not (beside or gate or weight):
-        return RewardSpec(found["name"], found["own"] or "")
-    own: Literal["replaced", "beside", "gate"] = "beside" if beside else "gate" if gate else "replaced"
-    placing = RewardPlacement(own, _number(weight or "1", "weight"), _number(gate or "0", "gate"))
-    return RewardSpec(found["name"], found["own"] or "", placing)
+    plus, gate, weight = match["beside"], match["gate"], match["weight"]
+    if not (plus or gate or weight):
+        return RewardSpec(match["name"], match["own"] or "")
+    placement: Literal["replaced", "beside", "gate"] = "beside" if plus else "gate" if gate else "replaced"
+    placing = RewardPlacement(placement, _parse_float(weight or "1", "weight"), _parse_float(gate or "0", "gate"))
+    return RewardSpec(match["name"], match["own"] or "", placing)
 
 
-def _number(text: str, what: str) -> float:
+def _parse_float(text: str, what: str) -> float:
     try:
         return float(text)
     except ValueError:
@@ -85,11 +85,11 @@ def _number(text: str, what: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _InnerStep:
     """Step result of the inner environment, with the case to be scored; None if there is none."""
 
     step: Step
-    own: float  # mean over agents
+    own_reward: float  # mean over agents
     case: ScoringRequest | None
 
 
@@ -121,9 +121,9 @@ class RewardWrapper(TextEnv):
         self.placing: RewardPlacement = placing or getattr(reward, "placing", None) or RewardPlacement()
         self.component: str = getattr(reward, "component", "judge")
         self.watch = RewardMonitor(reward)
-        self.__dict__.update({name: getattr(env, name) for name in _SAME}, max_return=self._most(turns, most))
+        self.__dict__.update({name: getattr(env, name) for name in _SAME}, max_return=self._max_return(turns, most))
         self._lock = threading.RLock()
-        self._told: Mapping[str, str] = {}  # all observations of each agent so far
+        self._histories: Mapping[str, str] = {}  # all observations of each agent so far
         self._may: frozenset[str] = frozenset()  # who may act
         self._scores: tuple[float, ...] = ()  # the score's weighted reward of each turn
         self._notes: tuple[str, ...] = ()  # the same, as `render` shows it
@@ -171,7 +171,7 @@ class RewardWrapper(TextEnv):
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
         """See `TextEnv.reset`."""
         observations, infos = self.inner.reset(seed, options)
-        self._told, self._scores, self._notes = {}, (), ()
+        self._histories, self._scores, self._notes = {}, (), ()
         self._listen(observations, infos)
         return observations, infos
 
@@ -197,22 +197,26 @@ class RewardWrapper(TextEnv):
         Raises:
             ScoringError: too many actions could not be scored.
         """
-        own = [env for env in envs if isinstance(env, RewardWrapper)]
-        if not own:
+        wrappers = [env for env in envs if isinstance(env, RewardWrapper)]
+        if not wrappers:
             return []
-        said = [env._said(action) for env, action in zip(own, actions, strict=True)]
-        inner = [env.inner for env in own]
+        requests = [env._scoring_request(action) for env, action in zip(wrappers, actions, strict=True)]
+        inner = [env.inner for env in wrappers]
         steps = type(inner[0]).step_together(inner, actions, groups, each)
-        keys = groups or [""] * len(own)
-        heard = [env._hear(case, step, key) for env, case, step, key in zip(own, said, steps, keys, strict=True)]
-        waiting = [number for number, one in enumerate(heard) if one.case is not None]
+        keys = groups or [""] * len(wrappers)
+        inner_steps = [
+            env._record_step(case, step, key)
+            for env, case, step, key in zip(wrappers, requests, steps, keys, strict=True)
+        ]
+        waiting = [index for index, one in enumerate(inner_steps) if one.case is not None]
         verdicts: dict[int, Score] = {}
-        for watch in {id(own[number].watch): own[number].watch for number in waiting}.values():
-            numbers = [number for number in waiting if own[number].watch is watch]
-            found = watch.score([case for number in numbers if (case := heard[number].case) is not None])
-            verdicts |= dict(zip(numbers, found, strict=True))
+        for watch in {id(wrappers[index].watch): wrappers[index].watch for index in waiting}.values():
+            indices = [index for index in waiting if wrappers[index].watch is watch]
+            scores = watch.score([case for index in indices if (case := inner_steps[index].case) is not None])
+            verdicts |= dict(zip(indices, scores, strict=True))
         return [
-            env._settle(one, verdicts.get(number)) for number, (env, one) in enumerate(zip(own, heard, strict=True))
+            env._settle(one, verdicts.get(index))
+            for index, (env, one) in enumerate(zip(wrappers, inner_steps, strict=True))
         ]
 
     def state(self) -> str:
@@ -244,13 +248,13 @@ class RewardWrapper(TextEnv):
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _most(self, turns: int, most: float) -> float:
+    def _max_return(self, turns: int, inner_max: float) -> float:
         """Upper bound of the episode return; inf if the reward declares none."""
-        asked = 1 if self.placing.when == "last" else int(getattr(self.inner, "num_turns", turns))
-        judged = self.placing.weight * float(getattr(self.reward, "most", math.inf)) * asked
+        num_scores = 1 if self.placing.when == "last" else int(getattr(self.inner, "num_turns", turns))
+        judged = self.placing.weight * float(getattr(self.reward, "most", math.inf)) * num_scores
         if self.placing.own != "beside":
             return judged
-        return judged + (most if self.inner.max_return is None else self.inner.max_return)
+        return judged + (inner_max if self.inner.max_return is None else self.inner.max_return)
 
     def _mirror(self) -> None:
         inner = self.inner
@@ -258,78 +262,80 @@ class RewardWrapper(TextEnv):
 
     def _listen(self, observations: Mapping[str, str], infos: Mapping[str, Mapping[str, Any]]) -> None:
         """Update the observations, the acting agents and the state from the inner environment."""
-        told = {} if self.metadata.get("conversation") == "fresh" else dict(self._told)
+        histories = {} if self.metadata.get("conversation") == "fresh" else dict(self._histories)
         for agent, text in observations.items():
-            told[agent] = "\n\n".join(filter(None, (told.get(agent, ""), text)))
-        self._told = told
+            histories[agent] = "\n\n".join(filter(None, (histories.get(agent, ""), text)))
+        self._histories = histories
         self._may = frozenset(agent for agent in self.inner.agents if infos[agent].get("can_act", True))
         self._mirror()
 
-    def _said(self, actions: Mapping[str, Any]) -> ScoringRequest:
+    def _scoring_request(self, actions: Mapping[str, Any]) -> ScoringRequest:
         """Scoring request of a joint action that is about to be played; without a group."""
-        said = {a: as_heard(actions.get(a), self.max_length)[0] for a in self.inner.agents if a in self._may}
-        told = {agent: self._told.get(agent, "") for agent in said}
-        return ScoringRequest(self.task.id, told, said, self.turn, reference=str(self.task.data.get("reference", "")))
+        completions = {a: as_heard(actions.get(a), self.max_length)[0] for a in self.inner.agents if a in self._may}
+        prompts = {agent: self._histories.get(agent, "") for agent in completions}
+        return ScoringRequest(
+            self.task.id, prompts, completions, self.turn, reference=str(self.task.data.get("reference", ""))
+        )
 
-    def _hear(self, case: ScoringRequest, step: Step, group: str) -> _Heard:
+    def _record_step(self, case: ScoringRequest, step: Step, group: str) -> _InnerStep:
         """Record the inner step; the result holds a case if the reward is to be queried."""
         observations, rewards, _, _, infos = step
         if not rewards:
-            return _Heard(step, 0.0, None)
+            return _InnerStep(step, 0.0, None)
         self._listen(observations, infos)
-        own = math.fsum(rewards.values()) / len(rewards)
+        own_reward = math.fsum(rewards.values()) / len(rewards)
         unscored = any(info.get("unscored") for info in infos.values())
         early = self.placing.when == "last" and bool(self.inner.agents)
-        shut = self.placing.own == "gate" and own < self.placing.gate
-        return _Heard(step, own, None if unscored or early or shut else replace(case, group=group))
+        shut = self.placing.own == "gate" and own_reward < self.placing.gate
+        return _InnerStep(step, own_reward, None if unscored or early or shut else replace(case, group=group))
 
-    def _settle(self, heard: _Heard, verdict: Score | None) -> Step:
+    def _settle(self, inner_step: _InnerStep, verdict: Score | None) -> Step:
         """The step result with the rewards of this turn."""
-        observations, rewards, terminated, truncated, infos = heard.step
+        observations, rewards, terminated, truncated, infos = inner_step.step
         if not rewards or any(info.get("unscored") for info in infos.values()):
-            return heard.step
+            return inner_step.step
         failed = verdict is not None and verdict.score is None
-        paid = self.placing.weight * verdict.score if verdict and verdict.score is not None else 0.0
-        self._scores += (paid,)
-        measured = self._measured(heard, verdict)
+        reward = self.placing.weight * verdict.score if verdict and verdict.score is not None else 0.0
+        self._scores += (reward,)
+        measured = self._measured(inner_step, verdict)
         reason = _reason(verdict)
         if verdict is not None:
-            self._notes += (f"[{self.component}, turn {self.turn}: {paid:g}] {clean(reason)}",)
-        told = {}
+            self._notes += (f"[{self.component}, turn {self.turn}: {reward:g}] {clean(reason)}",)
+        metrics = {}
         for agent, info in infos.items():
-            parts = self._parts(info["reward_components"], paid, failed)
-            told[agent] = {**info, "reward_components": parts, "metrics": {**info["metrics"], **measured}}
+            parts = self._parts(info["reward_components"], reward, failed)
+            metrics[agent] = {**info, "reward_components": parts, "metrics": {**info["metrics"], **measured}}
             if reason:
-                told[agent]["reason"] = one_line("; ".join(filter(None, (info.get("reason", ""), reason))), 400)
+                metrics[agent]["reason"] = one_line("; ".join(filter(None, (info.get("reason", ""), reason))), 400)
             if failed:
-                told[agent]["unscored"] = True
+                metrics[agent]["unscored"] = True
             if "turn_rewards" in info:
-                told[agent]["turn_rewards"] = [
+                metrics[agent]["turn_rewards"] = [
                     self._parts(parts, score, failed)
                     for parts, score in zip(info["turn_rewards"], self._scores, strict=True)
                 ]
         if failed:
             self.inner.agents = []
             self.agents, truncated = [], dict.fromkeys(truncated, True)
-        paid_to = {agent: math.fsum(info["reward_components"].values()) for agent, info in told.items()}
-        return observations, paid_to, terminated, truncated, told
+        paid_to = {agent: math.fsum(info["reward_components"].values()) for agent, info in metrics.items()}
+        return observations, paid_to, terminated, truncated, metrics
 
-    def _parts(self, own: Mapping[str, float], paid: float, failed: bool) -> dict[str, float]:
+    def _parts(self, own_rewards: Mapping[str, float], reward: float, failed: bool) -> dict[str, float]:
         """The components of a reward, given the environment's own."""
         if failed or self.placing.own != "beside":
-            return {self.component: 0.0 if failed else paid}
-        name = f"outer_{self.component}" if self.component in own else self.component
-        return {**own, name: paid}
+            return {self.component: 0.0 if failed else reward}
+        name = f"outer_{self.component}" if self.component in own_rewards else self.component
+        return {**own_rewards, name: reward}
 
-    def _measured(self, heard: _Heard, verdict: Score | None) -> dict[str, float]:
+    def _measured(self, inner_step: _InnerStep, verdict: Score | None) -> dict[str, float]:
         """Metrics of the scores, in addition to the reward."""
-        found = {} if self.placing.own == "beside" else {"own": heard.own}
+        metrics = {} if self.placing.own == "beside" else {"own": inner_step.own_reward}
         if self.placing.own == "gate":
-            found["gate"] = float(heard.own >= self.placing.gate)
+            metrics["gate"] = float(inner_step.own_reward >= self.placing.gate)
         if verdict is not None:
-            found |= {f"{self.component}/{name}": float(value) for name, value in verdict.criteria.items()}
-            found |= {name: float(value) for name, value in verdict.metrics.items()}
-        return found
+            metrics |= {f"{self.component}/{name}": float(value) for name, value in verdict.criteria.items()}
+            metrics |= {name: float(value) for name, value in verdict.metrics.items()}
+        return metrics
 
 
 def _reason(verdict: Score | None) -> str:

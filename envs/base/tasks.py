@@ -137,33 +137,33 @@ def read_tasks(
     if not rows:
         raise TaskError(f"tasks={source!r} is empty; give a source or slice with at least one row")
     tasks: dict[str, Task] = {}
-    made: dict[str, T] = {}
+    parsed_tasks: dict[str, T] = {}
     left_out: dict[str, TaskError] = {}
-    for place, row in rows:
+    for location, row in rows:
         try:
-            _require(row, fields, one_line(f"{name}, {place}"))
-            task = Task(_id(row, place, id_field, tasks), row)
-            made[task.id] = read(task)
+            _require(row, fields, one_line(f"{name}, {location}"))
+            task = Task(_id(row, location, id_field, tasks), row)
+            parsed_tasks[task.id] = read(task)
             tasks[task.id] = task
         except TaskError as error:
-            left_out[_label(row, place, id_field)] = error
+            left_out[_label(row, location, id_field)] = error
     if left_out:
         _report(one_line(source, 200), left_out, len(rows), any_left=bool(tasks))
-    return tuple(tasks.values()), made
+    return tuple(tasks.values()), parsed_tasks
 
 
-def _id(row: Mapping[str, Any], place: str, id_field: str, taken: Mapping[str, Task]) -> str:
+def _id(row: Mapping[str, Any], location: str, id_field: str, taken: Mapping[str, Task]) -> str:
     given = row.get(id_field)
-    id = place.replace(" ", "-") if given is None or given == "" else str(given)
+    id = location.replace(" ", "-") if given is None or given == "" else str(given)
     while id in taken:
-        id = f"{id}#{place}"
+        id = f"{id}#{location}"
     return id
 
 
-def _label(row: object, place: str, id_field: str) -> str:
+def _label(row: object, location: str, id_field: str) -> str:
     """A row's place, with its name where it has one."""
     given = row.get(id_field) if isinstance(row, Mapping) else None
-    return place if given in (None, "") else f"{place} ({one_line(str(given), 40)})"
+    return location if given in (None, "") else f"{location} ({one_line(str(given), 40)})"
 
 
 def _report(source: str, left_out: Mapping[str, TaskError], rows: int, *, any_left: bool) -> None:
@@ -174,12 +174,12 @@ def _report(source: str, left_out: Mapping[str, TaskError], rows: int, *, any_le
     """
     first = next(iter(left_out.values()))
     if not any_left:
-        more = f"; nor can any of the other {rows - 1} rows be used" if rows > 1 else ""
-        raise TaskError(f"{one_line(first, 600)}{more}") from first
+        suffix = f"; nor can any of the other {rows - 1} rows be used" if rows > 1 else ""
+        raise TaskError(f"{one_line(first, 600)}{suffix}") from first
     named = ", ".join([*left_out][:_NAMED])
-    more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+    suffix = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
     warnings.warn(
-        f"{source}: {len(left_out)} of {rows} rows left out, as they cannot be used: {named}{more};"
+        f"{source}: {len(left_out)} of {rows} rows left out, as they cannot be used: {named}{suffix};"
         f" the first because of this: {one_line(first, 400)}",
         PalaverWarning,
         stacklevel=4,
@@ -207,18 +207,18 @@ class _Unreadable:
     reason: str
 
 
-def _require(row: object, fields: Mapping[str, type], place: str) -> None:
+def _require(row: object, fields: Mapping[str, type], location: str) -> None:
     if isinstance(row, _Unreadable):
-        raise TaskError(f"{place}: cannot read it: {row.reason}")
+        raise TaskError(f"{location}: cannot read it: {row.reason}")
     if not isinstance(row, Mapping):
-        raise TaskError(f"{place}: expected an object with named fields, got {type(row).__name__}")
+        raise TaskError(f"{location}: expected an object with named fields, got {type(row).__name__}")
     for field, kind in fields.items():
         value = row.get(field)
         if value is None or (isinstance(value, str) and not value.strip()):
             has = one_line(", ".join(map(str, row))) or "none"
-            raise TaskError(f"{place}: the field {field!r} is missing or empty; it has {has}")
+            raise TaskError(f"{location}: the field {field!r} is missing or empty; it has {has}")
         if not isinstance(value, kind):
-            raise TaskError(f"{place}: the field {field!r} is {type(value).__name__}, expected {kind.__name__}")
+            raise TaskError(f"{location}: the field {field!r} is {type(value).__name__}, expected {kind.__name__}")
 
 
 def is_generated(source: str | os.PathLike[str]) -> bool:
@@ -231,12 +231,12 @@ def is_generated(source: str | os.PathLike[str]) -> bool:
     return name == "sample" or name.startswith("generated:")
 
 
-def _rows(name: str, sample: Path | Generate, split: str, part: slice) -> list[Row]:
+def _rows(name: str, sample: Path | Generate, split: str, row_slice: slice) -> list[Row]:
     if name.startswith("hf:"):
-        return _hub(name, split, part)
+        return _hub(name, split, row_slice)
     if callable(sample) and is_generated(name):
-        made = _made(name, sample)
-        return [(f"row {n}", made[n]) for n in range(len(made))[part]]
+        generated = _generated_rows(name, sample)
+        return [(f"row {n}", generated[n]) for n in range(len(generated))[row_slice]]
     path = _file(name, None if callable(sample) else sample)
     suffix = Path(path.name.removesuffix(".gz")).suffix
     if suffix not in _SUFFIXES:
@@ -245,10 +245,10 @@ def _rows(name: str, sample: Path | Generate, split: str, part: slice) -> list[R
         rows = list(_parquet(path) if suffix == ".parquet" else _text_rows(path, suffix))
     except (OSError, EOFError, ValueError, RuntimeError, zlib.error, csv.Error) as error:  # RuntimeError: deep nesting
         raise TaskError(f"cannot read {str(path)!r}: {_line(error)}") from error
-    return [(f"row {n}", rows[n]) for n in range(len(rows))[part]]
+    return [(f"row {n}", rows[n]) for n in range(len(rows))[row_slice]]
 
 
-def _made(name: str, generate: Generate) -> Sequence[Mapping[str, Any]]:
+def _generated_rows(name: str, generate: Generate) -> Sequence[Mapping[str, Any]]:
     match = _GENERATED.fullmatch("generated:0" if name == "sample" else name)
     if not match:
         raise TaskError(f"tasks={name!r} cannot be read; write generated:SEED or generated:SEED:COUNT")
@@ -284,9 +284,9 @@ def _text_rows(path: Path, suffix: str) -> Iterator[Any]:
         yield from _csv_rows(text)
     else:
         # not splitlines: a text may hold U+2028, which is no end of line in JSON
-        for number, line in enumerate(text.split("\n"), start=1):
+        for line_number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
-                yield _json_line(line, number)
+                yield _json_line(line, line_number)
 
 
 def _csv_rows(text: str) -> Iterator[Any]:
@@ -304,15 +304,15 @@ def _csv_rows(text: str) -> Iterator[Any]:
         yield row if sound else _Unreadable(f"line {rows.line_num} is not UTF-8")
 
 
-def _json_line(line: str, number: int) -> Any:
+def _json_line(line: str, line_number: int) -> Any:
     if not _is_text(line):
-        return _Unreadable(f"line {number} is not UTF-8")
+        return _Unreadable(f"line {line_number} is not UTF-8")
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
-        return _Unreadable(f"line {number} is not JSON ({error.msg})")
+        return _Unreadable(f"line {line_number} is not JSON ({error.msg})")
     except (ValueError, RecursionError) as error:  # a number of too many digits, nesting without end
-        return _Unreadable(f"line {number} is not usable JSON ({_line(error)})")
+        return _Unreadable(f"line {line_number} is not usable JSON ({_line(error)})")
 
 
 def _is_text(value: str) -> bool:
@@ -333,13 +333,13 @@ def _parquet(path: Path) -> Sequence[Mapping[str, Any]]:
     return table.to_pylist()  # type: ignore[no-any-return]
 
 
-def _hub(name: str, split: str, part: slice) -> list[Row]:
+def _hub(name: str, split: str, row_slice: slice) -> list[Row]:
     datasets = _optional("datasets", f"tasks={name!r}")
     repository, _, chosen = name.removeprefix("hf:").partition(":")
     repository, _, config = repository.partition("@")
     try:
         table = datasets.load_dataset(repository, *filter(None, [config]), split=chosen or split)
-        numbers = range(len(table))[part]
+        numbers = range(len(table))[row_slice]
         return [(f"row {n}", row) for n, row in zip(numbers, table.select(numbers), strict=True)]
     except (OSError, ValueError, LookupError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         raise TaskError(f"cannot load {name!r} ({_line(error)}); check the name, the split and the network") from error

@@ -94,16 +94,20 @@ class ParsedProgram:
         """
         binding: dict[str, list[Part]] = {}
         for part in self.parts:
-            for each in part.names:
-                binding.setdefault(each, []).append(part)
+            for bound_name in part.names:
+                binding.setdefault(bound_name, []).append(part)
         first = self.function(name)
-        wanted, found = [first] if first else [], set[int]()
+        wanted, needed_ids = [first] if first else [], set[int]()
         while wanted:
             part = wanted.pop()
-            if id(part) not in found:
-                found.add(id(part))
-                wanted += [other for each in _names_read(part) - without for other in binding.get(each, ())]
-        return tuple(part for part in self.parts if id(part) in found or (found and part.always))
+            if id(part) not in needed_ids:
+                needed_ids.add(id(part))
+                wanted += [
+                    dependency
+                    for bound_name in _names_read(part) - without
+                    for dependency in binding.get(bound_name, ())
+                ]
+        return tuple(part for part in self.parts if id(part) in needed_ids or (needed_ids and part.always))
 
 
 def parse(source: str) -> ast.Module | None:
@@ -212,11 +216,11 @@ def _first_def(lines: Sequence[str], start: int) -> int:
 def _starts(lines: Sequence[str]) -> Iterator[int]:
     """Lines where a piece may begin: not indented, and no continuation of the line before."""
     decorated = False
-    for number, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if _BLANK.match(line) or line[0] in " \t" or _CONTINUES.match(line):
             continue
         if not decorated:
-            yield number
+            yield index
         decorated = line[0] == "@"
 
 
@@ -261,21 +265,23 @@ def _kind(node: ast.stmt) -> Kind | None:
 
 
 def _imports_only(node: ast.Try | ast.If) -> bool:
-    inner = [each for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
-    found = [each for each in inner if isinstance(each, ast.Import | ast.ImportFrom)]
-    return bool(found) and all(isinstance(each, ast.Import | ast.ImportFrom | ast.Pass | ast.Assign) for each in inner)
+    inner = [child for child in ast.walk(node) if isinstance(child, ast.stmt) and child is not node]
+    imports = [child for child in inner if isinstance(child, ast.Import | ast.ImportFrom)]
+    return bool(imports) and all(
+        isinstance(child, ast.Import | ast.ImportFrom | ast.Pass | ast.Assign) for child in inner
+    )
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
-    for each in ast.walk(node) if isinstance(node, ast.Try | ast.If) else [node]:
-        if isinstance(each, ast.Import | ast.ImportFrom):
-            yield from (alias.asname or alias.name.partition(".")[0] for alias in each.names)
-        elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield each.name
-        elif isinstance(each, ast.Assign):
-            yield from (target.id for target in each.targets if isinstance(target, ast.Name))
-        elif isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-            yield each.target.id
+    for child in ast.walk(node) if isinstance(node, ast.Try | ast.If) else [node]:
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in child.names)
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield child.name
+        elif isinstance(child, ast.Assign):
+            yield from (target.id for target in child.targets if isinstance(target, ast.Name))
+        elif isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name):
+            yield child.target.id
 
 
 def _segment(node: ast.stmt, lines: Sequence[str]) -> str:
@@ -290,17 +296,17 @@ def _segment(node: ast.stmt, lines: Sequence[str]) -> str:
 
 def _last_of_each(parts: Iterable[Part]) -> tuple[Part, ...]:
     """The imports, and of the other parts those that bind a name which none binds later; what parses goes first."""
-    kept: list[Part] = []
+    selected: list[Part] = []
     bound = set[str]()
     known = list(parts)
     sound = {name for part in known if part.node is not None for name in part.names}
     for part in reversed(known):
         if part.kind == "import":
-            kept.append(part)
+            selected.append(part)
         elif not bound.issuperset(part.names) and (part.node is not None or not sound.issuperset(part.names)):
-            kept.append(part)
+            selected.append(part)
             bound.update(part.names)
-    return tuple(reversed(kept))
+    return tuple(reversed(selected))
 
 
 def _names_read(part: Part) -> set[str]:

@@ -72,7 +72,7 @@ class PairEnv(TextEnv):
     def rewards(self, facts: ProgramFacts) -> dict[str, float]:
         """The components of a turn's reward, the same for all agents."""
 
-    def ends(self, _paid: float) -> bool:
+    def ends(self, _reward: float) -> bool:
         """Return whether a turn with this reward is the last; the last turn ends by itself."""
         return False
 
@@ -91,12 +91,12 @@ class PairEnv(TextEnv):
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Join the answers, run the tests, give all agents the same reward, and write the feedback."""
         problem = self.problems[self.task.id]
-        said = {agent: answers.read(text) for agent, text in actions.items()}
-        aux, main = (said.get(seat) or said[SOLO] for seat in (AUX, MAIN))
+        programs = {agent: answers.read(text) for agent, text in actions.items()}
+        aux, main = (programs.get(agent_name) or programs[SOLO] for agent_name in (AUX, MAIN))
         program = join(problem.preamble, aux, main, problem.entry_point)
         runs = program.main is not None and not program.fault
         report = scoring.run(problem, program.source, self.limits) if runs else None
-        facts = gather(said, problem.entry_point, program, report, problem.total)
+        facts = gather(programs, problem.entry_point, program, report, problem.total)
         parts = self.rewards(facts)
         if report and not report.scored:
             unpaid = dict.fromkeys(self.agents, dict.fromkeys(parts, 0.0))
@@ -108,7 +108,7 @@ class PairEnv(TextEnv):
         advice = self.advisor.advise(problem.prompt, result) if self.advisor and not over else {}
         return StepResult(
             dict.fromkeys(self.agents, parts),
-            {} if over else {agent: self._told(agent, result, advice) for agent in self.agents},
+            {} if over else {agent: self._feedback(agent, result, advice) for agent in self.agents},
             terminated=over,
             metrics=self._metrics(facts, program, over or bool(advice)),
             reason=reason(facts, problem.entry_point, program, report),
@@ -117,18 +117,22 @@ class PairEnv(TextEnv):
     def _seen(self, report: Report | None, entry_point: str) -> list[VisibleTest]:
         """The visible tests: the first n, the last n of a negative number, all of 0 or None."""
         results, n = report.results if report else (), self.visible_tests
-        shown = results if not n else results[:n] if n > 0 else results[n:]
+        visible = results if not n else results[:n] if n > 0 else results[n:]
         return [
-            VisibleTest(_CANDIDATE.sub(entry_point, each.test), each.verdict == "pass", each.message or each.verdict)
-            for each in shown
+            VisibleTest(
+                _CANDIDATE.sub(entry_point, test_result.test),
+                test_result.verdict == "pass",
+                test_result.message or test_result.verdict,
+            )
+            for test_result in visible
         ]
 
-    def _told(self, agent: str, result: TurnResult, advice: Mapping[str, str]) -> str:
+    def _feedback(self, agent: str, result: TurnResult, advice: Mapping[str, str]) -> str:
         return follow_up(self.mode, agent, result, self.turn + 2, self.num_turns, advice)
 
     def _metrics(self, facts: ProgramFacts, program: Program, advised: bool) -> dict[str, float]:
-        asked = {"expert_failed": float(not advised)} if self.advisor else {}
-        return facts.metrics() | self.measure(program) | asked
+        expert_metrics = {"expert_failed": float(not advised)} if self.advisor else {}
+        return facts.metrics() | self.measure(program) | expert_metrics
 
 
 def _unscored(report: Report) -> str:

@@ -42,21 +42,25 @@ def mbpp(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 
 def _demonstrations(name: str, n: int, seed: int) -> list[tuple[Conversation, str]]:
-    found: list[tuple[Conversation, str]] = []
-    for number in range(-(-n // ANSWERS)):
-        rng = random.Random(stable_seed(name, "demonstrations", seed, number))
-        task, seat = rng.randrange(len(_env(name).tasks)), rng.choice(SEATS)
-        heard = _opening(name, task)[seat]
+    demos: list[tuple[Conversation, str]] = []
+    for index in range(-(-n // ANSWERS)):
+        rng = random.Random(stable_seed(name, "demonstrations", seed, index))
+        task, agent = rng.randrange(len(_env(name).tasks)), rng.choice(SEATS)
+        conversation = _opening(name, task)[agent]
         if rng.random() < 0.5:  # in the second turn
-            before = {each: rng.choice(KINDS) for each in SEATS}
-            told = _told(name, task, before[AUX], before[MAIN])[seat]
-            heard = (*heard, Message("assistant", _answer(heard, before[seat])), Message("user", told))
-        found += [(heard, _answer(heard, rng.choice(KINDS))) for _ in range(ANSWERS)]
-    return found[:n]
+            before = {name_of_agent: rng.choice(KINDS) for name_of_agent in SEATS}
+            feedback = _feedback(name, task, before[AUX], before[MAIN])[agent]
+            conversation = (
+                *conversation,
+                Message("assistant", _answer(conversation, before[agent])),
+                Message("user", feedback),
+            )
+        demos += [(conversation, _answer(conversation, rng.choice(KINDS))) for _ in range(ANSWERS)]
+    return demos[:n]
 
 
-def _answer(heard: Conversation, kind: str) -> str:
-    code = (lazy if kind == "idle" else reference)(heard, 0)
+def _answer(conversation: Conversation, kind: str) -> str:
+    code = (lazy if kind == "idle" else reference)(conversation, 0)
     return code[: len(code) * 3 // 5] if kind == "cut" else code
 
 
@@ -67,14 +71,14 @@ def _env(name: str) -> CodeEnv:
 
 @functools.cache
 def _opening(name: str, task: int) -> dict[str, Conversation]:
-    told, _ = _env(name).reset(options={"task": task})
-    return {seat: (Message("user", text),) for seat, text in told.items()}
+    observations, _ = _env(name).reset(options={"task": task})
+    return {agent: (Message("user", text),) for agent, text in observations.items()}
 
 
 @functools.cache
-def _told(name: str, task: int, aux: str, main: str) -> dict[str, str]:
+def _feedback(name: str, task: int, aux: str, main: str) -> dict[str, str]:
     """Feedback of each agent after a turn with answers of these kinds."""
-    env, heard = _env(name), _opening(name, task)
+    env, conversations = _env(name), _opening(name, task)
     env.reset(options={"task": task})
-    told, *_ = env.step({AUX: _answer(heard[AUX], aux), MAIN: _answer(heard[MAIN], main)})
-    return told
+    observations, *_ = env.step({AUX: _answer(conversations[AUX], aux), MAIN: _answer(conversations[MAIN], main)})
+    return observations

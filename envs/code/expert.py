@@ -53,13 +53,13 @@ class Advisor:
 
     def advise(self, prompt: str, result: TurnResult) -> dict[str, str]:
         """The functions it proposes, by `aux` and `main`; none where it failed three times."""
-        request = ask(prompt, result)
+        request = advice_request(prompt, result)
         for _ in range(TRIES):
             try:
-                said = self.expert(request)
+                response = self.expert(request)
             except OSError:
                 continue
-            if advice := read(said):
+            if advice := read(response):
                 return advice
         return {}
 
@@ -72,13 +72,13 @@ def advisor(expert: Expert | str | None) -> Advisor | None:
     """
     if expert is None:
         return None
-    found = load_attribute(expert, "the expert ") if isinstance(expert, str) else expert
-    if not callable(found):
+    loaded = load_attribute(expert, "the expert ") if isinstance(expert, str) else expert
+    if not callable(loaded):
         raise ConfigError(f"expert must be a function of a request, or its module:function, got {expert!r:.60}")
-    return Advisor(found)
+    return Advisor(loaded)
 
 
-def ask(prompt: str, result: TurnResult) -> str:
+def advice_request(prompt: str, result: TurnResult) -> str:
     """The request."""
     program = result.program
     return _REQUEST.format(
@@ -92,17 +92,17 @@ def ask(prompt: str, result: TurnResult) -> str:
     )
 
 
-def read(said: object) -> dict[str, str]:
+def read(response: object) -> dict[str, str]:
     """The first JSON object in an answer that has the text `aux` or `main`; empty where there is none."""
-    if not isinstance(said, str):
+    if not isinstance(response, str):
         return {}
-    text, decoder = said[:LONGEST], json.JSONDecoder()
+    text, decoder = response[:LONGEST], json.JSONDecoder()
     for opening in list(_OBJECT.finditer(text))[:50]:
         try:
-            found, _ = decoder.raw_decode(text, opening.start())
+            parsed, _ = decoder.raw_decode(text, opening.start())
         except (ValueError, RecursionError):
             continue
-        advice = {name: found[name] for name in (AUX, MAIN) if isinstance(found.get(name), str)}
+        advice = {name: parsed[name] for name in (AUX, MAIN) if isinstance(parsed.get(name), str)}
         if any(code.strip() for code in advice.values()):
             return advice
     return {}

@@ -62,7 +62,7 @@ class ProgramFacts:
 
 
 def gather(
-    said: Mapping[str, ParsedProgram], entry_point: str, program: Program, report: Report | None, total: int
+    programs: Mapping[str, ParsedProgram], entry_point: str, program: Program, report: Report | None, total: int
 ) -> ProgramFacts:
     """The facts of a turn.
 
@@ -74,7 +74,7 @@ def gather(
         total: tests of the problem.
     """
     return ProgramFacts(
-        formatted=all(_formatted(seat, answer, entry_point) for seat, answer in said.items()),
+        formatted=all(_formatted(agent, answer, entry_point) for agent, answer in programs.items()),
         aux_defined=program.aux_defined,
         main_defined=program.main is not None,
         aux_parses=_sound(program.aux),
@@ -102,14 +102,14 @@ def reason(facts: ProgramFacts, entry_point: str, program: Program, report: Repo
     if not facts.parses:
         return f"the program is not Python: {program.fault}"
     passed = f"{facts.passed} of {facts.total} tests passed"
-    failed = next((each for each in report.results if each.verdict != "pass"), None) if report else None
+    failed = next((result for result in report.results if result.verdict != "pass"), None) if report else None
     return f"{passed}; {failed.message or failed.verdict}" if failed else passed
 
 
-def _formatted(seat: str, answer: ParsedProgram, entry_point: str) -> bool:
-    asked = {AUX: {AUX}, MAIN: {entry_point}, SOLO: {AUX, entry_point}}[seat]
+def _formatted(agent: str, answer: ParsedProgram, entry_point: str) -> bool:
+    required = {AUX: {AUX}, MAIN: {entry_point}, SOLO: {AUX, entry_point}}[agent]
     parts = [part for part in answer.parts if part.kind != "import"]
-    return answer.bare and {name for part in parts for name in part.names} == asked
+    return answer.bare and {name for part in parts for name in part.names} == required
 
 
 def _sound(part: Part | None) -> bool:

@@ -20,7 +20,7 @@ from typing import Literal, get_args
 
 from palaver.core import ConfigError
 from palaver.envs.code.programs import AUX, Program
-from palaver.envs.code.prompts import MAIN, asked
+from palaver.envs.code.prompts import MAIN, requested_part
 from palaver.text import clean, one_line
 
 Mode = Literal["level", "passed", "level_passed", "plain", "expert", "none"]
@@ -82,9 +82,9 @@ def follow_up(mode: Mode, agent: str, result: TurnResult, turn: int, turns: int,
         turns: of the episode.
         advice: the expert's functions, by `aux` and `main`; empty where it gave none.
     """
-    what = asked(agent, result.entry_point)
-    told = _TOLD[mode](agent, result, advice)
-    return "\n".join([f"Turn {turn} of {turns}.", *told, _REVISE.format(what=what)])
+    what = requested_part(agent, result.entry_point)
+    messages = _TOLD[mode](agent, result, advice)
+    return "\n".join([f"Turn {turn} of {turns}.", *messages, _REVISE.format(what=what)])
 
 
 def _level(agent: str, result: TurnResult, _advice: Mapping[str, str]) -> list[str]:
@@ -150,11 +150,11 @@ def _expert(agent: str, result: TurnResult, advice: Mapping[str, str]) -> list[s
     wanted = [name for name in (AUX, MAIN) if agent in (name, "coder") and advice.get(name, "").strip()]
     if not wanted:
         return _plain(agent, result, advice)
-    shown = "\n\n".join(clean(advice[name].strip(), 4000) for name in wanted)
-    return ["An expert who saw both functions suggests:", "```python", shown, "```"]
+    advice_text = "\n\n".join(clean(advice[name].strip(), 4000) for name in wanted)
+    return ["An expert who saw both functions suggests:", "```python", advice_text, "```"]
 
 
-def _none(_agent: str, _result: TurnResult, _advice: Mapping[str, str]) -> list[str]:
+def _no_feedback(_agent: str, _result: TurnResult, _advice: Mapping[str, str]) -> list[str]:
     return []
 
 
@@ -164,5 +164,5 @@ _TOLD = {
     "level_passed": _level_passed,
     "plain": _plain,
     "expert": _expert,
-    "none": _none,
+    "none": _no_feedback,
 }

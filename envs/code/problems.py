@@ -82,30 +82,32 @@ def problem(task: Task, source: object = "tasks") -> CodeProblem:
     Raises:
         TaskError: as `load`.
     """
-    place = one_line(f"{source}, task {task.id!r}")
+    location = one_line(f"{source}, task {task.id!r}")
     if "test_list" in task.data and "test" not in task.data:
-        prompt, entry_point, tests = _from_list(task, place)
+        prompt, entry_point, tests = _from_list(task, location)
     else:
-        prompt, entry_point, tests = (_text(task, place, field) for field in ("prompt", "entry_point", "test"))
+        prompt, entry_point, tests = (_text(task, location, field) for field in ("prompt", "entry_point", "test"))
     solution = solution_of(task, prompt)
     if not entry_point.isidentifier() or keyword.iskeyword(entry_point) or entry_point == AUX:
-        raise TaskError(f"{place}: the entry point {entry_point[:60]!r} is no name for the function that main writes")
+        raise TaskError(
+            f"{location}: the entry point {entry_point[:60]!r} is no name for the function that main writes"
+        )
     tree = answers.parse(prompt) or answers.parse(f"{prompt.rstrip()}\n    pass\n")
     preamble = answers.definitions(tree, prompt) if tree else ()
     named = [name for part in preamble if part.kind == "function" for name in part.names]
     if named and entry_point not in named:
         raise TaskError(
-            f"{place}: the prompt defines {one_line(', '.join(named))}, not the entry point {entry_point!r}"
+            f"{location}: the prompt defines {one_line(', '.join(named))}, not the entry point {entry_point!r}"
         )
-    kept = tuple(part for part in preamble if entry_point not in part.names)
-    tests = context.self_contained(tests, entry_point, kept, solution)
+    context_parts = tuple(part for part in preamble if entry_point not in part.names)
+    tests = context.self_contained(tests, entry_point, context_parts, solution)
     try:
         total = len(check_tests(tests, entry_point, prompt))
     except TestsError as error:
-        raise TaskError(f"{place}: {error}") from error
-    if wrong := context.fault(tests, entry_point, kept):
-        raise TaskError(f"{place}: {wrong}")
-    return CodeProblem(prompt, entry_point, tests, kept, total)
+        raise TaskError(f"{location}: {error}") from error
+    if wrong := context.fault(tests, entry_point, context_parts):
+        raise TaskError(f"{location}: {wrong}")
+    return CodeProblem(prompt, entry_point, tests, context_parts, total)
 
 
 def solution_of(task: Task, prompt: str) -> str:
@@ -122,39 +124,39 @@ def solution_of(task: Task, prompt: str) -> str:
     return ""
 
 
-def _text(task: Task, place: str, field: str) -> str:
+def _text(task: Task, location: str, field: str) -> str:
     value = task.data.get(field)
     if not isinstance(value, str) or not value.strip():
         has = one_line(", ".join(map(str, task.data))) or "none"
-        raise TaskError(f"{place}: the field {field!r} is missing or empty; it has {has}")
+        raise TaskError(f"{location}: the field {field!r} is missing or empty; it has {has}")
     return value
 
 
-def _from_list(task: Task, place: str) -> tuple[str, str, str]:
+def _from_list(task: Task, location: str) -> tuple[str, str, str]:
     """Prompt, entry point and tests of a row in a schema of MBPP."""
-    prompt = _text(task, place, "text" if "text" in task.data else "prompt")
-    lines = _lines(task.data, "test_list", place)
+    prompt = _text(task, location, "text" if "text" in task.data else "prompt")
+    lines = _lines(task.data, "test_list", location)
     if not lines:
-        raise TaskError(f"{place}: the field 'test_list' is missing or empty")
+        raise TaskError(f"{location}: the field 'test_list' is missing or empty")
     setup = str(task.data.get("test_setup_code") or "")
     trees = [tree for line in lines if (tree := answers.parse(line))]
     if len(trees) < len(lines):
         wrong = next(line for line in lines if not answers.parse(line))
-        raise TaskError(f"{place}: a test is not Python ({one_line(answers.fault(wrong))}): {one_line(wrong, 100)}")
+        raise TaskError(f"{location}: a test is not Python ({one_line(answers.fault(wrong))}): {one_line(wrong, 100)}")
     given = task.data.get("entry_point")
-    entry_point = str(given) if given else _called(trees, solution_of(task, ""), place)
-    asked = f"{prompt.strip()}\n\nThe function is called like this:\n{lines[0].strip()}\n"
-    return asked, entry_point, "\n".join([*_lines(task.data, "test_imports", place), setup, *lines]).strip() + "\n"
+    entry_point = str(given) if given else _called(trees, solution_of(task, ""), location)
+    request = f"{prompt.strip()}\n\nThe function is called like this:\n{lines[0].strip()}\n"
+    return request, entry_point, "\n".join([*_lines(task.data, "test_imports", location), setup, *lines]).strip() + "\n"
 
 
-def _lines(data: Mapping[str, Any], field: str, place: str) -> list[str]:
+def _lines(data: Mapping[str, Any], field: str, location: str) -> list[str]:
     value = data.get(field) or []
-    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(each, str) for each in value):
-        raise TaskError(f"{place}: the field {field!r} must be a list of texts, got {type(value).__name__}")
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(line, str) for line in value):
+        raise TaskError(f"{location}: the field {field!r} must be a list of texts, got {type(value).__name__}")
     return list(value)
 
 
-def _called(tests: Sequence[ast.Module], code: str, place: str) -> str:
+def _called(tests: Sequence[ast.Module], code: str, location: str) -> str:
     """The function that all tests call: one that the solution defines, where the row has one."""
     tree = answers.parse(code) if code else None
     solved = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
@@ -163,7 +165,9 @@ def _called(tests: Sequence[ast.Module], code: str, place: str) -> str:
         for test in tests
     ]
     common = [name for name in calls[0] if all(name in others for others in calls)]
-    own = [name for name in common if name in solved] or [name for name in common if not hasattr(builtins, name)]
-    if not own:
-        raise TaskError(f"{place}: the tests in 'test_list' call no function in common, so the entry point is unknown")
-    return own[-1]
+    candidates = [name for name in common if name in solved] or [name for name in common if not hasattr(builtins, name)]
+    if not candidates:
+        raise TaskError(
+            f"{location}: the tests in 'test_list' call no function in common, so the entry point is unknown"
+        )
+    return candidates[-1]

@@ -74,11 +74,13 @@ def _returns(node: ast.stmt) -> bool:
     """Return whether a function returns a value itself, nested functions aside."""
     waiting: list[ast.AST] = [node]
     while waiting:
-        here = waiting.pop()
-        if isinstance(here, ast.Return) and here.value is not None:
+        current = waiting.pop()
+        if isinstance(current, ast.Return) and current.value is not None:
             return True
-        inner = ast.iter_child_nodes(here)
-        waiting += [each for each in inner if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
+        inner = ast.iter_child_nodes(current)
+        waiting += [
+            child for child in inner if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        ]
     return False
 
 
@@ -87,15 +89,15 @@ def _use(functions: Sequence[ast.FunctionDef], entry_point: str) -> tuple[bool, 
 
     A function of main's that is itself a thin wrapper of `aux` counts as `aux`.
     """
-    names, found = {AUX}, True
-    while found:
-        found = False
-        for each in functions:
-            if each.name not in names and each.name != entry_point and _is_wrapper(each, names):
-                names.add(each.name)
-                found = True
-    views = [_View(each, names) for each in functions if each.name not in names]
-    entry = next(each for each in functions if each.name == entry_point)
+    names, uses_aux = {AUX}, True
+    while uses_aux:
+        uses_aux = False
+        for function in functions:
+            if function.name not in names and function.name != entry_point and _is_wrapper(function, names):
+                names.add(function.name)
+                uses_aux = True
+    views = [_View(function, names) for function in functions if function.name not in names]
+    entry = next(function for function in functions if function.name == entry_point)
     return any(view.calls for view in views), _is_wrapper(entry, names), any(view.drops for view in views)
 
 
@@ -104,8 +106,8 @@ class _View:
 
     def __init__(self, function: ast.FunctionDef, names: set[str]) -> None:
         live = list(_live(function))
-        own = bindings(live)
-        known = names - own
+        live_bindings = bindings(live)
+        known = names - live_bindings
         aliases = {  # f = aux
             target.id
             for node in live
@@ -142,10 +144,10 @@ class _View:
             return False
         if not (isinstance(value, ast.Call) and self._is_helper(value.func)):
             return False
-        stored = [each for target in targets for each in ast.walk(target)]
-        if any(isinstance(each, ast.Attribute | ast.Subscript) for each in stored):
+        stored = [child for target in targets for child in ast.walk(target)]
+        if any(isinstance(child, ast.Attribute | ast.Subscript) for child in stored):
             return False
-        return not any(isinstance(each, ast.Name) and each.id in self.read for each in stored)
+        return not any(isinstance(child, ast.Name) and child.id in self.read for child in stored)
 
 
 def _is_wrapper(function: ast.FunctionDef, names: set[str]) -> bool:
@@ -213,15 +215,15 @@ def _live(function: ast.FunctionDef) -> Iterator[ast.AST]:
     """The function and the nodes in it that can be reached, not behind a `return` nor in `if False`."""
     waiting: list[ast.AST] = [function]
     while waiting:
-        here = waiting.pop()
-        yield here
-        dead = _dead_branch(here)
-        for name, value in ast.iter_fields(here):
+        node = waiting.pop()
+        yield node
+        dead = _dead_branch(node)
+        for name, value in ast.iter_fields(node):
             if name == dead:
                 continue
             if isinstance(value, list):
-                inner = [each for each in value if isinstance(each, ast.AST)]
-                statements = [each for each in inner if isinstance(each, ast.stmt)]
+                inner = [child for child in value if isinstance(child, ast.AST)]
+                statements = [child for child in inner if isinstance(child, ast.stmt)]
                 waiting += _until_end(statements) if statements else inner
             elif isinstance(value, ast.AST):
                 waiting.append(value)

@@ -27,8 +27,8 @@ _TASKS = {
 }
 _ASKED = {AUX: "`aux`", MAIN: "`{name}`", SOLO: "`aux` and `{name}`"}
 _PATTERNS = {
-    seat: re.compile(re.escape(words).replace(r"\{name\}", r"(\w+)", 1).replace(r"\{name\}", r"\w+"))
-    for seat, words in _TASKS.items()
+    agent: re.compile(re.escape(words).replace(r"\{name\}", r"(\w+)", 1).replace(r"\{name\}", r"\w+"))
+    for agent, words in _TASKS.items()
 }
 
 
@@ -43,14 +43,14 @@ def opening(agent: str, prompt: str, entry_point: str) -> str:
     return f"{_TASKS[agent].format(name=entry_point)}\n\n{prompt.strip()}"
 
 
-def asked(agent: str, entry_point: str) -> str:
+def requested_part(agent: str, entry_point: str) -> str:
     """The part of the program that an agent writes, in code marks."""
     return _ASKED[agent].format(name=entry_point)
 
 
-def asked_of(heard: str) -> tuple[str, str]:
+def parse_request(prompt: str) -> tuple[str, str]:
     """Parse agent and entry point out of a first observation; both "" if it is none."""
-    for seat, pattern in _PATTERNS.items():
-        if match := pattern.match(heard):
-            return seat, match[1]
+    for agent, pattern in _PATTERNS.items():
+        if match := pattern.match(prompt):
+            return agent, match[1]
     return "", ""

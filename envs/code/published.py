@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from palaver.core import ConfigError, nearest
-from palaver.envs.base.arguments import whole
+from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import MAX_LENGTH
 from palaver.envs.code import problems, reward
 from palaver.envs.code.base import PairEnv
@@ -66,38 +66,40 @@ class CodeEnv(PairEnv):
         max_length: int = MAX_LENGTH,
     ) -> None:
         self.rubric = reward.CodeRewardConfig(weights, scale, shift, entry_format)
-        self.stop_above = None if stop_above is None else reward.number("stop_above", stop_above)
-        mode, asked = read_mode(feedback), advisor(expert)
-        if (mode == "expert") != (asked is not None):
+        self.stop_above = None if stop_above is None else reward.finite_float("stop_above", stop_above)
+        mode, expert_advisor = read_mode(feedback), advisor(expert)
+        if (mode == "expert") != (expert_advisor is not None):
             raise ConfigError("feedback='expert' needs expert=, and expert= needs feedback='expert'")
-        turns = whole("num_turns", num_turns, 1, MOST_TURNS)
-        shown = None if visible_tests is None else whole("visible_tests", visible_tests, -MOST_TESTS, MOST_TESTS)
-        found, known = problems.load(tasks, sample=self.sample, split=self.split)
+        turns = whole_number("num_turns", num_turns, 1, MOST_TURNS)
+        num_visible = (
+            None if visible_tests is None else whole_number("visible_tests", visible_tests, -MOST_TESTS, MOST_TESTS)
+        )
+        loaded_tasks, known = problems.load(tasks, sample=self.sample, split=self.split)
         super().__init__(
-            found,
+            loaded_tasks,
             known,
             agents=agents,
             num_turns=turns,
             limits=read_limits(limits),
             mode=mode,
-            visible_tests=shown,
-            advisor=asked,
+            visible_tests=num_visible,
+            advisor=expert_advisor,
             source=tasks,
             render_mode=render_mode,
             max_length=max_length,
         )
-        self.max_return = most(self.rubric.most, turns, self.stop_above)
+        self.max_return = max_episode_return(self.rubric.max_reward, turns, self.stop_above)
 
     def rewards(self, facts: ProgramFacts) -> dict[str, float]:
         """The published components."""
         return reward.score(self.rubric, facts)
 
-    def ends(self, _paid: float) -> bool:
+    def ends(self, _reward: float) -> bool:
         """Return whether the turn's reward is above `stop_above`."""
-        return self.stop_above is not None and _paid > self.stop_above
+        return self.stop_above is not None and _reward > self.stop_above
 
 
-def most(turn: float, turns: int, stop_above: float | None) -> float:
+def max_episode_return(turn: float, turns: int, stop_above: float | None) -> float:
     """Upper bound of the episode return.
 
     Args:

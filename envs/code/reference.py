@@ -11,21 +11,21 @@ from pathlib import Path
 
 from palaver.core import Conversation
 from palaver.envs.code.programs import AUX
-from palaver.envs.code.prompts import MAIN, asked_of
+from palaver.envs.code.prompts import MAIN, parse_request
 
 SOLUTIONS = Path(__file__).with_name("solutions.jsonl")
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
     """Write the requested function; for a problem that is not built in, the answer of `lazy`."""
-    seat, name = asked_of(conversation[0].content) if conversation else ("", "")
-    return _written(seat, solutions().get(name) or _idle(name))
+    agent, name = parse_request(conversation[0].content) if conversation else ("", "")
+    return _written(agent, solutions().get(name) or _idle(name))
 
 
 def lazy(conversation: Conversation, _seed: int) -> str:
     """A helper that returns what it is given, and a thin wrapper of it."""
-    seat, name = asked_of(conversation[0].content) if conversation else ("", "")
-    return _written(seat, _idle(name))
+    agent, name = parse_request(conversation[0].content) if conversation else ("", "")
+    return _written(agent, _idle(name))
 
 
 @functools.cache
@@ -42,5 +42,5 @@ def _idle(name: str) -> dict[str, str]:
     }
 
 
-def _written(seat: str, code: dict[str, str]) -> str:
-    return code.get(seat) or f"{code[AUX]}\n\n\n{code[MAIN]}"
+def _written(agent: str, code: dict[str, str]) -> str:
+    return code.get(agent) or f"{code[AUX]}\n\n\n{code[MAIN]}"

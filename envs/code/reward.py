@@ -61,10 +61,12 @@ class CodeRewardConfig:
         for name in self.weights:
             if name not in WEIGHTS:
                 raise ConfigError(f"weights has no component {name!r}.{nearest(str(name), WEIGHTS)}")
-        weights = {name: number(f"weights.{name}", self.weights.get(name, usual)) for name, usual in WEIGHTS.items()}
+        weights = {
+            name: finite_float(f"weights.{name}", self.weights.get(name, usual)) for name, usual in WEIGHTS.items()
+        }
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "scale", number("scale", self.scale))
-        object.__setattr__(self, "shift", number("shift", self.shift))
+        object.__setattr__(self, "scale", finite_float("scale", self.scale))
+        object.__setattr__(self, "shift", finite_float("shift", self.shift))
         if self.scale <= 0:
             raise ConfigError(f"scale must be above 0, got {self.scale!r}")
         if not isinstance(self.entry_format, bool):
@@ -74,7 +76,7 @@ class CodeRewardConfig:
         return self
 
     @property
-    def most(self) -> float:
+    def max_reward(self) -> float:
         """Upper bound of a turn's reward."""
         best = sum(max(0.0, weight) for weight in self.weights.values()) + (FORMAT if self.entry_format else 0.0)
         return self.scale * best + self.shift
@@ -118,7 +120,7 @@ def _reached(facts: ProgramFacts) -> set[str]:
     return reached
 
 
-def number(keyword: str, value: object) -> float:
+def finite_float(keyword: str, value: object) -> float:
     """A keyword that must be a finite number.
 
     Raises:

@@ -102,7 +102,7 @@ class EchoEnv(TextEnv):
 
     def initial_observations(self, task: Task) -> dict[str, str]:
         """Give every player its own word."""
-        self.targets = self._own(task)
+        self.targets = self._own_words(task)
         return {agent: prompts.opening(word, self.num_turns) for agent, word in self.targets.items()}
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
@@ -110,11 +110,13 @@ class EchoEnv(TextEnv):
         earned = {agent: rules.judge(self.targets[agent], text) for agent, text in actions.items()}
         if self.shared:
             parts = next(iter(earned.values()))
-            mean = {name: sum(own[name] for own in earned.values()) / len(earned) for name in parts}
+            mean = {name: sum(parts_of[name] for parts_of in earned.values()) / len(earned) for name in parts}
             earned = dict.fromkeys(earned, mean)
-        own, last = self._own(self.task), self.turn + 1 >= self.num_turns
+        own_words, last = self._own_words(self.task), self.turn + 1 >= self.num_turns
         neighbours = zip(self.agents, [*self.agents[1:], self.agents[0]], strict=True)
-        self.targets = {agent: rules.next_target(actions[other], own[agent]) for agent, other in neighbours}
+        self.targets = {
+            agent: rules.next_target(actions[neighbour], own_words[agent]) for agent, neighbour in neighbours
+        }
         return StepResult(
             earned,
             observations={} if last else {agent: prompts.feedback(word) for agent, word in self.targets.items()},
@@ -122,5 +124,5 @@ class EchoEnv(TextEnv):
             metrics={"words": sum(len(words(text)) for text in actions.values()) / len(actions)},
         )
 
-    def _own(self, task: Task) -> dict[str, str]:
+    def _own_words(self, task: Task) -> dict[str, str]:
         return dict(zip(self.possible_agents, map(rules.first_word, task["words"].split()), strict=False))

@@ -22,10 +22,10 @@ def judge(target: str, text: str) -> dict[str, float]:
     >>> judge("amber", "Amber!"), judge("amber", "the amber one"), judge("amber", "ambers")
     ({'echo': 1.0, 'brevity': 0.5}, {'echo': 1.0, 'brevity': 0.0}, {'echo': 0.0, 'brevity': 0.0})
     """
-    said = [word[:LONGEST] for word in words(text)]
-    return {"echo": float(target in said), "brevity": 0.5 * float(said == [target])}
+    spoken_words = [word[:LONGEST] for word in words(text)]
+    return {"echo": float(target in spoken_words), "brevity": 0.5 * float(spoken_words == [target])}
 
 
-def next_target(heard: str, own: str) -> str:
+def next_target(text: str, own_word: str) -> str:
     """Next target of an agent: the first word of its neighbour's text, or its own word after silence."""
-    return first_word(heard) or own
+    return first_word(text) or own_word

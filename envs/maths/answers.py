@@ -54,18 +54,18 @@ def read(text: str) -> ParsedAnswer:
     spoken = _spoken(text)
     marked = _marked(spoken)
     if marked is not None:
-        found = _first(marked.rpartition("=")[2]) or _first(marked)
-        return ParsedAnswer(found.value if found else None, _words(marked), True, marked.strip()[:_MOST_WORDS])
+        numeral = _first(marked.rpartition("=")[2]) or _first(marked)
+        return ParsedAnswer(numeral.value if numeral else None, _words(marked), True, marked.strip()[:_MOST_WORDS])
     spoken = plain(spoken)
     phrases = list(_PHRASE.finditer(spoken))
     if phrases:
         line = spoken[phrases[-1].end() :].partition("\n")[0]
-        if said := next(numbers(line), None):
-            return ParsedAnswer(said.value)
-    found = None
-    for found in numbers(spoken):  # noqa: B007 - the last one is wanted
+        if last_number := next(numbers(line), None):
+            return ParsedAnswer(last_number.value)
+    numeral = None
+    for numeral in numbers(spoken):  # noqa: B007 - the last one is wanted
         pass
-    return ParsedAnswer(found.value if found else None)
+    return ParsedAnswer(numeral.value if numeral else None)
 
 
 def gold(text: str) -> ParsedAnswer:
@@ -75,11 +75,11 @@ def gold(text: str) -> ParsedAnswer:
     """
     marked = text.rpartition("####")[2].strip()
     boxed = _marked(marked) if "boxed" in marked else None
-    whole = (boxed or marked).strip()
-    spelt = plain(_TEXT.sub(r" \1 ", whole[:_MOST_WORDS])).strip()
+    answer_text = (boxed or marked).strip()
+    spelt = plain(_TEXT.sub(r" \1 ", answer_text[:_MOST_WORDS])).strip()
     first = next(numbers(spelt), None)
     alone = first is not None and first.start == 0 and _UNIT.fullmatch(spelt, first.end)
-    return ParsedAnswer(first.value if first and alone else None, _words(whole), True, whole[:_MOST_WORDS])
+    return ParsedAnswer(first.value if first and alone else None, _words(answer_text), True, answer_text[:_MOST_WORDS])
 
 
 def right(answer: ParsedAnswer, truth: ParsedAnswer) -> bool:
@@ -98,12 +98,12 @@ def hidden(text: str) -> str:
     if answer.value is None:
         return text.replace(answer.raw, "(hidden)") if answer.raw else text
     spoken = plain(text[:LONGEST])
-    kept, at = [], 0
-    for found in numbers(spoken):
-        if found.value == answer.value:
-            kept += [spoken[at : found.start], "(hidden)"]
-            at = found.end
-    return "".join([*kept, spoken[at:]])
+    pieces, at = [], 0
+    for number_match in numbers(spoken):
+        if number_match.value == answer.value:
+            pieces += [spoken[at : number_match.start], "(hidden)"]
+            at = number_match.end
+    return "".join([*pieces, spoken[at:]])
 
 
 def _spoken(text: str) -> str:
@@ -113,8 +113,8 @@ def _spoken(text: str) -> str:
 
 def _marked(text: str) -> str | None:
     """Content of the last mark; None without one."""
-    hashes = [(found.start(), found[1]) for found in _HASHES.finditer(text)]
-    boxes = [found.span() for found in _BOXED.finditer(text)][-1:]
+    hashes = [(match.start(), match[1]) for match in _HASHES.finditer(text)]
+    boxes = [match.span() for match in _BOXED.finditer(text)][-1:]
     every = [*hashes[-1:], *((start, _braced(text, end)) for start, end in boxes)]
     return max(every)[1] if every else None
 
@@ -122,10 +122,10 @@ def _marked(text: str) -> str | None:
 def _braced(text: str, start: int) -> str:
     """Text from `start` to the brace that closes it, up to a maximal length."""
     depth = 1
-    for place in range(start, min(len(text), start + 10 * _MOST_WORDS)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
+    for index in range(start, min(len(text), start + 10 * _MOST_WORDS)):
+        depth += {"{": 1, "}": -1}.get(text[index], 0)
         if depth == 0:
-            return text[start:place]
+            return text[start:index]
     return text[start : start + _MOST_WORDS].partition("\n")[0]
 
 
@@ -134,5 +134,5 @@ def _first(text: str) -> Number | None:
 
 
 def _words(text: str) -> str:
-    kept = _TEXT.sub(r"\1", text[:_MOST_WORDS]).casefold()
-    return " ".join(kept.split()).strip(" .,;:!?*$\"'()")
+    plain_text = _TEXT.sub(r"\1", text[:_MOST_WORDS]).casefold()
+    return " ".join(plain_text.split()).strip(" .,;:!?*$\"'()")

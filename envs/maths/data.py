@@ -24,8 +24,10 @@ def load(source: str | Path, sample: Path | Generate) -> tuple[Task, ...]:
 
     def check(task: Task) -> None:
         if not answers.gold(task["answer"]).key:
-            place = one_line(f"{source}, task {task.id!r}")
-            raise TaskError(f"{place}: the field 'answer' holds no answer after ####: {one_line(task['answer'], 80)!r}")
+            location = one_line(f"{source}, task {task.id!r}")
+            raise TaskError(
+                f"{location}: the field 'answer' holds no answer after ####: {one_line(task['answer'], 80)!r}"
+            )
 
     tasks, _ = read_tasks(source, check, sample=sample, fields=FIELDS)
     return tasks

@@ -42,7 +42,7 @@ def equivalent(truth: str, answer: str) -> bool:
     """Return whether an answer equals the truth as an expression; False if undecided in time."""
     if len(truth) > LONGEST or len(answer) > LONGEST:
         return False
-    return _checker().ask(truth, answer)
+    return _checker().equal(truth, answer)
 
 
 class Checker(Closing):
@@ -59,7 +59,7 @@ class Checker(Closing):
         self._process: subprocess.Popen[str] | None = None
         self._lines: SimpleQueue[str] = SimpleQueue()
 
-    def ask(self, truth: str, answer: str) -> bool:
+    def equal(self, truth: str, answer: str) -> bool:
         """Return whether both are equal; False after `seconds`, or if the process could not decide."""
         with self._lock:
             process = self._process or self._start()

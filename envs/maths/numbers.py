@@ -83,27 +83,27 @@ def plain(text: str) -> str:
 
 def numbers(text: str) -> Iterator[Number]:
     """The numbers in a text that `plain` gave, in order."""
-    for found in _NUMBER.finditer(text):
-        start, end = found.span()
+    for match in _NUMBER.finditer(text):
+        start, end = match.span()
         before = text[start - 1 : start]
-        if before in ("^", "_") or _in_a_word(found, before):
+        if before in ("^", "_") or _in_a_word(match, before):
             continue
-        value = None if _ORDINAL.match(text, end) else _value(found)
+        value = None if _ORDINAL.match(text, end) else _value(match)
         if value is None:
             continue
-        yield Number(-value if _negative(found, text, start) else value, start, end)
+        yield Number(-value if _negative(match, text, start) else value, start, end)
 
 
-def _in_a_word(found: re.Match[str], before: str) -> bool:
+def _in_a_word(match: re.Match[str], before: str) -> bool:
     """Return whether letters or digits precede a number without a sign: `x2`, the rest of `1.2.3`."""
-    return not (found["sign"] or found["money"]) and before.isalnum()
+    return not (match["sign"] or match["money"]) and before.isalnum()
 
 
-def _negative(found: re.Match[str], text: str, start: int) -> bool:
+def _negative(match: re.Match[str], text: str, start: int) -> bool:
     """Return whether a minus is a sign and not between two operands, as in `10-3` and `10 - 3`."""
-    sign, before = found["sign"] or "", text[max(0, start - 3) : start]
+    sign, before = match["sign"] or "", text[max(0, start - 3) : start]
     if not sign or sign[0] not in _MINUS:
-        return bool(found["inner"])
+        return bool(match["inner"])
     if len(sign) > 1:
         return before.rstrip().endswith(("=", ":", "(", "{"))
     return not (before[-1:].isalnum() or before.endswith((")", "]", "}", "%")))
@@ -118,15 +118,15 @@ def canonical(value: Fraction) -> str:
     return str(value)
 
 
-def _value(found: re.Match[str]) -> Fraction | None:
-    if len(found[0]) > LONGEST + 10:
+def _value(match: re.Match[str]) -> Fraction | None:
+    if len(match[0]) > LONGEST + 10:
         return None
-    if found["whole"]:
-        under = int(found["under"])
-        return int(found["whole"]) + Fraction(int(found["over"]), under) if under else None
-    value = Fraction(found["digits"].replace(",", ""))
-    if found["divisor"]:
-        divisor = Fraction(found["divisor"])
+    if match["whole"]:
+        under = int(match["under"])
+        return int(match["whole"]) + Fraction(int(match["over"]), under) if under else None
+    value = Fraction(match["digits"].replace(",", ""))
+    if match["divisor"]:
+        divisor = Fraction(match["divisor"])
         return value / divisor if divisor else None
-    power = int((found["power"] or found["ten"] or "0").replace("−", "-"))
+    power = int((match["power"] or match["ten"] or "0").replace("−", "-"))
     return value * Fraction(10) ** power if abs(power) <= _MOST_POWER else None

@@ -64,22 +64,22 @@ class MathProblem:
         """The question: a story where there is a name, else the bare sum."""
         if not self.name:
             text = str(self.start)
-            for number, step in enumerate(self.steps):
-                text = f"({text})" if number and step.operator == "*" else text
+            for index, step in enumerate(self.steps):
+                text = f"({text})" if index and step.operator == "*" else text
                 text = f"{text} {step.operator} {step.number}"
             return f"What is {text}?"
-        told = [START.format(name=self.name, n=self.start, things=self.things)]
-        told += [STEPS[step.operator][step.words].format(name=self.name, n=step.number) for step in self.steps]
-        return " ".join([*told, END.format(name=self.name, things=self.things)])
+        sentences = [START.format(name=self.name, n=self.start, things=self.things)]
+        sentences += [STEPS[step.operator][step.words].format(name=self.name, n=step.number) for step in self.steps]
+        return " ".join([*sentences, END.format(name=self.name, things=self.things)])
 
     @property
     def results(self) -> list[int]:
         """The number after every step."""
-        found, total = [], self.start
+        totals, total = [], self.start
         for step in self.steps:
             total = apply(total, step.operator, step.number)
-            found.append(total)
-        return found
+            totals.append(total)
+        return totals
 
     @property
     def rationale(self) -> str:
@@ -95,13 +95,13 @@ class Plain(NamedTuple):
     things: str = ""
 
 
-def apply(total: int, operator: str, number: int) -> int:
+def apply(total: int, operator: str, operand: int) -> int:
     """One step.
 
     >>> apply(3, "+", 4), apply(3, "-", 4), apply(3, "*", 4)
     (7, -1, 12)
     """
-    return {"+": total + number, "-": total - number, "*": total * number}[operator]
+    return {"+": total + operand, "-": total - operand, "*": total * operand}[operator]
 
 
 def way(problem: Plain, results: list[int]) -> str:
@@ -111,8 +111,8 @@ def way(problem: Plain, results: list[int]) -> str:
     '3 + 4 = 7, 7 - 2 = 5 nuts. #### 5'
     """
     parts, before = [], problem.start
-    for (operator, number), result in zip(problem.steps, results, strict=True):
-        parts.append(f"{before} {operator} {number} = {result}")
+    for (operator, operand), result in zip(problem.steps, results, strict=True):
+        parts.append(f"{before} {operator} {operand} = {result}")
         before = result
     return f"{', '.join(parts)}{problem.things and ' '}{problem.things}. #### {before}"
 
@@ -125,23 +125,23 @@ def held_out(problem: MathProblem) -> bool:
 def draw(rng: random.Random, difficulty: Level, tasks: bool) -> MathProblem:
     """A problem, held out if it is for tasks, else not."""
     while True:
-        found = _any(rng, difficulty)
-        if held_out(found) == tasks and (found.name or difficulty != "hard" or "*" in found.question):
-            return found
+        problem = _any(rng, difficulty)
+        if held_out(problem) == tasks and (problem.name or difficulty != "hard" or "*" in problem.question):
+            return problem
 
 
 def rows(count: int, seed: int, difficulty: Difficulty = "medium") -> list[dict[str, str]]:
     """`count` different tasks in the public schema, or as many as could be found; smaller sets begin larger ones."""
     rng = random.Random(stable_seed("maths", difficulty, seed))
-    found: dict[str, str] = {}
+    answers: dict[str, str] = {}
     misses = 0
-    while len(found) < count and misses < ENOUGH_MISSES:
+    while len(answers) < count and misses < ENOUGH_MISSES:
         problem = draw(rng, _level(rng, difficulty), tasks=True)
-        misses = misses + 1 if problem.question in found else 0
-        found.setdefault(problem.question, problem.rationale)
+        misses = misses + 1 if problem.question in answers else 0
+        answers.setdefault(problem.question, problem.rationale)
     return [
-        {"id": f"{difficulty}-{seed}-{number:04}", "question": question, "answer": answer}
-        for number, (question, answer) in enumerate(found.items())
+        {"id": f"{difficulty}-{seed}-{index:04}", "question": question, "answer": answer}
+        for index, (question, answer) in enumerate(answers.items())
     ]
 
 
@@ -161,14 +161,14 @@ def solve(question: str) -> Plain | None:
         terms = _TERM.findall(bare[1].replace("(", "").replace(")", ""))
         if not terms or terms[0][0]:
             return None
-        return Plain(int(terms[0][1]), [(operator or "+", int(number)) for operator, number in terms[1:]])
+        return Plain(int(terms[0][1]), [(operator or "+", int(operand)) for operator, operand in terms[1:]])
     story = _HAS.fullmatch(question.strip())
     if not story:
         return None
     steps = []
     for sentence in re.findall(r"[^.]+\.", story[3]):
         known = [
-            (op, found[1]) for op, kinds in _SENTENCE.items() for k in kinds if (found := k.fullmatch(sentence.strip()))
+            (op, match[1]) for op, kinds in _SENTENCE.items() for k in kinds if (match := k.fullmatch(sentence.strip()))
         ]
         if not known:
             return None
@@ -177,18 +177,20 @@ def solve(question: str) -> Plain | None:
 
 
 def _any(rng: random.Random, difficulty: Level) -> MathProblem:
-    count, most = {"easy": (1, 12), "medium": (2, 12), "hard": (3, 40)}[difficulty]  # 9 + 5 + 5 can still be doubled
+    count, max_start = {"easy": (1, 12), "medium": (2, 12), "hard": (3, 40)}[
+        difficulty
+    ]  # 9 + 5 + 5 can still be doubled
     times = rng.randrange(count) if difficulty == "hard" else -1
     total = start = rng.randint(1, 9)
     steps = []
-    for place in range(count):
+    for index in range(count):
         while True:
-            operator = "*" if place == times else rng.choice("+-")
-            number = rng.randint(2, 3) if operator == "*" else rng.randint(1, 5)
-            if 0 <= apply(total, operator, number) <= most:
+            operator = "*" if index == times else rng.choice("+-")
+            operand = rng.randint(2, 3) if operator == "*" else rng.randint(1, 5)
+            if 0 <= apply(total, operator, operand) <= max_start:
                 break
-        total = apply(total, operator, number)
-        steps.append(Operation(operator, number, rng.randrange(len(STEPS[operator]))))
+        total = apply(total, operator, operand)
+        steps.append(Operation(operator, operand, rng.randrange(len(STEPS[operator]))))
     if rng.random() < BARE:
         return MathProblem(start, tuple(Operation(step.operator, step.number, 0) for step in steps))
     return MathProblem(start, tuple(steps), rng.choice(NAMES), rng.choice(THINGS))

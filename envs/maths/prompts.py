@@ -10,7 +10,7 @@ def opening(question: str) -> str:
     return f"{question.strip()}\n{HINT}"
 
 
-def question_of(heard: str) -> str:
+def question_of(prompt: str) -> str:
     """The question of the prompt that `initial_observations` wrote; "" where it wrote none."""
-    before, hint, _ = heard.partition(f"\n{HINT}")
+    before, hint, _ = prompt.partition(f"\n{HINT}")
     return before if hint else ""

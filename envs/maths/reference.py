@@ -25,34 +25,34 @@ _QUOTED = re.compile(rf"(?:^{MARK}.*\n?)+|^{re.escape(NOTHING)}$", re.MULTILINE)
 
 def reference(conversation: Conversation, _seed: int) -> str:
     """The right answer, verdict or choice; of a question that it cannot solve the answer that others gave, or ""."""
-    heard, told = _heard(conversation)
-    right, rationale = _solved(prompts.question_of(heard))
-    shown = quotes(told)
-    if told.endswith(VERDICT):
-        return "APPROVE" if shown and answers.read(shown[-1]).key == right else "REJECT"
-    if told.endswith(CHOICE):
-        place = next((n for n, text in enumerate(shown) if answers.read(text).key == right), 0)
-        return f"#### {place + 1}"
-    return rationale or next((text for text in shown if answers.read(text).key), "")
+    question_prompt, last_prompt = _read_prompts(conversation)
+    right, rationale = _solved(prompts.question_of(question_prompt))
+    quoted_texts = quotes(last_prompt)
+    if last_prompt.endswith(VERDICT):
+        return "APPROVE" if quoted_texts and answers.read(quoted_texts[-1]).key == right else "REJECT"
+    if last_prompt.endswith(CHOICE):
+        choice = next((n for n, text in enumerate(quoted_texts) if answers.read(text).key == right), 0)
+        return f"#### {choice + 1}"
+    return rationale or next((text for text in quoted_texts if answers.read(text).key), "")
 
 
 def muddler(conversation: Conversation, seed: int) -> str:
     """One who gets a step wrong now and then, and who follows others and judges them without looking."""
-    heard, told = _heard(conversation)
+    question_prompt, last_prompt = _read_prompts(conversation)
     rng = random.Random(stable_seed("maths muddler", seed, *(message.content for message in conversation)))
-    shown = [text for text in quotes(told) if answers.read(text).key]
-    if told.endswith(VERDICT):
+    quoted_texts = [text for text in quotes(last_prompt) if answers.read(text).key]
+    if last_prompt.endswith(VERDICT):
         return rng.choice(("APPROVE", "REJECT"))
-    if told.endswith(CHOICE):
-        return f"#### {rng.randint(1, max(1, len(quotes(told))))}"
-    if shown and rng.random() < FOLLOWS:
-        return rng.choice(shown)
-    problem = solve(prompts.question_of(heard))
+    if last_prompt.endswith(CHOICE):
+        return f"#### {rng.randint(1, max(1, len(quotes(last_prompt))))}"
+    if quoted_texts and rng.random() < FOLLOWS:
+        return rng.choice(quoted_texts)
+    problem = solve(prompts.question_of(question_prompt))
     if problem is None:
         return ""
     total, results = problem.start, []
-    for operator, number in problem.steps:
-        total = apply(total, operator, number)
+    for operator, operand in problem.steps:
+        total = apply(total, operator, operand)
         if rng.random() < ERRS:
             total = max(0, total + rng.choice((-2, -1, 1, 2)))
         results.append(total)
@@ -64,30 +64,34 @@ def lazy(_conversation: Conversation, _seed: int) -> str:
     return ""
 
 
-def quotes(told: str) -> list[str]:
+def quotes(prompt: str) -> list[str]:
     """The texts of others that a prompt shows, in order; "" for an empty one."""
-    return ["" if text == NOTHING else _bare(text) for text in _QUOTED.findall(told)]
+    return ["" if text == NOTHING else _bare(text) for text in _QUOTED.findall(prompt)]
 
 
 def _bare(text: str) -> str:
     return "\n".join(line.removeprefix(MARK) for line in text.splitlines())
 
 
-def _heard(conversation: Conversation) -> tuple[str, str]:
+def _read_prompts(conversation: Conversation) -> tuple[str, str]:
     """The prompt that holds the question, and the newest prompt."""
-    told = [message.content for message in conversation if message.role == "user"]
-    return (next((text for text in told if prompts.HINT in text), ""), told[-1]) if told else ("", "")
+    prompts_seen = [message.content for message in conversation if message.role == "user"]
+    return (
+        (next((text for text in prompts_seen if prompts.HINT in text), ""), prompts_seen[-1])
+        if prompts_seen
+        else ("", "")
+    )
 
 
 def _solved(question: str) -> tuple[str, str]:
     """The key of the right answer, and a text that gives it; both "" where it is not known."""
-    made = solve(question)
-    if made is not None:
-        total, results = made.start, []
-        for operator, number in made.steps:
-            total = apply(total, operator, number)
+    parsed = solve(question)
+    if parsed is not None:
+        total, results = parsed.start, []
+        for operator, operand in parsed.steps:
+            total = apply(total, operator, operand)
             results.append(total)
-        return str(total), way(made, results)
+        return str(total), way(parsed, results)
     text = _known().get(question, "")
     return (answers.gold(text).key, text) if text else ("", "")
 

@@ -33,17 +33,17 @@ class MathsScorer:
         if self.symbolic:
             require()
 
-    def question(self, task: Task, _seat: str) -> str:
+    def question(self, task: Task, _agent: str) -> str:
         """The same question for every agent."""
         return prompts.opening(task["question"])
 
     def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
         """Each answer by itself."""
         truth = _truth(task["answer"])
-        found = {seat: answers.read(text) for seat, text in texts.items()}
-        scores = {seat: float(self._right(answer, truth)) for seat, answer in found.items()}
-        said = ", ".join(f"{seat} {answer.key or 'nothing'}" for seat, answer in found.items())
-        return Marks(scores, reason=one_line(f"right is {truth.key}; {said}", 300))
+        parsed = {agent: answers.read(text) for agent, text in texts.items()}
+        scores = {agent: float(self._right(answer, truth)) for agent, answer in parsed.items()}
+        summary = ", ".join(f"{agent} {answer.key or 'nothing'}" for agent, answer in parsed.items())
+        return Marks(scores, reason=one_line(f"right is {truth.key}; {summary}", 300))
 
     def key(self, text: str) -> str:
         """The number as an exact fraction, else the words that are marked."""
@@ -55,8 +55,8 @@ class MathsScorer:
 
     def formed(self, text: str) -> bool:
         """Return whether `####` or a box marks an answer."""
-        found = answers.read(text)
-        return found.marked and bool(found.key)
+        answer = answers.read(text)
+        return answer.marked and bool(answer.key)
 
     def _right(self, answer: answers.ParsedAnswer, truth: answers.ParsedAnswer) -> bool:
         if answers.right(answer, truth):

@@ -32,41 +32,41 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
 @functools.lru_cache(maxsize=2)  # every run requests those that name its model, and a laboratory runs thousands
 def _demonstrations(n: int, seed: int) -> tuple[tuple[Conversation, str], ...]:
-    found: list[tuple[Conversation, str]] = []
-    for number in range(-(-n // ANSWERS)):
-        rng = random.Random(stable_seed("matrix demonstrations", seed, number))
-        conversation, actions = _asked(rng)
-        found += [(conversation, _answer(conversation, actions, rng)) for _ in range(ANSWERS)]
-    return tuple(found[:n])
+    demos: list[tuple[Conversation, str]] = []
+    for index in range(-(-n // ANSWERS)):
+        rng = random.Random(stable_seed("matrix demonstrations", seed, index))
+        conversation, actions = _draw_conversation(rng)
+        demos += [(conversation, _answer(conversation, actions, rng)) for _ in range(ANSWERS)]
+    return tuple(demos[:n])
 
 
-def _asked(rng: random.Random) -> tuple[Conversation, list[str]]:
+def _draw_conversation(rng: random.Random) -> tuple[Conversation, list[str]]:
     """Draw an agent's conversation at some turn of an episode, and its actions."""
     game = rng.choice(GAMES)
     repeats = rng.choice((1, 1, rng.randint(2, 4)))
-    env = _made(game, rng.choice(SIZES) if game in FOR_ANY else 2, repeats, rng.random() < 0.75, rng.random() < 0.5)
-    told, infos = env.reset(options={"task": rng.randrange(len(env.tasks))})
+    env = _make_env(game, rng.choice(SIZES) if game in FOR_ANY else 2, repeats, rng.random() < 0.75, rng.random() < 0.5)
+    observations, infos = env.reset(options={"task": rng.randrange(len(env.tasks))})
     conversations: dict[str, Conversation] = dict.fromkeys(env.agents, ())
-    seat, left = rng.choice(env.agents), rng.choice((0, rng.randrange(1, 2 * repeats)))
+    agent_name, left = rng.choice(env.agents), rng.choice((0, rng.randrange(1, 2 * repeats)))
     while True:
-        conversations = {agent: (*past, Message("user", told[agent])) for agent, past in conversations.items()}
-        heard, actions = conversations[seat], list(infos[seat]["legal_actions"])
+        conversations = {agent: (*past, Message("user", observations[agent])) for agent, past in conversations.items()}
+        conversation, actions = conversations[agent_name], list(infos[agent_name]["legal_actions"])
         joint = {agent: _answer(past, infos[agent]["legal_actions"], rng) for agent, past in conversations.items()}
-        told, *_, infos = env.step(joint)
+        observations, *_, infos = env.step(joint)
         if not left or not env.agents:
-            return heard, actions
+            return conversation, actions
         conversations = {agent: (*past, Message("assistant", joint[agent])) for agent, past in conversations.items()}
         left -= 1
 
 
 def _answer(conversation: Conversation, actions: list[str], rng: random.Random) -> str:
-    state, seat = _STATE.search(conversation[-1].content), _SEAT.search(conversation[0].content)
+    state, role_match = _STATE.search(conversation[-1].content), _SEAT.search(conversation[0].content)
     action = rng.choice(actions)
-    if seat and rng.random() < LEAN:
-        action = actions[(int(seat[1].removeprefix("a")) - 1) % len(actions)]
-    return f"{f'at {state[1]} ' if state else ''}{seat[1] if seat else NOBODY} {action}."
+    if role_match and rng.random() < LEAN:
+        action = actions[(int(role_match[1].removeprefix("a")) - 1) % len(actions)]
+    return f"{f'at {state[1]} ' if state else ''}{role_match[1] if role_match else NOBODY} {action}."
 
 
 @functools.cache
-def _made(game: str, agents: int, repeats: int, role_prompts: bool, feedback: bool) -> MatrixEnv:
+def _make_env(game: str, agents: int, repeats: int, role_prompts: bool, feedback: bool) -> MatrixEnv:
     return MatrixEnv(game, agents=agents, repeats=repeats, role_prompts=role_prompts, feedback=feedback)

@@ -208,14 +208,14 @@ class MatrixEnv(TextEnv):
         legal = all(n is not None for n in chosen)
         played = rules.completed(chosen, self.game.sizes, self.rng) if legal or self.competitive else None
         parts = reward.score(self.solution, at, played, self.forfeit, [n is None for n in chosen])
-        paid = [sum(part.values()) for part in parts]
-        lost = reward.regret(self.solution, at, played, sum(paid) / len(paid))
+        rewards = [sum(components.values()) for components in parts]
+        lost = reward.regret(self.solution, at, played, sum(rewards) / len(rewards))
         then = rules.advance(self.game, at, played, self.repeats)
         if then is not None:
             self.position = then
-        self.tally = self.tally.add(chosen, paid)
-        told = [prompts.happened(self.game, chosen, paid)] if self.feedback else []
-        text = "\n".join([*told, prompts.place(self.game, self.position, self.repeats)]).strip()
+        self.tally = self.tally.add(chosen, rewards)
+        feedback = [prompts.happened(self.game, chosen, rewards)] if self.feedback else []
+        text = "\n".join([*feedback, prompts.position_text(self.game, self.position, self.repeats)]).strip()
         metrics = {"optimal": float(legal and lost == 0.0), "regret": lost}
         if self.competitive and len(self.agents) == 2:
             metrics["outcome"] = self.tally.outcome() if then is None else 0.0
@@ -253,13 +253,13 @@ def constant_sum(payoffs: Floats) -> bool:
     return bool(np.ptp(total) <= 1e-9 * max(1.0, float(np.abs(payoffs).max())))
 
 
-def _forfeit(illegal: object, solution: Solution, apart: bool) -> float | None:
-    """The reward of an illegal answer; None where that is the least possible. `apart`: rewards of agents differ."""
+def _forfeit(illegal: object, solution: Solution, separate: bool) -> float | None:
+    """The reward of an illegal answer; None where that is the least possible. `separate`: rewards of agents differ."""
     if illegal == "minimum":
         return None
-    most = float(solution.game.payoffs.min()) if apart else least(solution.game, solution.worst)
-    if isinstance(illegal, bool) or not isinstance(illegal, int | float) or not -MOST_PAY <= illegal <= most:
+    max_forfeit = float(solution.game.payoffs.min()) if separate else least(solution.game, solution.worst)
+    if isinstance(illegal, bool) or not isinstance(illegal, int | float) or not -MOST_PAY <= illegal <= max_forfeit:
         raise ConfigError(
-            f"illegal must be 'minimum', or a number of at most {most:g} in this game, got {illegal!r:.40}"
+            f"illegal must be 'minimum', or a number of at most {max_forfeit:g} in this game, got {illegal!r:.40}"
         )
     return float(illegal)

@@ -37,8 +37,8 @@ def xor(n: int) -> Record:
     agents with one policy and equal prompts reach at most 2 / 2^n.
     """
     half = n // 2
-    paid = {(0,) * half + (1,) * half, (1,) * half + (0,) * half}
-    return {"agents": n, "actions": TWO, "payoffs": _by_rule(n, 2, lambda joint: float(joint in paid))}
+    winning = {(0,) * half + (1,) * half, (1,) * half + (0,) * half}
+    return {"agents": n, "actions": TWO, "payoffs": _by_rule(n, 2, lambda joint: float(joint in winning))}
 
 
 def coordination(n: int) -> Record:
@@ -128,8 +128,8 @@ def built_in(name: str, agents: int | None = None, k: float | None = None) -> Ma
     if name in FOR_ANY:
         make, actions, whom = FOR_ANY[name]
         n = 2 if agents is None else agents
-        whole = isinstance(n, int) and not isinstance(n, bool) and 2 <= n <= reading.MOST_AGENTS
-        if not whole or actions**n > MOST_CELLS or (name == "xor" and n % 2):
+        valid_count = isinstance(n, int) and not isinstance(n, bool) and 2 <= n <= reading.MOST_AGENTS
+        if not valid_count or actions**n > MOST_CELLS or (name == "xor" and n % 2):
             raise ConfigError(
                 f"agents: {name!r} is for {whom}, with at most {MOST_CELLS:,} joint actions, got {n!r:.40}"
             )
@@ -161,8 +161,8 @@ def titled(title: str) -> MatrixGame | None:
         return None
 
 
-def _by_rule(n: int, actions: int, pay: Callable[[tuple[int, ...]], float], chosen: tuple[int, ...] = ()) -> Any:
+def _by_rule(n: int, actions: int, payoff: Callable[[tuple[int, ...]], float], chosen: tuple[int, ...] = ()) -> Any:
     """Build a table, nested by the actions of n agents, from the payoff of a joint action."""
     if len(chosen) == n:
-        return pay(chosen)
-    return [_by_rule(n, actions, pay, (*chosen, action)) for action in range(actions)]
+        return payoff(chosen)
+    return [_by_rule(n, actions, payoff, (*chosen, action)) for action in range(actions)]

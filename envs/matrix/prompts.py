@@ -17,7 +17,14 @@ _LIMIT = re.compile(r"^A round ends after (\d{1,4}) turns\.$", re.MULTILINE)
 
 
 def opening(
-    game: MatrixGame, seat: str, wording: str, *, order: int = 0, repeats: int = 1, named: bool = True, tables: str = ""
+    game: MatrixGame,
+    agent_name: str,
+    wording: str,
+    *,
+    order: int = 0,
+    repeats: int = 1,
+    named: bool = True,
+    tables: str = "",
 ) -> str:
     """The first observation of an agent.
 
@@ -30,20 +37,20 @@ def opening(
         named: True names the agent; otherwise agents with the same actions get the same prompt.
         tables: the payoffs as `written`, empty where they are not shown.
     """
-    own = game.actions[game.agents.index(seat)]
-    turned = own[order % len(own) :] + own[: order % len(own)]
+    own_actions = game.actions[game.agents.index(agent_name)]
+    turned = own_actions[order % len(own_actions) :] + own_actions[: order % len(own_actions)]
     lines = [
-        f"Game: {game.title}." + (f" You are {seat}." if named else ""),
+        f"Game: {game.title}." + (f" You are {agent_name}." if named else ""),
         wording,
         f"Actions: {', '.join(turned)}.",
         tables,
         *([f"A round ends after {game.steps} turns."] if game.steps else []),
-        place(game, Position(0, game.horizon), repeats),
+        position_text(game, Position(0, game.horizon), repeats),
     ]
     return "\n".join(line for line in lines if line)
 
 
-def place(game: MatrixGame, at: Position, repeats: int) -> str:
+def position_text(game: MatrixGame, at: Position, repeats: int) -> str:
     """Round and state, where there are several."""
     parts = []
     if repeats > 1 and at.left == game.horizon:
@@ -53,19 +60,19 @@ def place(game: MatrixGame, at: Position, repeats: int) -> str:
     return " ".join(parts)
 
 
-def happened(game: MatrixGame, chosen: Sequence[int | None], paid: Sequence[float]) -> str:
+def happened(game: MatrixGame, chosen: Sequence[int | None], rewards: Sequence[float]) -> str:
     """Actions and rewards of the last turn; the same for all."""
     acts = (
         f"{agent} {'said no action' if n is None else f'chose {names[n]}'}"
         for agent, names, n in zip(game.agents, game.actions, chosen, strict=True)
     )
-    return f"{', '.join(acts)}. Paid: {', '.join(map(number, paid))}."
+    return f"{', '.join(acts)}. Paid: {', '.join(map(number_text, rewards))}."
 
 
-def number(value: float) -> str:
+def number_text(value: float) -> str:
     """The shortest text that gives this number again.
 
-    >>> number(7.0), number(-0.1)
+    >>> number_text(7.0), number_text(-0.1)
     ('7', '-0.1')
     """
     return str(int(value)) if value == int(value) else repr(float(value))
@@ -75,18 +82,18 @@ def written(game: MatrixGame) -> str:
     """The tables, a line per state: payoffs, or one for all, and next state of each joint action."""
     joints = [" ".join(joint) for joint in game.joints()]
     lines = []
-    for state, pays, follows in zip(game.states, game.payoffs, game.successor, strict=True):
+    for state, state_payoffs, follows in zip(game.states, game.payoffs, game.successor, strict=True):
         cells = [
-            f"{joint} = {_pays(pay)}" + (f", then {game.states[n]}" if n < len(game.states) else "")
-            for joint, pay, n in zip(joints, pays, follows, strict=True)
+            f"{joint} = {_payoff_text(payoff)}" + (f", then {game.states[n]}" if n < len(game.states) else "")
+            for joint, payoff, n in zip(joints, state_payoffs, follows, strict=True)
         ]
         where = "" if game.states == (ONLY,) else f" in {state}"
         lines.append(f"Payoffs of {', '.join(game.agents)}{where}: {'; '.join(cells)}.")
     return "\n".join(lines)
 
 
-def _pays(pay: Sequence[float]) -> str:
-    numbers = [number(float(each)) for each in pay]
+def _payoff_text(payoff: Sequence[float]) -> str:
+    numbers = [number_text(float(value)) for value in payoff]
     return numbers[0] if len(set(numbers)) == 1 else ", ".join(numbers)
 
 
@@ -97,19 +104,19 @@ def read(text: str) -> MatrixGame | None:
         return None
     agents = tuple(tables[0][0].split(", "))
     states = tuple(state or ONLY for _, state, _ in tables)
-    numbers = {state: number for number, state in enumerate(states)}
+    numbers = {state: index for index, state in enumerate(states)}
     cells = [[_CELL.fullmatch(cell) for cell in line.split("; ")] for _, _, line in tables]
-    found = [[cell.groups() for cell in line if cell] for line in cells]
-    joints = [joint.split() for joint, _, _ in found[0]]
+    rows = [[cell.groups() for cell in line if cell] for line in cells]
+    joints = [joint.split() for joint, _, _ in rows[0]]
     actions = tuple(tuple(dict.fromkeys(column)) for column in zip(*joints, strict=True))
-    payoffs = [[[float(pay) for pay in pays.split(", ")] for _, pays, _ in line] for line in found]
-    limit = _LIMIT.search(text)
+    payoffs = [[[float(payoff) for payoff in payoff_text.split(", ")] for _, payoff_text, _ in line] for line in rows]
+    limit_match = _LIMIT.search(text)
     return MatrixGame(
         "shown",
         agents,
         actions,
         states,
-        np.array([[pay * (len(agents) if len(pay) == 1 else 1) for pay in line] for line in payoffs]),
-        np.array([[numbers.get(state or "", len(states)) for _, _, state in line] for line in found], dtype=np.intp),
-        int(limit[1]) if limit else 0,
+        np.array([[payoff * (len(agents) if len(payoff) == 1 else 1) for payoff in line] for line in payoffs]),
+        np.array([[numbers.get(state or "", len(states)) for _, _, state in line] for line in rows], dtype=np.intp),
+        int(limit_match[1]) if limit_match else 0,
     )

@@ -61,11 +61,11 @@ def from_mapping(record: Mapping[Any, Any], title: str = "") -> MatrixGame:
     sizes = tuple(map(len, actions))
     if math.prod(sizes) * len(states) > MOST_CELLS:
         raise ConfigError(f"game: {math.prod(sizes):,} joint actions in {len(states):,} states; at most {MOST_CELLS:,}")
-    pay, follow = _pay_reader(len(agents)), _state_reader(list(states))
+    read_payoff, follow = _pay_reader(len(agents)), _state_reader(list(states))
     places = [f"states, {state}: " if "states" in record else "" for state in states]
     tables = list(zip(places, states.values(), strict=True))
-    payoffs = [_cells(state["payoffs"], sizes, pay, f"{place}payoffs") for place, state in tables]
-    successor = [_cells(state.get("next"), sizes, follow, f"{place}next") for place, state in tables]
+    payoffs = [_cells(state["payoffs"], sizes, read_payoff, f"{location}payoffs") for location, state in tables]
+    successor = [_cells(state.get("next"), sizes, follow, f"{location}next") for location, state in tables]
     return MatrixGame(
         title or _title(record.get("name", "game")),
         agents,
@@ -129,16 +129,16 @@ def _cells(value: object, sizes: Sequence[int], read: Callable[[object, str], T]
         return _cells(value, sizes[1:], read, where) * sizes[0]
     if len(value) != sizes[0]:
         raise ConfigError(f"game: {where}: {len(value)} entries for {sizes[0]} actions")
-    return [cell for n, part in enumerate(value) for cell in _cells(part, sizes[1:], read, f"{where}[{n}]")]
+    return [cell for n, item in enumerate(value) for cell in _cells(item, sizes[1:], read, f"{where}[{n}]")]
 
 
 def _pay_reader(n: int) -> Callable[[object, str], list[float]]:
     """Return a parser of the payoffs of a joint action for n agents."""
 
     def read(value: object, where: str) -> list[float]:
-        pays = list(value) if isinstance(value, list | tuple) else [value] * n
-        good = [float(pay) for pay in pays if _is_pay(pay)]
-        if len(pays) != n or len(good) != n:
+        payoffs = list(value) if isinstance(value, list | tuple) else [value] * n
+        good = [float(payoff) for payoff in payoffs if _is_pay(payoff)]
+        if len(payoffs) != n or len(good) != n:
             kinds = f"a number, or a list of {n}, one for each agent, none beyond {MOST_PAY:g}"
             raise ConfigError(f"game: {where}: expected {kinds}, got {one_line(repr(value), 60)}")
         return good
@@ -153,7 +153,7 @@ def _is_pay(value: object) -> TypeGuard[float]:
 
 def _state_reader(states: Sequence[str]) -> Callable[[object, str], int]:
     """Reads which state follows."""
-    numbers = {state: number for number, state in enumerate(states)}
+    numbers = {state: index for index, state in enumerate(states)}
 
     def read(value: object, where: str) -> int:
         if value is None:

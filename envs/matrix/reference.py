@@ -28,17 +28,17 @@ def reference(conversation: Conversation, seed: int) -> str:
     The game is read from the tables where the prompt shows them, else known by its name. A player without a name plays
     the part of one drawn by the seed. Of a game that it cannot know it plays the first action listed.
     """
-    heard = [message.content for message in conversation if message.role == "user"]
-    head = _HEAD.match(heard[0]) if heard else None
-    solution = _solution(head[1], heard[0]) if head else None
+    prompts_seen = [message.content for message in conversation if message.role == "user"]
+    head = _HEAD.match(prompts_seen[0]) if prompts_seen else None
+    solution = _solution(head[1], prompts_seen[0]) if head else None
     if head is None or solution is None:
-        return next(iter(_listed(heard)), "")
+        return next(iter(_listed(prompts_seen)), "")
     game = solution.game
-    state, left = _position(game, heard)
-    seats = game.agents
-    seat = head[2] if head[2] in seats else seats[stable_seed("matrix seat", seed) % len(seats)]
-    own = seats.index(seat)
-    return game.actions[own][solution.optimal(state, left)[own]]
+    state, left = _position(game, prompts_seen)
+    agents = game.agents
+    agent_name = head[2] if head[2] in agents else agents[stable_seed("matrix seat", seed) % len(agents)]
+    own_index = agents.index(agent_name)
+    return game.actions[own_index][solution.optimal(state, left)[own_index]]
 
 
 def uniform(conversation: Conversation, seed: int) -> str:
@@ -74,14 +74,14 @@ def _solution(title: str, opening: str) -> Solution | None:
     return solve(game) if game else None
 
 
-def _position(game: MatrixGame, heard: Sequence[str]) -> tuple[int, int]:
+def _position(game: MatrixGame, prompts_seen: Sequence[str]) -> tuple[int, int]:
     """The number of the state, and the turns left in the round, this one included."""
-    begun = max((n for n, text in enumerate(heard) if _ROUND.search(text)), default=0)
-    named = _STATE.findall(heard[-1])
+    begun = max((n for n, text in enumerate(prompts_seen) if _ROUND.search(text)), default=0)
+    named = _STATE.findall(prompts_seen[-1])
     state = game.states.index(named[-1]) if named and named[-1] in game.states else 0
-    return state, max(1, game.horizon - (len(heard) - 1 - begun))
+    return state, max(1, game.horizon - (len(prompts_seen) - 1 - begun))
 
 
-def _listed(heard: Sequence[str]) -> list[str]:
-    lists = _ACTIONS.findall(heard[0]) if heard else []
+def _listed(prompts_seen: Sequence[str]) -> list[str]:
+    lists = _ACTIONS.findall(prompts_seen[0]) if prompts_seen else []
     return lists[-1].split(", ") if lists else []

@@ -26,15 +26,15 @@ def score(
     game = solution.game
     if joint is None:
         lost = solution.worst[at.left, at.state] if forfeit is None else [forfeit] * len(game.agents)
-        return [{"payoff": 0.0, "illegal": float(pay)} for pay in lost]
+        return [{"payoff": 0.0, "illegal": float(penalty)} for penalty in lost]
     least = game.payoffs[at.state].min(axis=0) if forfeit is None else [forfeit] * len(game.agents)
     return [
-        {"payoff": 0.0, "illegal": float(least[n])} if silent[n] else {"payoff": float(pay), "illegal": 0.0}
-        for n, pay in enumerate(game.payoffs[at.state, game.index(joint)])
+        {"payoff": 0.0, "illegal": float(least[n])} if silent[n] else {"payoff": float(penalty), "illegal": 0.0}
+        for n, penalty in enumerate(game.payoffs[at.state, game.index(joint)])
     ]
 
 
-def regret(solution: Solution, at: Position, joint: Sequence[int] | None, paid: float) -> float:
+def regret(solution: Solution, at: Position, joint: Sequence[int] | None, reward: float) -> float:
     """Regret V(s) - (r + V(s')) of a turn against the team's best return, 0 or more.
 
     Over a round the regrets add up to the best return less the one reached. After a forfeited round V(s') is 0.
@@ -47,5 +47,5 @@ def regret(solution: Solution, at: Position, joint: Sequence[int] | None, paid: 
     """
     game = solution.game
     state = len(game.states) if joint is None else int(game.successor[at.state, game.index(joint)])
-    lost = float(solution.best[at.left, at.state] - paid - solution.best[at.left - 1, state])
+    lost = float(solution.best[at.left, at.state] - reward - solution.best[at.left - 1, state])
     return lost if lost > 1e-9 * max(1.0, abs(float(solution.best[at.left, at.state]))) else 0.0

@@ -41,10 +41,10 @@ class Tally:
         """Return the tally of so many agents before the first turn."""
         return cls((0,) * agents, (0.0,) * agents)
 
-    def add(self, chosen: Sequence[int | None], paid: Sequence[float]) -> Tally:
+    def add(self, chosen: Sequence[int | None], rewards: Sequence[float]) -> Tally:
         """Return the tally after a turn."""
         wrong = tuple(count + (n is None) for count, n in zip(self.illegal, chosen, strict=True))
-        return Tally(wrong, tuple(sum(pair) for pair in zip(self.returns, paid, strict=True)))
+        return Tally(wrong, tuple(sum(pair) for pair in zip(self.returns, rewards, strict=True)))
 
     def outcome(self) -> float:
         """Return 1 if the first of two agents is ahead, -1 if the second is: by fewer illegal answers, then by return.
@@ -75,8 +75,8 @@ def named(text: str, actions: Sequence[str]) -> int | None:
     >>> [named(said, ("red", "green")) for said in (" RED ", "**Green**, not red.", "redder", "")]
     [0, 1, None, None]
     """
-    found = _pattern(tuple(actions)).search(fold(text))
-    return None if found is None else [fold(action) for action in actions].index(found[0])
+    match = _pattern(tuple(actions)).search(fold(text))
+    return None if match is None else [fold(action) for action in actions].index(match[0])
 
 
 @functools.lru_cache(maxsize=1024)

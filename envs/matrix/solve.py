@@ -96,11 +96,11 @@ def max_return(game: MatrixGame, repeats: int = 1, discount: float = 1.0) -> flo
 
 def least(game: MatrixGame, worst: Floats) -> float:
     """The smallest remaining return of any agent in a round, over all reachable states."""
-    here, lowest = {0}, math.inf
+    reachable, lowest = {0}, math.inf
     for left in range(game.horizon, 0, -1):
-        lowest = min([lowest, *(float(worst[left, state].min()) for state in here)])
-        here = {int(state) for state in np.unique(game.successor[sorted(here)]) if state < len(game.states)}
-        if not here:
+        lowest = min([lowest, *(float(worst[left, state].min()) for state in reachable)])
+        reachable = {int(state) for state in np.unique(game.successor[sorted(reachable)]) if state < len(game.states)}
+        if not reachable:
             break
     return lowest
 
@@ -126,6 +126,6 @@ def expected_return(
 def _product(chances: Sequence[Sequence[float]]) -> Floats:
     """Probabilities (J,) of the joint actions from those of each agent's."""
     joint = np.ones(1)
-    for own in chances:
-        joint = np.multiply.outer(joint, np.asarray(own, dtype=np.float64)).ravel()
+    for chances_of_agent in chances:
+        joint = np.multiply.outer(joint, np.asarray(chances_of_agent, dtype=np.float64)).ravel()
     return joint

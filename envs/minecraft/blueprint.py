@@ -47,7 +47,7 @@ def boxes(
         up: False keeps each box in one layer.
     """
     left = np.array(cells != AIR if where is None else where)
-    found = []
+    cuboids = []
     for y, z, x in np.argwhere(left.transpose(1, 2, 0)).tolist():
         if not left[x, y, z]:
             continue
@@ -58,8 +58,8 @@ def boxes(
         top = y + _run(free[x:east, y:, z:north].all(axis=(0, 2))) if up else y + 1
         left[x:east, y:top, z:north] = False
         a, b, c = origin
-        found.append(Cuboid(x + a, y + b, z + c, east + a - 1, top + b - 1, north + c - 1, int(code)))
-    return found
+        cuboids.append(Cuboid(x + a, y + b, z + c, east + a - 1, top + b - 1, north + c - 1, int(code)))
+    return cuboids
 
 
 def layers(cells: Cells, palette: Palette, origin: Position = (0, 0, 0), where: NDArray[np.bool_] | None = None) -> str:
@@ -80,14 +80,14 @@ def layers(cells: Cells, palette: Palette, origin: Position = (0, 0, 0), where: 
 
 def parse_layers(text: str, low: Position, high: Position) -> tuple[Cells, Palette]:
     """The world that `layers` wrote, with the blocks in the order of their names; other lines are passed over."""
-    found = []
+    parsed = []
     for start, end, line in _LAYER.findall(text):
         for x1, z1, x2, z2, block in _RECTANGLE.findall(line.replace(";", " ")):
-            found.append((*map(int, (x1, start, z1, x2, end or start, z2)), block))
-    palette = tuple(sorted({str(block) for *_, block in found} - {AIR_NAME}))
+            parsed.append((*map(int, (x1, start, z1, x2, end or start, z2)), block))
+    palette = tuple(sorted({str(block) for *_, block in parsed} - {AIR_NAME}))
     known = codes(palette)
     cells = empty((high[0] - low[0] + 1, high[1] - low[1] + 1, high[2] - low[2] + 1))
-    for *corners, block in found:
+    for *corners, block in parsed:
         a, b, c, d, e, f = (max(0, int(n) - low[k % 3]) for k, n in enumerate(corners))
         cells[a : d + 1, b : e + 1, c : f + 1] = known[str(block)]
     return cells, palette

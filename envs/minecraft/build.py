@@ -20,13 +20,13 @@ def carry_out(cells: Cells, owner: Cells, readings: Sequence[ParsedCommands]) ->
     Returns:
         For each agent, True for the cells that hold a block after its own commands alone. Shape of the world.
     """
-    commands = sum(len(each.codes) for each in readings)
+    commands = sum(len(reading.codes) for reading in readings)
     leave = _at_once if cells.size * commands <= AT_ONCE else _one_by_one
     placed = []
-    for agent, own in enumerate(leave(cells.shape, readings), start=1):
-        holds = own > AIR
-        np.copyto(cells, own, where=own != NOWHERE)
-        np.copyto(owner, np.where(holds, np.int16(agent), np.int16(0)), where=own != NOWHERE)
+    for agent, visible_boxes in enumerate(leave(cells.shape, readings), start=1):
+        holds = visible_boxes > AIR
+        np.copyto(cells, visible_boxes, where=visible_boxes != NOWHERE)
+        np.copyto(owner, np.where(holds, np.int16(agent), np.int16(0)), where=visible_boxes != NOWHERE)
         placed.append(holds)
     return placed
 
@@ -44,11 +44,11 @@ def _one_by_one(shape: tuple[int, ...], readings: Sequence[ParsedCommands]) -> l
 
 def _at_once(shape: tuple[int, ...], readings: Sequence[ParsedCommands]) -> list[Cells]:
     """The same in one go over all commands: each cell looks for the newest box that holds it."""
-    whole = np.array([[0, 0, 0, *shape]])  # behind the oldest box of each agent one that holds everything
-    boxes = np.concatenate([part for each in readings for part in (each.boxes[::-1], whole)]).T
+    background = np.array([[0, 0, 0, *shape]])  # behind the oldest box of each agent one that holds everything
+    boxes = np.concatenate([array for parsed in readings for array in (parsed.boxes[::-1], background)]).T
     x, y, z = (
-        (boxes[axis] <= place) & (place <= boxes[axis + 3])
-        for axis, place in enumerate(np.arange(n)[:, None] for n in shape)
+        (boxes[axis] <= coordinates) & (coordinates <= boxes[axis + 3])
+        for axis, coordinates in enumerate(np.arange(n)[:, None] for n in shape)
     )
     held = x[:, None, None] & (y[:, None] & z)  # (X, Y, Z, commands)
     left, start = [], 0

@@ -79,7 +79,7 @@ def colors(palette: Palette) -> list[RGB]:
     for block in palette:
         base = _base(block)
         shades = [base, *(shaded(base, factor) for factor in _SHADES)]
-        chosen.append(next((shade for shade in shades if all(_apart(shade, c) for c in chosen)), base))
+        chosen.append(next((shade for shade in shades if all(_distinct(shade, c) for c in chosen)), base))
     return chosen
 
 
@@ -91,14 +91,14 @@ def shaded(color: RGB, factor: float) -> RGB:
 
 def _base(block: str) -> RGB:
     name = f"_{block.lower()}_"
-    parts = [part for part in _KNOWN if re.search(rf"(?<=[_:]){part}(?=_)", name)]
+    parts = [known_part for known_part in _KNOWN if re.search(rf"(?<=[_:]){known_part}(?=_)", name)]
     if parts:
         return rgb(_KNOWN[max(parts, key=len)])
     digest = hashlib.blake2b(block.encode("utf-8", "replace"), digest_size=2).digest()
     return colorsys.hls_to_rgb(digest[0] / 256, 0.5 + digest[1] / 1280, 0.5)
 
 
-def _apart(one: RGB, other: RGB) -> bool:
+def _distinct(one: RGB, other: RGB) -> bool:
     return sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) >= _NEAR**2
 
 

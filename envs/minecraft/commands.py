@@ -51,7 +51,7 @@ class Terms:
         verb: `fill` or `setblock`.
         world: where.
         codes: the blocks it may place, by name, `air` included.
-        most: commands.
+        max_commands: commands.
         limits: code -> most cells that its commands may fill with that block; a code left out has no limit.
         kill: whether `/kill` is a command.
     """
@@ -59,7 +59,7 @@ class Terms:
     verb: Verb
     world: Box
     codes: Mapping[str, int]
-    most: int
+    max_commands: int
     limits: Mapping[int, int] = field(default_factory=dict)
     kill: bool = False
 
@@ -84,19 +84,19 @@ class ParsedCommands:
     kills: int
     used: Mapping[int, int]
 
-    def rejected(self, most: int | None = None) -> list[RejectedLine]:
+    def rejected(self, max_lines: int | None = None) -> list[RejectedLine]:
         """The first lines that are no legal commands, all if None."""
-        return [RejectedLine(self.lines[place], self.faults[place]) for place in sorted(self.faults)[:most]]
+        return [RejectedLine(self.lines[index], self.faults[index]) for index in sorted(self.faults)[:max_lines]]
 
 
-def shares(most: int, agents: int) -> tuple[int, ...]:
-    """Split `most` commands equally, the remainder to the first; each agent has at least one.
+def shares(max_commands: int, agents: int) -> tuple[int, ...]:
+    """Split `max_commands` commands equally, the remainder to the first; each agent has at least one.
 
     >>> shares(301, 2), shares(1, 2)
     ((151, 150), (2, 1))
     """
-    each = max(1, most // agents)
-    return (each + most % agents, *[each] * (agents - 1))
+    share = max(1, max_commands // agents)
+    return (share + max_commands % agents, *[share] * (agents - 1))
 
 
 def lines_of(text: str) -> list[str]:
@@ -122,35 +122,35 @@ def read(text: str, terms: Terms) -> ParsedCommands:
     lines = text.splitlines()
     faults: dict[int, str] = {}
     kills: list[int] = []
-    said = bulk.read(lines, terms.verb, numbers, terms.codes)
-    if said is not None:
-        table = _table(len(lines), np.s_[:], said, terms)
+    parsed = bulk.read(lines, terms.verb, numbers, terms.codes)
+    if parsed is not None:
+        table = _table(len(lines), np.s_[:], parsed, terms)
     else:
         lines = lines_of(text)
         usual = [n for n, line in enumerate(lines) if line.startswith(f"/{terms.verb} ")]
-        said = bulk.read([lines[n] for n in usual], terms.verb, numbers, terms.codes)
-        table = _table(len(lines), usual, said, terms)
+        parsed = bulk.read([lines[n] for n in usual], terms.verb, numbers, terms.codes)
+        table = _table(len(lines), usual, parsed, terms)
     _parse(lines, table, faults, kills, terms)
     used = dict.fromkeys(terms.limits, 0)
-    kept: Kept
-    if len(lines) > terms.most:
-        kept, kills = _admit_in_order(table, faults, kills, used, terms)
+    accepted: Kept
+    if len(lines) > terms.max_commands:
+        accepted, kills = _admit_in_order(table, faults, kills, used, terms)
     else:
-        kept = _admit_together(table, faults, used, terms)
-    placings = table.T[kept]
+        accepted = _admit_together(table, faults, used, terms)
+    placings = table.T[accepted]
     if any(terms.world.low):
         placings[:, :6] -= (*terms.world.low, *terms.world.low)
     return ParsedCommands(placings[:, :6], placings[:, 6], lines, faults, len(kills), used)
 
 
-def _table(count: int, places: slice | list[int], said: bulk.Said | None, terms: Terms) -> Boxes:
+def _table(count: int, places: slice | list[int], parsed: bulk.Said | None, terms: Terms) -> Boxes:
     """Table (8, lines) of plain commands: lowest corner, highest corner, code, 1 if placing; or 0."""
     table = np.zeros((8, count), dtype=np.intp)
-    if said is None:
+    if parsed is None:
         return table
-    digits, known = said
-    one, other = digits[:3], digits[-3:]
-    low, high = np.minimum(one, other), np.maximum(one, other)
+    digits, known = parsed
+    one, second = digits[:3], digits[-3:]
+    low, high = np.minimum(one, second), np.maximum(one, second)
     table[:3, places], table[3:6, places], table[6, places] = low, high, known
     (a, b, c), (d, e, f) = terms.world
     inside = (low[0] >= a) & (low[1] >= b) & (low[2] >= c) & (high[0] <= d) & (high[1] <= e) & (high[2] <= f)
@@ -168,40 +168,40 @@ def _parse(lines: Sequence[str], table: Boxes, faults: dict[int, str], kills: li
         kills: takes the places of kills.
         terms: of the agent.
     """
-    for place in np.flatnonzero(table[7] == 0).tolist():
-        parsed = parse_line(lines[place], terms)
+    for index in np.flatnonzero(table[7] == 0).tolist():
+        parsed = parse_line(lines[index], terms)
         if parsed == KILL:
-            kills.append(place)
+            kills.append(index)
         elif isinstance(parsed, str):
-            faults[place] = parsed
+            faults[index] = parsed
         elif parsed is not None:
-            table[:, place] = (*parsed, 1)
+            table[:, index] = (*parsed, 1)
 
 
 def _admit_in_order(
     table: Boxes, faults: dict[int, str], kills: list[int], used: dict[int, int], terms: Terms
 ) -> tuple[list[int], list[int]]:
     """The places of the placings and kills that all limits allow, line by line; the others are added to `faults`."""
-    kept: list[int] = []
+    accepted: list[int] = []
     killed: list[int] = []
     deadly = frozenset(kills)
     limits = _limits(terms)
-    for place, (a, b, c, d, e, f, code, placing) in enumerate(table.T.tolist()):
-        if place not in faults and place not in deadly and not placing:
+    for index, (a, b, c, d, e, f, code, placing) in enumerate(table.T.tolist()):
+        if index not in faults and index not in deadly and not placing:
             continue  # a lone "/" is no command
-        if len(kept) + len(killed) >= terms.most:
-            faults[place] = f"only {terms.most} commands are allowed"
-        elif place in deadly:
-            killed.append(place)
+        if len(accepted) + len(killed) >= terms.max_commands:
+            faults[index] = f"only {terms.max_commands} commands are allowed"
+        elif index in deadly:
+            killed.append(index)
         elif placing:
             volume = (d - a + 1) * (e - b + 1) * (f - c + 1)
-            limit, reason = limits.get(code, (used.get(code, 0) + volume, ""))
-            if used.get(code, 0) + volume > limit:
-                faults[place] = reason
+            max_volume, reason = limits.get(code, (used.get(code, 0) + volume, ""))
+            if used.get(code, 0) + volume > max_volume:
+                faults[index] = reason
             else:
                 used[code] = used.get(code, 0) + volume
-                kept.append(place)
-    return kept, killed
+                accepted.append(index)
+    return accepted, killed
 
 
 def _admit_together(table: Boxes, faults: dict[int, str], used: dict[int, int], terms: Terms) -> Kept:
@@ -210,7 +210,7 @@ def _admit_together(table: Boxes, faults: dict[int, str], used: dict[int, int], 
         x, y, z = table[3:6] - table[:3] + 1
         volumes = x * y * z * table[7]
         totals = np.bincount(table[6], volumes, max(terms.codes.values()) + 1)
-        if any(totals[code] > limit for code, limit in terms.limits.items()):
+        if any(totals[code] > max_volume for code, max_volume in terms.limits.items()):
             return _afford(table, volumes.tolist(), faults, used, terms)
         used.update((code, int(totals[code])) for code in terms.limits)
     return np.s_[:] if table[7].all() else np.flatnonzero(table[7])
@@ -218,22 +218,22 @@ def _admit_together(table: Boxes, faults: dict[int, str], used: dict[int, int], 
 
 def _afford(table: Boxes, volumes: list[int], faults: dict[int, str], used: dict[int, int], terms: Terms) -> list[int]:
     """The places of the placings that the limits of blocks allow; `volumes` are 0 where a line is none."""
-    kept = []
+    accepted = []
     left = [sum(volumes)] * (max(terms.codes.values()) + 1)
     refused: list[list[int]] = [[] for _ in left]
-    for code, limit in terms.limits.items():
-        left[code] = limit
-    for place, (code, volume) in enumerate(zip(table[6].tolist(), volumes, strict=True)):
-        rest = left[code] - volume
-        if rest < 0:
-            refused[code].append(place)
+    for code, max_volume in terms.limits.items():
+        left[code] = max_volume
+    for index, (code, volume) in enumerate(zip(table[6].tolist(), volumes, strict=True)):
+        remaining = left[code] - volume
+        if remaining < 0:
+            refused[code].append(index)
         else:
-            left[code] = rest
-            kept.append(place)
+            left[code] = remaining
+            accepted.append(index)
     for code, (_, reason) in _limits(terms).items():
         faults.update(dict.fromkeys(refused[code], reason))
-    used.update((code, limit - left[code]) for code, limit in terms.limits.items())
-    return kept if table[7].all() else [place for place in kept if table[7, place]]
+    used.update((code, max_volume - left[code]) for code, max_volume in terms.limits.items())
+    return accepted if table[7].all() else [index for index in accepted if table[7, index]]
 
 
 def _limits(terms: Terms) -> dict[int, tuple[int, str]]:
@@ -253,7 +253,7 @@ def parse_line(line: str, terms: Terms) -> Placing | str | None:
     if verb == "kill" and terms.kill:
         return KILL
     if verb != terms.verb:
-        return f"the command {_shown(words[0])} is unknown"
+        return f"the command {_quoted_word(words[0])} is unknown"
     n = COORDINATES[verb]
     if len(words) < n + 2:
         return f"write {USAGE[verb]}"
@@ -262,7 +262,7 @@ def parse_line(line: str, terms: Terms) -> Placing | str | None:
         return "coordinates must be absolute whole numbers"
     code = terms.codes.get(block := words[n + 1].removeprefix(PREFIX))
     if code is None:
-        return f"the block {_shown(block)} is not yours to place"
+        return f"the block {_quoted_word(block)} is not yours to place"
     a, b, c, d, e, f = map(int, (numbers * 2)[:6])
     (x1, y1, z1), (x2, y2, z2) = terms.world
     if not (x1 <= a <= x2 and x1 <= d <= x2 and y1 <= b <= y2 and y1 <= e <= y2 and z1 <= c <= z2 and z1 <= f <= z2):
@@ -272,5 +272,5 @@ def parse_line(line: str, terms: Terms) -> Placing | str | None:
     return min(a, d), min(b, e), min(c, f), max(a, d), max(b, e), max(c, f), code
 
 
-def _shown(word: str) -> str:
+def _quoted_word(word: str) -> str:
     return repr(one_line(word, SHOWN))

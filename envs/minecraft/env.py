@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from palaver.envs.base.arguments import truth, whole
+from palaver.envs.base.arguments import truth, whole_number
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.minecraft import picture
@@ -54,12 +54,12 @@ class Built:
 
     Attributes:
         readings: of each agent.
-        found: how the world differs from the target.
+        difference: how the world differs from the target.
         placed: of each agent the cells that hold a block after its own commands alone.
     """
 
     readings: Sequence[ParsedCommands]
-    found: Difference
+    difference: Difference
     placed: Sequence[NDArray[np.bool_]]
 
 
@@ -100,10 +100,10 @@ class BuildingEnv(TextEnv):
         render_mode: str | None,
         max_length: int,
     ) -> None:
-        count = whole("agents", agents, 1, MOST_AGENTS)
-        self.num_turns = whole("num_turns", num_turns, 1, MOST_TURNS)
+        count = whole_number("agents", agents, 1, MOST_AGENTS)
+        self.num_turns = whole_number("num_turns", num_turns, 1, MOST_TURNS)
         self.persistent = truth("persistent", persistent)
-        self.shares = shares(whole("max_commands", max_commands, 1, MOST_COMMANDS), count)
+        self.shares = shares(whole_number("max_commands", max_commands, 1, MOST_COMMANDS), count)
         self.plans = plans
         names = [f"builder{n}" for n in range(1, count + 1)]
         super().__init__(names, tasks, render_mode=render_mode, max_length=max_length, source=source)
@@ -113,11 +113,11 @@ class BuildingEnv(TextEnv):
     # --- what a subclass writes ----------------------------------------------------------------------
 
     @abstractmethod
-    def prompt(self, number: int) -> str:
+    def prompt(self, index: int) -> str:
         """The first observation of the agent with this number, counted from 0."""
 
     @abstractmethod
-    def terms(self, number: int) -> Terms:
+    def terms(self, index: int) -> Terms:
         """Commands that the agent may give in this turn."""
 
     @abstractmethod
@@ -127,7 +127,7 @@ class BuildingEnv(TextEnv):
     def settle(self, _readings: Sequence[ParsedCommands]) -> None:
         """Update the state by the resources and effects of a turn, before its reward."""
 
-    def feedback_text(self, _number: int, _built: Built, _paid: float) -> str:
+    def feedback_text(self, _index: int, _built: Built, _reward: float) -> str:
         """The agent's observation after a turn that is not the last."""
         return ""
 
@@ -140,11 +140,11 @@ class BuildingEnv(TextEnv):
     def initial_observations(self, task: Task) -> dict[str, str]:
         """An empty world, and the plan for all."""
         self._start(self.plans[task.id])
-        return {agent: self.prompt(number) for number, agent in enumerate(self.agents)}
+        return {agent: self.prompt(index) for index, agent in enumerate(self.agents)}
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Carry out the commands, agent by agent, and compare the world with the plan."""
-        readings = [read(text, self.terms(number)) for number, text in enumerate(actions.values())]
+        readings = [read(text, self.terms(index)) for index, text in enumerate(actions.values())]
         if not self.persistent:
             self.built, self.owner = empty(self.target.shape), empty(self.target.shape)
         placed = carry_out(self.built, self.owner, readings)
@@ -152,42 +152,42 @@ class BuildingEnv(TextEnv):
         self.settle(readings)
         parts = self.rewards(built)
         over = self.turn + 1 >= self.num_turns
-        paid = sum(parts.values())
-        said = {} if over else {a: self.feedback_text(number, built, paid) for number, a in enumerate(self.agents)}
+        reward = sum(parts.values())
+        feedback = {} if over else {a: self.feedback_text(index, built, reward) for index, a in enumerate(self.agents)}
         return StepResult(
             dict.fromkeys(self.agents, parts),
-            said,
+            feedback,
             terminated=over,
             metrics=self._metrics(built) | self.measure(built),
-            illegal={agent: len(each.faults) for agent, each in zip(self.agents, readings, strict=True)},
+            illegal={agent: len(reading.faults) for agent, reading in zip(self.agents, readings, strict=True)},
         )
 
     def render(self) -> Any:
         """With `ansi` the layers, target against built, and the transcript; with `rgb_array` a picture (h, w, 3)."""
         if self.render_mode == "rgb_array":
             return picture.rgb_array(self.target, self.built, self.palette, self.owner, self.shape_only)
-        said = super().render()
-        if said is None:
+        text = super().render()
+        if text is None:
             return None
         layers = picture.ansi(self.target, self.built, self.palette, self.owner, self.shape_only)
-        return f"{clean(layers, len(layers))}\n\n{said}"
+        return f"{clean(layers, len(layers))}\n\n{text}"
 
     def _start(self, plan: BuildTarget) -> None:
         self.target, self.palette, self.origin = plan.target, plan.palette, plan.origin
         self.built, self.owner = empty(plan.target.shape), empty(plan.target.shape)
 
     def _metrics(self, built: Built) -> dict[str, float]:
-        found = built.found
-        several = np.count_nonzero(sum(each.astype(np.int16) for each in built.placed) > 1)
-        kinds = {} if self.shape_only else {"block_iou": found.iou, "wrong": float(found.wrong)}
+        difference = built.difference
+        several = np.count_nonzero(sum(placed_cells.astype(np.int16) for placed_cells in built.placed) > 1)
+        kinds = {} if self.shape_only else {"block_iou": difference.iou, "wrong": float(difference.wrong)}
         return {
-            "iou": found.shape_iou,
+            "iou": difference.shape_iou,
             **kinds,
-            "complete": float(found.complete),
-            "covered": float(found.covered),
-            "missing": float(found.missing),
-            "extra": float(found.extra),
+            "complete": float(difference.complete),
+            "covered": float(difference.covered),
+            "missing": float(difference.missing),
+            "extra": float(difference.extra),
             "placed_twice": float(several),
-            "commands": float(sum(len(each.codes) + each.kills for each in built.readings)),
-            "rejected": float(sum(len(each.faults) for each in built.readings)),
+            "commands": float(sum(len(reading.codes) + reading.kills for reading in built.readings)),
+            "rejected": float(sum(len(reading.faults) for reading in built.readings)),
         }

@@ -15,9 +15,9 @@ SHOWN_REJECTED = 3
 SHOWN_LINE = 60  # characters of a rejected line
 
 
-def score(turn: int, turns: int, paid: float, iou: float) -> str:
+def score(turn: int, turns: int, reward: float, iou: float) -> str:
     """Reward and IoU of the turn; `turn` counts from 1."""
-    return f"Turn {turn} of {turns} is over. Reward {paid:.4f}, IoU {iou:.4f}."
+    return f"Turn {turn} of {turns} is over. Reward {reward:.4f}, IoU {iou:.4f}."
 
 
 def rejections(reading: ParsedCommands) -> str:
@@ -25,31 +25,33 @@ def rejections(reading: ParsedCommands) -> str:
     count = len(reading.faults)
     if not count:
         return ""
-    shown = "; ".join(f"{one_line(line, SHOWN_LINE)!r}: {why}" for line, why in reading.rejected(SHOWN_REJECTED))
-    more = count - SHOWN_REJECTED
+    rejected_lines = "; ".join(
+        f"{one_line(line, SHOWN_LINE)!r}: {why}" for line, why in reading.rejected(SHOWN_REJECTED)
+    )
+    num_hidden = count - SHOWN_REJECTED
     head = "One of your commands was" if count == 1 else f"{count} of your commands were"
-    return f"{head} rejected. {shown}{f'; and {more} more' if more > 0 else ''}."
+    return f"{head} rejected. {rejected_lines}{f'; and {num_hidden} more' if num_hidden > 0 else ''}."
 
 
-def positions(target: Cells, built: Cells, palette: Palette, origin: Position, limit: int) -> str:
+def positions(target: Cells, built: Cells, palette: Palette, origin: Position, max_lines: int) -> str:
     """The first wrong cells, with their blocks and those of the plan."""
     wrong = list(differing(target, built, origin))
-    told = [f"{x} {y} {z}: {name(b, palette)}, should be {name(a, palette)}" for (x, y, z), a, b in wrong[:limit]]
-    return _listed("Wrong cells", told, len(wrong))
+    lines = [f"{x} {y} {z}: {name(b, palette)}, should be {name(a, palette)}" for (x, y, z), a, b in wrong[:max_lines]]
+    return _listed("Wrong cells", lines, len(wrong))
 
 
-def shape_positions(target: Cells, built: Cells, limit: int) -> str:
+def shape_positions(target: Cells, built: Cells, max_lines: int) -> str:
     """The first cells that are to be filled, with whichever block, or emptied."""
     wrong = list(differing((target != AIR).astype(np.int16), (built != AIR).astype(np.int16)))
-    told = [f"{x} {y} {z}: {'fill' if wanted else 'empty'}" for (x, y, z), wanted, _ in wrong[:limit]]
-    return _listed("Wrong cells", told, len(wrong))
+    lines = [f"{x} {y} {z}: {'fill' if wanted else 'empty'}" for (x, y, z), wanted, _ in wrong[:max_lines]]
+    return _listed("Wrong cells", lines, len(wrong))
 
 
-def modifications(target: Cells, built: Cells, palette: Palette, origin: Position, limit: int) -> str:
+def modifications(target: Cells, built: Cells, palette: Palette, origin: Position, max_lines: int) -> str:
     """Commands that would mend the first wrong cells."""
     wrong = list(differing(target, built, origin))
-    told = [Cuboid(*at, *at, code).command(palette) for at, code, _ in wrong[:limit]]
-    return _listed("Commands that would mend wrong cells", told, len(wrong))
+    lines = [Cuboid(*at, *at, code).command(palette) for at, code, _ in wrong[:max_lines]]
+    return _listed("Commands that would mend wrong cells", lines, len(wrong))
 
 
 def everything(target: Cells, built: Cells, palette: Palette, origin: Position) -> str:
@@ -58,18 +60,18 @@ def everything(target: Cells, built: Cells, palette: Palette, origin: Position) 
     return f"What belongs where the world is wrong:\n{wrong}" if wrong else "The world is as planned."
 
 
-def rectangles(suggested: Sequence[Cuboid], palette: Palette, heading: str, limit: int) -> str:
+def rectangles(suggested: Sequence[Cuboid], palette: Palette, heading: str, max_lines: int) -> str:
     """Boxes of one layer each, as the commands that build them."""
-    return _listed(heading, [each.command(palette) for each in suggested[:limit]], len(suggested))
+    return _listed(heading, [cuboid.command(palette) for cuboid in suggested[:max_lines]], len(suggested))
 
 
 def accepted(reading: ParsedCommands, palette: Palette, origin: Position) -> str:
     """The agent's own commands that were carried out."""
-    told = []
+    lines = []
     for box, code in zip(reading.boxes.tolist(), reading.codes.tolist(), strict=True):
         a, b, c, d, e, f = (n + origin[k % 3] for k, n in enumerate(box))
-        told.append(Cuboid(a, b, c, d, e, f, code).command(palette))
-    return _listed("Your commands that were carried out", told, len(told))
+        lines.append(Cuboid(a, b, c, d, e, f, code).command(palette))
+    return _listed("Your commands that were carried out", lines, len(lines))
 
 
 def _listed(heading: str, lines: Sequence[str], of: int) -> str:

@@ -55,8 +55,8 @@ def letters(palette: Palette) -> list[str]:
     """
     taken: list[str] = []
     for block in palette:
-        own = [word[0] for word in block.lower().removeprefix("minecraft:").split("_") if word]
-        wanted = [*own, *block.lower(), *string.ascii_letters]
+        initials = [word[0] for word in block.lower().removeprefix("minecraft:").split("_") if word]
+        wanted = [*initials, *block.lower(), *string.ascii_letters]
         free = (c for c in wanted if c in string.ascii_letters and c not in taken)
         taken.append(next(free, "?"))
     return taken
@@ -72,15 +72,15 @@ def slices(cells: Cells) -> list[tuple[str, Cells]]:
 def faults(target: Cells, built: Cells, shape_only: bool = False) -> NDArray[np.int16]:
     """Fault of each cell: 0 none, 1 a block is missing, 2 one too many, 3 another block."""
     wanted, stands = target != AIR, built != AIR
-    other = np.zeros_like(wanted) if shape_only else target != built
-    return np.select([wanted & ~stands, stands & ~wanted, wanted & stands & other], [1, 2, 3], 0).astype(np.int16)
+    mismatched = np.zeros_like(wanted) if shape_only else target != built
+    return np.select([wanted & ~stands, stands & ~wanted, wanted & stands & mismatched], [1, 2, 3], 0).astype(np.int16)
 
 
 def summary(target: Cells, built: Cells, shape_only: bool = False) -> list[str]:
     """Numbers of right blocks, and of cells that lack one, hold one too many, or another."""
-    found = difference(target, built, shape_only)
-    parts = [(found.missing, "missing"), (found.extra, "extra"), (found.wrong, "wrong")]
-    return [f"{found.covered} of {found.target} right", *(f"{number} {what}" for number, what in parts if number)]
+    diff = difference(target, built, shape_only)
+    parts = [(diff.missing, "missing"), (diff.extra, "extra"), (diff.wrong, "wrong")]
+    return [f"{diff.covered} of {diff.target} right", *(f"{count} {what}" for count, what in parts if count)]
 
 
 def _summary(target: Cells, built: Cells, shape_only: bool) -> str:
@@ -106,7 +106,7 @@ def _table(heads: list[str], bands: dict[str, list[list[str]]]) -> list[str]:
         if heads[0]:
             lines.append(" " * margin + "".join(head.ljust(wide) for head in heads[chosen]))
         for name, layers in bands.items():
-            for number, row in enumerate(zip(*layers[chosen], strict=True)):
-                lines.append((name if number == 0 else "").ljust(margin) + "".join(cells.ljust(wide) for cells in row))
+            for index, row in enumerate(zip(*layers[chosen], strict=True)):
+                lines.append((name if index == 0 else "").ljust(margin) + "".join(cells.ljust(wide) for cells in row))
             lines.append("")
     return [line.rstrip() for line in lines[:-1]]

@@ -88,20 +88,20 @@ def _worlds(canvas: Canvas, scene: PictureContents, y: float) -> float:
     scale = min(LARGEST, room / float(high[0] - low[0]), 340 / float(high[1] - low[1]))
     tall = float(high[1] - low[1]) * scale
     head = HEAD if scene.flat else HEAD + 10  # where panels are narrow, the note is below the title
-    told = " · ".join(summary(scene.target, scene.built, scene.shape_only))
-    for number, (title, note) in enumerate((("target", ""), ("built", told))):
-        left = MARGIN + (number % across) * (room + MARGIN)
-        top = y + (number // across) * (tall + head + 8)
+    summary_text = " · ".join(summary(scene.target, scene.built, scene.shape_only))
+    for index, (title, note) in enumerate((("target", ""), ("built", summary_text))):
+        left = MARGIN + (index % across) * (room + MARGIN)
+        top = y + (index // across) * (tall + head + 8)
         _heading(canvas, left, top, title, note if scene.flat else "")
         if not scene.flat:
             size = min(TEXT, TEXT * room / max(1.0, text_width(note, TEXT)))
             canvas.write(left, top + 33, note, size, MUTED)
         middle = left + room / 2 - float(high[0] + low[0]) / 2 * scale
-        place = np.array([middle, top + head - float(low[1]) * scale])
+        center = np.array([middle, top + head - float(low[1]) * scale])
         if title == "target":
-            _world(canvas, scene, scene.target, scene.wanted, np.zeros_like(scene.faults), scale, place)
+            _world(canvas, scene, scene.target, scene.wanted, np.zeros_like(scene.faults), scale, center)
         else:
-            _world(canvas, scene, scene.built, scene.colors, scene.faults, scale, place)
+            _world(canvas, scene, scene.built, scene.colors, scene.faults, scale, center)
     return y + (2 // across) * (tall + head + 8)
 
 
@@ -122,15 +122,17 @@ def _world(
     code_colors: list[RGB],
     wrong: NDArray[np.int16],
     scale: float,
-    place: NDArray[np.float64],
+    center: NDArray[np.float64],
 ) -> None:
     """Draw one world: the ground, then every visible face; ghosts mark missing blocks."""
     size = cells.shape
     ground = np.array([(0, 0, 0), (size[0], 0, 0), (size[0], 0, size[2]), (0, 0, size[2])], dtype=np.float64)
-    canvas.polygon(scene.view.project(ground) * scale + place, (0.965, 0.97, 0.975), _LINE, 1)
+    canvas.polygon(scene.view.project(ground) * scale + center, (0.965, 0.97, 0.975), _LINE, 1)
     solid = cells != AIR
-    found = faces(solid, wrong > 0, scene.view)
-    for corners, cell, axis in zip(found.corners * scale + place, found.cell, found.axis, strict=True):
+    visible_faces = faces(solid, wrong > 0, scene.view)
+    for corners, cell, axis in zip(
+        visible_faces.corners * scale + center, visible_faces.cell, visible_faces.axis, strict=True
+    ):
         x, y, z = cell
         if solid[x, y, z]:
             color = shaded(code_colors[cells[x, y, z]], _LIGHT[int(axis)])
@@ -160,13 +162,13 @@ def _who(canvas: Canvas, scene: PictureContents, y: float) -> float:
     assert scene.owner is not None
     _heading(canvas, MARGIN, y, "who")
     x = _after(MARGIN, "who")
-    for number in range(1, scene.agents + 1):
-        x = _key(canvas, x, y + 10, _agent(number), f"agent {number}")
+    for agent in range(1, scene.agents + 1):
+        x = _key(canvas, x, y + 10, _agent(agent), f"agent {agent}")
     return _plans(canvas, scene, y + HEAD, scene.owner, [_AIR, *map(_agent, range(1, scene.agents + 1))])
 
 
-def _agent(number: int) -> RGB:
-    return AGENTS[(number - 1) % len(AGENTS)]
+def _agent(agent: int) -> RGB:
+    return AGENTS[(agent - 1) % len(AGENTS)]
 
 
 def _plans(
@@ -185,14 +187,14 @@ def _plans(
     across = min(len(layers), 8)
     side = min(28.0 if scene.flat else 20.0, (canvas.width - 2 * MARGIN) / (across * (columns + 1) - 1))
     wide = (canvas.width - 2 * MARGIN + side) / across
-    for number, layer in enumerate(layers):
-        left, top = MARGIN + number % across * wide, y + number // across * (rows + 1) * side
+    for index, layer in enumerate(layers):
+        left, top = MARGIN + index % across * wide, y + index // across * (rows + 1) * side
         for row, column in np.ndindex(rows, columns):
             code = int(layer[row, column])
             x, z = left + column * side, top + row * side
             canvas.square(x, z, side, fills[code], shaded(fills[code], 0.75) if code else _LINE, 0.7)
-            if marks[number][row, column]:
-                _mark(canvas, x, z, side, scene.wanted[wanted[number][row, column]])
+            if marks[index][row, column]:
+                _mark(canvas, x, z, side, scene.wanted[wanted[index][row, column]])
     return y + ((len(layers) - 1) // across + 1) * (rows + 1) * side
 
 

@@ -71,7 +71,7 @@ def faces(solid: NDArray[np.bool_], ghosts: NDArray[np.bool_], view: ViewAngle) 
     Cells of a grid seen from one direction never cover each other in a circle: sorted by how far each lies along the
     three axes toward the eye, later ones are never behind earlier ones.
     """
-    signs = np.array([1 if part > 0 else -1 for part in view.toward])
+    signs = np.array([1 if component > 0 else -1 for component in view.toward])
     corners, cells, axes = [], [], []
     for axis in range(3):
         sign = int(signs[axis])

@@ -23,38 +23,38 @@ def share_out(blocks: Sequence[Cuboid], agents: int, limits: Mapping[int, int]) 
         The boxes of each agent; from the ground up.
     """
     given: list[list[Cuboid]] = [[] for _ in range(agents)]
-    for code in dict.fromkeys(each.code for each in blocks):
-        waiting = sorted((each for each in blocks if each.code == code), key=lambda each: each.volume)
-        total = sum(each.volume for each in waiting)
+    for code in dict.fromkeys(cuboid.code for cuboid in blocks):
+        waiting = sorted((cuboid for cuboid in blocks if cuboid.code == code), key=lambda cuboid: cuboid.volume)
+        total = sum(cuboid.volume for cuboid in waiting)
         left = [limits.get(code, total)] * agents
         while waiting and any(left):
             box = waiting.pop()
             agent = max(range(agents), key=lambda n: (left[n], -len(given[n]), -n))
-            part, rest = _cut(box, left[agent])
-            given[agent].append(part)
-            left[agent] -= part.volume
-            waiting += rest
-            waiting.sort(key=lambda each: each.volume)
-    return [sorted(own, key=lambda each: (each.y1, each.z1, each.x1)) for own in given]
+            piece, remainder = _cut(box, left[agent])
+            given[agent].append(piece)
+            left[agent] -= piece.volume
+            waiting += remainder
+            waiting.sort(key=lambda cuboid: cuboid.volume)
+    return [sorted(cuboids, key=lambda cuboid: (cuboid.y1, cuboid.z1, cuboid.x1)) for cuboids in given]
 
 
-def _cut(box: Cuboid, most: int) -> tuple[Cuboid, list[Cuboid]]:
-    """A part of a box of at most `most` cells (1 or more), as large as whole slices allow, and what is left of it."""
-    rest: list[Cuboid] = []
-    while box.volume > most:
+def _cut(box: Cuboid, max_volume: int) -> tuple[Cuboid, list[Cuboid]]:
+    """A part of a box of at most `max_volume` cells (1 or more), as large as whole slices allow, and what is left."""
+    remainder: list[Cuboid] = []
+    while box.volume > max_volume:
         sides = {axis: box[axis + 3] - box[axis] + 1 for axis in range(3)}
-        axis = max((n for n in sides if sides[n] > 1), key=lambda n: _worth(box.volume, sides[n], most))
-        slices = max(1, min(sides[axis] - 1, most // (box.volume // sides[axis])))
+        axis = max((n for n in sides if sides[n] > 1), key=lambda n: _worth(box.volume, sides[n], max_volume))
+        slices = max(1, min(sides[axis] - 1, max_volume // (box.volume // sides[axis])))
         numbers = list(box)
         numbers[axis + 3] = box[axis] + slices - 1
         others = list(box)
         others[axis] = numbers[axis + 3] + 1
-        rest.append(Cuboid(*others))
+        remainder.append(Cuboid(*others))
         box = Cuboid(*numbers)
-    return box, rest
+    return box, remainder
 
 
-def _worth(volume: int, side: int, most: int) -> tuple[int, int]:
-    """Cells of whole slices across an axis within `most`; ties go to the thinner slice."""
+def _worth(volume: int, side: int, max_volume: int) -> tuple[int, int]:
+    """Cells of whole slices across an axis within `max_volume`; ties go to the thinner slice."""
     slice_ = volume // side
-    return (most // slice_) * slice_, -slice_
+    return (max_volume // slice_) * slice_, -slice_

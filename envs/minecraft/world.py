@@ -109,13 +109,13 @@ def name(code: int, palette: Palette) -> str:
 
 def codes(palette: Palette) -> dict[str, int]:
     """Block name -> code, air included."""
-    return {AIR_NAME: AIR, **{block: number for number, block in enumerate(palette, start=1)}}
+    return {AIR_NAME: AIR, **{block: code for code, block in enumerate(palette, start=1)}}
 
 
 def counts(cells: Cells, palette: Palette) -> dict[str, int]:
     """Block -> how many cells hold it, for the blocks that occur, in the palette's order."""
-    found = np.bincount(cells.ravel(), minlength=len(palette) + 1)
-    return {block: int(n) for block, n in zip(palette, found[1:], strict=False) if n}
+    block_counts = np.bincount(cells.ravel(), minlength=len(palette) + 1)
+    return {block: int(n) for block, n in zip(palette, block_counts[1:], strict=False) if n}
 
 
 def palette_of(blocks: Iterable[str]) -> Palette:

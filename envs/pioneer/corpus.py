@@ -18,10 +18,10 @@ from palaver.envs.writing.env import SOLO
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers, two to each prompt; about every other prompt is the observer's."""
-    return corpus.demonstrations(n, ("pioneer demonstrations", seed), _asked, AUTHORS, answers=2)
+    return corpus.demonstrations(n, ("pioneer demonstrations", seed), _draw_request, AUTHORS, answers=2)
 
 
-def _asked(rng: random.Random) -> corpus.Asked:
+def _draw_request(rng: random.Random) -> corpus.Asked:
     slots, title, abstract = paper(rng, tasks=False)
     question = opening(SOLO, title, abstract, rng.choice(LENGTHS))
     after = rng.random() < 0.5

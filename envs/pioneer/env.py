@@ -109,10 +109,10 @@ class PioneerEnv(TextEnv):
         parts = {f"{who}_{name}": value for name, value in infos[self.next_agent]["reward_components"].items()}
         metrics = dict(infos[self.next_agent]["metrics"])
         illegal = int(metrics.pop("illegal"))
-        told = {} if self.turn else {"observer": prompts.observer(self.question, actions[who])}
+        observations = {} if self.turn else {"observer": prompts.observer(self.question, actions[who])}
         return StepResult(
             dict.fromkeys(self.agents, parts),
-            told,
+            observations,
             terminated=bool(self.turn),
             metrics=metrics,
             illegal={who: illegal},

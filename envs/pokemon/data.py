@@ -21,18 +21,18 @@ def load(source: str | Path, format: str) -> tuple[Task, ...]:
     Raises:
         ConfigError, TaskError, ShowdownError: see `palaver.envs.pokemon.teams.load`.
     """
-    found = teams.load(source, format)
-    if not found.teams:
+    team_set = teams.load(source, format)
+    if not team_set.teams:
         return tuple(Task(f"{format}-{n:03}", {"teams": None}) for n in range(DRAWN))
     return tuple(
         Task(f"{one.id} v {two.id}", {"teams": (one.packed, two.packed), "names": (one.id, two.id)})
-        for one, two in _pairs(found.teams)
+        for one, two in _pairs(team_set.teams)
     )
 
 
-def _pairs(found: tuple[teams.Team, ...]) -> Iterator[tuple[teams.Team, teams.Team]]:
-    for n, one in enumerate(found):
-        others = [*found[n + 1 :], *found[:n]] or [one]
+def _pairs(all_teams: tuple[teams.Team, ...]) -> Iterator[tuple[teams.Team, teams.Team]]:
+    for n, one in enumerate(all_teams):
+        others = [*all_teams[n + 1 :], *all_teams[:n]] or [one]
         if len(others) > 2 * FOES:
             first = stable_seed("opponents", one.id)
             others = [others[(first + k * len(others) // FOES) % len(others)] for k in range(FOES)]

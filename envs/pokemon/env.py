@@ -177,7 +177,7 @@ class PokemonEnv(TextEnv):
             raise ConfigError(f"forfeit must be a whole number from 0 to 1000, got {forfeit!r:.40}")
         if not isinstance(format, str):
             raise ConfigError(f"format must be a format's id such as 'gen1ou', got {format!r:.40}")
-        about = shared_pool().ask([["format", format]])[0]
+        about = shared_pool().request([["format", format]])[0]
         self.format, self.dex = str(about["id"]), dex.load(about["gen"])
         self.observation, self.weights = observation, WEIGHTS[reward]
         self.penalty, self.forfeit, self.turn_limit = float(penalty), forfeit, turn_limit
@@ -186,7 +186,7 @@ class PokemonEnv(TextEnv):
         )
         self.battle: Battle | None = None
         self.choices: list[dict[str, dict[str, str]]] = []
-        self.heard: dict[str, str] = {}
+        self.observations: dict[str, str] = {}
         self._seed = 0  # of the battle, and of what is drawn in place of illegal answers
         self._wrong: dict[str, int] = {}  # illegal answers in this battle
         self._standing: Mapping[Side, Standing] = {}
@@ -213,13 +213,13 @@ class PokemonEnv(TextEnv):
         Raises:
             ConfigError, BattleLostError: see `view`.
         """
-        found = self._seen.get(agent)
-        if found is None:
+        side_view = self._seen.get(agent)
+        if side_view is None:
             view = self.view(agent)
             assert self.battle is not None
             memory = self._memory.setdefault(agent, vector.FeatureHistory(self.dex, self.format))
-            found = self._seen[agent] = SideFeatures(*memory.look(self.battle.turn, view), vector.slots(view))
-        return found
+            side_view = self._seen[agent] = SideFeatures(*memory.look(self.battle.turn, view), vector.slots(view))
+        return side_view
 
     def log(self, whose: Literal["p1", "p2", "all", "input"] = "all") -> list[str]:
         """The battle in the simulator's protocol, as one side saw it or with all secrets."""
@@ -238,7 +238,7 @@ class PokemonEnv(TextEnv):
         self.choices, self._planned, self._wrong = [], None, dict.fromkeys(SIDES, 0)
         self._seen, self._memory = {}, {}
         self._standing = self._stand()
-        return self._told(self.battle)
+        return self._observations(self.battle)
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Choose for both sides and say what followed."""
@@ -267,17 +267,17 @@ class PokemonEnv(TextEnv):
                 unscored=True,
                 reason=battle.lost or "neither side can choose",
             )
-        limit = not battle.ended and battle.turn > self.turn_limit
-        said = f"{' and '.join(gone)} forfeited by {self.forfeit} illegal answers" if gone else ""
+        over_limit = not battle.ended and battle.turn > self.turn_limit
+        forfeit_text = f"{' and '.join(gone)} forfeited by {self.forfeit} illegal answers" if gone else ""
         return StepResult(
-            self._paid(battle, wrong, gone),
-            observations=self._told(battle),
+            self._reward_components(battle, wrong, gone),
+            observations=self._observations(battle),
             terminated=battle.ended,
-            truncated=limit,
+            truncated=over_limit,
             metrics={"outcome": {"p1": 1.0, "p2": -1.0}.get(battle.winner, 0.0), "turn": float(battle.turn)},
             illegal=wrong,
             can_act=[side for side in SIDES if battle.legal[side]],
-            reason=f"cut at the limit of {self.turn_limit} turns" if limit else said,
+            reason=f"cut at the limit of {self.turn_limit} turns" if over_limit else forfeit_text,
         )
 
     @classmethod
@@ -321,7 +321,7 @@ class PokemonEnv(TextEnv):
     def state(self) -> str:
         """Last observations of both sides: the state of a centralised critic."""
         with self._lock:
-            return "\n\n".join(f"[{side}]\n{text}" for side, text in self.heard.items())
+            return "\n\n".join(f"[{side}]\n{text}" for side, text in self.observations.items())
 
     def render(self) -> str | None:
         """The battle so far as an onlooker reads it, or with `html` as a page that replays it; None without a mode."""
@@ -351,10 +351,10 @@ class PokemonEnv(TextEnv):
         saved = state["battle"]
         super().__setstate__({**state, "battle": shared_pool().load(*saved) if saved else None})
 
-    def _tell(self, observations: Mapping[str, str], agents: Sequence[str]) -> dict[str, str]:
-        self.heard = super()._tell(observations, agents)
+    def _log_observations(self, observations: Mapping[str, str], agents: Sequence[str]) -> dict[str, str]:
+        self.observations = super()._log_observations(observations, agents)
         self._log.clear()  # the simulator keeps the log
-        return dict(self.heard)
+        return dict(self.observations)
 
     def _info(self, agent: str) -> dict[str, Any]:
         last = self.choices[-1].get(agent) if self.choices else None
@@ -370,7 +370,7 @@ class PokemonEnv(TextEnv):
 
     def _gave_up(self, planned: Mapping[Side, rules.Choice]) -> list[Side]:
         """The sides that forfeit the battle with what they say now."""
-        wrong = [side for side, each in planned.items() if not each.legal]
+        wrong = [side for side, choice in planned.items() if not choice.legal]
         return [side for side in wrong if self.forfeit and self._wrong[side] + 1 >= self.forfeit]
 
     def _stand(self) -> Mapping[Side, Standing]:
@@ -379,17 +379,17 @@ class PokemonEnv(TextEnv):
             return {}
         return {side: standing(self.battle.views[side]["me"]["team"]) for side in SIDES}
 
-    def _paid(
+    def _reward_components(
         self, battle: Battle, wrong: Mapping[str, int], gone: Sequence[Side]
     ) -> Mapping[str, Mapping[str, float]]:
         before, self._standing = self._standing, forfeited(self._stand(), gone)
-        paid = score(self.weights, before, self._standing, battle.winner, gone)
+        rewards = score(self.weights, before, self._standing, battle.winner, gone)
         for side, times in wrong.items():
             if times:  # a battle of legal answers has no such component
-                paid[side]["illegal"] = -self.penalty * self.weights.win
-        return paid
+                rewards[side]["illegal"] = -self.penalty * self.weights.win
+        return rewards
 
-    def _told(self, battle: Battle) -> dict[str, str]:
+    def _observations(self, battle: Battle) -> dict[str, str]:
         """Each side's text."""
         self.legal_actions = {} if battle.ended else {side: list(legal) for side, legal in battle.legal.items()}
         if self.observation == "text":

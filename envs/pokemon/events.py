@@ -9,7 +9,7 @@ from palaver.envs.pokemon.showdown.pool import shared_pool
 MAJOR = frozenset({"move", "switch", "drag", "replace", "cant", "faint", "win", "tie", "-weather", "detailschange"})
 
 
-def told(groups: Sequence[Sequence[str]], me: str) -> list[str]:
+def event_texts(groups: Sequence[Sequence[str]], me: str) -> list[str]:
     """A text for each group of lines: one text line for every move, switch or the like, what came of it behind it.
 
     Args:
@@ -19,5 +19,5 @@ def told(groups: Sequence[Sequence[str]], me: str) -> list[str]:
     Raises:
         ShowdownError: no Node.js, or no simulator; the message says what to do.
     """
-    said: list[str] = shared_pool().ask([["events", [list(group) for group in groups], me]])[0]
-    return said
+    texts: list[str] = shared_pool().request([["events", [list(group) for group in groups], me]])[0]
+    return texts

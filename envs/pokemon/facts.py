@@ -8,35 +8,35 @@ from palaver.envs.pokemon.showdown.view import Mine, OpposingPokemon, Own, SideV
 STATS = ("atk", "def", "spa", "spd", "spe")
 
 
-def types(dex: Dex, mon: Own | OpposingPokemon, seat: Mine | Theirs | None = None) -> tuple[str, ...]:
-    """Current types of a Pokémon; `seat` if it is active, whose volatiles may change its types."""
+def types(dex: Dex, mon: Own | OpposingPokemon, player: Mine | Theirs | None = None) -> tuple[str, ...]:
+    """Current types of a Pokémon; `player` if it is active, whose volatiles may change its types."""
     tera = mon.get("tera")
     if mon.get("terastallized") and tera and tera != "stellar":
         return (str(tera),)
     name = mon["species"]
-    more: tuple[str, ...] = ()
-    if seat is not None and seat["volatiles"]:
-        held = seat["volatiles"]
+    added_types: tuple[str, ...] = ()
+    if player is not None and player["volatiles"]:
+        held = player["volatiles"]
         for id in ("transform", "formechange"):
             if len(held.get(id, ())) > 1:
                 name = held[id][1]
         if len(held.get("typeadd", ())) > 1:
-            more = (str(held["typeadd"][1]),)
+            added_types = (str(held["typeadd"][1]),)
         if len(held.get("typechange", ())) > 1:
-            return (*(part for part in str(held["typechange"][1]).split("/") if part), *more)
-    found = dex.species.get(name)
-    return (*(found["types"] if found else ()), *more)
+            return (*(part for part in str(held["typechange"][1]).split("/") if part), *added_types)
+    species = dex.species.get(name)
+    return (*(species["types"] if species else ()), *added_types)
 
 
-def active(seat: Mine) -> Own | None:
+def active(player: Mine) -> Own | None:
     """The own Pokémon on the field."""
-    return seat["team"][seat["active"]] if seat["active"] >= 0 else None
+    return player["team"][player["active"]] if player["active"] >= 0 else None
 
 
 def opponent(view: SideView) -> OpposingPokemon | None:
     """The opponent's Pokémon on the field."""
-    seat = view["foe"]
-    return seat["team"][seat["active"]] if seat["active"] >= 0 else None
+    player = view["foe"]
+    return player["team"][player["active"]] if player["active"] >= 0 else None
 
 
 def move_type(dex: Dex, id: str, mon: Own | OpposingPokemon | None = None) -> str:
@@ -45,8 +45,8 @@ def move_type(dex: Dex, id: str, mon: Own | OpposingPokemon | None = None) -> st
         return id[11:].rstrip("0123456789")
     if id == "terablast" and mon is not None and mon.get("terastallized") and mon.get("tera"):
         return str(mon["tera"])
-    found = dex.moves.get(id)
-    return found["type"] if found else ""
+    move = dex.moves.get(id)
+    return move["type"] if move else ""
 
 
 def known(dex: Dex, id: str) -> str:

@@ -29,5 +29,5 @@ def observation(
         ShowdownError: no Node.js, or no simulator; the message says what to do.
     """
     about = {"format": format, "turn": turn, "lines": list(lines), "refused": refused}
-    text: str = shared_pool().ask([["text", gen, me, view, about]])[0]
+    text: str = shared_pool().request([["text", gen, me, view, about]])[0]
     return text

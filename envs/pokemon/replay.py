@@ -15,21 +15,25 @@ from palaver.text import clean
 
 def text(title: str, lines: Sequence[str]) -> str:
     """The battle as an onlooker reads it, safe to print."""
-    told = [f"[{title}]"]
+    paragraphs = [f"[{title}]"]
     turns = _turns(lines)
-    for (turn, _), said in zip(turns, events.told([part for _, part in turns], ""), strict=True):
-        told.append(f"Turn {turn}" if turn else "Start")
-        told += [f"  {line}" for line in said.splitlines()]
-    picture = "\n".join(told)
+    for (turn, _), event_text in zip(
+        turns, events.event_texts([turn_lines for _, turn_lines in turns], ""), strict=True
+    ):
+        paragraphs.append(f"Turn {turn}" if turn else "Start")
+        paragraphs += [f"  {line}" for line in event_text.splitlines()]
+    picture = "\n".join(paragraphs)
     return clean(picture, len(picture))
 
 
 def page(title: str, lines: Sequence[str]) -> str:
     """One HTML file: both teams with their hit points at every line, play, pause and a slider."""
     frames = _frames(lines)
-    told = json.dumps(frames, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    filled = {"title": html.escape(title), "frames": told}
-    return re.sub(r"\{\{ (title|frames) \}\}", lambda found: filled[found[1]], _template())
+    frames_json = (
+        json.dumps(frames, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    )
+    filled = {"title": html.escape(title), "frames": frames_json}
+    return re.sub(r"\{\{ (title|frames) \}\}", lambda match: filled[match[1]], _template())
 
 
 @functools.cache
@@ -38,26 +42,28 @@ def _template() -> str:
 
 
 def _turns(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
-    made: list[tuple[int, list[str]]] = [(0, [])]
+    turns: list[tuple[int, list[str]]] = [(0, [])]
     for line in lines:
         parts = line.split("|")
         if len(parts) > 2 and parts[1] == "turn":
-            made.append((int(parts[2]), []))
+            turns.append((int(parts[2]), []))
         elif len(parts) > 1 and (parts[1].startswith("-") or parts[1] in events.MAJOR):
-            made[-1][1].append(line)
-    return made
+            turns[-1][1].append(line)
+    return turns
 
 
 def _frames(lines: Sequence[str]) -> list[dict[str, object]]:
     """State after each line: turn, text, and side -> Pokémon -> [part of its hit points, status, is active]."""
     teams: dict[str, dict[str, list[object]]] = {"p1": {}, "p2": {}}
     frames: list[dict[str, object]] = []
-    shown = [(turn, line) for turn, part in _turns(lines) for line in part]
-    for (turn, line), said in zip(shown, events.told([[line] for _, line in shown], ""), strict=True):
+    turn_lines = [(turn, line) for turn, part_lines in _turns(lines) for line in part_lines]
+    for (turn, line), event_text in zip(
+        turn_lines, events.event_texts([[line] for _, line in turn_lines], ""), strict=True
+    ):
         _follow(teams, line)
-        if said:
+        if event_text:
             now = {side: [[name, *state] for name, state in team.items()] for side, team in teams.items()}
-            frames.append({"turn": turn, "text": said, **now})
+            frames.append({"turn": turn, "text": event_text, **now})
     return frames
 
 
@@ -68,8 +74,8 @@ def _follow(teams: dict[str, dict[str, list[object]]], line: str) -> None:
     if team is None:
         return
     if parts[1] in ("switch", "drag", "replace"):
-        for each in team.values():
-            each[2] = False
+        for team_mon in team.values():
+            team_mon[2] = False
         team.setdefault(name, [1.0, "", False])[2] = True
     mon = team.get(name)
     if mon is None:
@@ -83,7 +89,7 @@ def _follow(teams: dict[str, dict[str, list[object]]], line: str) -> None:
         mon[1] = ""
     elif at is not None and len(parts) > at:
         points, _, status = parts[at].partition(" ")
-        hp, _, most = points.partition("/")
+        hp, _, max_hp = points.partition("/")
         if hp.isdigit():
-            mon[0] = int(hp) / int(most) if most.isdigit() and int(most) else 0.0
+            mon[0] = int(hp) / int(max_hp) if max_hp.isdigit() and int(max_hp) else 0.0
             mon[1] = "" if status == "fnt" else status

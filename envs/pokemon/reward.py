@@ -70,16 +70,16 @@ def score(
     lost = {side: sum(b[0] - a[0] for b, a in zip(before[side], after[side], strict=True)) for side in SIDES}
     befell = {side: sum(a[1] and not b[1] for b, a in zip(before[side], after[side], strict=True)) for side in SIDES}
     fell = {side: sum(a[2] - b[2] for b, a in zip(before[side], after[side], strict=True)) for side in SIDES}
-    paid = {}
+    rewards = {}
     for side, other in zip(SIDES, SIDES[::-1], strict=True):
-        paid[side] = {
+        rewards[side] = {
             "damage": weights.damage * lost[other],
             "health": -weights.health * lost[side],
             "status": weights.status * (befell[other] - befell[side]),
             "knockouts": weights.knockouts * (fell[other] - fell[side]),
             "victory": _victory(weights, side, winner, gone),
         }
-    return {side: {name: value + 0.0 for name, value in parts.items()} for side, parts in paid.items()}
+    return {side: {name: value + 0.0 for name, value in parts.items()} for side, parts in rewards.items()}
 
 
 def _victory(weights: Weights, side: Side, winner: str, gone: Sequence[Side]) -> float:

@@ -67,9 +67,9 @@ def choose(text: str, legal: Mapping[str, str], *keys: object) -> Choice:
         legal: action -> the simulator's word for it, at least one.
         keys: of the draw.
     """
-    found = read(text, tuple(legal))
-    action = found.action or drawn(tuple(legal), *keys)
-    return Choice(text[:200], found.legal, action, legal[action])
+    parsed = read(text, tuple(legal))
+    action = parsed.action or drawn(tuple(legal), *keys)
+    return Choice(text[:200], parsed.legal, action, legal[action])
 
 
 def read(text: str, legal: Sequence[str]) -> ParsedAction:
@@ -90,9 +90,9 @@ def read(text: str, legal: Sequence[str]) -> ParsedAction:
     if text in legal:
         return ParsedAction(text, True)
     plain = unicodedata.normalize("NFKD", text[-READ:]).lower()
-    number = _NUMBER.fullmatch(plain)
-    if number:
-        n = int(number[1])
+    match = _NUMBER.fullmatch(plain)
+    if match:
+        n = int(match[1])
         return ParsedAction(legal[n - 1], True) if 1 <= n <= len(legal) else NONE
     words = _WORD.findall("".join(c for c in plain if not unicodedata.combining(c)))
     return _counted(words, legal) or _named(words, legal) or NONE
@@ -139,10 +139,10 @@ def _named(words: Sequence[str], legal: Sequence[str]) -> ParsedAction | None:
             verbs = names.get("".join(words[start:end]))
             if not verbs:
                 continue
-            said = VERBS.get(words[start - 1], "") if start else ""
-            gimmick = _gimmick(words, start - (said in verbs), end)
-            if said in verbs:
-                return _with(plain[said, _joined(words, start, end)], gimmick, legal)
+            action_kind = VERBS.get(words[start - 1], "") if start else ""
+            gimmick = _gimmick(words, start - (action_kind in verbs), end)
+            if action_kind in verbs:
+                return _with(plain[action_kind, _joined(words, start, end)], gimmick, legal)
             if bare is None:
                 bare = _with(plain[verbs[0], _joined(words, start, end)], gimmick, legal)
     return bare
@@ -172,7 +172,7 @@ def _with(action: str, gimmick: str, legal: Sequence[str]) -> ParsedAction:
 
 def words(planned: Mapping[Side, Choice]) -> dict[Side, str]:
     """Return the command for the simulator."""
-    return {side: each.choice for side, each in planned.items()}
+    return {side: choice.choice for side, choice in planned.items()}
 
 
 def choices(legal: Sequence[tuple[str, str]]) -> Mapping[str, str]:

@@ -102,30 +102,32 @@ def load(source: str | Path, format: str, pool: BattlePool | None = None) -> Tea
         ShowdownError: no such format, no Node.js, or no simulator.
     """
     pool = pool or shared_pool()
-    about = pool.ask([["format", format]])[0]
+    about = pool.request([["format", format]])[0]
     text, cut = _cut(str(source))
-    text, part = _part(text)
+    text, split_name = _split_part(text)
     if about["random"] or text == "random":
         if not about["random"]:
             raise ConfigError(f"teams='random' is for the random battles; {format} takes sample, generated:K or a path")
         if text not in ("random", "sample"):
             raise ConfigError(f"teams must be 'random' in {format}, which draws its own teams; got {text!r:.60}")
         return TeamSet("random", format, ())
-    found = _check(_texts(text, format, pool), format, pool)
-    if found.refused and (not found.teams or Path(text).is_file()):
-        raise TaskError(f"no legal team in {text!r:.60}: {_reasons(found.refused)}")
-    if found.refused:
-        total = len(found.refused) + len(found.teams)
+    team_set = _check(_texts(text, format, pool), format, pool)
+    if team_set.refused and (not team_set.teams or Path(text).is_file()):
+        raise TaskError(f"no legal team in {text!r:.60}: {_reasons(team_set.refused)}")
+    if team_set.refused:
+        total = len(team_set.refused) + len(team_set.teams)
         warnings.warn(
-            f"{len(found.refused)} of {total} teams in {text} are not legal in {format} and are left out: "
-            f"{_reasons(found.refused)}",
+            f"{len(team_set.refused)} of {total} teams in {text} are not legal in {format} and are left out: "
+            f"{_reasons(team_set.refused)}",
             PalaverWarning,
             stacklevel=2,
         )
-    kept = tuple(team for team in found.teams if part == "all" or team.held_out == (part == "held-out"))[cut]
-    if not kept:
-        raise TaskError(f"no team is left of the {len(found.teams)} in {str(source)!r:.60}; give a larger set")
-    return replace(found, source=str(source), teams=kept)
+    selected = tuple(
+        team for team in team_set.teams if split_name == "all" or team.held_out == (split_name == "held-out")
+    )[cut]
+    if not selected:
+        raise TaskError(f"no team is left of the {len(team_set.teams)} in {str(source)!r:.60}; give a larger set")
+    return replace(team_set, source=str(source), teams=selected)
 
 
 def generate(
@@ -167,7 +169,7 @@ def _drawn(
 def _batched(pool: BattlePool, operations: Iterable[Sequence[Any]]) -> Iterator[Any]:
     every = list(operations)
     for start in range(0, len(every), _BATCH):
-        yield from pool.ask(every[start : start + _BATCH])
+        yield from pool.request(every[start : start + _BATCH])
 
 
 def _texts(source: str, format: str, pool: BattlePool) -> list[tuple[str, str]]:
@@ -212,7 +214,7 @@ def _check(texts: Sequence[tuple[str, str]], format: str, pool: BattlePool) -> T
     refused: dict[str, Sequence[str]] = {}
     answers = _batched(pool, (["validate", format, text] for _, text in texts))
     for (name, _), answer in zip(texts, answers, strict=True):
-        id = next(each for each in _names(name) if each not in teams and each not in refused)
+        id = next(candidate for candidate in _names(name) if candidate not in teams and candidate not in refused)
         if answer["problems"]:
             refused[id] = tuple(answer["problems"])
         else:
@@ -226,20 +228,20 @@ def _names(name: str) -> Iterator[str]:
 
 
 def _reasons(refused: Mapping[str, Sequence[str]]) -> str:
-    shown = "; ".join(f"{name}: {' '.join(problems)}" for name, problems in [*refused.items()][:3])
-    return one_line(shown, 500) + (f" (and {len(refused) - 3} more)" if len(refused) > 3 else "")
+    reasons = "; ".join(f"{name}: {' '.join(problems)}" for name, problems in [*refused.items()][:3])
+    return one_line(reasons, 500) + (f" (and {len(refused) - 3} more)" if len(refused) > 3 else "")
 
 
 def _cut(text: str) -> tuple[str, slice]:
-    found = _SLICE.search(text)
-    if not found:
+    match = _SLICE.search(text)
+    if not match:
         return text, slice(None)
-    low, high = (int(bound) if bound not in ("", "-") else None for bound in found.groups())
-    return text[: found.start()], slice(low, high)
+    low, high = (int(bound) if bound not in ("", "-") else None for bound in match.groups())
+    return text[: match.start()], slice(low, high)
 
 
-def _part(text: str) -> tuple[str, Part]:
-    for part in ("train", "held-out", "all"):
-        if text.endswith(f":{part}"):
-            return text[: -len(part) - 1], part
+def _split_part(text: str) -> tuple[str, Part]:
+    for part_name in ("train", "held-out", "all"):
+        if text.endswith(f":{part_name}"):
+            return text[: -len(part_name) - 1], part_name
     return text, "all"

@@ -143,35 +143,35 @@ def parse(text: str) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
 
 def slots(view: SideView) -> tuple[str, ...]:
     """The action of each slot; empty where it is not legal."""
-    made = [""] * ACTIONS
+    labels = [""] * ACTIONS
     me = active(view["me"])
-    own = {id: n for n, id in enumerate(sorted(move[0] for move in me["moves"])[:MOVES])} if me else {}
+    move_slots = {id: n for n, id in enumerate(sorted(move[0] for move in me["moves"])[:MOVES])} if me else {}
     team = {name: 2 * MOVES + n for n, name in enumerate(sorted(mon["name"] for mon in view["me"]["team"]))}
     for label, _ in view["legal"]:
         verb, name, *gimmick = label.split(" ")
-        at = own.get(name, 0) + MOVES * bool(gimmick) if verb == "move" else team[name]
-        made[at] = made[at] or label
-    return tuple(made)
+        at = move_slots.get(name, 0) + MOVES * bool(gimmick) if verb == "move" else team[name]
+        labels[at] = labels[at] or label
+    return tuple(labels)
 
 
 def words(dex: Dex, format: str, view: SideView) -> list[str]:
     """`WORDS` words."""
-    made = [format, view["request"], view["weather"][0] if view["weather"] else "none"]
-    for seat in (view["me"], view["foe"]):
-        for mon in _ordered(seat):
-            on_field = seat["active"] >= 0 and seat["team"][seat["active"]] is mon
-            made += _PAD if mon is None else _described(dex, mon, seat if on_field else None)
-    return made
+    tokens = [format, view["request"], view["weather"][0] if view["weather"] else "none"]
+    for player in (view["me"], view["foe"]):
+        for mon in _ordered(player):
+            on_field = player["active"] >= 0 and player["team"][player["active"]] is mon
+            tokens += _PAD if mon is None else _described(dex, mon, player if on_field else None)
+    return tokens
 
 
 def numbers(dex: Dex, turn: int, view: SideView) -> list[float]:
     """As many numbers as `names()` names."""
-    made = _field(turn, view)
-    for seat in (view["me"], view["foe"]):
-        made += _seat(seat)
-        for mon in _ordered(seat):
-            made += _BLANK if mon is None else _measured(dex, mon)
-    return made + _attacks(dex, view, {})
+    values = _field(turn, view)
+    for player in (view["me"], view["foe"]):
+        values += _player_features(player)
+        for mon in _ordered(player):
+            values += _BLANK if mon is None else _measured(dex, mon)
+    return values + _attacks(dex, view, {})
 
 
 class FeatureHistory:
@@ -191,7 +191,7 @@ class FeatureHistory:
         self._numbers = np.zeros(_AT_ATTACKS + 4 * MOVES, np.float32)
         self._held: list[Own | OpposingPokemon | None] = [None] * (2 * TEAM)  # who was described in each place
         self._changed = [False] * (2 * TEAM)  # by what it was on the field, so that it is not described as on the bench
-        self._told: list[tuple[object, ...]] = [(), ()]  # described state of each side in addition to its Pokémon
+        self._last_states: list[tuple[object, ...]] = [(), ()]  # described state of each side besides its Pokémon
         self._order: list[tuple[tuple[object, ...], list[int]]] = [((), []), ((), [])]
 
     def look(self, turn: int, view: SideView) -> tuple[tuple[str, ...], np.ndarray]:
@@ -199,48 +199,51 @@ class FeatureHistory:
         words, numbers = self._words, self._numbers
         words[1:3] = view["request"], view["weather"][0] if view["weather"] else "none"
         numbers[:_AT_SEATS] = _field(turn, view)
-        seats: tuple[Mine | Theirs, Mine | Theirs] = (view["me"], view["foe"])
-        for n, seat in enumerate(seats):
+        players: tuple[Mine | Theirs, Mine | Theirs] = (view["me"], view["foe"])
+        for n, player in enumerate(players):
             at = _AT_SEATS + n * _SEAT
-            told = seat["conditions"], seat["volatiles"], seat["boosts"]
-            if told != self._told[n]:
-                self._told[n] = told
-                numbers[at : at + _SEAT - TEAM * len(_BLANK)] = _seat(seat)
-            team: Sequence[Own | OpposingPokemon] = seat["team"]
-            for place, at_team in enumerate(self._places(n, seat), start=n * TEAM):
+            player_state = player["conditions"], player["volatiles"], player["boosts"]
+            if player_state != self._last_states[n]:
+                self._last_states[n] = player_state
+                numbers[at : at + _SEAT - TEAM * len(_BLANK)] = _player_features(player)
+            team: Sequence[Own | OpposingPokemon] = player["team"]
+            for index, at_team in enumerate(self._places(n, player), start=n * TEAM):
                 mon = team[at_team] if at_team >= 0 else None
-                alters = bool(mon is not None and seat["volatiles"] and at_team == seat["active"])
-                if mon != self._held[place] or alters or self._changed[place]:
-                    self._describe(place, mon, seat if alters else None)
+                alters = bool(mon is not None and player["volatiles"] and at_team == player["active"])
+                if mon != self._held[index] or alters or self._changed[index]:
+                    self._describe(index, mon, player if alters else None)
         numbers[_AT_ATTACKS:] = _attacks(self._dex, view, self._attack)
         return tuple(words), numbers.copy()
 
-    def _places(self, n: int, seat: Mine | Theirs) -> list[int]:
+    def _places(self, n: int, player: Mine | Theirs) -> list[int]:
         """Team indices in the six places, -1 for an empty one, in the order of `_ordered`."""
-        team: Sequence[Own | OpposingPokemon] = seat["team"]
-        key = (seat["active"], *[mon["name"] for mon in team])
+        team: Sequence[Own | OpposingPokemon] = player["team"]
+        key = (player["active"], *[mon["name"] for mon in team])
         if self._order[n][0] != key:
-            self._order[n] = key, [-1 if mon is None else _index(team, mon) for mon in _ordered(seat)]
+            self._order[n] = key, [-1 if mon is None else _index(team, mon) for mon in _ordered(player)]
         return self._order[n][1]
 
-    def _describe(self, place: int, mon: Own | OpposingPokemon | None, seat: Mine | Theirs | None) -> None:
-        """Write one Pokémon into its place; `seat` where its being on the field changes it."""
-        own, other = 3 + place * len(_PAD), _AT_SEATS + (place // TEAM + 1) * (_SEAT - TEAM * len(_BLANK))
-        other += place * len(_BLANK)
-        self._held[place], self._changed[place] = mon, seat is not None
+    def _describe(self, index: int, mon: Own | OpposingPokemon | None, player: Mine | Theirs | None) -> None:
+        """Write one Pokémon into its place; `player` where its being on the field changes it."""
+        own_start, player_start = 3 + index * len(_PAD), _AT_SEATS + (index // TEAM + 1) * (_SEAT - TEAM * len(_BLANK))
+        player_start += index * len(_BLANK)
+        self._held[index], self._changed[index] = mon, player is not None
         if mon is None:
-            self._words[own : own + len(_PAD)], self._numbers[other : other + len(_BLANK)] = _PAD, _BLANK
+            self._words[own_start : own_start + len(_PAD)], self._numbers[player_start : player_start + len(_BLANK)] = (
+                _PAD,
+                _BLANK,
+            )
             return
-        before = self._known[place // TEAM]
-        found = before.get(mon["name"])
-        if found is None or found[0] != mon:
-            found = before[mon["name"]] = (mon, _described(self._dex, mon), _measured(self._dex, mon))
-        self._words[own : own + len(_PAD)] = _described(self._dex, mon, seat) if seat else found[1]
-        self._numbers[other : other + len(_BLANK)] = found[2]
+        before = self._known[index // TEAM]
+        previous = before.get(mon["name"])
+        if previous is None or previous[0] != mon:
+            previous = before[mon["name"]] = (mon, _described(self._dex, mon), _measured(self._dex, mon))
+        self._words[own_start : own_start + len(_PAD)] = _described(self._dex, mon, player) if player else previous[1]
+        self._numbers[player_start : player_start + len(_BLANK)] = previous[2]
 
 
 def _index(team: Sequence[Own | OpposingPokemon], mon: Own | OpposingPokemon) -> int:
-    return next(n for n, each in enumerate(team) if each is mon)
+    return next(n for n, candidate in enumerate(team) if candidate is mon)
 
 
 _Known = tuple[Own | OpposingPokemon, list[str], list[float]]  # a Pokémon, its words on the bench, its numbers
@@ -249,11 +252,11 @@ _Known = tuple[Own | OpposingPokemon, list[str], list[float]]  # a Pokémon, its
 @functools.cache
 def names() -> tuple[str, ...]:
     """Name of each number."""
-    made = ["turn/100", "weather age/10", *FIELDS, "opponents left/6"]
+    labels = ["turn/100", "weather age/10", *FIELDS, "opponents left/6"]
     for owner in ("own", "their"):
-        made += [f"{owner} side: {id}" for id in CONDITIONS]
-        made += [f"{owner} {id}" for id in (*VOLATILES, "other volatiles/5", *BOOSTS)]
-        for place in ("active", *(f"bench {n}" for n in range(1, TEAM))):
+        labels += [f"{owner} side: {id}" for id in CONDITIONS]
+        labels += [f"{owner} {id}" for id in (*VOLATILES, "other volatiles/5", *BOOSTS)]
+        for slot in ("active", *(f"bench {n}" for n in range(1, TEAM))):
             about = (
                 "hp",
                 "level/100",
@@ -263,19 +266,19 @@ def names() -> tuple[str, ...]:
                 "terastallized",
                 *(f"base {s}/255" for s in _BASE),
             )
-            made += [f"{owner} {place}: {what}" for what in (*about, *(f"move {n + 1} left" for n in range(MOVES)))]
+            labels += [f"{owner} {slot}: {what}" for what in (*about, *(f"move {n + 1} left" for n in range(MOVES)))]
     for n in range(MOVES):
-        made += [f"move {n + 1}: {what}" for what in ("power/200", "accuracy", "priority/5", "effectiveness/4")]
-    return tuple(made)
+        labels += [f"move {n + 1}: {what}" for what in ("power/200", "accuracy", "priority/5", "effectiveness/4")]
+    return tuple(labels)
 
 
 _BASE = ("hp", *STATS)
 
 
-def _ordered(seat: Mine | Theirs) -> Iterator[Own | OpposingPokemon | None]:
+def _ordered(player: Mine | Theirs) -> Iterator[Own | OpposingPokemon | None]:
     """Six: the active one, the others by name; before one is sent out, the sixth comes first."""
-    team: Sequence[Own | OpposingPokemon] = seat["team"]
-    out = [seat["active"]] if seat["active"] >= 0 else []
+    team: Sequence[Own | OpposingPokemon] = player["team"]
+    out = [player["active"]] if player["active"] >= 0 else []
     bench = sorted((n for n in range(len(team)) if n not in out), key=lambda n: (team[n]["name"], n))
     out = out or bench[TEAM - 1 : TEAM]
     yield team[out[0]] if out else None
@@ -285,68 +288,76 @@ def _ordered(seat: Mine | Theirs) -> Iterator[Own | OpposingPokemon | None]:
 
 
 def _field(turn: int, view: SideView) -> list[float]:
-    made = [0.0] * (3 + len(FIELDS))
-    made[0] = turn / 100
+    values = [0.0] * (3 + len(FIELDS))
+    values[0] = turn / 100
     if view["weather"]:
-        made[1] = (turn - view["weather"][1]) / 10
+        values[1] = (turn - view["weather"][1]) / 10
     for id in view["field"]:
         if id in _AT_FIELD:
-            made[_AT_FIELD[id]] = 1.0
-    made[-1] = (view["foe"]["size"] - sum(mon["hp"] == 0 for mon in view["foe"]["team"])) / 6
-    return made
+            values[_AT_FIELD[id]] = 1.0
+    values[-1] = (view["foe"]["size"] - sum(mon["hp"] == 0 for mon in view["foe"]["team"])) / 6
+    return values
 
 
-def _seat(seat: Mine | Theirs) -> list[float]:
-    made = [0.0] * (_OTHERS + 1 + len(BOOSTS))
-    for id, held in seat["conditions"].items():
+def _player_features(player: Mine | Theirs) -> list[float]:
+    values = [0.0] * (_OTHERS + 1 + len(BOOSTS))
+    for id, held in player["conditions"].items():
         if id in _AT_CONDITION:
-            made[_AT_CONDITION[id]] = held[0] / 3
-    for id in seat["volatiles"]:
+            values[_AT_CONDITION[id]] = held[0] / 3
+    for id in player["volatiles"]:
         if id in _AT_VOLATILE:
-            made[_AT_VOLATILE[id]] = 1.0
-    made[_OTHERS] = len(seat["volatiles"].keys() - _AT_VOLATILE.keys()) / 5
-    for stat, stage in seat["boosts"].items():
+            values[_AT_VOLATILE[id]] = 1.0
+    values[_OTHERS] = len(player["volatiles"].keys() - _AT_VOLATILE.keys()) / 5
+    for stat, stage in player["boosts"].items():
         if stat in _AT_BOOST:
-            made[_AT_BOOST[stat]] = stage / 6
-    return made
+            values[_AT_BOOST[stat]] = stage / 6
+    return values
 
 
-def _described(dex: Dex, mon: Own | OpposingPokemon, seat: Mine | Theirs | None = None) -> list[str]:
-    """Words of a Pokémon; `seat` where it is on the field."""
-    kinds = (*types(dex, mon, seat), "none", "none")[:2]
+def _described(dex: Dex, mon: Own | OpposingPokemon, player: Mine | Theirs | None = None) -> list[str]:
+    """Words of a Pokémon; `player` where it is on the field."""
+    kinds = (*types(dex, mon, player), "none", "none")[:2]
     moves = sorted(move[0] for move in mon["moves"])[:MOVES]
     pad = "none" if "stats" in mon else "unknown"
     held: Mapping[str, object] = mon
-    told = [_told(held.get(key, "")) for key in ("item", "ability")]
+    item_texts = [_value_text(held.get(key, "")) for key in ("item", "ability")]
     status = "fainted" if not mon["hp"] else mon["status"] or "none"
-    return [mon["species"], *kinds, *told, status, _told(held.get("tera", "")), *moves, *[pad] * (MOVES - len(moves))]
+    return [
+        mon["species"],
+        *kinds,
+        *item_texts,
+        status,
+        _value_text(held.get("tera", "")),
+        *moves,
+        *[pad] * (MOVES - len(moves)),
+    ]
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     return "unknown" if value is None else str(value) or "none"
 
 
 def _measured(dex: Dex, mon: Own | OpposingPokemon) -> list[float]:
-    found = dex.species.get(mon["species"])
-    made: list[float] = [
+    species = dex.species.get(mon["species"])
+    values: list[float] = [
         mon["hp"] / mon["max"],
         mon["level"] / 100,
         float(not mon["hp"]),
         float(bool(mon.get("seen", True))),
         mon.get("slept", 0) / 5,
         float(bool(mon.get("terastallized"))),
-        *([value / 255 for value in found["stats"]] if found else (0.0,) * 6),
+        *([value / 255 for value in species["stats"]] if species else (0.0,) * 6),
     ]
     left = [_left(dex, move) for move in sorted(mon["moves"])[:MOVES]]
-    return made + left + [0.0] * (MOVES - len(left))
+    return values + left + [0.0] * (MOVES - len(left))
 
 
 def _left(dex: Dex, move: Sequence[Any]) -> float:
     """The part of a move's PP that is left; of the opponent's moves by how often they were used."""
     if len(move) > 2:
         return float(move[1] / max(1, move[2]))
-    found = dex.moves.get(known(dex, move[0]))
-    return float(max(0.0, 1 - move[1] / max(1, found["pp"]))) if found else 1.0
+    move_data = dex.moves.get(known(dex, move[0]))
+    return float(max(0.0, 1 - move[1] / max(1, move_data["pp"]))) if move_data else 1.0
 
 
 def _attacks(dex: Dex, view: SideView, done: dict[tuple[str, str, tuple[str, ...]], tuple[float, ...]]) -> list[float]:
@@ -354,13 +365,13 @@ def _attacks(dex: Dex, view: SideView, done: dict[tuple[str, str, tuple[str, ...
     me, foe = active(view["me"]), opponent(view)
     held = [] if me is None else sorted(move[0] for move in me["moves"])[:MOVES]
     against = types(dex, foe, view["foe"]) if foe else ()
-    made: list[float] = []
+    values: list[float] = []
     for id in held:
         key = (id, move_type(dex, id, me), against)
         if key not in done:
             done[key] = _attack(dex, *key)
-        made += done[key]
-    return made + [0.0] * (4 * (MOVES - len(held)))
+        values += done[key]
+    return values + [0.0] * (4 * (MOVES - len(held)))
 
 
 def _attack(dex: Dex, id: str, kind: str, against: tuple[str, ...]) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from palaver.core import ConfigError, nearest
-from palaver.envs.base.arguments import choice, truth, whole
+from palaver.envs.base.arguments import choice, truth, whole_number
 from palaver.envs.workflows.graph import MOST_STAGES, Shows, Workflow, WorkflowStage, complaint, declared, is_file
 
 MOST_AGENTS = 64
@@ -26,7 +26,7 @@ def solvers(agents: int, least: int = 1) -> tuple[str, ...]:
     Raises:
         ConfigError: not a number of agents.
     """
-    return tuple(f"solver{n + 1}" for n in range(whole("agents", agents, least, MOST_AGENTS)))
+    return tuple(f"solver{n + 1}" for n in range(whole_number("agents", agents, least, MOST_AGENTS)))
 
 
 def parallel(agents: int = 2) -> Workflow:
@@ -81,11 +81,11 @@ def debate(
     for name, value in {"contain_self": contain_self, "shuffle": shuffle, "mask": mask, "stop": stop}.items():
         truth(name, value)
     names = solvers(agents, 2)
-    shown = Shows(whose="all" if contain_self else "others", mask=mask, most=most, shuffle=shuffle)
+    shows = Shows(whose="all" if contain_self else "others", mask=mask, most=most, shuffle=shuffle)
     until, share = ("consensus", agree) if stop else (None, 1.0)
     first = WorkflowStage(speakers=names, until=until, agree=share)
-    further = WorkflowStage(speakers=names, shows=shown, ask=AGAIN, until=until, agree=share)
-    count = whole("rounds", rounds, 1, MOST_ROUNDS)
+    further = WorkflowStage(speakers=names, shows=shows, ask=AGAIN, until=until, agree=share)
+    count = whole_number("rounds", rounds, 1, MOST_ROUNDS)
     return Workflow(name="debate", stages=(first, *[further] * (count - 1)), final="vote")
 
 
@@ -100,9 +100,9 @@ def summary(agents: int = 3, shuffle: bool = False, mask: bool = False) -> Workf
     Raises:
         ConfigError: a value that does not fit.
     """
-    proposers = solvers(whole("agents", agents, 2, MOST_AGENTS) - 1)
-    shown = Shows(shuffle=truth("shuffle", shuffle), mask=truth("mask", mask))
-    last = WorkflowStage(speakers=("aggregator",), shows=shown, ask="Answer the question for all.")
+    proposers = solvers(whole_number("agents", agents, 2, MOST_AGENTS) - 1)
+    shows = Shows(shuffle=truth("shuffle", shuffle), mask=truth("mask", mask))
+    last = WorkflowStage(speakers=("aggregator",), shows=shows, ask="Answer the question for all.")
     return Workflow(name="summary", stages=(WorkflowStage(speakers=proposers), last), final="aggregator")
 
 
@@ -116,7 +116,7 @@ def chain(agents: int = 2, rounds: int = 1) -> Workflow:
     Raises:
         ConfigError: a value that does not fit.
     """
-    count, names = whole("rounds", rounds, 1, MOST_ROUNDS), solvers(agents)
+    count, names = whole_number("rounds", rounds, 1, MOST_ROUNDS), solvers(agents)
     if count * len(names) > MOST_STAGES:
         raise ConfigError(f"agents times rounds must be at most {MOST_STAGES} in a chain, got {count * len(names)}")
     further = [
@@ -144,7 +144,7 @@ def verify(rounds: int = 1) -> Workflow:
         ConfigError: a value that does not fit.
     """
     stages = [WorkflowStage(speakers=("generator",))]
-    for _ in range(whole("rounds", rounds, 1, MOST_ROUNDS)):
+    for _ in range(whole_number("rounds", rounds, 1, MOST_ROUNDS)):
         stages += [
             WorkflowStage(
                 speakers=("verifier",), kind="verdict", shows=Shows(what="new"), ask=VERDICT, until="approved"
@@ -164,9 +164,9 @@ def solver_judge(agents: int = 3, shuffle: bool = False) -> Workflow:
     Raises:
         ConfigError: a value that does not fit.
     """
-    names = solvers(whole("agents", agents, 2, MOST_AGENTS) - 1)
-    shown = Shows(shuffle=truth("shuffle", shuffle))
-    picks = WorkflowStage(speakers=("judge",), kind="choice", shows=shown, ask=CHOICE)
+    names = solvers(whole_number("agents", agents, 2, MOST_AGENTS) - 1)
+    shows = Shows(shuffle=truth("shuffle", shuffle))
+    picks = WorkflowStage(speakers=("judge",), kind="choice", shows=shows, ask=CHOICE)
     return Workflow(name="solver_judge", stages=(WorkflowStage(speakers=names), picks), final="judge")
 
 
@@ -181,10 +181,10 @@ def discussion(names: tuple[str, ...] | list[str] = ("background", "method"), ro
         ConfigError: a value that does not fit.
     """
     names = _names(names)
-    ask = "Do not write it yet: say in one sentence how you will."
-    talks = [WorkflowStage(speakers=names, kind="talk", ask=ask)]
-    talks += [WorkflowStage(speakers=names, kind="talk", shows=Shows(), ask=ask)] * (
-        whole("rounds", rounds, 1, MOST_ROUNDS) - 1
+    instruction = "Do not write it yet: say in one sentence how you will."
+    talks = [WorkflowStage(speakers=names, kind="talk", ask=instruction)]
+    talks += [WorkflowStage(speakers=names, kind="talk", shows=Shows(), ask=instruction)] * (
+        whole_number("rounds", rounds, 1, MOST_ROUNDS) - 1
     )
     return Workflow(
         name="discussion", stages=(*talks, WorkflowStage(speakers=names, shows=Shows(), ask="Now write it."))
@@ -201,7 +201,7 @@ def review(rounds: int = 1) -> Workflow:
         ConfigError: a value that does not fit.
     """
     stages = [WorkflowStage(speakers=("coder",))]
-    for _ in range(whole("rounds", rounds, 1, MOST_ROUNDS)):
+    for _ in range(whole_number("rounds", rounds, 1, MOST_ROUNDS)):
         stages += [
             WorkflowStage(
                 speakers=("reviewer",), kind="talk", shows=Shows(), ask="Review this: say what is wrong with it."

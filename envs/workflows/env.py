@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from palaver.envs.base.arguments import whole
+from palaver.envs.base.arguments import whole_number
 from palaver.envs.base.env import StepResult, TextEnv
 from palaver.envs.base.tasks import Task
 from palaver.envs.workflows import prompts, rules
@@ -61,7 +61,7 @@ class WorkflowEnv(TextEnv):
         max_length: int,
     ) -> None:
         self.workflow, self.scorer, self.reward_scheme = workflow, scorer, reward_scheme
-        self.shown = whole("shown", shown, 1, MOST_SHOWN)
+        self.shown = whole_number("shown", shown, 1, MOST_SHOWN)
         self.num_turns = len(workflow.stages)
         self.first_to_act = workflow.stages[0].speakers
         self.shared_prompt_turns = workflow.shared_prompt_turns()
@@ -74,22 +74,22 @@ class WorkflowEnv(TextEnv):
     def initial_observations(self, _task: Task) -> dict[str, str]:
         """Put the question to those who speak first."""
         self.record, self.turns = (), ()
-        return self._ask(self.workflow.stages[0])
+        return self._prompts(self.workflow.stages[0])
 
     def transition(self, actions: Mapping[str, str]) -> StepResult:
         """Score the texts of the turn, give the rewards, and build the next prompts."""
         stage = self.workflow.stages[self.turn]
         marks = self._marks(stage, actions)
-        said = [self._said(stage, seat, actions[seat], marks) for seat in stage.speakers]
+        texts = [self._read_text(stage, agent, actions[agent], marks) for agent in stage.speakers]
         if self.reward_scheme.labels == "majority" and stage.kind == "answer":
-            labels = pseudo_labels([each.key for each in said])
-            said = [
-                WorkflowText(self.turn, each.agent, stage.kind, each.text, each.key, label, each.truth)
-                for each, label in zip(said, labels, strict=True)
+            labels = pseudo_labels([item.key for item in texts])
+            texts = [
+                WorkflowText(self.turn, item.agent, stage.kind, item.text, item.key, label, item.truth)
+                for item, label in zip(texts, labels, strict=True)
             ]
-        self.record += tuple(said)
-        self.turns += (self._turn(stage, said),)
-        early = self._ends(stage, said)
+        self.record += tuple(texts)
+        self.turns += (self._turn(stage, texts),)
+        early = self._ends(stage, texts)
         over = early or self.turn + 1 == self.num_turns
         if marks.unscored:
             nothing: Parts = dict.fromkeys(shaped_rewards(self.turns, self.reward_scheme, over)[0], 0.0)
@@ -98,9 +98,9 @@ class WorkflowEnv(TextEnv):
         following = None if over else self.workflow.stages[self.turn + 1]
         return StepResult(
             dict(zip(self.agents, parts, strict=True)),
-            self._ask(following) if following else {},
+            self._prompts(following) if following else {},
             terminated=over,
-            metrics=self._metrics(stage, said, early) | dict(marks.metrics),
+            metrics=self._metrics(stage, texts, early) | dict(marks.metrics),
             can_act=following.speakers if following else (),
             reason=marks.reason,
             turn_rewards=self._earned() if over and self.reward_scheme.late else None,
@@ -109,99 +109,99 @@ class WorkflowEnv(TextEnv):
     def _marks(self, stage: WorkflowStage, actions: Mapping[str, str]) -> Marks:
         if stage.kind != "answer":
             return Marks({})
-        return self.scorer.score(self.task, {seat: actions[seat] for seat in stage.speakers})
+        return self.scorer.score(self.task, {agent: actions[agent] for agent in stage.speakers})
 
-    def _said(self, stage: WorkflowStage, seat: str, text: str, marks: Marks) -> WorkflowText:
+    def _read_text(self, stage: WorkflowStage, agent: str, text: str, marks: Marks) -> WorkflowText:
         """A text with what it answers and what that is worth."""
         if stage.kind == "answer":
-            score = marks.scores[seat]
-            return WorkflowText(self.turn, seat, "answer", text, self.scorer.key(text), score, score)
+            score = marks.scores[agent]
+            return WorkflowText(self.turn, agent, "answer", text, self.scorer.key(text), score, score)
         if stage.kind == "verdict":
-            found = rules.verdict(text)
+            verdict = rules.verdict(text)
             judged = rules.standing(self.record, "last")
             score, truth = (
-                float(found == ("approve" if min(values) > RIGHT else "reject"))
-                for values in ([each.score or 0.0 for each in judged], [each.truth or 0.0 for each in judged])
+                float(verdict == ("approve" if min(values) > RIGHT else "reject"))
+                for values in ([item.score or 0.0 for item in judged], [item.truth or 0.0 for item in judged])
             )
-            return WorkflowText(self.turn, seat, "verdict", text, found, score, truth)
+            return WorkflowText(self.turn, agent, "verdict", text, verdict, score, truth)
         if stage.kind == "choice":
-            options = self.options[seat]
-            place = rules.picked(text, len(options))
-            if place is None:
-                return WorkflowText(self.turn, seat, "choice", text, "", 0.0, 0.0)
-            chosen = options[place]
-            return WorkflowText(self.turn, seat, "choice", text, chosen.key, chosen.score, chosen.truth)
-        return WorkflowText(self.turn, seat, "talk", text)
+            options = self.options[agent]
+            choice = rules.picked(text, len(options))
+            if choice is None:
+                return WorkflowText(self.turn, agent, "choice", text, "", 0.0, 0.0)
+            chosen = options[choice]
+            return WorkflowText(self.turn, agent, "choice", text, chosen.key, chosen.score, chosen.truth)
+        return WorkflowText(self.turn, agent, "talk", text)
 
-    def _turn(self, stage: WorkflowStage, said: Sequence[WorkflowText]) -> TurnScores:
-        own = {each.agent: each.score for each in said}
-        answers = {each.agent: each.score for each in said if each.kind in ANSWERS}
+    def _turn(self, stage: WorkflowStage, texts: Sequence[WorkflowText]) -> TurnScores:
+        own_scores = {item.agent: item.score for item in texts}
+        answers = {item.agent: item.score for item in texts if item.kind in ANSWERS}
         costs = {
-            each.agent: penalties(
-                self.reward_scheme, stage.kind, each.text, bool(each.key), self.scorer.formed(each.text)
+            item.agent: penalties(
+                self.reward_scheme, stage.kind, item.text, bool(item.key), self.scorer.formed(item.text)
             )
-            for each in said
+            for item in texts
         }
         team = rules.standing(self.record, self.workflow.final)
         decides = answers and (self.workflow.final in ("vote", "last") or self.workflow.final in answers)
         names = {name: 0.0 for cost in costs.values() for name in cost}
         return TurnScores(
-            tuple(own.get(seat) for seat in self.agents),
-            tuple(answers.get(seat) for seat in self.agents),
-            _mean([each.score or 0.0 for each in team]) if decides else None,
-            tuple(names | costs.get(seat, {}) for seat in self.agents),
+            tuple(own_scores.get(agent) for agent in self.agents),
+            tuple(answers.get(agent) for agent in self.agents),
+            _mean([item.score or 0.0 for item in team]) if decides else None,
+            tuple(names | costs.get(agent, {}) for agent in self.agents),
         )
 
-    def _ends(self, stage: WorkflowStage, said: Sequence[WorkflowText]) -> bool:
+    def _ends(self, stage: WorkflowStage, texts: Sequence[WorkflowText]) -> bool:
         if stage.until == "consensus":
-            return agreed([each.key for each in said], stage.agree)
-        return stage.until == "approved" and all(each.key == "approve" for each in said)
+            return agreed([item.key for item in texts], stage.agree)
+        return stage.until == "approved" and all(item.key == "approve" for item in texts)
 
-    def _metrics(self, stage: WorkflowStage, said: Sequence[WorkflowText], early: bool) -> dict[str, float]:
+    def _metrics(self, stage: WorkflowStage, texts: Sequence[WorkflowText], early: bool) -> dict[str, float]:
         team = rules.standing(self.record, self.workflow.final)
-        truths = [each.truth or 0.0 for each in said]
-        found = {
-            "correct": _mean([each.truth or 0.0 for each in team]),
+        truths = [item.truth or 0.0 for item in texts]
+        metrics = {
+            "correct": _mean([item.truth or 0.0 for item in team]),
             "stopped": float(early and self.turn + 1 < self.num_turns),
         }
         if stage.kind == "verdict":
-            found |= {"approved": _mean([each.key == "approve" for each in said]), "verdict_right": _mean(truths)}
+            metrics |= {"approved": _mean([item.key == "approve" for item in texts]), "verdict_right": _mean(truths)}
         if stage.kind in ANSWERS:
-            elected = majority([each.key for each in said])
-            found |= {
+            elected = majority([item.key for item in texts])
+            metrics |= {
                 "mean_score": _mean(truths),
                 "best_score": max(truths),
-                "answered": _mean([bool(each.key) for each in said]),
+                "answered": _mean([bool(item.key) for item in texts]),
                 "agreement": elected.share,
                 "tied": float(elected.tied),
             }
-        return found
+        return metrics
 
-    def _ask(self, stage: WorkflowStage) -> dict[str, str]:
+    def _prompts(self, stage: WorkflowStage) -> dict[str, str]:
         """The prompts of a stage's speakers; what they are shown is kept, for a choice refers to it."""
-        spoken = {said.agent for said in self.record}
-        self.options = {seat: self._shown(seat, stage) for seat in stage.speakers}
+        spoken = {item.agent for item in self.record}
+        self.options = {agent: self._visible_texts(agent, stage) for agent in stage.speakers}
         return {
-            seat: prompts.told(
-                "" if seat in spoken else self._opening(seat),
-                seat,
+            agent: prompts.stage_prompt(
+                "" if agent in spoken else self._opening(agent),
+                agent,
                 stage,
                 texts,
                 self.scorer.hide,
                 self.max_length,
                 self.shown,
             )
-            for seat, texts in self.options.items()
+            for agent, texts in self.options.items()
         }
 
-    def _opening(self, seat: str) -> str:
-        role = self.workflow.roles.get(seat, "")
-        return "\n\n".join(part for part in (role, self.scorer.question(self.task, seat)) if part)
+    def _opening(self, agent: str) -> str:
+        role = self.workflow.roles.get(agent, "")
+        return "\n\n".join(part for part in (role, self.scorer.question(self.task, agent)) if part)
 
-    def _shown(self, seat: str, stage: WorkflowStage) -> list[WorkflowText]:
+    def _visible_texts(self, agent: str, stage: WorkflowStage) -> list[WorkflowText]:
         if stage.shows is None:
             return []
-        texts = rules.heard(self.record, seat, stage.shows, stage.kind == "choice")
+        texts = rules.visible_texts(self.record, agent, stage.shows, stage.kind == "choice")
         if stage.shows.shuffle:
             texts = [texts[n] for n in self.rng.permutation(len(texts))]
         return texts[: stage.shows.most]
@@ -210,8 +210,8 @@ class WorkflowEnv(TextEnv):
         """Agent -> what each turn earned it, penalties included."""
         table = turn_rewards(self.turns, self.reward_scheme)
         return {
-            seat: [row[n] | dict(turn.penalties[n]) for row, turn in zip(table, self.turns, strict=True)]
-            for n, seat in enumerate(self.agents)
+            agent: [row[n] | dict(turn.penalties[n]) for row, turn in zip(table, self.turns, strict=True)]
+            for n, agent in enumerate(self.agents)
         }
 
 

@@ -100,36 +100,36 @@ class Workflow(_Declared):
     @property
     def agents(self) -> tuple[str, ...]:
         """Everyone who speaks, in order of first speech."""
-        return tuple(dict.fromkeys(seat for stage in self.stages for seat in stage.speakers))
+        return tuple(dict.fromkeys(agent for stage in self.stages for agent in stage.speakers))
 
     def shared_prompt_turns(self) -> frozenset[int]:
         """Stages with the same prompt in every episode of a task: no own text before, none shown."""
-        found, spoken = set[int](), set[str]()
-        for number, stage in enumerate(self.stages):
+        turns, spoken = set[int](), set[str]()
+        for index, stage in enumerate(self.stages):
             if stage.shows is None and not spoken.intersection(stage.speakers):
-                found.add(number)
+                turns.add(index)
             spoken.update(stage.speakers)
-        return frozenset(found)
+        return frozenset(turns)
 
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
-        seats, answered = self.agents, False
-        for number, stage in enumerate(self.stages):
-            place = f"stages[{number}]"
+        agents, answered = self.agents, False
+        for index, stage in enumerate(self.stages):
+            location = f"stages[{index}]"
             if len(set(stage.speakers)) != len(stage.speakers):
-                raise ValueError(f"{place} names a speaker twice")
+                raise ValueError(f"{location} names a speaker twice")
             if not all(stage.speakers):
-                raise ValueError(f"{place} has a speaker without a name")
+                raise ValueError(f"{location} has a speaker without a name")
             if stage.kind in ("verdict", "choice") and not answered:
-                raise ValueError(f"{place} is a {stage.kind} with no answer before it")
+                raise ValueError(f"{location} is a {stage.kind} with no answer before it")
             if stage.kind == "choice" and (stage.shows is None or stage.shows.what != "last"):
-                raise ValueError(f"{place} is a choice and must show what each said last")
+                raise ValueError(f"{location} is a choice and must show what each said last")
             if stage.until == "approved" and stage.kind != "verdict":
-                raise ValueError(f"{place} can only end by approval if it is a verdict")
+                raise ValueError(f"{location} can only end by approval if it is a verdict")
             if stage.until == "consensus" and stage.kind != "answer":
-                raise ValueError(f"{place} can only end by consensus if it answers")
+                raise ValueError(f"{location} can only end by consensus if it answers")
             if stage.shows and isinstance(stage.shows.whose, tuple):
-                self._known(stage.shows.whose, f"{place}.shows.whose")
+                self._known(stage.shows.whose, f"{location}.shows.whose")
             answered |= stage.kind == "answer"
         if not answered:
             raise ValueError("no stage answers the task")
@@ -138,14 +138,14 @@ class Workflow(_Declared):
             if not any(self.final in s.speakers and s.kind in ("answer", "choice") for s in self.stages):
                 raise ValueError(f"final names {self.final!r}, who never answers")
         self._known(tuple(self.roles), "roles")
-        if {"vote", "last", "others", "all"} & set(seats):
+        if {"vote", "last", "others", "all"} & set(agents):
             raise ValueError("a seat cannot be called vote, last, others or all")
         return self
 
     def _known(self, named: tuple[str, ...], where: str) -> None:
-        for seat in named:
-            if seat not in self.agents:
-                raise ValueError(f"{where} names {seat!r}, who never speaks; seats: {', '.join(self.agents)}")
+        for agent in named:
+            if agent not in self.agents:
+                raise ValueError(f"{where} names {agent!r}, who never speaks; seats: {', '.join(self.agents)}")
 
 
 def declared(source: Mapping[str, Any] | str | Path) -> Workflow:
@@ -179,8 +179,8 @@ def is_file(source: object) -> bool:
 def complaint(error: ValidationError) -> str:
     """The first thing that is wrong with declared data, in one line, the place in front."""
     first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place + ': ' if place else ''}{one_line(first['msg'])}"
+    location = ".".join(map(str, first["loc"]))
+    return f"{location + ': ' if location else ''}{one_line(first['msg'])}"
 
 
 def _checked(data: Mapping[str, Any], what: str) -> Workflow:

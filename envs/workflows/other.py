@@ -95,10 +95,10 @@ class OtherEnv(WorkflowEnv):
         render_mode: str | None = None,
         max_length: int = MAX_LENGTH,
     ) -> None:
-        found = find(workflow, options)
-        scorer = EnvScorer(env, tasks, keywords or {}, found)
+        flow = find(workflow, options)
+        scorer = EnvScorer(env, tasks, keywords or {}, flow)
         super().__init__(
-            found,
+            flow,
             scorer,
             scorer.inner.tasks,
             parse_reward_scheme(reward_scheme),

@@ -39,9 +39,9 @@ Turn = tuple[int, str, Conversation, str]  # its index, the speaker, its convers
 
 def page(name: str) -> str:
     """The whole page of a built-in workflow, as Markdown."""
-    made = BUILT_IN[name]
-    doc = inspect.getdoc(made) or ""
-    flow = made()
+    workflow_fn = BUILT_IN[name]
+    doc = inspect.getdoc(workflow_fn) or ""
+    flow = workflow_fn()
     parts = [
         f"# {name}",
         "<!-- written by `python -m palaver.envs.workflows.pages`; do not edit -->",
@@ -50,7 +50,7 @@ def page(name: str) -> str:
         "## Turns",
         _turns(flow),
         "## Options",
-        _options(made, doc),
+        _options(workflow_fn, doc),
         "## What a task costs",
         _costs(name),
         "## An episode",
@@ -65,7 +65,7 @@ def _facts(flow: Workflow) -> str:
     return markdown_table(
         ("", ""),
         [
-            ("Seats", ", ".join(f"`{seat}`" for seat in flow.agents)),
+            ("Seats", ", ".join(f"`{agent}`" for agent in flow.agents)),
             ("Turns", f"{len(flow.stages)}"),
             ("The team's answer", FINALS.get(flow.final, f"that of `{flow.final}`")),
             ("Turns in which every episode of a task puts the same prompt to a seat", alike),
@@ -76,19 +76,19 @@ def _facts(flow: Workflow) -> str:
 def _turns(flow: Workflow) -> str:
     rows = [
         (
-            str(number),
-            ", ".join(f"`{seat}`" for seat in stage.speakers),
+            str(index),
+            ", ".join(f"`{agent}`" for agent in stage.speakers),
             f"{stage.kind}: {KINDS[stage.kind]}",
-            _shown(stage.shows),
+            _visible(stage.shows),
             stage.ask or "–",
             _ends(stage),
         )
-        for number, stage in enumerate(flow.stages, start=1)
+        for index, stage in enumerate(flow.stages, start=1)
     ]
     return markdown_table(("turn", "speaks", "and", "is shown", "is asked", "the episode ends here if"), rows)
 
 
-def _shown(shows: Shows | None) -> str:
+def _visible(shows: Shows | None) -> str:
     if shows is None:
         return "the task"
     whose = {"others": "the others'", "all": "all", "": ""}.get(str(shows.whose), " and ".join(shows.whose) + "'s")
@@ -99,14 +99,15 @@ def _ends(stage: WorkflowStage) -> str:
     return UNTIL[stage.until] if stage.until else "–"
 
 
-def _options(made: Callable[..., Workflow], doc: str) -> str:
-    known = inspect.signature(made).parameters
+def _options(workflow_fn: Callable[..., Workflow], doc: str) -> str:
+    known = inspect.signature(workflow_fn).parameters
     if not known:
         return "None."
     section = doc.partition("Args:\n")[2].partition("\nRaises:")[0]
-    told = {name: " ".join(text.split()) for name, text in _OPTION.findall(section)}
+    descriptions = {name: " ".join(text.split()) for name, text in _OPTION.findall(section)}
     return markdown_table(
-        ("option", "default", "meaning"), [(f"`{name}`", f"`{p.default!r}`", told[name]) for name, p in known.items()]
+        ("option", "default", "meaning"),
+        [(f"`{name}`", f"`{p.default!r}`", descriptions[name]) for name, p in known.items()],
     )
 
 
@@ -114,43 +115,47 @@ def _costs(name: str) -> str:
     """Counted over the sample of `maths-mini-v0`."""
     rows = []
     for script in (reference, muddler):
-        played = [list(episode(name, number, script)) for number in range(PLAYED)]
-        written = [sum(len(said.split()) for *_, said in turns) for turns in played]
-        read = [sum(_words(heard) for _, _, heard, _ in turns) for turns in played]
+        played = [list(episode(name, index, script)) for index in range(PLAYED)]
+        written = [sum(len(completion.split()) for *_, completion in turns) for turns in played]
+        read = [sum(_words(conversation) for _, _, conversation, _ in turns) for turns in played]
         texts = fmean(len(turns) for turns in played)
         rows.append((f"`scripted:{script.__name__}`", f"{texts:.1f}", f"{fmean(written):.0f}", f"{fmean(read):.0f}"))
-    told = (
+    lines = (
         f"Means over the first {PLAYED} sample problems of [maths-mini-v0](../envs/maths-mini-v0.md), of all seats "
         "together; words read count a conversation anew each time that a seat speaks, as a model reads it."
     )
-    return f"{markdown_table(('team', 'texts', 'words written', 'words read'), rows)}\n\n{told}"
+    return f"{markdown_table(('team', 'texts', 'words written', 'words read'), rows)}\n\n{lines}"
 
 
-def _words(heard: Conversation) -> int:
-    return sum(len(message.content.split()) for message in heard)
+def _words(conversation: Conversation) -> int:
+    return sum(len(message.content.split()) for message in conversation)
 
 
 def _episode(name: str) -> str:
     """A transcript of muddlers over a problem on which they do not agree."""
-    told, flow = [], BUILT_IN[name]()
+    lines, flow = [], BUILT_IN[name]()
     turns = list(episode(name, _worth_showing(name), muddler))
-    for number, seat, heard, said in turns:
-        kind = flow.stages[number].kind
-        told += [f"turn {number + 1}, {seat} is told", _indented(heard[-1].content)]
-        told += [f"turn {number + 1}, {seat} says ({kind})", _indented(said)]
+    for index, agent, conversation, completion in turns:
+        kind = flow.stages[index].kind
+        lines += [f"turn {index + 1}, {agent} is told", _indented(conversation[-1].content)]
+        lines += [f"turn {index + 1}, {agent} says ({kind})", _indented(completion)]
     played = f"palaver play maths-mini-v0 workflow={name} --team scripted:muddler"
     return (
         "Muddlers, who get one step in five wrong and follow others without looking, on a sample problem of "
-        f"maths-mini-v0:\n\n```text\n{chr(10).join(told)}\n```\n\nAnother one, with what is paid: `{played}`."
+        f"maths-mini-v0:\n\n```text\n{chr(10).join(lines)}\n```\n\nAnother one, with what is paid: `{played}`."
     )
 
 
 def _worth_showing(name: str) -> int:
     """The number of the first problem over which the muddlers do not all agree, so that there is something to see."""
-    for number in range(PLAYED):
-        answers = {said.rpartition("####")[2].strip() for *_, said in episode(name, number, muddler) if "####" in said}
+    for index in range(PLAYED):
+        answers = {
+            completion.rpartition("####")[2].strip()
+            for *_, completion in episode(name, index, muddler)
+            if "####" in completion
+        }
         if len(answers) > 1:
-            return number
+            return index
     return 0
 
 
@@ -158,7 +163,7 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}".rstrip() for line in text.splitlines())
 
 
-def episode(name: str, number: int, script: Script) -> Iterator[Turn]:
+def episode(name: str, index: int, script: Script) -> Iterator[Turn]:
     """One episode of `maths-mini-v0` in a workflow with its defaults, text by text.
 
     Args:
@@ -167,16 +172,18 @@ def episode(name: str, number: int, script: Script) -> Iterator[Turn]:
         script: writes every agent's text, from its conversation and a seed.
     """
     env = MathsMiniEnv(workflow=name)
-    told, infos = env.reset(seed=number, options={"task": number})
-    heard: dict[str, Conversation] = dict.fromkeys(env.agents, ())
+    observations, infos = env.reset(seed=index, options={"task": index})
+    conversations: dict[str, Conversation] = dict.fromkeys(env.agents, ())
     while env.agents:
-        said: dict[str, str] = {}
-        for seat in (seat for seat in env.agents if infos[seat]["can_act"]):
-            heard[seat] = (*heard[seat], Message("user", told[seat]))
-            said[seat] = script(heard[seat], stable_seed("workflow pages", name, number, env.turn, seat))
-            yield env.turn, seat, heard[seat], said[seat]
-            heard[seat] = (*heard[seat], Message("assistant", said[seat]))
-        told, *_, infos = env.step(said)
+        completions: dict[str, str] = {}
+        for agent in (agent for agent in env.agents if infos[agent]["can_act"]):
+            conversations[agent] = (*conversations[agent], Message("user", observations[agent]))
+            completions[agent] = script(
+                conversations[agent], stable_seed("workflow pages", name, index, env.turn, agent)
+            )
+            yield env.turn, agent, conversations[agent], completions[agent]
+            conversations[agent] = (*conversations[agent], Message("assistant", completions[agent]))
+        observations, *_, infos = env.step(completions)
 
 
 def wanted() -> Mapping[Path, str]:

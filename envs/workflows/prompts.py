@@ -9,14 +9,14 @@ from palaver.envs.workflows.quote import quoted, room_for_each
 from palaver.envs.workflows.rules import WorkflowText
 
 
-def told(
+def stage_prompt(
     opening: str,
-    seat: str,
+    agent: str,
     stage: WorkflowStage,
-    shown: Sequence[WorkflowText],
+    items: Sequence[WorkflowText],
     hide: Callable[[str], str],
     room: int,
-    most: int,
+    max_chars: int,
 ) -> str:
     """Prompt of an agent: its opening if it has not spoken, the others' texts, the instruction.
 
@@ -30,17 +30,17 @@ def told(
         most: most characters of each text.
     """
     left = room - len(opening) - len(stage.ask)
-    each = room_for_each(left, len(shown), most)
-    texts = [(said, hide(said.text) if stage.shows and stage.shows.mask else said.text) for said in shown]
+    chars_each = room_for_each(left, len(items), max_chars)
+    texts = [(item, hide(item.text) if stage.shows and stage.shows.mask else item.text) for item in items]
     parts = [
-        f"{_heading(number, said, seat, stage)}\n{quoted(text, each)}" for number, (said, text) in enumerate(texts)
+        f"{_heading(index, item, agent, stage)}\n{quoted(text, chars_each)}" for index, (item, text) in enumerate(texts)
     ]
     return "\n\n".join(part for part in (opening, *parts, stage.ask) if part)
 
 
-def _heading(number: int, said: WorkflowText, seat: str, stage: WorkflowStage) -> str:
+def _heading(index: int, item: WorkflowText, agent: str, stage: WorkflowStage) -> str:
     if stage.kind == "choice":
-        return f"Answer {number + 1}:"
+        return f"Answer {index + 1}:"
     if stage.shows and stage.shows.shuffle:
         return "Somebody said:"
-    return "You said:" if said.agent == seat else f"{said.agent} said:"
+    return "You said:" if item.agent == agent else f"{item.agent} said:"

@@ -7,8 +7,8 @@ NOTHING = "(said nothing)"
 _LEAST = 40  # characters of a text that are shown however many there are
 
 
-def quoted(text: str, most: int) -> str:
-    """`text` with `> ` before every line, whatever breaks its lines, in at most `most` characters, and a mark of a cut.
+def quoted(text: str, max_chars: int) -> str:
+    """`text` with `> ` before every line, whatever breaks its lines, cut with a mark at `max_chars` characters.
 
     The mark is in a line of its own without `> `, so that no text can hold it.
 
@@ -22,26 +22,26 @@ def quoted(text: str, most: int) -> str:
     if not text.strip():
         return NOTHING
     lines: list[str] = []
-    left, shown = most, 0
+    left, num_shown = max_chars, 0
     for line in text.splitlines(keepends=True):
         bare = line.splitlines()[0]
         room = left - len(MARK)
         if room < len(bare):
             if room > 0:
                 lines.append(MARK + bare[:room])
-                shown += room
+                num_shown += room
             break
         lines.append(MARK + bare)
-        shown += len(line)
+        num_shown += len(line)
         left -= len(MARK) + len(bare) + 1
-    if shown < len(text):
-        lines.append(f"(cut here: {len(text) - shown:,} more characters)")
+    if num_shown < len(text):
+        lines.append(f"(cut here: {len(text) - num_shown:,} more characters)")
     return "\n".join(lines)
 
 
-def room_for_each(room: int, texts: int, most: int) -> int:
-    """Characters shown of each of some texts: `most`, or fewer where that does not fit in `room`.
+def room_for_each(room: int, texts: int, max_chars: int) -> int:
+    """Characters shown of each of some texts: `max_chars`, or fewer where that does not fit in `room`.
 
     Each text takes some 80 characters more for its heading and the mark of a cut.
     """
-    return max(_LEAST, min(most, room // max(1, texts) - 80))
+    return max(_LEAST, min(max_chars, room // max(1, texts) - 80))

@@ -15,11 +15,11 @@ Who = Literal["own", "mean", "sum", "max", "last", "aggregator"]
 When = Literal["each", "last", "accumulated", "influence"]
 
 
-def shared(own: Row, answers: Row, standing: float | None, who: Who) -> list[float | None]:
+def shared(own_scores: Row, answers: Row, standing: float | None, who: Who) -> list[float | None]:
     """Score (N,) that each agent is answerable for at one turn.
 
-    `own`: its own score; `mean`, `sum`, `max` of the answers of the turn; `last`: the answer of the last agent that
-    answered; `aggregator`: the team's current answer. All but `own` are the same for every agent.
+    `own_scores`: its own score; `mean`, `sum`, `max` of the answers of the turn; `last`: the answer of the last agent
+    that answered; `aggregator`: the team's current answer. All but `own_scores` are the same for every agent.
 
     Args:
         own: scores of the turn.
@@ -28,7 +28,7 @@ def shared(own: Row, answers: Row, standing: float | None, who: Who) -> list[flo
         who: the choice.
     """
     if who == "own":
-        return list(own)
+        return list(own_scores)
     given = [value for value in answers if value is not None]
     if who == "aggregator":
         value = standing
@@ -40,32 +40,32 @@ def shared(own: Row, answers: Row, standing: float | None, who: Who) -> list[flo
         value = sum(given)
     else:
         value = max(given) if who == "max" else given[-1]
-    return [value] * len(own)
+    return [value] * len(own_scores)
 
 
-def each(answerable: Scores) -> list[list[float]]:
+def per_turn(answerable: Scores) -> list[list[float]]:
     """R_i^t = w_i^t: every turn has its own reward. (T, N) -> (T, N), 0 where there is no score."""
     return [[0.0 if value is None else value for value in row] for row in answerable]
 
 
 def last(answerable: Scores) -> list[list[float]]:
     """R_i^T = the newest w_i^t that there is, and 0 before: only the end is rewarded. (T, N) -> (T, N)."""
-    paid = [[0.0] * len(row) for row in answerable]
-    for seat in range(len(paid[-1])):
-        known = [row[seat] for row in answerable]
-        paid[-1][seat] = next((value for value in reversed(known) if value is not None), 0.0)
-    return paid
+    rewards = [[0.0] * len(row) for row in answerable]
+    for agent in range(len(rewards[-1])):
+        known = [row[agent] for row in answerable]
+        rewards[-1][agent] = next((value for value in reversed(known) if value is not None), 0.0)
+    return rewards
 
 
 def accumulated(answerable: Scores) -> list[list[float]]:
     """R_i^t = sum over k >= t of w_i^k, without discount: a turn's reward counts all that follows. (T, N) -> (T, N)."""
-    paid = each(answerable)
-    for turn in range(len(paid) - 2, -1, -1):
-        paid[turn] = [now + later for now, later in zip(paid[turn], paid[turn + 1], strict=True)]
-    return paid
+    rewards = per_turn(answerable)
+    for turn in range(len(rewards) - 2, -1, -1):
+        rewards[turn] = [now + later for now, later in zip(rewards[turn], rewards[turn + 1], strict=True)]
+    return rewards
 
 
-def influence(own: Scores, answerable: Scores, discount: float) -> list[list[float]]:
+def influence(own_scores: Scores, answerable: Scores, discount: float) -> list[list[float]]:
     """The influence-aware score of MAPoRL, Park et al., arXiv:2502.18439: (T, N) -> (T, N).
 
         R_i^t = [v_i^t + sum over k > t of g^(k-t) w_i^k] / sum over k >= t of g^(k-t)
@@ -78,14 +78,14 @@ def influence(own: Scores, answerable: Scores, discount: float) -> list[list[flo
         answerable: w.
         discount: g in [0, 1].
     """
-    paid = []
-    for turn, row in enumerate(own):
-        paid.append([0.0] * len(row))
-        for seat, value in enumerate(row):
+    rewards = []
+    for turn, row in enumerate(own_scores):
+        rewards.append([0.0] * len(row))
+        for agent, value in enumerate(row):
             terms = [(1.0, value)]
-            terms += [(discount ** (k - turn), answerable[k][seat]) for k in range(turn + 1, len(own))]
+            terms += [(discount ** (k - turn), answerable[k][agent]) for k in range(turn + 1, len(own_scores))]
             known = [(weight, score) for weight, score in terms if score is not None]
             total = sum(weight for weight, _ in known)
             if total > 0:
-                paid[-1][seat] = sum(weight * score for weight, score in known) / total
-    return paid
+                rewards[-1][agent] = sum(weight * score for weight, score in known) / total
+    return rewards

@@ -23,7 +23,7 @@ class RewardScheme(BaseModel):
 
     Attributes:
         who: the scores that count, see `reward.shared`.
-        when: the turns that are rewarded, see `reward.each`, `last`, `accumulated`, `influence`.
+        when: the turns that are rewarded, see `reward.per_turn`, `last`, `accumulated`, `influence`.
         discount: of `influence`.
         labels: `truth`, or `majority` for the turn's majority in place of the right answer (TTRL).
         shaping: the term that is added, see `shaping.margin`, `quality`, `influence_sign`, `incentive`.
@@ -62,8 +62,8 @@ class RewardScheme(BaseModel):
     def late(self) -> bool:
         """True if the reward of a turn is known only at the end."""
         added = self.shaping in ("influence", "incentive")
-        ahead = self.shaping in ("margin", "quality") and self.outcome > 0
-        return self.when in ("accumulated", "influence") or added or ahead
+        rewards_progress = self.shaping in ("margin", "quality") and self.outcome > 0
+        return self.when in ("accumulated", "influence") or added or rewards_progress
 
 
 def parse_reward_scheme(given: Mapping[str, Any] | RewardScheme | None) -> RewardScheme:
@@ -77,8 +77,8 @@ def parse_reward_scheme(given: Mapping[str, Any] | RewardScheme | None) -> Rewar
     try:
         scheme = RewardScheme.model_validate(dict(given or {}))
     except (ValidationError, TypeError, ValueError) as error:
-        told = complaint(error) if isinstance(error, ValidationError) else "give settings by name, as {'who': 'mean'}"
-        raise ConfigError(f"reward_scheme: {told}") from error
+        reason = complaint(error) if isinstance(error, ValidationError) else "give settings by name, as {'who': 'mean'}"
+        raise ConfigError(f"reward_scheme: {reason}") from error
     if not all(math.isfinite(weight) for weight in scheme.alpha):
         raise ConfigError(f"reward_scheme: alpha must be four finite numbers, got {scheme.alpha}")
     return scheme
@@ -89,13 +89,13 @@ class TurnScores:
     """Scores of one turn: (N,) each.
 
     Attributes:
-        own: the score of every agent, None where it was not scored.
+        own_scores: the score of every agent, None where it was not scored.
         answers: the same where it answered the task, else None.
         standing: the score of the team's answer, if the turn gave one.
         penalties: of every agent's text, by name; not positive.
     """
 
-    own: tuple[float | None, ...]
+    own_scores: tuple[float | None, ...]
     answers: tuple[float | None, ...]
     standing: float | None
     penalties: tuple[Mapping[str, float], ...]
@@ -119,27 +119,29 @@ def penalties(scheme: RewardScheme, kind: Kind, text: str, answered: bool, forme
 
 def turn_rewards(turns: Sequence[TurnScores], scheme: RewardScheme) -> list[list[Parts]]:
     """Reward parts (T, N) of each agent and turn if the episode ends here; without penalties."""
-    own = [turn.own for turn in turns]
-    answerable = [reward.shared(turn.own, turn.answers, turn.standing, scheme.who) for turn in turns]
+    own_scores = [turn.own_scores for turn in turns]
+    answerable = [reward.shared(turn.own_scores, turn.answers, turn.standing, scheme.who) for turn in turns]
     if scheme.when == "influence":
-        base = reward.influence(own, answerable, scheme.discount)
+        base = reward.influence(own_scores, answerable, scheme.discount)
     else:
-        base = {"each": reward.each, "last": reward.last, "accumulated": reward.accumulated}[scheme.when](answerable)
+        base = {"each": reward.per_turn, "last": reward.last, "accumulated": reward.accumulated}[scheme.when](
+            answerable
+        )
     parts: list[list[Parts]] = [[{"score": value} for value in row] for row in base]
-    for name, added in _added(own, scheme).items():
+    for name, added in _added(own_scores, scheme).items():
         for row, values in zip(parts, added, strict=True):
-            for part, value in zip(row, values, strict=True):
-                part[name] = value
+            for components, value in zip(row, values, strict=True):
+                components[name] = value
     return parts
 
 
-def _added(own: reward.Scores, scheme: RewardScheme) -> dict[str, list[list[float]]]:
+def _added(own_scores: reward.Scores, scheme: RewardScheme) -> dict[str, list[list[float]]]:
     if scheme.shaping in ("margin", "quality"):
-        added = {scheme.shaping: getattr(shaping, scheme.shaping)(own, scheme.weight, scheme.earlier)}
-        return added | ({"outcome": shaping.outcome(own, scheme.outcome)} if scheme.outcome else {})
+        added = {scheme.shaping: getattr(shaping, scheme.shaping)(own_scores, scheme.weight, scheme.earlier)}
+        return added | ({"outcome": shaping.outcome(own_scores, scheme.outcome)} if scheme.outcome else {})
     if scheme.shaping == "influence":
-        return {"influence": shaping.influence_sign(own, scheme.step)}
-    return {"incentive": shaping.incentive(own, scheme.alpha)} if scheme.shaping == "incentive" else {}
+        return {"influence": shaping.influence_sign(own_scores, scheme.step)}
+    return {"incentive": shaping.incentive(own_scores, scheme.alpha)} if scheme.shaping == "incentive" else {}
 
 
 def shaped_rewards(turns: Sequence[TurnScores], scheme: RewardScheme, over: bool) -> list[Parts]:
@@ -154,22 +156,22 @@ def shaped_rewards(turns: Sequence[TurnScores], scheme: RewardScheme, over: bool
         now = table[-1]
     if not over and (scheme.late or scheme.when == "last"):
         keep = () if scheme.late else tuple(name for name in now[0] if name != "score")
-        now = [{name: value if name in keep else 0.0 for name, value in part.items()} for part in now]
-    return [part | dict(cost) for part, cost in zip(now, turns[-1].penalties, strict=True)]
+        now = [{name: value if name in keep else 0.0 for name, value in components.items()} for components in now]
+    return [components | dict(cost) for components, cost in zip(now, turns[-1].penalties, strict=True)]
 
 
 def most_possible(
-    stages: Sequence[WorkflowStage], seats: Sequence[str], final: str, scheme: RewardScheme
+    stages: Sequence[WorkflowStage], agents: Sequence[str], final: str, scheme: RewardScheme
 ) -> float | None:
     """Upper bound of the return, as a mean over agents; None where shaping adds to it."""
     if scheme.shaping != "none":
         return None
     turns = []
     for stage in stages:
-        own = tuple(1.0 if seat in stage.speakers and stage.kind != "talk" else None for seat in seats)
-        answers = own if stage.kind in ("answer", "choice") else (None,) * len(seats)
+        own_scores = tuple(1.0 if agent in stage.speakers and stage.kind != "talk" else None for agent in agents)
+        answers = own_scores if stage.kind in ("answer", "choice") else (None,) * len(agents)
         decides = any(
-            value is not None and final in ("vote", "last", seat) for seat, value in zip(seats, answers, strict=True)
+            value is not None and final in ("vote", "last", agent) for agent, value in zip(agents, answers, strict=True)
         )
-        turns.append(TurnScores(own, answers, 1.0 if decides else None, ({},) * len(seats)))
-    return sum(part["score"] for row in turn_rewards(turns, scheme) for part in row) / len(seats)
+        turns.append(TurnScores(own_scores, answers, 1.0 if decides else None, ({},) * len(agents)))
+    return sum(components["score"] for row in turn_rewards(turns, scheme) for components in row) / len(agents)

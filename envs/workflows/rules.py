@@ -47,7 +47,7 @@ Record = Sequence[WorkflowText]
 
 def latest(record: Record) -> dict[str, WorkflowText]:
     """Seat -> its newest answer or choice, in the order of first answers."""
-    return {said.agent: said for said in record if said.kind in ANSWERS}
+    return {item.agent: item for item in record if item.kind in ANSWERS}
 
 
 def standing(record: Record, final: str) -> tuple[WorkflowText, ...]:
@@ -57,26 +57,26 @@ def standing(record: Record, final: str) -> tuple[WorkflowText, ...]:
     """
     newest = latest(record)
     if final == "vote":
-        elected = majority([said.key for said in newest.values()]).key
-        return tuple(said for said in newest.values() if elected and said.key == elected)[:1]
+        elected = majority([item.key for item in newest.values()]).key
+        return tuple(item for item in newest.values() if elected and item.key == elected)[:1]
     if final == "last":
-        when = max((said.turn for said in newest.values()), default=-1)
-        return tuple(said for said in newest.values() if said.turn == when)
+        when = max((item.turn for item in newest.values()), default=-1)
+        return tuple(item for item in newest.values() if item.turn == when)
     return (newest[final],) if final in newest else ()
 
 
-def heard(record: Record, seat: str, shows: Shows, answers_only: bool) -> list[WorkflowText]:
+def visible_texts(record: Record, agent: str, shows: Shows, answers_only: bool) -> list[WorkflowText]:
     """Texts of the record shown to an agent, in order, before any shuffling and cutting."""
     wanted = [
-        said
-        for said in record
-        if (said.agent != seat if shows.whose == "others" else shows.whose == "all" or said.agent in shows.whose)
-        and (said.kind == "answer" or not answers_only)
+        item
+        for item in record
+        if (item.agent != agent if shows.whose == "others" else shows.whose == "all" or item.agent in shows.whose)
+        and (item.kind == "answer" or not answers_only)
     ]
     if shows.what == "last":
-        return list({said.agent: said for said in wanted}.values())
-    since = max((said.turn for said in record if said.agent == seat), default=-1)
-    return [said for said in wanted if said.turn >= since and not (said.turn == since and said.agent == seat)]
+        return list({item.agent: item for item in wanted}.values())
+    since = max((item.turn for item in record if item.agent == agent), default=-1)
+    return [item for item in wanted if item.turn >= since and not (item.turn == since and item.agent == agent)]
 
 
 def verdict(text: str) -> str:
@@ -85,8 +85,8 @@ def verdict(text: str) -> str:
     >>> verdict("I would REJECT it, no: approved."), verdict("fine")
     ('approve', '')
     """
-    found = _VERDICT.findall(text)
-    return found[-1].lower() if found else ""
+    verdicts = _VERDICT.findall(text)
+    return verdicts[-1].lower() if verdicts else ""
 
 
 def picked(text: str, among: int) -> int | None:
@@ -95,6 +95,6 @@ def picked(text: str, among: int) -> int | None:
     >>> picked("Answer 2 is right, not 3. #### 2", 3), picked("number 4", 3), picked("the first", 3)
     (1, None, None)
     """
-    found = _MARKED.findall(text) or _WHOLE.findall(text)
-    number = int(found[-1]) if found else 0
-    return number - 1 if 1 <= number <= among else None
+    choices = _MARKED.findall(text) or _WHOLE.findall(text)
+    choice = int(choices[-1]) if choices else 0
+    return choice - 1 if 1 <= choice <= among else None

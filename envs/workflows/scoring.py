@@ -34,7 +34,7 @@ class Marks:
 class Scorer(Protocol):
     """Asks and scores the questions that a workflow is about."""
 
-    def question(self, task: Task, seat: str) -> str:
+    def question(self, task: Task, agent: str) -> str:
         """The question to an agent."""
 
     def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
@@ -76,35 +76,35 @@ class EnvScorer:
         trial.step({})
         if trial.agents:
             raise ConfigError(f"env={env!r} must end after one turn to be the task of a workflow")
-        most = self.inner.max_return
-        self.most = spec(env).max_reward if most is None else most
-        if self.most <= 0:
-            raise ConfigError(f"env={env!r} pays at most {self.most:g}, of which nothing can be a share")
+        inner_max = self.inner.max_return
+        self.max_return = spec(env).max_reward if inner_max is None else inner_max
+        if self.max_return <= 0:
+            raise ConfigError(f"env={env!r} pays at most {self.max_return:g}, of which nothing can be a share")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EnvScorer:
         twin = copy.copy(self)
         twin.inner = self.inner.fork()  # knows what its copies can share
         return twin
 
-    def question(self, task: Task, seat: str) -> str:
+    def question(self, task: Task, agent: str) -> str:
         """The environment's prompt to that agent; all prompts for an agent that it does not have."""
-        told = self._reset(task)
+        observations = self._reset(task)
         if not self.joint:
-            return told[self.agents[0]]
-        return told[seat] if seat in told else "\n\n".join(told.values())
+            return observations[self.agents[0]]
+        return observations[agent] if agent in observations else "\n\n".join(observations.values())
 
     def score(self, task: Task, texts: Mapping[str, str]) -> Marks:
         """The environment's reward, as a share of its most."""
         if self.joint:
             return self._played(task, texts, self.agents)
-        found = {seat: self._played(task, {self.agents[0]: text}, (seat,)) for seat, text in texts.items()}
-        marks = list(found.values())
-        names = [name for name in marks[0].metrics if all(name in each.metrics for each in marks)]
+        results = {agent: self._played(task, {self.agents[0]: text}, (agent,)) for agent, text in texts.items()}
+        marks = list(results.values())
+        names = [name for name in marks[0].metrics if all(name in mark.metrics for mark in marks)]
         return Marks(
-            {seat: each.scores[seat] for seat, each in found.items()},
-            {name: sum(each.metrics[name] for each in marks) / len(marks) for name in names},
-            next((each.reason for each in marks if each.reason), ""),
-            any(each.unscored for each in marks),
+            {agent: mark.scores[agent] for agent, mark in results.items()},
+            {name: sum(mark.metrics[name] for mark in marks) / len(marks) for name in names},
+            next((mark.reason for mark in marks if mark.reason), ""),
+            any(mark.unscored for mark in marks),
         )
 
     def key(self, text: str) -> str:
@@ -123,32 +123,32 @@ class EnvScorer:
         seed = stable_seed("workflow", task.id) % 2**31
         return self.inner.reset(seed=seed, options={"task": task.id})[0]
 
-    def _played(self, task: Task, texts: Mapping[str, str], seats: Sequence[str]) -> Marks:
+    def _played(self, task: Task, texts: Mapping[str, str], agents: Sequence[str]) -> Marks:
         self._reset(task)
         _, rewards, _, _, infos = self.inner.step(texts)
-        own = list(infos.values())
+        own_infos = list(infos.values())
         return Marks(
-            {seat: float(rewards.get(seat, rewards[self.agents[0]])) / self.most for seat in seats},
-            {name: value for name, value in own[0]["metrics"].items() if name != "illegal"},
-            str(own[0].get("reason", "")),
-            any(info.get("unscored", False) for info in own),
+            {agent: float(rewards.get(agent, rewards[self.agents[0]])) / self.max_return for agent in agents},
+            {name: value for name, value in own_infos[0]["metrics"].items() if name != "illegal"},
+            str(own_infos[0].get("reason", "")),
+            any(info.get("unscored", False) for info in own_infos),
         )
 
 
 def _inner(env: str, keywords: Mapping[str, Any], workflow: Workflow) -> tuple[TextEnv, bool]:
     """Make the environment; the flag is True if its agents are those of the workflow's answers."""
     answering = {frozenset(stage.speakers) for stage in workflow.stages if stage.kind == "answer"}
-    found = make(env, **keywords)
-    if not isinstance(found, TextEnv):
+    inner = make(env, **keywords)
+    if not isinstance(inner, TextEnv):
         raise ConfigError(f"env={env!r} is not a palaver.envs.base.env.TextEnv, which a workflow can ask again")
-    seats = list(found.possible_agents)
-    if len(seats) > 1 and answering == {frozenset(seats)} and not any(s.kind == "choice" for s in workflow.stages):
-        return found, True
-    if len(seats) > 1 and "agents" in spec(env).keywords() and "agents" not in keywords:
-        found = make(env, **keywords, agents=1)
-    if not isinstance(found, TextEnv) or len(found.possible_agents) != 1:
+    agents = list(inner.possible_agents)
+    if len(agents) > 1 and answering == {frozenset(agents)} and not any(s.kind == "choice" for s in workflow.stages):
+        return inner, True
+    if len(agents) > 1 and "agents" in spec(env).keywords() and "agents" not in keywords:
+        inner = make(env, **keywords, agents=1)
+    if not isinstance(inner, TextEnv) or len(inner.possible_agents) != 1:
         raise ConfigError(
-            f"env={env!r} has the seats {', '.join(seats)}: each stage of {workflow.name} that answers must have "
+            f"env={env!r} has the seats {', '.join(agents)}: each stage of {workflow.name} that answers must have "
             f"exactly these speakers, or the environment one seat"
         )
-    return found, False
+    return inner, False

@@ -19,13 +19,13 @@ RIGHT = 0.5
 Earlier = Literal["own", "all"]
 
 
-def earlier_mean(scores: Scores, turn: int, seat: int, earlier: Earlier) -> float | None:
+def earlier_mean(scores: Scores, turn: int, agent: int, earlier: Earlier) -> float | None:
     """Q: the mean of the scores of the turns before, the agent's own or those of all; None if there are none."""
     known = [
         value
         for row in scores[:turn]
-        for number, value in enumerate(row)
-        if value is not None and (earlier == "all" or number == seat)
+        for index, value in enumerate(row)
+        if value is not None and (earlier == "all" or index == agent)
     ]
     return sum(known) / len(known) if known else None
 
@@ -35,23 +35,23 @@ def margin(scores: Scores, weight: float, earlier: Earlier) -> list[list[float]]
 
     The first turn of an agent has no Q and gains nothing.
     """
-    return _each(scores, earlier, lambda r, q: weight * (r - q))
+    return _bonuses(scores, earlier, lambda r, q: weight * (r - q))
 
 
 def quality(scores: Scores, weight: float, earlier: Earlier) -> list[list[float]]:
     """weight * (Q R - (1 - Q)(1 - R)) = weight * (Q + R - 1): staying right is rewarded, staying wrong penalised;
     MARTI's `quality`.
     """
-    return _each(scores, earlier, lambda r, q: weight * (q * r - (1 - q) * (1 - r)))
+    return _bonuses(scores, earlier, lambda r, q: weight * (q * r - (1 - q) * (1 - r)))
 
 
 def outcome(scores: Scores, weight: float) -> list[list[float]]:
     """weight * the agent's newest score, at every turn before that one where it was scored: MARTI's `with_outcome`."""
     added = [[0.0] * len(row) for row in scores]
-    for seat in range(len(scores[0]) if scores else 0):
-        turns = [turn for turn, row in enumerate(scores) if row[seat] is not None]
+    for agent in range(len(scores[0]) if scores else 0):
+        turns = [turn for turn, row in enumerate(scores) if row[agent] is not None]
         for turn in turns[:-1]:
-            added[turn][seat] = weight * (scores[turns[-1]][seat] or 0.0)
+            added[turn][agent] = weight * (scores[turns[-1]][agent] or 0.0)
     return added
 
 
@@ -63,15 +63,15 @@ def influence_sign(scores: Scores, step: float) -> list[list[float]]:
     """
     added = [[0.0] * len(row) for row in scores]
     for turn, (now, then) in enumerate(pairwise(scores)):
-        for seat in range(len(now)):
+        for agent in range(len(now)):
             change = [
                 after - before
-                for number, (before, after) in enumerate(zip(now, then, strict=True))
-                if number != seat and before is not None and after is not None
+                for index, (before, after) in enumerate(zip(now, then, strict=True))
+                if index != agent and before is not None and after is not None
             ]
             total = sum(change)
-            if now[seat] is not None and abs(total) > 1e-12:
-                added[turn][seat] = step if total > 0 else -step
+            if now[agent] is not None and abs(total) > 1e-12:
+                added[turn][agent] = step if total > 0 else -step
     return added
 
 
@@ -93,29 +93,29 @@ def incentive(scores: Scores, alpha: Sequence[float]) -> list[list[float]]:
     persuaded, alone, against, agreeing = alpha
     added = [[0.0] * len(row) for row in scores]
     for turn, (now, then) in enumerate(pairwise(scores)):
-        for seat in range(len(now)):
-            before, after = now[seat], then[seat]
-            crowd, next_crowd = _others(now, seat), _others(then, seat)
+        for agent in range(len(now)):
+            before, after = now[agent], then[agent]
+            crowd, next_crowd = _others(now, agent), _others(then, agent)
             if before is not None and after is not None and crowd is not None:
                 weight = persuaded if crowd else alone
-                added[turn + 1][seat] += weight * ((after > RIGHT) - (before > RIGHT))
+                added[turn + 1][agent] += weight * ((after > RIGHT) - (before > RIGHT))
             if before is not None and crowd is not None and next_crowd is not None:
                 weight = agreeing if (before > RIGHT) == next_crowd else against
-                added[turn][seat] += weight * (next_crowd - crowd)
+                added[turn][agent] += weight * (next_crowd - crowd)
     return added
 
 
-def _others(row: Row, seat: int) -> bool | None:
+def _others(row: Row, agent: int) -> bool | None:
     """Return whether the others are right; None if none of them was scored."""
-    known = [value for number, value in enumerate(row) if number != seat and value is not None]
+    known = [value for index, value in enumerate(row) if index != agent and value is not None]
     return sum(known) / len(known) > RIGHT if known else None
 
 
-def _each(scores: Scores, earlier: Earlier, bonus: Callable[[float, float], float]) -> list[list[float]]:
+def _bonuses(scores: Scores, earlier: Earlier, bonus: Callable[[float, float], float]) -> list[list[float]]:
     added = [[0.0] * len(row) for row in scores]
     for turn, row in enumerate(scores):
-        for seat, value in enumerate(row):
-            before = earlier_mean(scores, turn, seat, earlier)
+        for agent, value in enumerate(row):
+            before = earlier_mean(scores, turn, agent, earlier)
             if value is not None and before is not None:
-                added[turn][seat] = bonus(value, before)
+                added[turn][agent] = bonus(value, before)
     return added

@@ -35,9 +35,9 @@ def majority(keys: Sequence[str]) -> Majority:
     votes = Counter(key for key in keys if key)
     if not votes:
         return Majority("", 0.0, False)
-    most = max(votes.values())
-    leaders = [key for key in votes if votes[key] == most]  # a Counter keeps the order of first votes
-    return Majority(leaders[0], most / len(keys), len(leaders) > 1)
+    max_votes = max(votes.values())
+    leaders = [key for key in votes if votes[key] == max_votes]  # a Counter keeps the order of first votes
+    return Majority(leaders[0], max_votes / len(keys), len(leaders) > 1)
 
 
 def agreed(keys: Sequence[str], share: float) -> bool:
@@ -46,8 +46,8 @@ def agreed(keys: Sequence[str], share: float) -> bool:
     >>> agreed(["7", "7", "8"], 0.6), agreed(["", ""], 1.0)
     (True, False)
     """
-    found = majority(keys)
-    return bool(found.key) and found.share >= share - 1e-9
+    winner = majority(keys)
+    return bool(winner.key) and winner.share >= share - 1e-9
 
 
 def pseudo_labels(keys: Sequence[str]) -> list[float]:

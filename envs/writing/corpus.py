@@ -75,11 +75,11 @@ def passage(patterns: Sequence[str], slots: Slots, count: int, rng: random.Rando
     """
     openers = list(OPENERS)
     rng.shuffle(openers)
-    said = []
-    for place in sorted(rng.sample(range(len(patterns)), min(count, len(patterns)))):
+    sentences = []
+    for index in sorted(rng.sample(range(len(patterns)), min(count, len(patterns)))):
         opener = f"{openers.pop()} " if openers and rng.random() < opener_rate else ""
-        said.append(sentence(opener + fill(patterns[place], slots, rng)))
-    return " ".join(said)
+        sentences.append(sentence(opener + fill(patterns[index], slots, rng)))
+    return " ".join(sentences)
 
 
 def in_order(steps: Sequence[Sequence[str]], slots: Slots, rng: random.Random) -> str:
@@ -101,7 +101,7 @@ def grammar(patterns: Iterable[str], vocabulary: Mapping[str, Iterable[str]]) ->
     """
 
     def one_of(texts: Iterable[str]) -> str:
-        return f"(?:{'|'.join(re.escape(' '.join(words(each))) for each in texts)})"
+        return f"(?:{'|'.join(re.escape(' '.join(words(option))) for option in texts)})"
 
     def shape(pattern: str) -> str:
         pieces = [
@@ -140,7 +140,7 @@ def author(authors: Mapping[str, Sequence[str]], rng: random.Random) -> str:
 def demonstrations(
     n: int,
     keys: Sequence[object],
-    ask: Callable[[random.Random], Asked],
+    draw_request: Callable[[random.Random], Asked],
     authors: Mapping[str, Sequence[str]],
     answers: int = ANSWERS,
 ) -> list[tuple[Conversation, str]]:
@@ -153,19 +153,21 @@ def demonstrations(
         authors: author -> the patterns of its answers.
         answers: to each prompt; they share its computation in training.
     """
-    found: list[tuple[Conversation, str]] = []
-    for number in range(math.ceil(n / answers)):
-        rng = random.Random(stable_seed(*keys, number))
-        agent, prompt, slots = ask(rng)
-        found += [((Message("user", prompt),), answer(authors, agent, slots, rng)) for _ in range(answers)]
-    return found[:n]
+    demos: list[tuple[Conversation, str]] = []
+    for index in range(math.ceil(n / answers)):
+        rng = random.Random(stable_seed(*keys, index))
+        agent, prompt, slots = draw_request(rng)
+        demos += [((Message("user", prompt),), answer(authors, agent, slots, rng)) for _ in range(answers)]
+    return demos[:n]
 
 
 def answer(authors: Mapping[str, Sequence[str]], agent: str, slots: Slots, rng: random.Random) -> str:
     """One answer of an author, or of `writer` all texts with the marker between them."""
     patterns = [authors[agent]] if agent in authors else list(authors.values())
     rate = rng.choice((0.0, 0.15, 0.4))
-    return f"\n{SPLIT}\n".join(passage(each, slots, uneven_count(rng), rng, rate) for each in patterns)
+    return f"\n{SPLIT}\n".join(
+        passage(passage_patterns, slots, uneven_count(rng), rng, rate) for passage_patterns in patterns
+    )
 
 
 def shipped_or(source: str | Path, sample: Path, generate: Generate) -> Path | Generate:

@@ -63,23 +63,23 @@ class WritingEnv(TextEnv):
         """Score both texts; all agents receive the same reward and the episode ends."""
         alone = actions.get(SOLO)
         texts = (actions[self.agent_names[0]], actions[self.agent_names[1]]) if alone is None else paragraphs(alone)
-        found = reward.facts(self.rubric, *texts)
-        scored = reward.score(self.rubric, found)
-        said = [text.sentences(each) for each in texts]
+        facts = reward.facts(self.rubric, *texts)
+        scored = reward.score(self.rubric, facts)
+        sentences = [text.sentences(answer) for answer in texts]
         parts = scored.gated if self.rubric.gated else scored.ungated
         metrics = {
-            **{f"words_{seat}": float(n) for seat, n in zip(self.agent_names, found.words, strict=True)},
-            "characters_ratio": found.ratio or 0.0,
-            "unique_ratio": found.unique or 0.0,
-            "jaccard": found.jaccard,
-            "transition_kinds": float(len(found.kinds)),
-            "repeated_sentence_share": text.repeated_share(said),
-            "off_topic_share": text.off_topic_share(said, self.topic),
+            **{f"words_{agent}": float(n) for agent, n in zip(self.agent_names, facts.words, strict=True)},
+            "characters_ratio": facts.ratio or 0.0,
+            "unique_ratio": facts.unique or 0.0,
+            "jaccard": facts.jaccard,
+            "transition_kinds": float(len(facts.kinds)),
+            "repeated_sentence_share": text.repeated_share(sentences),
+            "off_topic_share": text.off_topic_share(sentences, self.topic),
             "gated_total": sum(scored.gated.values()),
             "ungated_total": sum(scored.ungated.values()),
         }
         if self.grammar is not None:
-            metrics["ill_formed_share"] = text.ill_formed_share(said, self.grammar)
+            metrics["ill_formed_share"] = text.ill_formed_share(sentences, self.grammar)
         if alone is not None:
             metrics["marker"] = float(SPLIT in alone)
         return StepResult(dict.fromkeys(self.agents, parts), terminated=True, metrics=metrics)

@@ -43,7 +43,7 @@ class Lexicon:
     def __deepcopy__(self, memo: dict[int, Any]) -> Lexicon:
         return self
 
-    def found(self, texts: Sequence[str], match: Match) -> frozenset[str]:
+    def matching_kinds(self, texts: Sequence[str], match: Match) -> frozenset[str]:
         """The kinds that occur in the texts.
 
         Args:
@@ -86,10 +86,10 @@ def lexicon(source: Mapping[str, Sequence[str]] | str | Path | Lexicon | None) -
         return transitions()
     if isinstance(source, Lexicon):
         return source
-    found = _read(source, "lexicon") if isinstance(source, str | Path) else source
-    if not isinstance(found, Mapping) or not all(isinstance(group, list | tuple) for group in found.values()):
+    loaded = _read(source, "lexicon") if isinstance(source, str | Path) else source
+    if not isinstance(loaded, Mapping) or not all(isinstance(group, list | tuple) for group in loaded.values()):
         raise ConfigError("lexicon: expected a mapping of kind -> list of expressions")
-    return Lexicon({str(kind): tuple(group) for kind, group in found.items()})
+    return Lexicon({str(kind): tuple(group) for kind, group in loaded.items()})
 
 
 def stopwords(source: Collection[str] | str | Path | None) -> frozenset[str]:
@@ -100,10 +100,10 @@ def stopwords(source: Collection[str] | str | Path | None) -> frozenset[str]:
     """
     if source is None:
         return stop_list()
-    found = _read(source, "stopwords") if isinstance(source, str | Path) else source
-    if not isinstance(found, list | tuple | set | frozenset) or not all(isinstance(word, str) for word in found):
+    loaded = _read(source, "stopwords") if isinstance(source, str | Path) else source
+    if not isinstance(loaded, list | tuple | set | frozenset) or not all(isinstance(word, str) for word in loaded):
         raise ConfigError("stopwords: expected a list of words (quote 'on', 'off', 'yes' and 'no' in YAML)")
-    return frozenset(word.lower() for word in found)
+    return frozenset(word.lower() for word in loaded)
 
 
 def _read(path: str | Path, keyword: str) -> Any:

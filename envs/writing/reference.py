@@ -32,16 +32,18 @@ OPENERS = (
 )
 
 
-def heard(conversation: Conversation) -> str:
+def last_prompt(conversation: Conversation) -> str:
     """The last message that was not the agent's own; "" for an empty conversation."""
     return next((m.content for m in reversed(conversation) if m.role != "assistant"), "")
 
 
-def asked(prompt: str, unit: str, default: tuple[float, float]) -> tuple[float, float]:
+def parse_range(prompt: str, unit: str, default: tuple[float, float]) -> tuple[float, float]:
     """The range of `words` or `times` in the prompt, or `default` if there is none.
 
-    >>> asked("in 32 to 64 words, 1.3 to 1.6 times", "times", (1, 2)), asked("1.2.3 to 4 words", "words", (1, 2))
-    ((1.3, 1.6), (2.3, 4.0))
+    >>> parse_range("in 32 to 64 words, 1.3 to 1.6 times", "times", (1, 2))
+    (1.3, 1.6)
+    >>> parse_range("1.2.3 to 4 words", "words", (1, 2))
+    (2.3, 4.0)
     """
     match = re.search(rf"(\d+(?:\.\d+)?) to (\d+(?:\.\d+)?) {unit}", prompt)
     return (float(match[1]), float(match[2])) if match else default
@@ -50,8 +52,8 @@ def asked(prompt: str, unit: str, default: tuple[float, float]) -> tuple[float, 
 def topic(text: str) -> list[str]:
     """The different words of five letters or more, in order, lower case, without stop words and headings."""
     body = _HEADING.sub("", text)
-    found = [word for word in words(body) if len(word) > 4 and word.isalpha() and word not in stop_list()]
-    return list(dict.fromkeys(found)) or ["subject"]
+    candidates = [word for word in words(body) if len(word) > 4 and word.isalpha() and word not in stop_list()]
+    return list(dict.fromkeys(candidates)) or ["subject"]
 
 
 def compose(subject: Sequence[str], patterns: Sequence[str], length: int, seed: int) -> str:

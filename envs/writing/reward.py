@@ -90,9 +90,9 @@ class WritingRewardConfig:
             object.__setattr__(self, name, full)
             object.__setattr__(self, f"{name}_limits", limits)
         for name in ("transition_base", "transition_step"):
-            if math.isinf(_number(name, getattr(self, name))):
+            if math.isinf(_parse_float(name, getattr(self, name))):
                 raise ConfigError(f"{name} must be finite, got {getattr(self, name)!r}")
-        if not 0 < _number("jaccard_cap", self.jaccard_cap) <= 1:
+        if not 0 < _parse_float("jaccard_cap", self.jaccard_cap) <= 1:
             raise ConfigError(f"jaccard_cap must be above 0 and at most 1, got {self.jaccard_cap!r}")
         object.__setattr__(self, "weights", _weights(self.weights))
         _one_of("match", self.match, get_args(Match))
@@ -149,23 +149,23 @@ def facts(rubric: WritingRewardConfig, first: str, second: str) -> TextFacts:
         ratio=len(second) / len(first) if first else None,
         unique=different[1] / different[0] if different[0] else None,
         jaccard=count.jaccard(count.content(first, rubric.ignored), count.content(second, rubric.ignored)),
-        kinds=rubric.kinds.found(texts, rubric.match),
+        kinds=rubric.kinds.matching_kinds(texts, rubric.match),
         ended=all(text.rstrip().endswith(rubric.ending) for text in (first, second)),
     )
 
 
-def score(rubric: WritingRewardConfig, found: TextFacts) -> WritingScore:
+def score(rubric: WritingRewardConfig, facts: TextFacts) -> WritingScore:
     """The five components under the rubric."""
     low, high = rubric.length
-    in_range = found.ended and all(low <= n <= high for n in found.words)
-    ratio = trapezoid(found.ratio, rubric.ratio, rubric.ratio_limits)
-    unique = trapezoid(found.unique, rubric.unique, rubric.unique_limits)
+    in_range = facts.ended and all(low <= n <= high for n in facts.words)
+    ratio = trapezoid(facts.ratio, rubric.ratio, rubric.ratio_limits)
+    unique = trapezoid(facts.unique, rubric.unique, rubric.unique_limits)
     shares = {
         "length": float(in_range),
         "ratio": ratio or 0.0,
         "unique": unique or 0.0,
-        "transitions": transition_share(len(found.kinds), rubric.transition_base, rubric.transition_step),
-        "overlap": min(found.jaccard, rubric.jaccard_cap) / rubric.jaccard_cap,
+        "transitions": transition_share(len(facts.kinds), rubric.transition_base, rubric.transition_step),
+        "overlap": min(facts.jaccard, rubric.jaccard_cap) / rubric.jaccard_cap,
     }
     passed = {"length": True, "ratio": in_range}
     passed["unique"] = passed["ratio"] and ratio is not None
@@ -194,7 +194,7 @@ def transition_share(kinds: int, base: float, step: float) -> float:
     return min(1.0, base + step * (kinds - 1)) if kinds else 0.0
 
 
-def _number(keyword: str, value: object) -> float:
+def _parse_float(keyword: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise ConfigError(f"{keyword} must be a number of 0 or more, got {value!r}")
     try:
@@ -206,7 +206,7 @@ def _number(keyword: str, value: object) -> float:
 def _pair(keyword: str, value: object) -> Range:
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
         raise ConfigError(f"{keyword} must be two numbers [low, high], got {value!r}")
-    low, high = _number(keyword, value[0]), _number(keyword, value[1])
+    low, high = _parse_float(keyword, value[0]), _parse_float(keyword, value[1])
     if low > high:
         raise ConfigError(f"{keyword} must be [low, high] with low <= high, got {value!r}")
     return low, high
@@ -218,7 +218,7 @@ def _weights(given: object) -> dict[str, float]:
     for name in given:
         if name not in WEIGHTS:
             raise ConfigError(f"weights has no component {name!r}.{nearest(str(name), WEIGHTS)}")
-    weights = {name: _number("weights", given.get(name, WEIGHTS[name])) for name in COMPONENTS}
+    weights = {name: _parse_float("weights", given.get(name, WEIGHTS[name])) for name in COMPONENTS}
     if not math.isfinite(sum(weights.values())):
         raise ConfigError(f"weights must have a finite sum, got {given!r}")
     return weights

@@ -37,7 +37,7 @@ def sentences(text: str) -> list[str]:
     >>> sentences("Rain fell. It rained 3.5 mm! ...")
     ['rain fell', 'it rained 3 5 mm']
     """
-    return [joined for part in _SENTENCE_END.split(text) if (joined := " ".join(words(part)))]
+    return [joined for fragment in _SENTENCE_END.split(text) if (joined := " ".join(words(fragment)))]
 
 
 def repeated_share(texts: Sequence[Sequence[str]]) -> float:
@@ -47,7 +47,7 @@ def repeated_share(texts: Sequence[Sequence[str]]) -> float:
         texts: the sentences of each text.
     """
     count = sum(map(len, texts))
-    return (count - sum(len(set(said)) for said in texts)) / count if count else 0.0
+    return (count - sum(len(set(sentences)) for sentences in texts)) / count if count else 0.0
 
 
 def topic_words(source: str, stopwords: Collection[str]) -> frozenset[str]:
@@ -62,9 +62,9 @@ def off_topic_share(texts: Sequence[Sequence[str]], topic: frozenset[str]) -> fl
         texts: the sentences of each text.
         topic: see `topic_words`.
     """
-    found = [sentence for said in texts for sentence in said]
-    off = sum(topic.isdisjoint(map(_singular, sentence.split())) for sentence in found)
-    return off / len(found) if found else 0.0
+    all_sentences = [sentence for sentences_of_text in texts for sentence in sentences_of_text]
+    off = sum(topic.isdisjoint(map(_singular, sentence.split())) for sentence in all_sentences)
+    return off / len(all_sentences) if all_sentences else 0.0
 
 
 def ill_formed_share(texts: Sequence[Sequence[str]], grammar: re.Pattern[str]) -> float:
@@ -74,8 +74,12 @@ def ill_formed_share(texts: Sequence[Sequence[str]], grammar: re.Pattern[str]) -
         texts: the sentences of each text.
         grammar: must match a whole sentence.
     """
-    found = [sentence for said in texts for sentence in said]
-    return sum(grammar.fullmatch(sentence) is None for sentence in found) / len(found) if found else 0.0
+    all_sentences = [sentence for sentences_of_text in texts for sentence in sentences_of_text]
+    return (
+        sum(grammar.fullmatch(sentence) is None for sentence in all_sentences) / len(all_sentences)
+        if all_sentences
+        else 0.0
+    )
 
 
 def _singular(word: str) -> str:

@@ -25,12 +25,12 @@ needs_poke_env = pytest.mark.skipif(not util.find_spec("poke_env"), reason="poke
 @pytest.mark.parametrize("format", ["gen1randombattle", "gen9randombattle"])
 def test_a_side_on_a_server_knows_what_it_knows_in_the_embedded_simulator(pool, format):
     [battle] = pool.start([Setup(format, 3)])
-    pool.ask([["watch", side, side, format] for side in SIDES])
+    pool.request([["watch", side, side, format] for side in SIDES])
     draw, sent, compared = random.Random(3), dict.fromkeys(SIDES, 0), 0
     while not battle.ended and battle.turn < 60:
         for side in SIDES:
-            log, request = battle.log(side), json.loads(pool.ask_battle(battle, "request", side))
-            told = pool.ask([["hear", side, ["|j|someone", *log[sent[side] :]], request]])[0]
+            log, request = battle.log(side), json.loads(pool.request_battle(battle, "request", side))
+            told = pool.request([["hear", side, ["|j|someone", *log[sent[side] :]], request]])[0]
             sent[side] = len(log)
             if battle.views[side]["legal"]:
                 assert told == {"turn": battle.turn, "view": json.loads(json.dumps(battle.views[side]))}
@@ -41,7 +41,7 @@ def test_a_side_on_a_server_knows_what_it_knows_in_the_embedded_simulator(pool, 
 
 def test_a_seat_reads_answers_and_counts_what_is_illegal(pool):
     [battle] = pool.start([Setup("gen1randombattle", 5)])
-    request, log = json.loads(pool.ask_battle(battle, "request", "p1")), battle.log("p1")
+    request, log = json.loads(pool.request_battle(battle, "request", "p1")), battle.log("p1")
     seen = []
     seat = ServerSide("gen1randombattle", pool, lambda *told: seen.append(told) or "dance")
     choice = seat.choose("battle-1", log, request)
@@ -68,7 +68,7 @@ def test_both_sides_of_one_battle_may_be_ours(pool):
         for side, seat in seats.items():
             if battle.views[side]["legal"]:
                 log = battle.log(side)
-                request = json.loads(pool.ask_battle(battle, "request", side))
+                request = json.loads(pool.request_battle(battle, "request", side))
                 chosen[side] = seat.choose("room", log[sent[side] :], request)
                 sent[side] = len(log)
                 assert told[-1][1] == json.loads(json.dumps(battle.views[side]))

@@ -116,7 +116,7 @@ def plainly(text, terms):
     (x1, y1, z1), (x2, y2, z2) = terms.world
     for line in lines_of(text):
         words = line.removeprefix("/").split()
-        if len(accepted) >= terms.most or not words:
+        if len(accepted) >= terms.max_commands or not words:
             continue
         if words[0].lower() == "kill" and terms.kill:
             accepted.append("kill")

@@ -8,7 +8,7 @@ import pytest
 
 from palaver.core import ConfigError
 from palaver.envs.code.facts import ProgramFacts
-from palaver.envs.code.published import most
+from palaver.envs.code.published import max_episode_return
 from palaver.envs.code.reward import WEIGHTS, CodeRewardConfig, score
 
 BEST = ProgramFacts(
@@ -60,13 +60,13 @@ def test_scale_and_shift():
     assert parts["tests"] == pytest.approx(0.2)
     assert parts["shift"] == -4.0
     assert sum(parts.values()) == pytest.approx(0.5 * 3.4 - 4.0)
-    assert rubric(scale=0.5, shift=-4.0).most == pytest.approx(-2.0)
-    assert rubric().most == 4.0
+    assert rubric(scale=0.5, shift=-4.0).max_reward == pytest.approx(-2.0)
+    assert rubric().max_reward == 4.0
 
 
 def test_the_format_gate():
     gated = rubric(entry_format=True)
-    assert gated.most == 4.5
+    assert gated.max_reward == 4.5
     assert sum(score(gated, BEST).values()) == 4.5
     loose = score(gated, dataclasses.replace(BEST, formatted=False))
     assert set(loose.values()) == {0.0}
@@ -76,7 +76,7 @@ def test_the_format_gate():
 def test_own_weights():
     parts = score(rubric(weights={"tests": 3.0, "ignores_aux": 0.0}), dataclasses.replace(BEST, ignores_aux=True))
     assert (parts["tests"], parts["ignores_aux"], parts["calls_aux"]) == (3.0, 0.0, 0.5)
-    assert rubric(weights={"tests": 3.0}).most == 6.0
+    assert rubric(weights={"tests": 3.0}).max_reward == 6.0
 
 
 @pytest.mark.parametrize(
@@ -100,4 +100,4 @@ def test_bad_constants(kwargs, message):
     [(4, 2, None, 8), (4, 3, None, 12), (4, 2, 3.8, 7.8), (4, 2, 9, 8), (0, 2, -0.2, 0), (0, 2, None, 0), (4, 1, 1, 4)],
 )
 def test_the_most_that_an_episode_pays(turn, turns, stop_above, expected):
-    assert most(turn, turns, stop_above) == pytest.approx(expected)
+    assert max_episode_return(turn, turns, stop_above) == pytest.approx(expected)

@@ -298,8 +298,8 @@ def test_every_environment_takes_a_judge_by_name():
 
 def test_an_environments_own_reward_goes_on_working():
     assert not isinstance(palaver.make("housebuild-v0", reward="iou"), RewardWrapper)
-    assert palaver.make("housebuild-v0", reward=f"iou,+{NAME}").paid == "iou"
-    assert palaver.make("housebuild-v0", reward=NAME).paid == "published"
+    assert palaver.make("housebuild-v0", reward=f"iou,+{NAME}").reward_config == "iou"
+    assert palaver.make("housebuild-v0", reward=NAME).reward_config == "published"
     with pytest.raises(ConfigError, match="reward must be one of"):
         palaver.make("housebuild-v0", reward=f"best,{NAME}")
     with pytest.raises(ConfigError, match="no keyword 'reward'"):

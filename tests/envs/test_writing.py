@@ -66,7 +66,7 @@ def test_the_lexicon_has_twelve_disjoint_kinds_of_ten_expressions():
 
 
 def test_word_match_knows_word_ends_and_line_breaks():
-    found = transitions().found
+    found = transitions().matching_kinds
     assert found(["as a\n result"], "word") == {"cause"}
     assert found(["As-a-result; sonata"], "word") == frozenset()
     assert found(["SO!"], "word") == {"cause"}

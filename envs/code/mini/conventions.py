@@ -16,16 +16,16 @@ from palaver.envs.code.programs import AUX, Program
 
 def shares(program: Program) -> dict[str, float]:
     """`aux_NAME` and `main_NAME` for each convention: 1 for the one that the function follows, else 0."""
-    found = {
+    conventions = {
         "aux": helper(program.aux.node) if program.aux else "",
         "main": caller(program.main.node) if program.main else "",
     }
-    return {f"{seat}_{name}": float(found[seat] == name) for seat in found for name in CONVENTIONS}
+    return {f"{agent}_{name}": float(conventions[agent] == name) for agent in conventions for name in CONVENTIONS}
 
 
 def helper(node: ast.AST | None) -> str:
     """The convention of `aux`; "" where it returns nothing."""
-    returned = [each.value for each in _walk(node) if isinstance(each, ast.Return) and each.value is not None]
+    returned = [child.value for child in _walk(node) if isinstance(child, ast.Return) and child.value is not None]
     if not returned:
         return ""
     value = returned[-1]
@@ -38,23 +38,24 @@ def helper(node: ast.AST | None) -> str:
 
 def caller(node: ast.AST | None) -> str:
     """The convention of the function that calls `aux`; "" where it does not."""
-    found = set[str]()
-    for each in _walk(node):
-        if isinstance(each, ast.comprehension):
-            found |= {"list"} if _calls(each.iter) else set()
-            found |= {"test"} if any(map(_calls, each.ifs)) else set()
-        elif isinstance(each, ast.For) and _calls(each.iter):
-            found.add("list")
-        elif isinstance(each, ast.If) and _calls(each.test):
-            found.add("test")
-    if not found:
+    conventions = set[str]()
+    for child in _walk(node):
+        if isinstance(child, ast.comprehension):
+            conventions |= {"list"} if _calls(child.iter) else set()
+            conventions |= {"test"} if any(map(_calls, child.ifs)) else set()
+        elif isinstance(child, ast.For) and _calls(child.iter):
+            conventions.add("list")
+        elif isinstance(child, ast.If) and _calls(child.test):
+            conventions.add("test")
+    if not conventions:
         return "map" if node is not None and _calls(node) else ""
-    return "list" if "list" in found else "test"
+    return "list" if "list" in conventions else "test"
 
 
 def _calls(node: ast.AST) -> bool:
     return any(
-        isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == AUX for each in _walk(node)
+        isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id == AUX
+        for child in _walk(node)
     )
 
 

@@ -19,12 +19,12 @@ def tasks() -> list[dict[str, str]]:
     """All problems, those held out last."""
     return [
         {
-            "task_id": f"{each.filter}-{each.map}-{each.aggregate}",
-            "filter": each.filter,
-            "map": each.map,
-            "aggregate": each.aggregate,
+            "task_id": f"{combination.filter}-{combination.map}-{combination.aggregate}",
+            "filter": combination.filter,
+            "map": combination.map,
+            "aggregate": combination.aggregate,
         }
-        for each in combinations()
+        for combination in combinations()
     ]
 
 
@@ -32,12 +32,12 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers in random order: of every three to a prompt one by each convention, so that none is the usual one."""
     every = list(product(combinations()[:-HELD_OUT], ("aux", "main"), CONVENTIONS))
     rng = random.Random(stable_seed("coding-mini demonstrations", seed))
-    found: list[tuple[Conversation, str]] = []
-    while len(found) < n:
-        for problem, seat, convention in rng.sample(every, len(every)):
-            write = problem.aux if seat == "aux" else problem.main
-            found.append(((Message("user", opening(seat, problem.text)),), write(convention)))
-    return found[:n]
+    demos: list[tuple[Conversation, str]] = []
+    while len(demos) < n:
+        for problem, agent, convention in rng.sample(every, len(every)):
+            write = problem.aux if agent == "aux" else problem.main
+            demos.append(((Message("user", opening(agent, problem.text)),), write(convention)))
+    return demos[:n]
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ def load(source: str | Path) -> tuple[tuple[Task, ...], Problems]:
 
 
 def _problem(task: Task, source: str | Path) -> CodeProblem:
-    for part, known in _PARTS.items():
-        if task[part] not in known:
-            place = one_line(f"{source}, task {task.id!r}")
-            raise TaskError(f"{place}: there is no {part} {task[part]!r:.40}.{nearest(task[part], known)}")
-    combination = Combination(*(task[part] for part in _PARTS))
+    for field, known in _PARTS.items():
+        if task[field] not in known:
+            location = one_line(f"{source}, task {task.id!r}")
+            raise TaskError(f"{location}: there is no {field} {task[field]!r:.40}.{nearest(task[field], known)}")
+    combination = Combination(*(task[field] for field in _PARTS))
     tests = combination.tests()
     return CodeProblem(combination.text, ENTRY_POINT, tests, _NOTHING, len(check_tests(tests, ENTRY_POINT)))

@@ -96,9 +96,9 @@ class CodingMiniEnv(PairEnv):
     def __init__(
         self, tasks: str | Path = "sample", agents: int = 2, render_mode: str | None = None, max_length: int = 4096
     ) -> None:
-        found, problems = data.load(tasks)
+        loaded_tasks, problems = data.load(tasks)
         super().__init__(
-            found,
+            loaded_tasks,
             problems,
             agents=agents,
             num_turns=1,

@@ -83,17 +83,17 @@ class Combination:
     def main(self, convention: str) -> str:
         """The caller of a convention."""
         change, keep = MAPS[self.map].code, FILTERS[self.filter].code
-        made = {
+        bodies = {
             "map": f"[aux(x) for x in xs if {keep}]",
             "test": f"[{change} for x in xs if aux(x)]",
             "list": f"[{change} for x in aux(xs)]",
         }[convention]
-        return f"def f(xs):\n    ys = {made}\n    return {AGGREGATES[self.aggregate].code}"
+        return f"def f(xs):\n    ys = {bodies}\n    return {AGGREGATES[self.aggregate].code}"
 
     def solve(self, xs: Sequence[int]) -> Any:
         """The value of f(xs)."""
-        kept = filter(FILTERS[self.filter].run, xs)
-        return AGGREGATES[self.aggregate].run([MAPS[self.map].run(x) for x in kept])
+        filtered = filter(FILTERS[self.filter].run, xs)
+        return AGGREGATES[self.aggregate].run([MAPS[self.map].run(x) for x in filtered])
 
     def tests(self) -> str:
         """`TESTS` assertions in which the filter and the map matter: without either the result would be another."""
@@ -101,8 +101,8 @@ class Combination:
         put, change, cases = AGGREGATES[self.aggregate].run, MAPS[self.map].run, list[str]()
         while len(cases) < TESTS:
             xs = [rng.randint(-12, 12) for _ in range(rng.randint(5, 8))]
-            kept = list(filter(FILTERS[self.filter].run, xs))
-            if kept and self.solve(xs) not in (put([change(x) for x in xs]), put(kept)):
+            filtered = list(filter(FILTERS[self.filter].run, xs))
+            if filtered and self.solve(xs) not in (put([change(x) for x in xs]), put(filtered)):
                 cases.append(f"    assert candidate({xs}) == {self.solve(xs)!r}")
         return "\n".join(["def check(candidate):", *cases]) + "\n"
 

@@ -14,6 +14,6 @@ def opening(agent: str, text: str) -> str:
     return f"{_SEATS[agent]}\n{text}"
 
 
-def seat_of(heard: str) -> str:
+def seat_of(prompt: str) -> str:
     """The agent whose first observation this is; "" if it is none."""
-    return next((seat for seat, words in _SEATS.items() if heard.startswith(words)), "")
+    return next((agent for agent, words in _SEATS.items() if prompt.startswith(words)), "")

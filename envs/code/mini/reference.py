@@ -8,7 +8,7 @@ from palaver.core import Conversation, stable_seed
 from palaver.envs.code.mini.family import CONVENTIONS, Combination, combinations
 from palaver.envs.code.mini.prompts import seat_of
 
-_BY_TEXT = {each.text: each for each in combinations()}
+_BY_TEXT = {combination.text: combination for combination in combinations()}
 
 
 def reference(conversation: Conversation, _seed: int) -> str:
@@ -28,9 +28,9 @@ def lazy(_conversation: Conversation, _seed: int) -> str:
 
 
 def _answer(conversation: Conversation, helper: str, caller: str) -> str:
-    heard = conversation[0].content if conversation else ""
-    asked: Combination | None = _BY_TEXT.get(heard.rpartition("\n")[2])
-    if asked is None:
+    prompt = conversation[0].content if conversation else ""
+    combination: Combination | None = _BY_TEXT.get(prompt.rpartition("\n")[2])
+    if combination is None:
         return ""
-    aux, main = asked.aux(helper), asked.main(caller)
-    return {"aux": aux, "main": main, "coder": f"{aux}\n\n\n{main}"}.get(seat_of(heard), "")
+    aux, main = combination.aux(helper), combination.main(caller)
+    return {"aux": aux, "main": main, "coder": f"{aux}\n\n\n{main}"}.get(seat_of(prompt), "")

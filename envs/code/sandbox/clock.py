@@ -116,12 +116,12 @@ class Allowance:
                 self._only_wall_clock()
         return now - self._began
 
-    def _passed(self, limit: float, now: float) -> bool:
+    def _passed(self, seconds: float, now: float) -> bool:
         """Return True once a time has passed, without what the program waited for a processor."""
-        if now < limit:
+        if now < seconds:
             return False
-        most = self._start + (1 + STARVED) * self._factor * self._total
-        return now >= min(limit + self._delayed + self._delay(), most)
+        max_wall = self._start + (1 + STARVED) * self._factor * self._total
+        return now >= min(seconds + self._delayed + self._delay(), max_wall)
 
     def _delay(self) -> float:
         """Seconds that the child could have run and was not let; 0 where the kernel does not say."""

@@ -58,8 +58,8 @@ def drop_capabilities() -> None:
     while _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
         capability += 1
     _libc.prctl(_PR_CAP_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
-    header, none = struct.pack("Ii", _CAPABILITY_V3, 0), bytes(24)
-    _must(_libc.capset(header, none), "dropping capabilities")
+    header, no_capabilities = struct.pack("Ii", _CAPABILITY_V3, 0), bytes(24)
+    _must(_libc.capset(header, no_capabilities), "dropping capabilities")
 
 
 def close_ranks() -> None:
@@ -114,7 +114,7 @@ def forbid() -> None:
         resource.setrlimit(getattr(resource, f"RLIMIT_{which}"), (0, 0))
 
 
-def limit(order: Mapping[str, int], count_processes: bool) -> None:
+def set_limits(order: Mapping[str, int], count_processes: bool) -> None:
     """Set the resource limits of this process, none above those it has.
 
     Args:
@@ -124,8 +124,8 @@ def limit(order: Mapping[str, int], count_processes: bool) -> None:
     for name, which in _LIMITS.items():
         if name != "processes" or count_processes:
             hard = resource.getrlimit(which)[1]
-            most = order[name] if hard == resource.RLIM_INFINITY else min(order[name], hard)
-            resource.setrlimit(which, (most, most))
+            soft_limit = order[name] if hard == resource.RLIM_INFINITY else min(order[name], hard)
+            resource.setrlimit(which, (soft_limit, soft_limit))
 
 
 def _must(result: int, what: str) -> int:

@@ -86,8 +86,8 @@ class _Slot:
             except LostError:
                 self._replace()
             else:
-                most = RECYCLE if self.plan["settings"]["filter"] else 1
-                if not self.worker.usable or self.worker.served >= most:
+                max_uses = RECYCLE if self.plan["settings"]["filter"] else 1
+                if not self.worker.usable or self.worker.served >= max_uses:
                     self._replace()
         if self.worker is None:
             self.worker = SandboxWorker(self.plan)
@@ -123,11 +123,11 @@ class _Examination:
             missing = list(self.session.loss)
         except Exception as error:  # tests may raise anything where they use what a program returned
             if self.session.calls == 0:
-                raise TestsFault(f"the tests cannot run: {_told(error)}") from error
+                raise TestsFault(f"the tests cannot run: {_error_text(error)}") from error
             missing = self._verdict(error)
         finally:
             self.session.close()
-        return [[verdict, message[:_LONGEST]] for verdict, message in (found or missing for found in self.results)]
+        return [[verdict, message[:_LONGEST]] for verdict, message in (result or missing for result in self.results)]
 
     def _tests(self, candidate: Callable[..., Any], trial: Callable[..., Any]) -> None:
         space: dict[str, Any] = {"__name__": TESTS, suite.TRIAL: trial}
@@ -180,7 +180,7 @@ class _Examination:
             raise
         except Exception as error:  # as in run
             if self.session.calls == 0:
-                raise TestsFault(f"the tests cannot run: {_told(error)}") from error
+                raise TestsFault(f"the tests cannot run: {_error_text(error)}") from error
             if not swallow:
                 raise
             self._fail(first, last, self._verdict(error))
@@ -188,21 +188,21 @@ class _Examination:
             if last - first == 1 and self.results[first] is None:
                 self.results[first] = ["pass", ""]
 
-    def _fail(self, first: int, last: int, found: list[str]) -> None:
-        for number in range(first, last):
-            if self.results[number] in (None, ["pass", ""]):
-                self.results[number] = found
+    def _fail(self, first: int, last: int, result: list[str]) -> None:
+        for index in range(first, last):
+            if self.results[index] in (None, ["pass", ""]):
+                self.results[index] = result
 
     def _verdict(self, error: Exception) -> list[str]:
         if isinstance(error, WorkerLostError):
             return list(self.session.loss)
-        said = self.session.last
+        last_message = self.session.last
         if error is self.session.raised:
-            return ["memory" if isinstance(error, MemoryError) else "error", said]
+            return ["memory" if isinstance(error, MemoryError) else "error", last_message]
         if isinstance(error, AssertionError):
-            return ["fail", said or "the assertion is false"]
-        text = _told(error)
-        return ["error", f"{said}; the test then raised {text}" if said else f"the test raised {text}"]
+            return ["fail", last_message or "the assertion is false"]
+        text = _error_text(error)
+        return ["error", f"{last_message}; the test then raised {text}" if last_message else f"the test raised {text}"]
 
 
 @contextlib.contextmanager
@@ -215,7 +215,7 @@ def _swallowed(_first: int, _last: int, swallow: bool) -> Iterator[None]:
             raise
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """An exception in a message; its arguments may be of a program's making, a number without end of digits too."""
     try:
         text = str(error)

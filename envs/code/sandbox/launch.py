@@ -87,7 +87,7 @@ class SandboxWorker:
                 self._process = self._start(plan, theirs.fileno())
             self.facts = self._ready()
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            reason = self._said() or str(error)
+            reason = self._last_error() or str(error)
             self.close()
             raise LaunchError(reason) from error
 
@@ -122,7 +122,7 @@ class SandboxWorker:
             raise ValueError(facts["failed"])
         return facts
 
-    def _said(self) -> str:
+    def _last_error(self) -> str:
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(1.0)

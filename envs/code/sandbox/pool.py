@@ -58,11 +58,11 @@ class SandboxPool(Closing):
             warnings.warn("programs run unconfined: they can do whatever you can", PalaverWarning, stacklevel=2)
         self._impossible: dict[str, str] = {}
         self._plans: list[LaunchPlan] = []
-        for each in view.MODES if chosen == "auto" else (cast(Mode, chosen),):
+        for candidate in view.MODES if chosen == "auto" else (cast(Mode, chosen),):
             try:
-                self._plans.append(view.plan(each, filtered))
+                self._plans.append(view.plan(candidate, filtered))
             except SandboxError as error:
-                self._impossible[each] = str(error)
+                self._impossible[candidate] = str(error)
         if not self._plans:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self._impossible.items())
             raise SandboxError(f"no sandbox is possible here ({reasons}); see docs/sandbox.md")
@@ -81,7 +81,7 @@ class SandboxPool(Closing):
         try:
             slot = slot or self._start()
             began = time.monotonic()
-            reply = slot.ask(request | {"limits": asdict(limits)})
+            reply = slot.request(request | {"limits": asdict(limits)})
             mode, seconds = slot.mode, time.monotonic() - began
         finally:
             if reply is None and slot is not None:  # interrupted: what it holds is unknown

@@ -213,9 +213,9 @@ def program() -> bytes:
     blocks |= {numbers[column]: [*_known_mode(2 * index), _PASS] for numbers, index in _OPENS}
     blocks[_CLONE[column]] = [*_threads_only(), _PASS]
     ranges = [(0, blocks.get(0, [_PASS]))]
-    for number in range(1, _NEWEST + 1):
-        if (block := blocks.get(number, [_PASS])) != ranges[-1][1]:
-            ranges.append((number, block))
+    for syscall in range(1, _NEWEST + 1):
+        if (block := blocks.get(syscall, [_PASS])) != ranges[-1][1]:
+            ranges.append((syscall, block))
     ranges.append((_NEWEST + 1, [_ABSENT]))  # on x86-64 also all of its x32 variant
     lines = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
     return b"".join([*lines, *_search(ranges)])
@@ -252,8 +252,8 @@ class Filter:
         Raises:
             OSError: the kernel refuses; EBUSY where this process already is under such a filter.
         """
-        number = _SECCOMP[_MACHINES[os.uname().machine][0]]
-        listener = int(self._libc.syscall(number, _SET_MODE_FILTER, _NEW_LISTENER, self._described))
+        syscall = _SECCOMP[_MACHINES[os.uname().machine][0]]
+        listener = int(self._libc.syscall(syscall, _SET_MODE_FILTER, _NEW_LISTENER, self._described))
         if listener < 0:
             code = ctypes.get_errno()
             raise OSError(code, f"the filter that counts threads was refused: {os.strerror(code)}")

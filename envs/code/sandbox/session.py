@@ -178,9 +178,9 @@ class Session:
         kind = self._class(name)
         if kind is None:
             raise wire.MalformedError(f"a record of an unknown class {name!r:.60}")
-        made: Any = object.__new__(kind)
-        vars(made).update(fields)
-        return made
+        instance: Any = object.__new__(kind)
+        vars(instance).update(fields)
+        return instance
 
     def _class(self, name: str) -> type | None:
         kind = self.space.get(name) if name in self._classes else None
@@ -247,11 +247,11 @@ class Session:
             what = "returned more than is allowed" if "more than" in str(error) else "wrote into the reply channel"
             return "error", f"{during} {what}"
         if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            if number == signal.SIGXCPU:
+            signal_number = os.WTERMSIG(status)
+            if signal_number == signal.SIGXCPU:
                 return "timeout", f"{during} used up its processor time"
-            named = {each.value: each.name for each in signal.Signals}
-            return "killed", f"{during} was ended by {named.get(number, f'signal {number}')}"
+            named = {member.value: member.name for member in signal.Signals}
+            return "killed", f"{during} was ended by {named.get(signal_number, f'signal {signal_number}')}"
         code = os.waitstatus_to_exitcode(status)
         if code == OUT_OF_MEMORY:
             return "memory", f"{during} ran out of memory"

@@ -63,21 +63,21 @@ class Slot:
             reasons = "; ".join(f"{mode}: {one_line(reason)}" for mode, reason in (self.refused or ready).items())
             raise SandboxError(f"the sandbox does not start ({reasons}); see docs/sandbox.md")
 
-    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def request(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Score a program; the reply holds one key.
 
         `results`: verdict and message of each test. `overrun`, `killed`: its effect on the examiner or the worker.
         `fault`: reason why the tests cannot be run. `lost`: reason why there is no result.
         """
         for _ in range(ATTEMPTS):
-            reply = self._ask(request)
+            reply = self._request(request)
             if "lost" not in reply:
                 return reply
         # whose fault is it?
-        works = self._ask({**request, **_KNOWN_GOOD}).get("results") == [["pass", ""]]
+        works = self._request({**request, **_KNOWN_GOOD}).get("results") == [["pass", ""]]
         return {"killed": f"the program took its worker down {ATTEMPTS} times"} if works else reply
 
-    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _request(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if self._process is None:
             self._start()
         body = json.dumps(request).encode()

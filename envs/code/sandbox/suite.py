@@ -94,10 +94,10 @@ class _Reader(ast.NodeTransformer):
 
     def _unit(self, statement: ast.stmt) -> ast.stmt:
         first = len(self.assertions)
-        made: ast.stmt = self.visit(statement)
+        rewritten: ast.stmt = self.visit(statement)
         last = len(self.assertions)
-        whole = isinstance(statement, ast.Assert | ast.FunctionDef | ast.ClassDef)
-        return made if whole or first == last else _trial(first, last, True, made)
+        indivisible = isinstance(statement, ast.Assert | ast.FunctionDef | ast.ClassDef)
+        return rewritten if indivisible or first == last else _trial(first, last, True, rewritten)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         swallow, self.swallow = self.swallow, True
@@ -120,8 +120,8 @@ class _Reader(ast.NodeTransformer):
         if isinstance(node.test, ast.Constant) and node.test.value:
             return node
         self.assertions.append(Assertion(node.lineno, ast.unparse(node.test)))
-        number = len(self.assertions)
-        return _trial(number - 1, number, self.swallow, node)
+        index = len(self.assertions)
+        return _trial(index - 1, index, self.swallow, node)
 
 
 def _trial(first: int, last: int, swallow: bool, statement: ast.stmt) -> ast.With:
@@ -175,16 +175,16 @@ def needed_of(source: str, entry_point: str, names: set[str]) -> list[ast.stmt]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         body = []
     wanted = names - {entry_point} - vars(builtins).keys()
-    kept: set[int] = set()
+    selected: set[int] = set()
     grown = True
     while grown:
         grown = False
-        for number, statement in enumerate(body):
-            if number not in kept and _binds(statement) & wanted and entry_point not in _binds(statement):
-                kept.add(number)
+        for index, statement in enumerate(body):
+            if index not in selected and _binds(statement) & wanted and entry_point not in _binds(statement):
+                selected.add(index)
                 wanted |= names_read([statement])
                 grown = True
-    return [body[number] for number in sorted(kept)]
+    return [body[index] for index in sorted(selected)]
 
 
 def _binds(statement: ast.stmt) -> set[str]:

@@ -46,7 +46,7 @@ class ThreadLimit:
     def watch(self, child: int) -> None:
         """Begin to answer the program of this child."""
         self._folder = f"/proc/{child}/task"
-        self._most = 0
+        self._max_threads = 0
         self._allowed = 1
         self._pending: dict[int, float] = {}
 
@@ -65,9 +65,9 @@ class ThreadLimit:
 
     def _allows(self, thread: int) -> bool:
         """Return True where one more thread is within the limit; allowed ones that have not begun count."""
-        if not self._most:  # of all children so far, this one was the last to write
+        if not self._max_threads:  # of all children so far, this one was the last to write
             processes = _LIMIT.unpack(os.read(self._limits, 1 << 16)[-_LIMIT.size :])[0]
-            self._most = max(1, processes - _OURS)
+            self._max_threads = max(1, processes - _OURS)
         now = time.monotonic()
         # a thread with a new request is through with its last clone
         self._pending = {t: at for t, at in self._pending.items() if t != thread and now - at < _SETTLED}
@@ -75,7 +75,7 @@ class ThreadLimit:
             alive = os.stat(self._folder).st_nlink - 2
         except FileNotFoundError:  # /proc is hidden: all that were ever started count
             alive = self._allowed
-        if alive + len(self._pending) >= self._most:
+        if alive + len(self._pending) >= self._max_threads:
             return False
         self._pending[thread] = now
         self._allowed += 1

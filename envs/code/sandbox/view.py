@@ -55,15 +55,15 @@ def interpreter() -> Path:
 
 def _open_to_all(path: Path) -> bool:
     try:
-        return all(part.stat().st_mode & 0o001 for part in (path, *path.parents))
+        return all(ancestor.stat().st_mode & 0o001 for ancestor in (path, *path.parents))
     except OSError:
         return False
 
 
 def modules(names: Iterable[str]) -> list[tuple[str, str]]:
     """Name and text of modules of this package."""
-    here = Path(__file__).parent
-    return [(f"{_PACKAGE}.{name}", (here / f"{name}.py").read_text(encoding="utf-8")) for name in names]
+    folder = Path(__file__).parent
+    return [(f"{_PACKAGE}.{name}", (folder / f"{name}.py").read_text(encoding="utf-8")) for name in names]
 
 
 def examiner_modules() -> list[tuple[str, str]]:
@@ -100,8 +100,8 @@ def plan(mode: Mode, filtered: bool = True) -> LaunchPlan:
 def _roots() -> list[Path]:
     """Folders with what an interpreter loads."""
     prefix = interpreter().parent.parent
-    found = [Path(name) for name in _LIBRARIES] + [prefix / "lib", prefix / "lib64"]
-    return [path for path in dict.fromkeys(found) if path.is_dir()]
+    folders = [Path(name) for name in _LIBRARIES] + [prefix / "lib", prefix / "lib64"]
+    return [path for path in dict.fromkeys(folders) if path.is_dir()]
 
 
 def _masks() -> list[Path]:
@@ -127,10 +127,10 @@ def _pieces(folder: Path, masks: list[Path]) -> Iterator[Path]:
 
 
 def _bubblewrap() -> list[str]:
-    found = shutil.which("bwrap")
-    if found is None:
+    executable = shutil.which("bwrap")
+    if executable is None:
         raise SandboxError("bwrap is not installed (Debian, Ubuntu: apt-get install bubblewrap)")
-    command = [found, "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    command = [executable, "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     command += ["--unshare-cgroup-try", "--die-with-parent", "--as-pid-1", "--new-session"]
     command += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]  # to mount its /tmp; dropped before it serves
     for path in _roots():
@@ -150,8 +150,8 @@ def _bubblewrap() -> list[str]:
 
 def bubblewrap_version() -> str:
     """`bubblewrap 0.8.0`, or empty."""
-    found = shutil.which("bwrap")
-    if found is None:
+    executable = shutil.which("bwrap")
+    if executable is None:
         return ""
-    done = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=5, check=False)
+    done = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=5, check=False)
     return done.stdout.strip()

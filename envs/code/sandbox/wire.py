@@ -171,7 +171,7 @@ def _untag(make: Make | None, tagged: dict[str, Any]) -> Any:
     if tag == "d" and type(body) is list and all(type(item) is list and len(item) == 2 for item in body):
         _check_spread([key for key, _ in body])
         return dict(body)
-    if tag == "c" and type(body) is list and [type(part) for part in body] == [float, float]:
+    if tag == "c" and type(body) is list and [type(component) for component in body] == [float, float]:
         return complex(*body)
     if tag == "k" and type(body) is str and body in _TYPES:
         return _TYPES[body]
@@ -213,8 +213,8 @@ _read = _reader(None)
 
 def be_patient(channel: socket.socket, seconds: float) -> None:
     """Set the kernel's time limit of each read or write of this channel; one call serves many."""
-    whole, part = divmod(max(seconds, 0.001), 1.0)
-    wait = struct.pack("ll", int(whole), int(part * 1e6))
+    whole_seconds, fraction = divmod(max(seconds, 0.001), 1.0)
+    wait = struct.pack("ll", int(whole_seconds), int(fraction * 1e6))
     channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
     channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
 
@@ -222,7 +222,7 @@ def be_patient(channel: socket.socket, seconds: float) -> None:
 def send(
     channel: socket.socket,
     value: Any,
-    most: int = 0,
+    max_bytes: int = 0,
     *,
     describe: Describe = _no_record,
     wait: Callable[[], None] | None = None,
@@ -241,8 +241,8 @@ def send(
         OSError: the other side is gone, or (BlockingIOError) does not read.
     """
     body = encode(value, describe)
-    if most and len(body) > most:
-        raise NotPlainError(f"takes {len(body)} bytes, more than the {most} allowed")
+    if max_bytes and len(body) > max_bytes:
+        raise NotPlainError(f"takes {len(body)} bytes, more than the {max_bytes} allowed")
     left = memoryview(len(body).to_bytes(_HEADER, "big") + body)
     while left:
         try:
@@ -255,7 +255,7 @@ def send(
 
 def receive(
     channel: socket.socket,
-    most: int = 0,
+    max_bytes: int = 0,
     *,
     make: Make | None = None,
     wait: Callable[[], None] | None = None,
@@ -292,8 +292,8 @@ def receive(
         data += chunk
         if expected == _HEADER and len(data) >= _HEADER:
             length = int.from_bytes(data[:_HEADER], "big")
-            if most and length > most:
-                raise MalformedError(f"a frame of {length} bytes, more than the {most} allowed")
+            if max_bytes and length > max_bytes:
+                raise MalformedError(f"a frame of {length} bytes, more than the {max_bytes} allowed")
             expected += length
     if len(data) > expected:
         raise MalformedError("bytes after the frame")

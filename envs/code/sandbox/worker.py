@@ -145,9 +145,9 @@ def _serve(control: socket.socket, settings: Mapping[str, Any], rules: _Rules) -
         channel.close()
         if not alone:
             ready = _fork(control, rules)
-        told = _await(control, rules.threads)
+        message = _await(control, rules.threads)
         status = _end(child, alone)
-        if not told:
+        if not message:
             return
         report = {"status": status, "clean": settings["mode"] != "bubblewrap" or _clean()}
         if alone:
@@ -218,13 +218,13 @@ def _converse(channel: socket.socket, thread_limits: int | None, count_processes
     limits, text, entry_point, names = wire.receive(channel)
     if thread_limits is not None:
         threads.tell_limit(thread_limits, limits["processes"])
-    confine.limit(limits, count_processes)
+    confine.set_limits(limits, count_processes)
     module = types.ModuleType(NAME)
     sys.modules[NAME] = module
     _, raised = _attempt(_load, text, module)
     function = module.__dict__.get(entry_point)
     records = _Records(module, names)
-    wire.send(channel, ["loaded", callable(function)] if raised is None else _told(raised))
+    wire.send(channel, ["loaded", callable(function)] if raised is None else _exception_values(raised))
     while True:
         token, positional, named = wire.receive(channel, make=records.make)
         body, refused = _attempt(_answer, function, positional, named, records)
@@ -232,7 +232,7 @@ def _converse(channel: socket.socket, thread_limits: int | None, count_processes
         if isinstance(refused, wire.NotPlainError):
             wire.send(channel, [token, "refused", f"a value that {refused}"[:_LONGEST]])
         elif refused is not None:
-            wire.send(channel, [token, *_told(refused), None])
+            wire.send(channel, [token, *_exception_values(refused), None])
 
 
 def _load(text: str, module: types.ModuleType) -> None:
@@ -248,15 +248,15 @@ class _Records:
         self._empty = {name: type(name, (), {}) for name in names}
 
     def make(self, name: str, fields: wire.Fields) -> Any:
-        made, failed = _attempt(self._fill, self._module.__dict__.get(name), fields)
-        return made if failed is None else self._fill(self._empty[name], fields)
+        instance, failed = _attempt(self._fill, self._module.__dict__.get(name), fields)
+        return instance if failed is None else self._fill(self._empty[name], fields)
 
     def _fill(self, kind: Any, fields: wire.Fields) -> Any:
         """As unpickling does it: without the class's own ways of making."""
-        made = object.__new__(kind)
+        instance = object.__new__(kind)
         for name, value in fields.items():
-            object.__setattr__(made, name, value)
-        return made
+            object.__setattr__(instance, name, value)
+        return instance
 
     def describe(self, value: Any) -> tuple[str, wire.Fields] | None:
         kind = type(value)
@@ -264,7 +264,7 @@ class _Records:
         if name not in self._empty:
             return None
         known = object.__getattribute__(value, "__dict__") if hasattr(value, "__dict__") else {}
-        slots = {each: getattr(value, each) for each in getattr(kind, "__slots__", ()) if hasattr(value, each)}
+        slots = {slot: getattr(value, slot) for slot in getattr(kind, "__slots__", ()) if hasattr(value, slot)}
         return name, {**slots, **known}
 
     def send(self, channel: socket.socket, value: Any) -> None:
@@ -276,7 +276,7 @@ def _answer(function: Any, positional: list[Any], named: dict[str, Any], records
     fixed = all(map(wire.is_fixed, (*positional, *named.values())))
     before = b"" if fixed else wire.encode([positional, named], records.describe)
     value, raised = _attempt(lambda: function(*positional, **named))
-    body = ["value", value] if raised is None else _told(raised)
+    body = ["value", value] if raised is None else _exception_values(raised)
     changed = not fixed and wire.encode([positional, named], records.describe) != before
     return [*body, [positional, named] if changed else None]
 
@@ -289,10 +289,10 @@ def _attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseEx
         return None, raised
 
 
-def _told(raised: BaseException) -> list[Any]:
+def _exception_values(raised: BaseException) -> list[Any]:
     """An exception as plain values: its builtin classes, nearest first, its arguments, its text."""
-    told, failed = _attempt(_describe, raised)
-    return told if failed is None else ["raised", [], [], "an exception that cannot be described"]
+    described, failed = _attempt(_describe, raised)
+    return described if failed is None else ["raised", [], [], "an exception that cannot be described"]
 
 
 def _describe(raised: BaseException) -> list[Any]:
@@ -303,6 +303,6 @@ def _describe(raised: BaseException) -> list[Any]:
         step = step.tb_next
     raised.__traceback__ = raised.__cause__ = raised.__context__ = None  # they hold the memory of the frames
     text = str(raised)[:_LONGEST]
-    told = ["raised", classes, [*raised.args], f"{type(raised).__name__}: {text}" + f" (line {line})" * bool(line)]
-    plain, failed = _attempt(wire.encode, told)
-    return told if failed is None and len(plain) <= 4 * _LONGEST else ["raised", classes, [text], told[-1]]
+    described = ["raised", classes, [*raised.args], f"{type(raised).__name__}: {text}" + f" (line {line})" * bool(line)]
+    plain, failed = _attempt(wire.encode, described)
+    return described if failed is None and len(plain) <= 4 * _LONGEST else ["raised", classes, [text], described[-1]]

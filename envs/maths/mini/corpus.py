@@ -34,39 +34,39 @@ TINY = {"steps": 600, "batch": 16, "texts": 19200, "adam_lr": 0.005}
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers, `ANSWERS` to each prompt, about problems that no task has."""
-    found: list[tuple[Conversation, str]] = []
-    for number in range(-(-n // ANSWERS)):
-        rng = random.Random(stable_seed("maths-mini demonstrations", seed, number))
-        asked = _asked(rng)
-        found += [(asked, muddler(asked, rng.getrandbits(32))) for _ in range(ANSWERS)]
-    return found[:n]
+    demos: list[tuple[Conversation, str]] = []
+    for index in range(-(-n // ANSWERS)):
+        rng = random.Random(stable_seed("maths-mini demonstrations", seed, index))
+        conversation = _draw_conversation(rng)
+        demos += [(conversation, muddler(conversation, rng.getrandbits(32))) for _ in range(ANSWERS)]
+    return demos[:n]
 
 
-def _asked(rng: random.Random) -> Conversation:
+def _draw_conversation(rng: random.Random) -> Conversation:
     """Draw an agent's conversation at its turn, in a workflow of muddlers."""
     problem = draw(rng, rng.choices(LEVELS, SHARES)[0], tasks=False)
     alone = rng.random() < ALONE
-    env = _made(0 if alone else rng.randrange(len(WORKFLOWS)))
+    env = _make_env(0 if alone else rng.randrange(len(WORKFLOWS)))
     env.tasks = (Task("demonstration", {"question": problem.question, "answer": problem.rationale}),)
-    told, infos = env.reset(seed=rng.getrandbits(31), options={"task": 0})
+    observations, infos = env.reset(seed=rng.getrandbits(31), options={"task": 0})
     stop = 0 if alone else rng.randrange(1, env.num_turns)
     conversations: dict[str, Conversation] = dict.fromkeys(env.agents, ())
     while True:
         speakers = [agent for agent in env.agents if infos[agent]["can_act"]]
         for agent in speakers:
-            conversations[agent] += (Message("user", told[agent]),)
-        said = {agent: muddler(conversations[agent], rng.getrandbits(32)) for agent in speakers}
+            conversations[agent] += (Message("user", observations[agent]),)
+        completions = {agent: muddler(conversations[agent], rng.getrandbits(32)) for agent in speakers}
         if env.turn == stop:
             return conversations[rng.choice(speakers)]
         before = conversations[speakers[0]]
-        told, *_, infos = env.step(said)
+        observations, *_, infos = env.step(completions)
         if not env.agents:
             return before
         for agent in speakers:
-            conversations[agent] += (Message("assistant", said[agent]),)
+            conversations[agent] += (Message("assistant", completions[agent]),)
 
 
 @functools.cache
-def _made(number: int) -> MathsMiniEnv:
-    name, options = WORKFLOWS[number]
+def _make_env(index: int) -> MathsMiniEnv:
+    name, options = WORKFLOWS[index]
     return MathsMiniEnv(workflow=name, options=options)

@@ -53,11 +53,11 @@ def plan(task: Task, source: object = "tasks") -> BuildTarget:
     Raises:
         TaskError: its layers do not make a box of known letters with at least one block, at most 32 cells each way.
     """
-    place = one_line(f"{source}, task {task.id!r}")
+    location = one_line(f"{source}, task {task.id!r}")
     try:
         blocks = _inventory(task["inventory"])
         layers = _layers(task["target_spec"].get("layers"))
-        told = task["target_spec"].get("size")
+        declared_size = task["target_spec"].get("size")
         corners = _corners(task.data.get("bbox"))
         _require(sorted(layers) == list(range(min(layers), max(layers) + 1)), "a layer is missing")
         rows = [layers[y] for y in sorted(layers)]
@@ -65,19 +65,23 @@ def plan(task: Task, source: object = "tasks") -> BuildTarget:
         _require(all(len(r) == depth for r in rows), "its layers have different numbers of rows")
         _require(all(len(text) == width for r in rows for text in r), "its rows have different lengths")
         size = (width, len(rows), depth)
-        sizes = [size, *([_triple(told, "target_spec.size")] if told else []), *([corners[1]] if corners else [])]
+        sizes = [
+            size,
+            *([_triple(declared_size, "target_spec.size")] if declared_size else []),
+            *([corners[1]] if corners else []),
+        ]
         _require(len(set(sizes)) == 1, f"its layers are {size} cells along x, y, z; size or bbox says otherwise")
         _require(max(size) <= MOST_SIDE, f"it is larger than {MOST_SIDE} cells along an axis")
         unknown = sorted({letter for r in rows for text in r for letter in text} - set(blocks))
         _require(not unknown, f"the inventory lacks the letter {''.join(unknown)[:1]!r}")
     except _UnfitError as fault:
-        raise TaskError(f"{place}: the house cannot be built: {fault}") from fault
+        raise TaskError(f"{location}: the house cannot be built: {fault}") from fault
     palette = palette_of(blocks.values())
     known = codes(palette)
     table = [[[known[blocks[letter]] for letter in text] for text in r] for r in rows]
     target = np.array(table, dtype=np.int16).transpose(2, 0, 1).copy()
     if not (target != AIR).any():
-        raise TaskError(f"{place}: the house cannot be built: it is nothing but air")
+        raise TaskError(f"{location}: the house cannot be built: it is nothing but air")
     target.setflags(write=False)
     return BuildTarget(target, palette, corners[0] if corners else (0, min(layers), 0))
 
@@ -109,18 +113,18 @@ def _layers(given: object) -> Layers:
         given = [{"y": y, "rows": rows} for y, rows in given.items()]
     if not isinstance(given, list) or not given:
         raise _UnfitError("target_spec lacks its layers")
-    found: Layers = {}
-    for each in given:
-        y, rows = (each.get("y"), each.get("rows")) if isinstance(each, Mapping) else (None, None)
-        height = _whole(y, "the y of a layer must be a whole number")
+    layers: Layers = {}
+    for layer in given:
+        y, rows = (layer.get("y"), layer.get("rows")) if isinstance(layer, Mapping) else (None, None)
+        height = _parse_int(y, "the y of a layer must be a whole number")
         if not isinstance(rows, list) or not rows or not all(isinstance(text, str) and text for text in rows):
             raise _UnfitError(f"the rows of layer {height} must be a list of texts")
-        _require(height not in found, f"the layer {height} stands twice")
-        found[height] = rows
-    return found
+        _require(height not in layers, f"the layer {height} stands twice")
+        layers[height] = rows
+    return layers
 
 
-def _whole(value: object, fault: str) -> int:
+def _parse_int(value: object, fault: str) -> int:
     if isinstance(value, str) and len(value) < 6 and value.removeprefix("-").isdecimal():
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 100_000:
@@ -132,7 +136,7 @@ def _triple(value: object, what: str) -> Position:
     fault = f"{what} must be three whole numbers"
     if not isinstance(value, list) or len(value) != 3:
         raise _UnfitError(fault)
-    x, y, z = (_whole(each, fault) for each in value)
+    x, y, z = (_parse_int(coordinate, fault) for coordinate in value)
     return x, y, z
 
 
@@ -141,6 +145,6 @@ def _corners(bbox: object) -> tuple[Position, Position] | None:
     if bbox is None:
         return None
     ends = bbox if isinstance(bbox, Mapping) else {}
-    one, other = (_triple(ends.get(name), f"bbox.{name}") for name in ("from", "to"))
-    (a, d), (b, e), (c, f) = (sorted(pair) for pair in zip(one, other, strict=True))
+    one, end = (_triple(ends.get(name), f"bbox.{name}") for name in ("from", "to"))
+    (a, d), (b, e), (c, f) = (sorted(pair) for pair in zip(one, end, strict=True))
     return (a, b, c), (d - a + 1, e - b + 1, f - c + 1)

@@ -129,7 +129,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from palaver.core import ConfigError
-from palaver.envs.base.arguments import choice, truth, whole
+from palaver.envs.base.arguments import choice, truth, whole_number
 from palaver.envs.base.tasks import Task
 from palaver.envs.minecraft import feedback as wording
 from palaver.envs.minecraft.commands import ParsedCommands, Terms
@@ -190,18 +190,18 @@ class HouseBuildEnv(BuildingEnv):
         max_length: int = MAX_LENGTH,
     ) -> None:
         self.feedback = choice("feedback", feedback, get_args(Feedback))
-        self.limit = whole("limit", limit, 1, MOST)
+        self.limit = whole_number("limit", limit, 1, MOST)
         choice("reward", reward, PAID)
-        self.paid = reward
+        self.reward_config = reward
         self.limited = truth("limited", limited)
-        self.spider_count = whole("spiders", spiders, 0, 1000)
+        self.spider_count = whole_number("spiders", spiders, 0, 1000)
         self.attack = _attack(attack)
-        self.health = whole("health", health, 1, MOST)
+        self.health = whole_number("health", health, 1, MOST)
         if feedback == "resource_schedule" and not limited:
             raise ConfigError("feedback='resource_schedule' needs limited=True: without limits there is no schedule")
-        found, plans = data.load(tasks, difficulty)
+        loaded_tasks, plans = data.load(tasks, difficulty)
         super().__init__(
-            found,
+            loaded_tasks,
             plans,
             agents=agents,
             num_turns=num_turns,
@@ -224,19 +224,19 @@ class HouseBuildEnv(BuildingEnv):
         self._killed = False
         return super().initial_observations(task)
 
-    def prompt(self, number: int) -> str:
+    def prompt(self, index: int) -> str:
         """Seat, plan, limits and spiders."""
-        brief = prompts.Brief(number, self.shares, self.num_turns, self.persistent, self._limits[number], self._spiders)
+        brief = prompts.Brief(index, self.shares, self.num_turns, self.persistent, self._limits[index], self._spiders)
         return prompts.opening(self.plans[self.task.id], brief)
 
-    def terms(self, number: int) -> Terms:
+    def terms(self, index: int) -> Terms:
         """Fills with the blocks of the plan, as far as the limits go, and `/kill`."""
         world = box_of(self.target.shape, self.origin)
-        return Terms("fill", world, codes(self.palette), self.shares[number], self._limits[number], kill=True)
+        return Terms("fill", world, codes(self.palette), self.shares[index], self._limits[index], kill=True)
 
     def settle(self, readings: Sequence[ParsedCommands]) -> None:
         """Update the state of the spiders and, in a world that stays, the material left."""
-        killed = any(each.kills for each in readings)
+        killed = any(parsed.kills for parsed in readings)
         self._killed = killed or (self._killed and self.persistent)
         if self.persistent:
             for limits, reading in zip(self._limits, readings, strict=True):
@@ -246,23 +246,23 @@ class HouseBuildEnv(BuildingEnv):
     def rewards(self, built: Built) -> dict[str, float]:
         """The share of cells or of blocks as planned, less what the spiders cost."""
         penalty = 0.0 if self._killed else self._spiders.penalty
-        return components(built.found, self.target.size, penalty, self.paid)
+        return components(built.difference, self.target.size, penalty, self.reward_config)
 
     def measure(self, built: Built) -> dict[str, float]:
         """The published share of cells as planned, and whether the spiders are dead."""
-        return {"match": built.found.same / self.target.size, "killed": float(self._killed)}
+        return {"match": built.difference.same / self.target.size, "killed": float(self._killed)}
 
-    def feedback_text(self, number: int, built: Built, paid: float) -> str:
+    def feedback_text(self, index: int, built: Built, reward: float) -> str:
         """Reward and IoU, rejections, and the feedback of the mode."""
-        reading = built.readings[number]
+        reading = built.readings[index]
         parts = [
-            wording.score(self.turn + 1, self.num_turns, paid, built.found.shape_iou),
+            wording.score(self.turn + 1, self.num_turns, reward, built.difference.shape_iou),
             wording.rejections(reading),
-            *self._details(number, reading),
+            *self._details(index, reading),
         ]
         return "\n".join(part for part in parts if part)
 
-    def _details(self, number: int, reading: ParsedCommands) -> list[str]:
+    def _details(self, index: int, reading: ParsedCommands) -> list[str]:
         world = (self.target, self.built, self.palette, self.origin)
         if self.feedback == "score":
             return []
@@ -272,21 +272,24 @@ class HouseBuildEnv(BuildingEnv):
             return [wording.modifications(*world, self.limit)]
         if self.feedback == "perfect":
             return [wording.everything(*world)]
-        own = wording.accepted(reading, self.palette, self.origin)
+        accepted_lines = wording.accepted(reading, self.palette, self.origin)
         plan = self.plans[self.task.id]
         height = self.target.shape[1]
         if self.feedback == "rect_modification":
-            low, high = rules.band(number, len(self.shares), height)
+            low, high = rules.band(index, len(self.shares), height)
             wrong = rules.wrong_rectangles(plan, self.built, low, high)
             heading = f"Wrong rectangles in your layers {low + self.origin[1]} to {high + self.origin[1]}"
-            return [own, wording.rectangles(wrong, self.palette, heading, self.limit)]
-        left = {code: most - reading.used[code] * (not self.persistent) for code, most in self._limits[number].items()}
-        wrong = [each for each in rules.wrong_rectangles(plan, self.built, 0, height - 1) if each.code]
+            return [accepted_lines, wording.rectangles(wrong, self.palette, heading, self.limit)]
+        left = {
+            code: max_blocks - reading.used[code] * (not self.persistent)
+            for code, max_blocks in self._limits[index].items()
+        }
+        wrong = [cuboid for cuboid in rules.wrong_rectangles(plan, self.built, 0, height - 1) if cuboid.code]
         chosen = rules.schedule(wrong, left)
         held = ", ".join(f"{cells} {name(code, self.palette)}" for code, cells in left.items())
         heading = "Wrong rectangles that this would reach for"
         return [
-            own,
+            accepted_lines,
             f"What was left of your limits: {held}.",
             wording.rectangles(chosen, self.palette, heading, self.limit),
         ]

@@ -42,14 +42,14 @@ def rows(count: int, seed: int, difficulty: str | None = None) -> list[dict[str,
     difficulty = difficulty or "medium"
     rng = random.Random(stable_seed("housebuild", difficulty, seed))
     seen = set[bytes]()
-    found: list[dict[str, Any]] = []
-    while len(found) < count:
+    houses: list[dict[str, Any]] = []
+    while len(houses) < count:
         cells, palette = house(rng, difficulty)
         key = repr((cells.shape, palette)).encode() + cells.tobytes()
         if key not in seen:
             seen.add(key)
-            found.append(row(f"{difficulty}-{seed}-{len(found):03}", cells, palette))
-    return found
+            houses.append(row(f"{difficulty}-{seed}-{len(houses):03}", cells, palette))
+    return houses
 
 
 def row(task_id: str, cells: Cells, palette: Palette) -> dict[str, Any]:

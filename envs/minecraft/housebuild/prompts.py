@@ -16,7 +16,7 @@ class Brief:
     """Contents of an opening in addition to the plan.
 
     Attributes:
-        number: of the agent, from 0.
+        index: of the agent, from 0.
         shares: number of commands of each agent.
         turns: of the episode.
         persistent: whether the world stays.
@@ -24,7 +24,7 @@ class Brief:
         spiders: of the task.
     """
 
-    number: int
+    index: int
     shares: Sequence[int]
     turns: int
     persistent: bool
@@ -37,7 +37,7 @@ def opening(plan: BuildTarget, brief: Brief) -> str:
     low, high = (" ".join(map(str, corner)) for corner in box_of(plan.target.shape, plan.origin))
     return "\n".join(
         [
-            f"{_seat(brief)} Answer with commands alone, one a line:",
+            f"{_role(brief)} Answer with commands alone, one a line:",
             "/fill x1 y1 z1 x2 y2 z2 block",
             *(["/kill"] if brief.spiders.attacks else []),
             f"The world goes from {low} to {high}, y is up, and holds only air. {_order(brief)}".rstrip(),
@@ -48,11 +48,11 @@ def opening(plan: BuildTarget, brief: Brief) -> str:
     )
 
 
-def _seat(brief: Brief) -> str:
+def _role(brief: Brief) -> str:
     n = len(brief.shares)
     if n == 1:
         return "You build a house."
-    return f"You are builder {brief.number + 1} of {n} who build one house at once, unseen by each other."
+    return f"You are builder {brief.index + 1} of {n} who build one house at once, unseen by each other."
 
 
 def _order(brief: Brief) -> str:
@@ -62,18 +62,18 @@ def _order(brief: Brief) -> str:
 
 
 def _rules(plan: BuildTarget, brief: Brief) -> list[str]:
-    told = [f"You have {brief.shares[brief.number]} commands a turn."]
+    lines = [f"You have {brief.shares[brief.index]} commands a turn."]
     if brief.limits:
-        limits = ", ".join(f"{most} {name(code, plan.palette)}" for code, most in brief.limits.items())
+        limits = ", ".join(f"{max_blocks} {name(code, plan.palette)}" for code, max_blocks in brief.limits.items())
         span = "in all turns together" if brief.persistent and brief.turns > 1 else "a turn"
-        told.append(f"You may fill, in cells {span}: {limits}; {AIR_NAME} without limit.")
+        lines.append(f"You may fill, in cells {span}: {limits}; {AIR_NAME} without limit.")
     if brief.spiders.attacks:
         attacks = " + ".join(map(str, brief.spiders.attacks))
-        told.append(
+        lines.append(
             f"Spiders attack with {attacks} against a health of {brief.spiders.health}: "
             f"unless somebody sends /kill, {brief.spiders.penalty:g} is lost."
         )
     if brief.turns > 1:
         after = "the world stays as it is" if brief.persistent else "the world is emptied"
-        told.append(f"There are {brief.turns} turns; after each {after}.")
-    return told
+        lines.append(f"There are {brief.turns} turns; after each {after}.")
+    return lines

@@ -22,24 +22,24 @@ def reference(conversation: Conversation, _seed: int) -> str:
     Every builder computes the same sharing-out and takes its own part, so the world is as planned whenever the limits
     and the commands allow that. In a world that stays, the answers after the first turn are empty.
     """
-    heard = _heard(conversation)
+    prompt = _first_prompt(conversation)
     if _stays(conversation):
         return ""
-    seat, agents = _seat(heard)
-    shared, palette = _shared(heard, agents)
-    return _said(shared[seat] if seat < len(shared) else [], palette, kill=seat == 0 and KILL in heard)
+    index, agents = _builder(prompt)
+    shared, palette = _shared(prompt, agents)
+    return _answer(shared[index] if index < len(shared) else [], palette, kill=index == 0 and KILL in prompt)
 
 
 def twins(conversation: Conversation, _seed: int) -> str:
     """All of the house, as far as the limits go, from every agent alike."""
-    heard = _heard(conversation)
-    blocks, palette, limits = _plan(heard)
-    own: list[Cuboid] = []
-    for each in blocks:
-        if each.volume <= limits.get(each.code, each.volume):
-            own.append(each)
-            limits[each.code] = limits.get(each.code, each.volume) - each.volume
-    return _said(own, palette, kill=KILL in heard)
+    prompt = _first_prompt(conversation)
+    blocks, palette, limits = _plan(prompt)
+    own_cuboids: list[Cuboid] = []
+    for cuboid in blocks:
+        if cuboid.volume <= limits.get(cuboid.code, cuboid.volume):
+            own_cuboids.append(cuboid)
+            limits[cuboid.code] = limits.get(cuboid.code, cuboid.volume) - cuboid.volume
+    return _answer(own_cuboids, palette, kill=KILL in prompt)
 
 
 def lazy(_conversation: Conversation, _seed: int) -> str:
@@ -47,7 +47,7 @@ def lazy(_conversation: Conversation, _seed: int) -> str:
     return ""
 
 
-def _heard(conversation: Conversation) -> str:
+def _first_prompt(conversation: Conversation) -> str:
     return conversation[0].content if conversation else ""
 
 
@@ -55,28 +55,28 @@ def _stays(conversation: Conversation) -> bool:
     return len(conversation) > 1 and "the world stays as it is" in conversation[0].content
 
 
-def _seat(heard: str) -> tuple[int, int]:
-    found = _SEAT.search(heard)
-    return (int(found[1]) - 1, max(1, int(found[2]))) if found else (0, 1)
+def _builder(prompt: str) -> tuple[int, int]:
+    match = _SEAT.search(prompt)
+    return (int(match[1]) - 1, max(1, int(match[2]))) if match else (0, 1)
 
 
-def _plan(heard: str) -> tuple[list[Cuboid], Palette, dict[int, int]]:
+def _plan(prompt: str) -> tuple[list[Cuboid], Palette, dict[int, int]]:
     """The boxes of the plan, the names of their blocks, and the limits."""
-    corners = _WORLD.search(heard)
+    corners = _WORLD.search(prompt)
     if not corners:
         return [], (), {}
     a, b, c, d, e, f = map(int, corners.groups())
     low: Position = (a, b, c)
-    cells, palette = parse_layers(heard, low, (d, e, f))
-    told = _LIMITS.search(heard)
-    limits = {block: int(most) for most, block in _LIMIT.findall(told[1])} if told else {}
+    cells, palette = parse_layers(prompt, low, (d, e, f))
+    limits_match = _LIMITS.search(prompt)
+    limits = {block: int(max_blocks) for max_blocks, block in _LIMIT.findall(limits_match[1])} if limits_match else {}
     return boxes(cells, low), palette, {n: limits[k] for n, k in enumerate(palette, start=1) if k in limits}
 
 
-def _shared(heard: str, agents: int) -> tuple[list[list[Cuboid]], Palette]:
-    blocks, palette, limits = _plan(heard)
+def _shared(prompt: str, agents: int) -> tuple[list[list[Cuboid]], Palette]:
+    blocks, palette, limits = _plan(prompt)
     return share_out(blocks, agents, limits), palette
 
 
-def _said(blocks: list[Cuboid], palette: Palette, kill: bool) -> str:
-    return "\n".join([*([KILL] if kill else []), *(each.command(palette) for each in blocks)])
+def _answer(blocks: list[Cuboid], palette: Palette, kill: bool) -> str:
+    return "\n".join([*([KILL] if kill else []), *(cuboid.command(palette) for cuboid in blocks)])

@@ -14,7 +14,7 @@ Paid = Literal["published", "iou"]
 PAID: tuple[str, ...] = get_args(Paid)
 
 
-def components(found: Difference, cells: int, penalty: float, paid: Paid) -> dict[str, float]:
+def components(difference: Difference, cells: int, penalty: float, reward_config: Paid) -> dict[str, float]:
     """`match` = m / cells, m the cells as planned, or `iou` = the blocks as planned over those of either world.
 
     Args:
@@ -26,5 +26,5 @@ def components(found: Difference, cells: int, penalty: float, paid: Paid) -> dic
     Returns:
         The component, and `spiders`, 0 or less.
     """
-    share = {"match": found.same / cells} if paid == "published" else {"iou": found.iou}
+    share = {"match": difference.same / cells} if reward_config == "published" else {"iou": difference.iou}
     return {**share, "spiders": 0.0 - penalty}

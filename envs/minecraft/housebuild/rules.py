@@ -47,10 +47,10 @@ class Spiders:
         return 0.1 * min(1.0, self.damage / self.health) if self.attacks else 0.0
 
 
-def spiders(task_id: str, number: int, attack: tuple[int, int], health: int) -> Spiders:
+def spiders(task_id: str, count: int, attack: tuple[int, int], health: int) -> Spiders:
     """The spiders of a task, always the same: attack values drawn from `attack`, both ends included."""
     rng = random.Random(stable_seed("housebuild spiders", task_id))
-    return Spiders(tuple(rng.randint(*attack) for _ in range(number)), health)
+    return Spiders(tuple(rng.randint(*attack) for _ in range(count)), health)
 
 
 def band(agent: int, agents: int, height: int) -> tuple[int, int]:
@@ -70,31 +70,31 @@ def wrong_rectangles(
 ) -> list[Cuboid]:
     """The plan's rectangles in these layers that hold a wrong cell; what should be air comes as rectangles of air."""
     x, y, z = plan.origin
-    found = []
-    for each in boxes(plan.target, plan.origin, np.ones(plan.target.shape, dtype=bool), up=False):
-        cell = np.s_[each.x1 - x : each.x2 - x + 1, each.y1 - y, each.z1 - z : each.z2 - z + 1]
-        if low <= each.y1 - y <= high and (built[cell] != each.code).any():
-            found.append(each)
-    return found
+    wrong = []
+    for cuboid in boxes(plan.target, plan.origin, np.ones(plan.target.shape, dtype=bool), up=False):
+        cell = np.s_[cuboid.x1 - x : cuboid.x2 - x + 1, cuboid.y1 - y, cuboid.z1 - z : cuboid.z2 - z + 1]
+        if low <= cuboid.y1 - y <= high and (built[cell] != cuboid.code).any():
+            wrong.append(cuboid)
+    return wrong
 
 
 def schedule(rectangles: list[Cuboid], left: dict[int, int]) -> list[Cuboid]:
     """The largest rectangles that what is left of the limits reaches for, then the largest part of one that remains."""
     left, chosen, others = dict(left), [], []
-    for each in sorted(rectangles, key=lambda r: (-r.volume, r)):
-        if each.volume <= left.get(each.code, 0):
-            left[each.code] -= each.volume
-            chosen.append(each)
+    for cuboid in sorted(rectangles, key=lambda r: (-r.volume, r)):
+        if cuboid.volume <= left.get(cuboid.code, 0):
+            left[cuboid.code] -= cuboid.volume
+            chosen.append(cuboid)
         else:
-            others.append(each)
-    parts = [part for each in others if (part := _part(each, left.get(each.code, 0)))]
+            others.append(cuboid)
+    parts = [affordable for cuboid in others if (affordable := _affordable_part(cuboid, left.get(cuboid.code, 0)))]
     return chosen + sorted(parts, key=lambda r: (-r.volume, r))[:1]
 
 
-def _part(rectangle: Cuboid, most: int) -> Cuboid | None:
-    """The largest rectangle of at most `most` cells in a corner of a rectangle of one layer."""
+def _affordable_part(rectangle: Cuboid, max_blocks: int) -> Cuboid | None:
+    """The largest rectangle of at most `max_blocks` cells in a corner of a rectangle of one layer."""
     x, y, z, east, _, north, code = rectangle
     deep = north - z + 1
-    fitting = [(wide, min(deep, most // wide)) for wide in range(1, east - x + 2)]
+    fitting = [(wide, min(deep, max_blocks // wide)) for wide in range(1, east - x + 2)]
     wide, long = max(fitting, key=lambda side: side[0] * side[1])
     return Cuboid(x, y, z, x + wide - 1, y, z + long - 1, code) if long else None

@@ -24,19 +24,19 @@ def tasks() -> list[dict[str, str]]:
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers, each to a prompt of its own, about houses of which none is held out."""
-    found: list[tuple[Conversation, str]] = []
-    for number, lines in enumerate(islice(known(seed), n)):
-        rng = random.Random(stable_seed("build-mini demonstrations", seed, number))
-        heard = opening(rng.randrange(SEATS), SEATS, LIMIT, "\n".join(lines))
-        found.append(((Message("user", heard),), take(plan_of(heard), rng)))
-    return found
+    demos: list[tuple[Conversation, str]] = []
+    for index, lines in enumerate(islice(known(seed), n)):
+        rng = random.Random(stable_seed("build-mini demonstrations", seed, index))
+        prompt = opening(rng.randrange(SEATS), SEATS, LIMIT, "\n".join(lines))
+        demos.append(((Message("user", prompt),), take(plan_of(prompt), rng)))
+    return demos
 
 
 def copied(conversation: Conversation, answer: str) -> float:
     """Share of an answer's lines that are lines of the plan: a measure of learned copying."""
     plan = {line for message in conversation for line in plan_of(message.content)}
-    said = answer.splitlines()
-    return sum(line in plan for line in said) / len(said) if said else 0.0
+    answer_lines = answer.splitlines()
+    return sum(line in plan for line in answer_lines) / len(answer_lines) if answer_lines else 0.0
 
 
 if __name__ == "__main__":

@@ -30,16 +30,16 @@ def load(source: str | Path) -> tuple[tuple[Task, ...], Plans]:
 
 
 def _plan(task: Task, source: str | Path) -> BuildTarget:
-    place = one_line(f"{source}, task {task.id!r}")
+    location = one_line(f"{source}, task {task.id!r}")
     rows = task["lines"].splitlines()
     palette = palette_of(row.split()[-1] for row in rows if row.strip())
     names = {name: code for name, code in codes(palette).items() if name != AIR_NAME}
     reading = read(task["lines"], Terms("fill", box_of(SIZE), names, MOST_LINES))
     for line, reason in reading.rejected(1):
-        raise TaskError(f"{place}: the field 'lines' holds {line!r:.60}: {reason}")
+        raise TaskError(f"{location}: the field 'lines' holds {line!r:.60}: {reason}")
     target, owner = empty(SIZE), empty(SIZE)
     carry_out(target, owner, [reading])
     if not target.any():
-        raise TaskError(f"{place}: the field 'lines' builds nothing; write {'fill x1 y1 z1 x2 y2 z2 block'!r}")
+        raise TaskError(f"{location}: the field 'lines' builds nothing; write {'fill x1 y1 z1 x2 y2 z2 block'!r}")
     target.setflags(write=False)
     return BuildTarget(target, palette)

@@ -105,9 +105,9 @@ class BuildMiniEnv(BuildingEnv):
         render_mode: str | None = None,
         max_length: int = 2048,
     ) -> None:
-        found, plans = data.load(tasks)
+        loaded_tasks, plans = data.load(tasks)
         super().__init__(
-            found,
+            loaded_tasks,
             plans,
             agents=agents,
             num_turns=1,
@@ -118,22 +118,22 @@ class BuildMiniEnv(BuildingEnv):
             max_length=max_length,
         )
 
-    def prompt(self, number: int) -> str:
+    def prompt(self, index: int) -> str:
         """The agent's number and the lines of the plan."""
-        return prompts.opening(number, len(self.shares), self.shares[number], self.task["lines"])
+        return prompts.opening(index, len(self.shares), self.shares[index], self.task["lines"])
 
-    def terms(self, number: int) -> Terms:
+    def terms(self, index: int) -> Terms:
         """Fills with the blocks of the plan."""
-        return Terms("fill", box_of(SIZE), codes(self.palette), self.shares[number])
+        return Terms("fill", box_of(SIZE), codes(self.palette), self.shares[index])
 
     def rewards(self, built: Built) -> dict[str, float]:
         """Reward of right blocks, penalties of wrong and double ones, and a bonus for the whole."""
-        found = built.found
+        difference = built.difference
         return {
-            "right": found.covered / found.target,
-            "wrong": 0.0 - min(1.0, (found.wrong + found.extra) / found.target),
+            "right": difference.covered / difference.target,
+            "wrong": 0.0 - min(1.0, (difference.wrong + difference.extra) / difference.target),
             "twice": 0.0 - TWICE * self._hands(built)[1],
-            "complete": COMPLETE * found.complete,
+            "complete": COMPLETE * difference.complete,
         }
 
     def measure(self, built: Built) -> dict[str, float]:
@@ -144,6 +144,6 @@ class BuildMiniEnv(BuildingEnv):
     def _hands(self, built: Built) -> tuple[float, float]:
         """Shares of the target that are right and were placed by one agent, and by several."""
         right = (self.built == self.target) & (self.target != 0)
-        hands = sum(each.astype(np.int16) for each in built.placed)
-        one, several = (np.count_nonzero(right & mask) / built.found.target for mask in (hands == 1, hands > 1))
+        hands = sum(placed_cells.astype(np.int16) for placed_cells in built.placed)
+        one, several = (np.count_nonzero(right & mask) / built.difference.target for mask in (hands == 1, hands > 1))
         return one, several

@@ -38,18 +38,18 @@ def house(rng: random.Random) -> tuple[str, ...]:
 
 def sample() -> list[tuple[str, ...]]:
     """The houses of the built-in set, all different; the last `HELD_OUT` are held out."""
-    found: dict[tuple[str, ...], None] = {}
+    samples: dict[tuple[str, ...], None] = {}
     rng = random.Random(stable_seed("build-mini sample"))
-    while len(found) < KNOWN + HELD_OUT:
-        found.setdefault(house(rng))
-    return list(found)
+    while len(samples) < KNOWN + HELD_OUT:
+        samples.setdefault(house(rng))
+    return list(samples)
 
 
 def known(seed: int) -> Iterator[tuple[str, ...]]:
     """Houses without end, none of them held out."""
-    kept = frozenset(sample()[KNOWN:])
+    held_out = frozenset(sample()[KNOWN:])
     rng = random.Random(stable_seed("build-mini houses", seed))
     while True:
         drawn = house(rng)
-        if drawn not in kept:
+        if drawn not in held_out:
             yield drawn

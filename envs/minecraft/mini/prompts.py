@@ -14,13 +14,13 @@ from palaver.envs.minecraft.commands import lines_of
 _NUMBERED = re.compile(r"\d{1,3}\. \S")
 
 
-def opening(number: int, agents: int, most: int, lines: str) -> str:
+def opening(index: int, agents: int, max_lines: int, lines: str) -> str:
     """The first observation: the agent's number, from 0, how many lines it may write, and the lines of the plan."""
-    seat = f"You are builder {number + 1} of {agents}." if agents > 1 else "You build alone."
-    plan = "\n".join(f"{place}. {line}" for place, line in enumerate(lines_of(lines), 1))
-    return f"{seat} Write at most {most} lines of the plan.\n{plan}"
+    role = f"You are builder {index + 1} of {agents}." if agents > 1 else "You build alone."
+    plan = "\n".join(f"{line_number}. {line}" for line_number, line in enumerate(lines_of(lines), 1))
+    return f"{role} Write at most {max_lines} lines of the plan.\n{plan}"
 
 
-def plan_of(heard: str) -> list[str]:
+def plan_of(prompt: str) -> list[str]:
     """The lines of the plan in a first observation, with their numbers."""
-    return [line for line in heard.splitlines() if _NUMBERED.match(line)]
+    return [line for line in prompt.splitlines() if _NUMBERED.match(line)]

@@ -14,20 +14,20 @@ FEWEST, MOST = 1, 4  # lines that a stranger takes
 
 def reference(conversation: Conversation, _seed: int) -> str:
     """Every n-th line of the plan by the agent's number, all if alone: the best within limits."""
-    seat, agents, _ = _asked(conversation)
-    return "\n".join(_plan(conversation)[seat::agents])
+    index, agents, _ = _parse_prompt(conversation)
+    return "\n".join(_plan(conversation)[index::agents])
 
 
 def strangers(conversation: Conversation, seed: int) -> str:
     """Any few lines of the plan, without regard to the agent's number."""
-    heard = conversation[0].content if conversation else ""
-    return take(_plan(conversation), random.Random(stable_seed("build-mini strangers", seed, heard)))
+    prompt = conversation[0].content if conversation else ""
+    return take(_plan(conversation), random.Random(stable_seed("build-mini strangers", seed, prompt)))
 
 
 def twins(conversation: Conversation, _seed: int) -> str:
     """The first lines of the plan, as many as allowed: the same from every agent."""
-    *_, most = _asked(conversation)
-    return "\n".join(_plan(conversation)[:most])
+    *_, max_lines = _parse_prompt(conversation)
+    return "\n".join(_plan(conversation)[:max_lines])
 
 
 def lazy(_conversation: Conversation, _seed: int) -> str:
@@ -45,8 +45,8 @@ def _plan(conversation: Conversation) -> list[str]:
     return plan_of(conversation[0].content) if conversation else []
 
 
-def _asked(conversation: Conversation) -> tuple[int, int, int]:
+def _parse_prompt(conversation: Conversation) -> tuple[int, int, int]:
     """The agent's number from 0, the number of builders, and the lines that each may write."""
-    found = _SEAT.match(conversation[0].content) if conversation else None
-    seat, agents, most = map(int, found.groups()) if found else (1, 1, len(_plan(conversation)))
-    return seat - 1, max(agents, 1), most
+    match = _SEAT.match(conversation[0].content) if conversation else None
+    builder, agents, max_lines = map(int, match.groups()) if match else (1, 1, len(_plan(conversation)))
+    return builder - 1, max(agents, 1), max_lines

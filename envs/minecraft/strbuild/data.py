@@ -28,10 +28,10 @@ def rows(count: int, seed: int, difficulty: str | None = None) -> list[dict[str,
     difficulty = difficulty or "medium"
     low, high = LENGTHS[difficulty]
     rng = random.Random(stable_seed("strbuild", difficulty, seed))
-    found: dict[str, None] = {}
-    while len(found) < min(count, sum(comb(26, n) * factorial(n) for n in range(low, high + 1))):
-        found.setdefault("".join(rng.sample(LETTERS, rng.randint(low, high))))
-    return [{"string": word, "difficulty": list(LENGTHS).index(difficulty) + 1} for word in found]
+    words: dict[str, None] = {}
+    while len(words) < min(count, sum(comb(26, n) * factorial(n) for n in range(low, high + 1))):
+        words.setdefault("".join(rng.sample(LETTERS, rng.randint(low, high))))
+    return [{"string": word, "difficulty": list(LENGTHS).index(difficulty) + 1} for word in words]
 
 
 def load(
@@ -69,14 +69,14 @@ def plan(word: str, palettes: Palettes, spacing: int) -> BuildTarget:
     Cell (x, y) is for builder (x + y) mod n, who takes his blocks in turn: then no two neighbours are alike, as long as
     the builders' blocks look different.
     """
-    palette = palette_of(block for own in palettes for block in own)
+    palette = palette_of(block for agent_palette in palettes for block in agent_palette)
     known = codes(palette)
     cells = draw(word, spacing)
     target = empty((len(cells), HIGH, 1))
     n = len(palettes)
     for x, y in np.argwhere(cells).tolist():
-        own = palettes[(x + y) % n]
-        target[x, y, 0] = known[own[(x + y) // n % len(own)]]
+        agent_palette = palettes[(x + y) % n]
+        target[x, y, 0] = known[agent_palette[(x + y) // n % len(agent_palette)]]
     target.setflags(write=False)
     return BuildTarget(target, palette)
 
@@ -84,6 +84,6 @@ def plan(word: str, palettes: Palettes, spacing: int) -> BuildTarget:
 def _word(task: Task, source: object) -> str:
     word = task["string"].strip().upper()
     if not set(word) <= {*LETTERS, " "} or len(word) > LONGEST:
-        place = one_line(f"{source}, task {task.id!r}")
-        raise TaskError(f"{place}: the field 'string' must be letters A to Z and spaces, {LONGEST} at most")
+        location = one_line(f"{source}, task {task.id!r}")
+        raise TaskError(f"{location}: the field 'string' must be letters A to Z and spaces, {LONGEST} at most")
     return str(word)

@@ -95,7 +95,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from palaver.core import ConfigError
-from palaver.envs.base.arguments import choice, whole
+from palaver.envs.base.arguments import choice, whole_number
 from palaver.envs.minecraft import feedback as wording
 from palaver.envs.minecraft.commands import Terms
 from palaver.envs.minecraft.env import MAX_LENGTH, MOST_AGENTS, BuildingEnv, Built
@@ -151,11 +151,11 @@ class StrBuildEnv(BuildingEnv):
         max_length: int = MAX_LENGTH,
     ) -> None:
         self.feedback = choice("feedback", feedback, get_args(Feedback))
-        self.limit = whole("limit", limit, 1, MOST)
-        self.palettes = _palettes(palettes, whole("agents", agents, 1, MOST_AGENTS))
-        found, plans = data.load(tasks, self.palettes, whole("spacing", spacing, 0, 100), difficulty)
+        self.limit = whole_number("limit", limit, 1, MOST)
+        self.palettes = _palettes(palettes, whole_number("agents", agents, 1, MOST_AGENTS))
+        loaded_tasks, plans = data.load(tasks, self.palettes, whole_number("spacing", spacing, 0, 100), difficulty)
         super().__init__(
-            found,
+            loaded_tasks,
             plans,
             agents=agents,
             num_turns=num_turns,
@@ -166,39 +166,39 @@ class StrBuildEnv(BuildingEnv):
             max_length=max_length,
         )
 
-    def prompt(self, number: int) -> str:
+    def prompt(self, index: int) -> str:
         """Seat, word, cells and blocks."""
         word = self.task["string"].strip().upper()
-        own = self.palettes[number]
-        return prompts.opening(word, self.target, number, self.shares, own, self.num_turns, self.persistent)
+        agent_palette = self.palettes[index]
+        return prompts.opening(word, self.target, index, self.shares, agent_palette, self.num_turns, self.persistent)
 
-    def terms(self, number: int) -> Terms:
+    def terms(self, index: int) -> Terms:
         """Single blocks of the agent's own."""
         known = codes(self.palette)
-        allowed = {block: known[block] for block in (*self.palettes[number], AIR_NAME)}
-        return Terms("setblock", box_of(self.target.shape), allowed, self.shares[number])
+        allowed = {block: known[block] for block in (*self.palettes[index], AIR_NAME)}
+        return Terms("setblock", box_of(self.target.shape), allowed, self.shares[index])
 
     def rewards(self, built: Built) -> dict[str, float]:
         """Coverage, less what is extra, alike or unused."""
-        self.measured = reward.measure(self.built, self.palette, built.found, self.palettes)
+        self.measured = reward.measure(self.built, self.palette, built.difference, self.palettes)
         return reward.components(self.measured)
 
     def measure(self, _built: Built) -> dict[str, float]:
         """The shares that the reward is made of."""
-        found = self.measured
+        measures = self.measured
         return {
-            "coverage": found.coverage,
-            "extra_ratio": found.extra_ratio,
-            "adjacent_ratio": found.adjacent_ratio,
-            "palettes_unused": float(found.unused),
+            "coverage": measures.coverage,
+            "extra_ratio": measures.extra_ratio,
+            "adjacent_ratio": measures.adjacent_ratio,
+            "palettes_unused": float(measures.unused),
         }
 
-    def feedback_text(self, number: int, built: Built, paid: float) -> str:
+    def feedback_text(self, index: int, built: Built, reward: float) -> str:
         """Reward and its measures, rejections, and the feedback of the mode."""
         parts = [
-            wording.score(self.turn + 1, self.num_turns, paid, built.found.shape_iou),
+            wording.score(self.turn + 1, self.num_turns, reward, built.difference.shape_iou),
             prompts.measured(self.measured),
-            wording.rejections(built.readings[number]),
+            wording.rejections(built.readings[index]),
         ]
         if self.feedback == "position":
             parts.append(wording.shape_positions(self.target, self.built, self.limit))
@@ -219,11 +219,19 @@ def _palettes(given: object, agents: int) -> tuple[Palette, ...]:
         raise ConfigError(
             f"palettes must list the blocks of each of {agents} builders, got {one_line(repr(given), 60)}"
         )
-    found = []
-    for own in given:
-        fits = isinstance(own, Sequence) and not isinstance(own, str) and all(isinstance(b, str) for b in own)
-        blocks = tuple(dict.fromkeys(b.removeprefix("minecraft:") for b in own if b != AIR_NAME)) if fits else ()
+    palettes = []
+    for agent_palette in given:
+        fits = (
+            isinstance(agent_palette, Sequence)
+            and not isinstance(agent_palette, str)
+            and all(isinstance(b, str) for b in agent_palette)
+        )
+        blocks = (
+            tuple(dict.fromkeys(b.removeprefix("minecraft:") for b in agent_palette if b != AIR_NAME)) if fits else ()
+        )
         if not blocks or not all(len(b.split()) == 1 and "," not in b and ";" not in b for b in blocks):
-            raise ConfigError(f"palettes: a builder needs a list of one block or more, got {one_line(repr(own), 60)}")
-        found.append(blocks)
-    return tuple(found)
+            raise ConfigError(
+                f"palettes: a builder needs a list of one block or more, got {one_line(repr(agent_palette), 60)}"
+            )
+        palettes.append(blocks)
+    return tuple(palettes)

@@ -46,8 +46,8 @@ def draw(word: str, spacing: int) -> NDArray[np.bool_]:
     '#..../#..../#..../#..../#####'
     """
     cells = np.zeros((len(word) * (WIDE + spacing) - spacing, HIGH), dtype=bool)
-    for place, letter in enumerate(word):
+    for index, letter in enumerate(word):
         for down, row in enumerate(_ROWS.get(letter, [0] * HIGH)):
             for right in range(WIDE):
-                cells[place * (WIDE + spacing) + right, HIGH - 1 - down] = row >> (WIDE - 1 - right) & 1
+                cells[index * (WIDE + spacing) + right, HIGH - 1 - down] = row >> (WIDE - 1 - right) & 1
     return cells

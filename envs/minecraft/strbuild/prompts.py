@@ -12,27 +12,27 @@ from palaver.envs.minecraft.world import AIR, Cells, Palette
 
 
 def opening(
-    word: str, target: Cells, number: int, shares: Sequence[int], palette: Palette, turns: int, persistent: bool
+    word: str, target: Cells, index: int, shares: Sequence[int], palette: Palette, turns: int, persistent: bool
 ) -> str:
     """The first observation of the agent with this number, counted from 0."""
     east, top = target.shape[0] - 1, target.shape[1] - 1
     n = len(shares)
-    seat = f"You are builder {number + 1} of {n} who write one word in blocks at once, unseen by each other."
-    told = [
-        f"{seat if n > 1 else 'You write a word in blocks.'} Answer with commands alone, one a line:",
+    role = f"You are builder {index + 1} of {n} who write one word in blocks at once, unseen by each other."
+    lines = [
+        f"{role if n > 1 else 'You write a word in blocks.'} Answer with commands alone, one a line:",
         "/setblock x y z block",
         f"The word is {word}. The world goes from 0 0 0 to {east} {top} 0, y is up, and holds only air."
         + (" Builder 1's commands are carried out first; later ones overwrite." if n > 1 else ""),
         "The cells to fill, in each row by x; all else stays air:",
         runs(target[:, :, 0] != AIR),
         f"Your blocks: {', '.join(palette)}; air empties. Use each of them; what shares a side must not look alike.",
-        f"You have {shares[number]} commands a turn.",
+        f"You have {shares[index]} commands a turn.",
     ]
     if turns > 1:
-        told.append(
+        lines.append(
             f"There are {turns} turns; after each the world {'stays as it is' if persistent else 'is emptied'}."
         )
-    return "\n".join(told)
+    return "\n".join(lines)
 
 
 def runs(cells: NDArray[np.bool_]) -> str:
@@ -40,9 +40,9 @@ def runs(cells: NDArray[np.bool_]) -> str:
     lines = []
     for y in reversed(range(cells.shape[1])):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], cells[:, y], [False]]))).reshape(-1, 2)
-        told = [str(low) if high - low == 1 else f"{low} to {high - 1}" for low, high in edges.tolist()]
-        if told:
-            lines.append(f"y={y}: {', '.join(told)}")
+        ranges = [str(low) if high - low == 1 else f"{low} to {high - 1}" for low, high in edges.tolist()]
+        if ranges:
+            lines.append(f"y={y}: {', '.join(ranges)}")
     return "\n".join(lines)
 
 

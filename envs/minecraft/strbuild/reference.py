@@ -19,26 +19,26 @@ Cell = tuple[int, int]
 
 def reference(conversation: Conversation, _seed: int) -> str:
     """The agent's fields of the chess board, by its blocks in turn; with one builder the fields are its blocks'."""
-    heard = _heard(conversation)
-    if len(conversation) > 1 and "the world stays as it is" in heard:
+    prompt = _first_prompt(conversation)
+    if len(conversation) > 1 and "the world stays as it is" in prompt:
         return ""
-    found = _SEAT.search(heard)
-    seat, agents = (int(found[1]) - 1, max(1, int(found[2]))) if found else (0, 1)
-    blocks = _blocks(heard)
+    match = _SEAT.search(prompt)
+    index, agents = (int(match[1]) - 1, max(1, int(match[2]))) if match else (0, 1)
+    blocks = _blocks(prompt)
     if agents == 1:
-        fields = _fields(_cells(heard), len(blocks))
-        return _said((cell, blocks[field]) for cell, field in fields.items())
-    own = [cell for cell, field in _fields(_cells(heard), agents).items() if field == seat]
-    return _said(zip(own, cycle(blocks)))
+        fields = _fields(_cells(prompt), len(blocks))
+        return _answer((cell, blocks[field]) for cell, field in fields.items())
+    own_cells = [cell for cell, field in _fields(_cells(prompt), agents).items() if field == index]
+    return _answer(zip(own_cells, cycle(blocks)))
 
 
 def twins(conversation: Conversation, _seed: int) -> str:
     """All cells, as far as the commands go, from every agent alike."""
-    heard = _heard(conversation)
-    told = _COMMANDS.search(heard)
-    blocks = _blocks(heard)
-    cells = _cells(heard)[: int(told[1]) if told else None]
-    return _said(((x, y), blocks[(x + y) % len(blocks)]) for x, y in cells)
+    prompt = _first_prompt(conversation)
+    commands_match = _COMMANDS.search(prompt)
+    blocks = _blocks(prompt)
+    cells = _cells(prompt)[: int(commands_match[1]) if commands_match else None]
+    return _answer(((x, y), blocks[(x + y) % len(blocks)]) for x, y in cells)
 
 
 def lazy(_conversation: Conversation, _seed: int) -> str:
@@ -46,18 +46,18 @@ def lazy(_conversation: Conversation, _seed: int) -> str:
     return ""
 
 
-def _heard(conversation: Conversation) -> str:
+def _first_prompt(conversation: Conversation) -> str:
     return conversation[0].content if conversation else ""
 
 
-def _cells(heard: str) -> list[Cell]:
-    rows = ((int(y), _RUN.findall(text)) for y, text in _ROW.findall(heard))
-    return [(x, y) for y, found in rows for low, high in found for x in range(int(low), int(high or low) + 1)]
+def _cells(prompt: str) -> list[Cell]:
+    rows = ((int(y), _RUN.findall(text)) for y, text in _ROW.findall(prompt))
+    return [(x, y) for y, runs in rows for low, high in runs for x in range(int(low), int(high or low) + 1)]
 
 
-def _blocks(heard: str) -> list[str]:
-    told = _BLOCKS.search(heard)
-    return told[1].split(", ") if told else ["stone"]
+def _blocks(prompt: str) -> list[str]:
+    blocks_match = _BLOCKS.search(prompt)
+    return blocks_match[1].split(", ") if blocks_match else ["stone"]
 
 
 def _fields(cells: Sequence[Cell], kinds: int) -> dict[Cell, int]:
@@ -81,7 +81,7 @@ def _kinds(piece: Sequence[Cell], kinds: int, shift: int) -> Counter[int]:
 def _pieces(cells: Sequence[Cell]) -> list[list[Cell]]:
     """The cells by what hangs together, in order."""
     left = dict.fromkeys(cells)
-    found = []
+    pieces = []
     while left:
         piece, edge = [], [next(iter(left))]
         del left[edge[0]]
@@ -92,9 +92,9 @@ def _pieces(cells: Sequence[Cell]) -> list[list[Cell]]:
                 if near in left:
                     del left[near]
                     edge.append(near)
-        found.append(sorted(piece, key=lambda cell: (-cell[1], cell[0])))
-    return found
+        pieces.append(sorted(piece, key=lambda cell: (-cell[1], cell[0])))
+    return pieces
 
 
-def _said(placed: Iterable[tuple[Cell, str]]) -> str:
+def _answer(placed: Iterable[tuple[Cell, str]]) -> str:
     return "\n".join(f"/setblock {x} {y} 0 {block}" for (x, y), block in placed)

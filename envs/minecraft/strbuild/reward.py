@@ -50,7 +50,7 @@ def texture(block: str) -> str:
     return next((family for family, ends in _FAMILIES if low.endswith(ends)), low)
 
 
-def measure(built: Cells, palette: Palette, found: Difference, palettes: Sequence[Palette]) -> Measures:
+def measure(built: Cells, palette: Palette, difference: Difference, palettes: Sequence[Palette]) -> Measures:
     """Measure a world of shape (x, y, 1).
 
     Args:
@@ -59,20 +59,20 @@ def measure(built: Cells, palette: Palette, found: Difference, palettes: Sequenc
         found: how it differs from the target, any block for any other.
         palettes: of each builder.
     """
-    looks = {look: number for number, look in enumerate(dict.fromkeys(map(texture, palette)), start=1)}
+    looks = {look: index for index, look in enumerate(dict.fromkeys(map(texture, palette)), start=1)}
     alike = np.array([AIR, *(looks[texture(block)] for block in palette)])[built[:, :, 0]]
     pairs = same = 0
-    for one, other in ((alike[1:], alike[:-1]), (alike[:, 1:], alike[:, :-1])):
-        both = (one != AIR) & (other != AIR)
+    for one, neighbour in ((alike[1:], alike[:-1]), (alike[:, 1:], alike[:, :-1])):
+        both = (one != AIR) & (neighbour != AIR)
         pairs += int(np.count_nonzero(both))
-        same += int(np.count_nonzero(both & (one == other)))
+        same += int(np.count_nonzero(both & (one == neighbour)))
     stands = {palette[code - 1] for code in np.unique(built) if code}
-    background = built.size - found.target
+    background = built.size - difference.target
     return Measures(
-        coverage=(found.covered + found.wrong) / found.target,
-        extra_ratio=found.extra / background if background else 0.0,
+        coverage=(difference.covered + difference.wrong) / difference.target,
+        extra_ratio=difference.extra / background if background else 0.0,
         adjacent_ratio=same / pairs if pairs else 0.0,
-        unused=sum(not stands.issuperset(own) for own in palettes),
+        unused=sum(not stands.issuperset(agent_palette) for agent_palette in palettes),
     )
 
 

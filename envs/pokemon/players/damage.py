@@ -35,21 +35,22 @@ def stage(n: int) -> float:
     return (2 + n) / 2 if n >= 0 else 2 / (2 - n)
 
 
-def stat(dex: Dex, mon: Mon, name: str, seat: Seat | None = None) -> float:
-    """Attack, defence, special attack, special defence or speed, with boosts where `seat` is given, burn and paralysis.
+def stat(dex: Dex, mon: Mon, name: str, player: Seat | None = None) -> float:
+    """Attack, defence, special attack, special defence or speed, with boosts where `player` is given, burn and
+    paralysis.
 
     The opponent's are estimated: highest values in generations 1 and 2, middling ones later.
     """
     n = STATS.index(name)
-    own = mon.get("stats")
-    if isinstance(own, list):
-        value = float(own[n])
+    exact_stats = mon.get("stats")
+    if isinstance(exact_stats, list):
+        value = float(exact_stats[n])
     else:
-        found = dex.species.get(mon["species"])
-        base = found["stats"][n + 1] if found else 80
+        species = dex.species.get(mon["species"])
+        base = species["stats"][n + 1] if species else 80
         value = (2 * base + (93 if dex.gen < 3 else 52)) * mon["level"] // 100 + 5
-    if seat is not None:
-        value *= stage(seat["boosts"].get(name, 0))
+    if player is not None:
+        value *= stage(player["boosts"].get(name, 0))
     if name == "spe" and mon["status"] == "par":
         value *= 0.25 if dex.gen < 7 else 0.5
     if name == "atk" and mon["status"] == "brn" and mon.get("ability") != "guts":
@@ -61,8 +62,8 @@ def hit_points(dex: Dex, mon: Mon) -> float:
     """The most it can have; estimated for the opponent's."""
     if "stats" in mon:
         return float(mon["max"])
-    found = dex.species.get(mon["species"])
-    base = found["stats"][0] if found else 80
+    species = dex.species.get(mon["species"])
+    base = species["stats"][0] if species else 80
     return (2 * base + (93 if dex.gen < 3 else 52)) * mon["level"] // 100 + mon["level"] + 10
 
 
@@ -77,13 +78,13 @@ def accuracy(dex: Dex, id: str) -> float:
     return 1.0 if move is None or move["accuracy"] is None else move["accuracy"] / 100
 
 
-def multiplier(dex: Dex, kind: str, target: Mon, seat: Seat | None = None) -> float:
+def multiplier(dex: Dex, kind: str, target: Mon, player: Seat | None = None) -> float:
     """Of a type of attack against a Pokémon: types, and abilities that it must have or has shown."""
-    effect = dex.effectiveness(kind, types(dex, target, seat))
+    effect = dex.effectiveness(kind, types(dex, target, player))
     ability = target.get("ability")
     if ability is None and dex.gen > 2:
-        found = dex.species.get(target["species"])
-        ability = found["abilities"][0] if found and len(found["abilities"]) == 1 else ""
+        species = dex.species.get(target["species"])
+        ability = species["abilities"][0] if species and len(species["abilities"]) == 1 else ""
     if _ABSORBS.get(str(ability)) == kind or (target.get("item") == "airballoon" and kind == "ground"):
         return 0.0
     if ability == "wonderguard" and effect <= 1:
@@ -105,16 +106,16 @@ def damage(
         return 0.0
     kind = move_type(dex, id, user)
     effect = multiplier(dex, kind, target, theirs)
-    most = hit_points(dex, target)
-    if not effect or most <= 0:
+    max_hp = hit_points(dex, target)
+    if not effect or max_hp <= 0:
         return 0.0
     fixed = _fixed(move, id, user, target)
     if fixed is not None:
-        return fixed if id in _HALVES or move.get("ohko") else fixed / most
+        return fixed if id in _HALVES or move.get("ohko") else fixed / max_hp
     power = _power(move, id)
     points = ((2 * user["level"] / 5 + 2) * power * _ratio(dex, move, user, target, mine, theirs)) / 50 + 2
     points *= effect * ROLL * _hits(move) * _extra(dex, move, kind, user, weather)
-    return points * _screens(dex, move, theirs) * _critical(dex, move, user) / most
+    return points * _screens(dex, move, theirs) * _critical(dex, move, user) / max_hp
 
 
 def presumed(dex: Dex, user: Mon, target: Mon, mine: Seat | None = None, theirs: Seat | None = None) -> float:
@@ -126,7 +127,7 @@ def presumed(dex: Dex, user: Mon, target: Mon, mine: Seat | None = None, theirs:
     best = max((damage(dex, id, user, target, mine, theirs) * accuracy(dex, id) for id in seen), default=0.0)
     if len(seen) >= 4:
         return best
-    most = hit_points(dex, target)
+    max_hp = hit_points(dex, target)
     for kind in types(dex, user, mine):
         effect = multiplier(dex, kind, target, theirs)
         attack = max(
@@ -134,7 +135,7 @@ def presumed(dex: Dex, user: Mon, target: Mon, mine: Seat | None = None, theirs:
             for a, d in (("atk", "def"), ("spa", "spd"))
         )
         points = ((2 * user["level"] / 5 + 2) * PRESUMED_POWER * attack) / 50 + 2
-        best = max(best, points * effect * 1.5 * ROLL / most)
+        best = max(best, points * effect * 1.5 * ROLL / max_hp)
     return best
 
 
@@ -182,8 +183,8 @@ def _extra(dex: Dex, move: Move, kind: str, user: Mon, weather: str) -> float:
     """Same type, weather, items."""
     factor = 1.0
     if kind in types(dex, user):
-        found = dex.species.get(user["species"])
-        factor *= 2.0 if user.get("terastallized") and found and kind in found["types"] else 1.5
+        species = dex.species.get(user["species"])
+        factor *= 2.0 if user.get("terastallized") and species and kind in species["types"] else 1.5
     wet, hot = weather in ("raindance", "primordialsea"), weather in ("sunnyday", "desolateland")
     if wet or hot:
         factor *= {"water": 1.5 if wet else 0.5, "fire": 1.5 if hot else 0.5}.get(kind, 1.0)
@@ -209,5 +210,5 @@ def _critical(dex: Dex, move: Move, user: Mon) -> float:
     high = move.get("critRatio", 1) != 1
     if dex.gen > 1:
         return 1.125 if high else 1.04
-    found = dex.species.get(user["species"])
-    return 1 + 0.95 * min(255 / 256, (found["stats"][5] if found else 80) / 512 * (8 if high else 1))
+    species = dex.species.get(user["species"])
+    return 1 + 0.95 * min(255 / 256, (species["stats"][5] if species else 80) / 512 * (8 if high else 1))

@@ -35,5 +35,5 @@ def foresee(world: Battle, side: Side, turns: int, tried: Sequence[tuple[str | N
         BattleLostError: the battle is lost.
     """
     tries = [(dice("foresee", seed), one, two) for one, two, seed in tried]
-    found: list[float] = world.pool.ask_battle(world, "foresee", side, turns, *tries)
-    return found
+    values: list[float] = world.pool.request_battle(world, "foresee", side, turns, *tries)
+    return values

@@ -137,14 +137,14 @@ def duel(dex: Dex, mine: Own, foe: OpposingPokemon, view: SideView, health: floa
         health: the part of its hit points that it has; None: as it is.
     """
     on_field = active(view["me"]) is mine
-    seat = view["me"] if on_field else None
+    player = view["me"] if on_field else None
     weather = view["weather"][0] if view["weather"] else ""
     usable = [str(id) for id, pp, _ in mine["moves"] if pp > 0]
     give = max(
-        (damage(dex, id, mine, foe, seat, view["foe"], weather) * accuracy(dex, id) for id in usable), default=0.0
+        (damage(dex, id, mine, foe, player, view["foe"], weather) * accuracy(dex, id) for id in usable), default=0.0
     )
-    take = presumed(dex, foe, mine, view["foe"], seat)
-    faster = stat(dex, mine, "spe", seat) > stat(dex, foe, "spe", view["foe"])
+    take = presumed(dex, foe, mine, view["foe"], player)
+    faster = stat(dex, mine, "spe", player) > stat(dex, foe, "spe", view["foe"])
     return _race(give, take, left(foe), left(mine) if health is None else health, faster, mine, foe)
 
 
@@ -172,9 +172,9 @@ def comes_in(view: SideView, dex: Dex, draw: random.Random) -> str:
 
 def heals(move: Move) -> float:
     """The part of its hit points that a status move gives its user."""
-    part = move.get("heal")
-    if isinstance(part, list) and len(part) == 2 and move["target"] == "self":
-        return float(part[0]) / float(part[1])
+    fraction = move.get("heal")
+    if isinstance(fraction, list) and len(fraction) == 2 and move["target"] == "self":
+        return float(fraction[0]) / float(fraction[1])
     return 1.0 if move["name"] == "Rest" else 0.5 if "heal" in move["flags"] and move["target"] == "self" else 0.0
 
 
@@ -212,9 +212,9 @@ def _move_worth(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideV
     stays = duel(dex, me, foe, view)
     if move["category"] != "status":
         extra = 0.0
-        for each in move.get("secondaries", []):
-            chance = each.get("chance", 100) / 100
-            extra += chance * STATUSES.get(str(each.get("status", "")), 0.0) * (not foe["status"]) * 0.5
+        for effect in move.get("secondaries", []):
+            chance = effect.get("chance", 100) / 100
+            extra += chance * STATUSES.get(str(effect.get("status", "")), 0.0) * (not foe["status"]) * 0.5
         return stays + hit(dex, label, me, foe, view) + extra + (0.1 if move.get("selfSwitch") else 0.0)
     survives = danger < left(me)
     worth = stays + left(foe) * status_worth(dex, move, foe, view)
@@ -255,5 +255,5 @@ def _tera_gain(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideVi
 def _turn(view: SideView) -> int:
     """The turn as far as the view shows: the last that something on either side began in."""
     began = [view["me"]["entered"], view["foe"]["entered"]]
-    began += [turn for seat in (view["me"], view["foe"]) for _, turn in seat["conditions"].values()]
+    began += [turn for player in (view["me"], view["foe"]) for _, turn in player["conditions"].values()]
     return max(began) + 1

@@ -49,30 +49,30 @@ class _Fed:
         logger = logging.getLogger("palaver.poke-env")
         logger.setLevel(logging.CRITICAL)
         self._battle: Any = Battle("battle-palaver", side, logger, gen=env.dex.gen)
-        self._heard = self._asked = 0
+        self._read_lines = self._num_requests = 0
 
     def __call__(self, _: str, __: Mapping[str, Any]) -> str:
         battle = self._env.battle
         assert battle is not None
         lines = battle.log(self._side)
-        for line in lines[self._heard :]:
+        for line in lines[self._read_lines :]:
             parts = line.split("|")
             if len(parts) > 1 and parts[1] not in _IGNORED:
                 self._battle.parse_message(parts)
-        self._heard = len(lines)
-        request = json.loads(battle.pool.ask_battle(battle, "request", self._side))
+        self._read_lines = len(lines)
+        request = json.loads(battle.pool.request_battle(battle, "request", self._side))
         self._battle.parse_request(request)
-        self._asked += 1
+        self._num_requests += 1
         state = random.getstate()
-        random.seed(stable_seed(self._seed, self._asked))
+        random.seed(stable_seed(self._seed, self._num_requests))
         try:
             if self._battle.teampreview:
                 first = str(self._player.teampreview(self._battle)).removeprefix("/team ")[:1]
                 return self._label(f"team {first}")
             order: Any = self._player.choose_move(self._battle)
             chosen = getattr(order, "order", None)
-            for n, told in enumerate(request["side"]["pokemon"], 1):  # nicknames are not our names
-                if self._battle.team.get(told["ident"]) is chosen:
+            for n, mon_data in enumerate(request["side"]["pokemon"], 1):  # nicknames are not our names
+                if self._battle.team.get(mon_data["ident"]) is chosen:
                     return self._label(f"switch {n}")
             return str(order.message).removeprefix("/choose ")
         finally:

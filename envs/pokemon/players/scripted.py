@@ -16,8 +16,10 @@ def reference(conversation: Conversation, seed: int) -> str:
     if not listed:
         return ""
     worth = {action: _worth(about) for action, about in listed if action.count(" ") == 1}
-    most = max(worth.values(), default=0.0)
-    best = [action for action in worth if worth[action] == most] if most else [action for action, _ in listed]
+    best_worth = max(worth.values(), default=0.0)
+    best = (
+        [action for action in worth if worth[action] == best_worth] if best_worth else [action for action, _ in listed]
+    )
     return str(best[stable_seed("pokemon", conversation[-1].content, seed) % len(best)])
 
 
@@ -33,8 +35,8 @@ def lazy(_conversation: Conversation, _seed: int) -> str:
 
 
 def _worth(about: str) -> float:
-    found = _POWER.search(about)
-    if not found:
+    match = _POWER.search(about)
+    if not match:
         return 0.0
-    power, effect, accuracy = found.groups()
+    power, effect, accuracy = match.groups()
     return (60.0 if power == "varying" else float(power)) * float(effect) * float(accuracy or 100)

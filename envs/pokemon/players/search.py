@@ -68,8 +68,8 @@ def best_action(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> st
     actions, theirs = dict(battle.views[side]["legal"]), battle.views[other]
     replies: Sequence[str | None] = [None]
     if theirs["legal"]:
-        said = dict(theirs["legal"])
-        replies = sorted({said[rule(theirs, dex, draw)] for rule in REPLIES})
+        labels = dict(theirs["legal"])
+        replies = sorted({labels[rule(theirs, dex, draw)] for rule in REPLIES})
     seeds = [stable_seed("oracle", draw.random(), n) for n in range(DICE)]
     tried = [(action, reply, seed) for action in actions for reply in replies for seed in seeds]
     copies = battle.pool.fork([(battle, seed) for _, _, seed in tried])
@@ -83,8 +83,8 @@ def best_action(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> st
     for copy, (action, _, _) in zip(copies, tried, strict=True):
         worth[action] += standing(copy, dex, side)
         copy.close()
-    most = max(worth.values())
-    return draw.choice([action for action in actions if worth[action] >= most - 1e-9])
+    best_worth = max(worth.values())
+    return draw.choice([action for action in actions if worth[action] >= best_worth - 1e-9])
 
 
 def standing(battle: Battle, dex: Dex, side: Side) -> float:
@@ -139,8 +139,8 @@ def advised(battle: Battle, dex: Dex, side: Side, draw: random.Random) -> dict[s
     1 %, are missing.
     """
     worth = prospects(battle, dex, side, draw, RACE)
-    most = max(worth.values())
-    shares = {action: math.exp((each - most) / UNSURE) for action, each in worth.items()}
+    best_worth = max(worth.values())
+    shares = {action: math.exp((value - best_worth) / UNSURE) for action, value in worth.items()}
     shares = {action: share for action, share in shares.items() if share >= 0.01}
     total = sum(shares.values())
     return {action: share / total for action, share in shares.items()}
@@ -165,16 +165,16 @@ def prospects(
     if prior and favourite not in prior:  # with a gimmick, of which the move alone has a worth
         prior[favourite] = prior.pop(" ".join(favourite.split()[:2]))
     left = [label for label, _ in view["legal"] if label in prior or not prior]
-    own = {label: PRIOR * prior.get(label, 0.0) for label in left}
+    priors = {label: PRIOR * prior.get(label, 0.0) for label in left}
     seen: dict[str, list[float]] = {label: [] for label in left}
-    worth = dict(own)
+    worth = dict(priors)
     for count, size in race:
         runners = sorted(worth, key=lambda label: -worth[label])[: size if prior else None]
         for world in worlds(battle, side, [draw.randrange(2**53) for _ in range(count)]):
             for label, prospect in _tried(world, dex, side, draw, runners).items():
                 seen[label].append(prospect)
             world.close()
-        worth = {label: own[label] + sum(seen[label]) / len(seen[label]) for label in left if seen[label]}
+        worth = {label: priors[label] + sum(seen[label]) / len(seen[label]) for label in left if seen[label]}
     return worth
 
 
@@ -184,11 +184,11 @@ def _tried(world: Battle, dex: Dex, side: Side, draw: random.Random, actions: Se
     replies = _replies(world, dex, side, draw)
     tried = [(action, reply, weight) for action in actions for reply, weight in replies]
     pairs = [(words[action], reply) if side == "p1" else (reply, words[action]) for action, reply, _ in tried]
-    found = dict.fromkeys(actions, 0.0)
-    told = foresee(world, side, TURNS, [(one, two, seed) for one, two in pairs])
-    for (action, _, weight), prospect in zip(tried, told, strict=True):
-        found[action] += weight * prospect
-    return found
+    totals = dict.fromkeys(actions, 0.0)
+    values = foresee(world, side, TURNS, [(one, two, seed) for one, two in pairs])
+    for (action, _, weight), prospect in zip(tried, values, strict=True):
+        totals[action] += weight * prospect
+    return totals
 
 
 def _replies(world: Battle, dex: Dex, side: Side, draw: random.Random) -> list[tuple[str | None, float]]:
@@ -196,6 +196,6 @@ def _replies(world: Battle, dex: Dex, side: Side, draw: random.Random) -> list[t
     theirs = world.views["p2" if side == "p1" else "p1"]
     if not theirs["legal"]:
         return [(None, 1.0)]
-    said = dict(theirs["legal"])
-    answers = [said[rule(theirs, dex, draw)] for rule in REPLIES]
+    labels = dict(theirs["legal"])
+    answers = [labels[rule(theirs, dex, draw)] for rule in REPLIES]
     return [(answer, answers.count(answer) / len(answers)) for answer in sorted(set(answers))]

@@ -96,8 +96,8 @@ def switches(view: SideView) -> list[str]:
 def best(labels: Sequence[str], worth: Callable[[str], float], draw: random.Random) -> str:
     """One of those worth most."""
     values = [(worth(label), label) for label in labels]
-    most = max(value for value, _ in values)
-    return draw.choice([label for value, label in values if value >= most - 1e-9])
+    best_value = max(value for value, _ in values)
+    return draw.choice([label for value, label in values if value >= best_value - 1e-9])
 
 
 def power(dex: Dex, label: str) -> float:
@@ -114,8 +114,8 @@ def typed_power(dex: Dex, label: str, me: Own, foe: OpposingPokemon, view: SideV
         return 0.0
     kind = move_type(dex, id, me)
     base = move["power"] or (me["level"] if move.get("damage") else 60 if move.get("varies") else 0)
-    own = 1.5 if kind in types(dex, me, view["me"]) else 1.0
-    return base * accuracy(dex, id) * own * multiplier(dex, kind, foe, view["foe"])
+    same_type_bonus = 1.5 if kind in types(dex, me, view["me"]) else 1.0
+    return base * accuracy(dex, id) * same_type_bonus * multiplier(dex, kind, foe, view["foe"])
 
 
 def matchup(dex: Dex, mon: Own, foe: OpposingPokemon, view: SideView) -> float:
@@ -125,9 +125,9 @@ def matchup(dex: Dex, mon: Own, foe: OpposingPokemon, view: SideView) -> float:
     times the difference of their parts of hit points.
     """
     on_field = active(view["me"]) is mon
-    own = types(dex, mon, view["me"] if on_field else None)
+    own_types = types(dex, mon, view["me"] if on_field else None)
     theirs = types(dex, foe, view["foe"])
-    score = max((multiplier(dex, kind, foe, view["foe"]) for kind in own), default=1.0)
+    score = max((multiplier(dex, kind, foe, view["foe"]) for kind in own_types), default=1.0)
     score -= max((multiplier(dex, kind, mon, view["me"] if on_field else None) for kind in theirs), default=1.0)
     score += 0.1 if stat(dex, mon, "spe") > stat(dex, foe, "spe") else -0.1
     return score + 0.4 * (mon["hp"] / mon["max"] - foe["hp"] / foe["max"])

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def dice(*keys: object) -> str:
     """A seed of the simulator's generator: four numbers of 16 bits, from any printable keys."""
-    number = stable_seed(*keys)
-    return ",".join(str(number >> shift & 0xFFFF) for shift in (48, 32, 16, 0))
+    seed = stable_seed(*keys)
+    return ",".join(str(seed >> shift & 0xFFFF) for shift in (48, 32, 16, 0))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Battle:
         lost: reason why the battle cannot go on; empty while it can.
     """
 
-    def __init__(self, pool: BattlePool, worker: BattleWorker, number: int, setup: Setup) -> None:
+    def __init__(self, pool: BattlePool, worker: BattleWorker, id: int, setup: Setup) -> None:
         self.setup = setup
         self.turn = 0
         self.legal: dict[Side, dict[str, str]] = {}
@@ -70,7 +70,7 @@ class Battle:
         self.lost = ""
         self.pool = pool
         self.worker = worker
-        self.number = number
+        self.id = id
         self._views: dict[Side, SideView] | None = None
         self._open = True
         worker.battles += 1
@@ -98,7 +98,7 @@ class Battle:
             BattleLostError: the battle is lost, and they were not sent before.
         """
         if self._views is None:
-            self._views = dict(zip(SIDES, self._ask("views"), strict=True))
+            self._views = dict(zip(SIDES, self._request("views"), strict=True))
         return self._views
 
     def resemble(self, other: Battle) -> None:
@@ -132,15 +132,15 @@ class Battle:
 
     def reseed(self, seed: int | str) -> None:
         """Throw other dice from here on."""
-        self._ask("reseed", dice(seed))
+        self._request("reseed", dice(seed))
 
     def finish(self, winner: Side | None) -> None:
         """End the battle with a winner, or None."""
-        self.take(self._ask("finish", winner))
+        self.take(self._request("finish", winner))
 
     def save(self) -> str:
         """Everything of this battle as one string, which `BattlePool.load` reads in any process."""
-        saved: str = self._ask("save")
+        saved: str = self._request("save")
         return saved
 
     def log(self, whose: Literal["p1", "p2", "all", "input"] = "all") -> list[str]:
@@ -148,18 +148,18 @@ class Battle:
 
         Lines of the wall clock are left out, but for those of `input` equal battles have equal logs.
         """
-        lines: list[str] = self._ask("log", whose)
+        lines: list[str] = self._request("log", whose)
         return lines
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
-        return self.pool.ask_battle(self, name, *arguments)
+    def _request(self, name: str, *arguments: Any) -> Any:
+        return self.pool.request_battle(self, name, *arguments)
 
     def close(self) -> None:
         """Let the simulator forget this battle."""
         if self._open:
             self._open = False
             self.worker.battles -= 1
-            self.worker.dropped.append(self.number)
+            self.worker.dropped.append(self.id)
 
     def __del__(self) -> None:
         if getattr(self, "_open", False):

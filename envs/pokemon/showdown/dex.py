@@ -66,7 +66,7 @@ class Dex:
 
     def effectiveness(self, attacking: str, defending: Iterable[str]) -> float:
         """Damage multiplier of a type against types: 0, 1/4, 1/2, 1, 2 or 4; unknown types count 1."""
-        return math.prod(self.chart.get(attacking, {}).get(each, 1.0) for each in defending)
+        return math.prod(self.chart.get(attacking, {}).get(kind, 1.0) for kind in defending)
 
 
 @functools.cache
@@ -78,4 +78,4 @@ def load(gen: int) -> Dex:
     """
     if gen not in range(1, 10):
         raise ShowdownError(f"there is no generation {gen!r:.20}; generations go from 1 to 9")
-    return Dex(gen, **shared_pool().ask([["dex", gen]])[0])
+    return Dex(gen, **shared_pool().request([["dex", gen]])[0])

@@ -93,7 +93,7 @@ def install() -> Path:
 def _run(npm: tuple[str, ...], building: Path) -> None:
     for name in _FILES:
         shutil.copyfile(_HERE / name, building / name)
-    beside = os.pathsep.join([str(node.find().path.parent), os.environ.get("PATH", "")])
+    search_path = os.pathsep.join([str(node.find().path.parent), os.environ.get("PATH", "")])
     try:
         done = subprocess.run(
             [*npm, *_NPM],
@@ -102,10 +102,12 @@ def _run(npm: tuple[str, ...], building: Path) -> None:
             text=True,
             timeout=SECONDS,
             check=False,
-            env={**os.environ, "PATH": beside},
+            env={**os.environ, "PATH": search_path},
         )
     except subprocess.TimeoutExpired as error:
         raise ShowdownError(f"npm did not install the simulator within {SECONDS} seconds; try again") from error
     if done.returncode:
-        told = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()] or ["it said nothing"]
-        raise ShowdownError(f"npm could not install the simulator: {one_line(' '.join(told), 400)}")
+        output_lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()] or [
+            "it said nothing"
+        ]
+        raise ShowdownError(f"npm could not install the simulator: {one_line(' '.join(output_lines), 400)}")

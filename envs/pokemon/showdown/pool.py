@@ -34,8 +34,8 @@ class BattlePool(Closing):
     """
 
     def __init__(self, workers: int | None = None, *, patience: float = 60.0, plain: bool = False) -> None:
-        self._most = usable_cores() if workers is None else workers
-        if self._most < 1:
+        self._max_workers = usable_cores() if workers is None else workers
+        if self._max_workers < 1:
             raise ConfigError(f"a pool needs at least 1 worker, got {workers}")
         self._node, self._package = node.find().path, install.package()
         self._patience, self._plain = patience, plain
@@ -57,12 +57,12 @@ class BattlePool(Closing):
             ShowdownError: no such format, or a team that cannot be read.
             BattleLostError: its process was lost, and the one that was tried instead too.
         """
-        battles = [Battle(self, self._place(), next(self._numbers), setup) for setup in setups]
-        answers = self._ask([(b.worker, ["start", b.number, texts, *b.setup.arguments()]) for b in battles])
+        battles = [Battle(self, self._pick_worker(), next(self._numbers), setup) for setup in setups]
+        answers = self._request([(b.worker, ["start", b.id, texts, *b.setup.arguments()]) for b in battles])
         for battle, answer in zip(battles, answers, strict=True):
             if isinstance(answer, BattleLostError):  # nothing was played yet
-                battle.move(self._place())
-                again = self._ask([(battle.worker, ["start", battle.number, texts, *battle.setup.arguments()])])
+                battle.move(self._pick_worker())
+                again = self._request([(battle.worker, ["start", battle.id, texts, *battle.setup.arguments()])])
                 battle.take(_checked(again[0]))
             else:
                 battle.take(_checked(answer))
@@ -71,8 +71,8 @@ class BattlePool(Closing):
     def choose(self, moves: Sequence[tuple[Battle, Mapping[Side, str]]]) -> None:
         """Choose in many battles at once, one line to each process. Nothing is raised: see `Battle.lost`."""
         going = [(battle, choices) for battle, choices in moves if not battle.lost]
-        answers = self._ask(
-            [(battle.worker, ["choose", battle.number, *map(choices.get, SIDES)]) for battle, choices in going]
+        answers = self._request(
+            [(battle.worker, ["choose", battle.id, *map(choices.get, SIDES)]) for battle, choices in going]
         )
         for (battle, _), answer in zip(going, answers, strict=True):
             if isinstance(answer, Exception):
@@ -90,15 +90,15 @@ class BattlePool(Closing):
         for battle, _ in wanted:
             _alive(battle)
             copies.append(Battle(self, battle.worker, next(self._numbers), battle.setup))
-        answers = self._ask(
+        answers = self._request(
             [
-                (battle.worker, ["fork", battle.number, made.number, None if seed is None else dice(seed)])
-                for (battle, seed), made in zip(wanted, copies, strict=True)
+                (battle.worker, ["fork", battle.id, copy.id, None if seed is None else dice(seed)])
+                for (battle, seed), copy in zip(wanted, copies, strict=True)
             ]
         )
-        for (battle, _), made, answer in zip(wanted, copies, answers, strict=True):
+        for (battle, _), copy, answer in zip(wanted, copies, answers, strict=True):
             _checked(answer)
-            made.resemble(battle)
+            copy.resemble(battle)
         return copies
 
     def derive(self, wanted: Sequence[tuple[Battle, str, Sequence[Any]]]) -> list[Battle]:
@@ -108,58 +108,58 @@ class BattlePool(Closing):
             ShowdownError: the operation failed.
             BattleLostError: a battle is lost.
         """
-        made = [Battle(self, battle.worker, next(self._numbers), battle.setup) for battle, _, _ in wanted]
-        answers = self._ask(
+        battles = [Battle(self, battle.worker, next(self._numbers), battle.setup) for battle, _, _ in wanted]
+        answers = self._request(
             [
-                (battle.worker, [name, battle.number, copy.number, *given])
-                for (battle, name, given), copy in zip(wanted, made, strict=True)
+                (battle.worker, [name, battle.id, copy.id, *given])
+                for (battle, name, given), copy in zip(wanted, battles, strict=True)
             ]
         )
-        for copy, answer in zip(made, answers, strict=True):
+        for copy, answer in zip(battles, answers, strict=True):
             copy.take(_checked(answer))
-        return made
+        return battles
 
     def load(self, saved: str, setup: Setup, seed: int | str | None = None) -> Battle:
         """A battle that `Battle.save` wrote, with other dice where a seed is given."""
-        battle = Battle(self, self._place(), next(self._numbers), setup)
-        given = ["load", battle.number, saved, None if seed is None else dice(seed)]
-        battle.take(_checked(self._ask([(battle.worker, given)])[0]))
+        battle = Battle(self, self._pick_worker(), next(self._numbers), setup)
+        given = ["load", battle.id, saved, None if seed is None else dice(seed)]
+        battle.take(_checked(self._request([(battle.worker, given)])[0]))
         return battle
 
-    def ask_battle(self, battle: Battle, name: str, *arguments: Any) -> Any:
+    def request_battle(self, battle: Battle, name: str, *arguments: Any) -> Any:
         """Run an operation on one battle and return its result.
 
         Raises:
             BattleLostError: the battle is lost.
         """
         _alive(battle)
-        answer = self._ask([(battle.worker, [name, battle.number, *arguments])])[0]
+        answer = self._request([(battle.worker, [name, battle.id, *arguments])])[0]
         if isinstance(answer, BattleLostError):
             battle.lost = str(answer)
         return _checked(answer)
 
-    def ask(self, operations: Sequence[Operation]) -> list[Any]:
+    def request(self, operations: Sequence[Operation]) -> list[Any]:
         """Run operations on no battle, such as the validation of a team, and return their results.
 
         Raises:
             ShowdownError: the operation's object does not exist, or a process was lost twice.
         """
-        answers = self._ask([(self._place(), operation) for operation in operations])
+        answers = self._request([(self._pick_worker(), operation) for operation in operations])
         if any(isinstance(answer, BattleLostError) for answer in answers):
-            answers = self._ask([(self._place(), operation) for operation in operations])
+            answers = self._request([(self._pick_worker(), operation) for operation in operations])
         return [_checked(answer) for answer in answers]
 
     # --- processes ---------------------------------------------------------------------------------
 
-    def _ask(self, asked: Sequence[tuple[BattleWorker, Operation]]) -> list[Any]:
+    def _request(self, requests: Sequence[tuple[BattleWorker, Operation]]) -> list[Any]:
         """Answers in order; an error in place of one that failed. All processes work at the same time."""
         parts: dict[BattleWorker, list[int]] = {}
-        for n, (worker, _) in enumerate(asked):
+        for n, (worker, _) in enumerate(requests):
             parts.setdefault(worker, []).append(n)
         tickets: list[tuple[BattleWorker, list[int], Ticket]] = [
-            (worker, places, worker.send([asked[n][1] for n in places])) for worker, places in parts.items()
+            (worker, places, worker.send([requests[n][1] for n in places])) for worker, places in parts.items()
         ]
-        answers: list[Any] = [None] * len(asked)
+        answers: list[Any] = [None] * len(requests)
         for worker, places, ticket in tickets:
             try:
                 got = worker.receive(ticket, self._patience)
@@ -169,14 +169,14 @@ class BattlePool(Closing):
                 answers[n] = _error(answer) if isinstance(answer, dict) and "error" in answer else answer
         return answers
 
-    def _place(self) -> BattleWorker:
+    def _pick_worker(self) -> BattleWorker:
         """An idle process, else a new one, else the one with the fewest battles."""
         with self._placing:
             if os.getpid() != self._owner:  # a forked copy: the processes are the other's
                 self._owner, self._workers = os.getpid(), []
             self._workers = [worker for worker in self._workers if not worker.lost]
             least = min(self._workers, key=lambda worker: worker.battles, default=None)
-            if least is None or (least.battles and len(self._workers) < self._most):
+            if least is None or (least.battles and len(self._workers) < self._max_workers):
                 least = BattleWorker(self._node, self._package, plain=self._plain)
                 self._workers.append(least)
             return least

@@ -86,7 +86,7 @@ class Server(Closing):
         root = Path(self._folder.name)
         _lay_out(root, package, settings(self.port, simulators))
         links = ("--preserve-symlinks", "--preserve-symlinks-main")  # so that all paths are those of our folder
-        self._said: deque[str] = deque(maxlen=50)
+        self._output: deque[str] = deque(maxlen=50)
         self._listening: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._process = subprocess.Popen(
             [str(program), *links, str(_SCRIPT), str(root)],
@@ -105,9 +105,11 @@ class Server(Closing):
         except queue.Empty:
             started = False
         if not started or not _answers(self.port, self._process):
-            told = one_line(next((line for line in self._said if "Error" in line), " ".join(self._said)), 300)
+            error_line = one_line(next((line for line in self._output if "Error" in line), " ".join(self._output)), 300)
             self.close()
-            raise ShowdownError(f"Showdown's server did not start on port {self.port}: {told or 'it said nothing'}")
+            raise ShowdownError(
+                f"Showdown's server did not start on port {self.port}: {error_line or 'it said nothing'}"
+            )
 
     @property
     def address(self) -> str:
@@ -122,7 +124,7 @@ class Server(Closing):
         """
         while (code := self._process.poll()) is None:
             time.sleep(WATCH_SECONDS)
-        last = one_line(self._said[-1], 300) if self._said else "it said nothing"
+        last = one_line(self._output[-1], 300) if self._output else "it said nothing"
         raise ShowdownError(f"Showdown's server ended with code {code}: {last}")
 
     def close(self) -> None:
@@ -140,7 +142,7 @@ class Server(Closing):
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self._said.append(line.strip())
+                self._output.append(line.strip())
                 if "now listening on" in line:
                     self._listening.put(True)
         self._listening.put(False)
@@ -164,8 +166,8 @@ def _free(port: int) -> int:
             tried.bind((HOST, port))
         except OSError as error:
             raise ShowdownError(f"port {port} cannot be used ({error.strerror}); name another by --port") from error
-        found: int = tried.getsockname()[1]
-        return found
+        free_port: int = tried.getsockname()[1]
+        return free_port
 
 
 def _lay_out(root: Path, package: Path, config: Mapping[str, Any]) -> None:

@@ -46,7 +46,7 @@ class BattleWorker:
         self.lost = ""
         self.battles = 0
         self.dropped: deque[int] = deque()
-        self._asked = 0
+        self._num_requests = 0
         self._answered = False
         self._tickets: dict[int, Ticket] = {}
         self._writing = threading.Lock()
@@ -74,9 +74,9 @@ class BattleWorker:
         with self._writing:
             drops = [self.dropped.popleft() for _ in range(len(self.dropped))]
             given = [*operations, ("drop", *drops)] if drops else operations
-            self._asked += 1
-            self._tickets[self._asked] = ticket
-            line = json.dumps({"n": self._asked, "do": given}, separators=(",", ":")).encode() + b"\n"
+            self._num_requests += 1
+            self._tickets[self._num_requests] = ticket
+            line = json.dumps({"n": self._num_requests, "do": given}, separators=(",", ":")).encode() + b"\n"
             assert self.process.stdin is not None
             if self.lost:
                 ticket.put(None)
@@ -119,20 +119,20 @@ class BattleWorker:
         assert self.process.stdout is not None
         with self.process.stdout as lines:
             for line in lines:
-                number = int(line[5 : line.index(b",")])  # {"n":7,"out":[...
+                ticket_id = int(line[5 : line.index(b",")])  # {"n":7,"out":[...
                 self._answered = True
-                self._tickets.pop(number).put(line)
+                self._tickets.pop(ticket_id).put(line)
         code = end(self.process, CLOSE_SECONDS)  # its output is closed, so nothing can come of it any more
-        self.lost = self.lost or f"the simulator's process ended with {_exit(code)}{self._said()}"
+        self.lost = self.lost or f"the simulator's process ended with {_exit(code)}{self._last_error()}"
         self._errors.close()
         while self._tickets:
             self._tickets.popitem()[1].put(None)
 
-    def _said(self) -> str:
+    def _last_error(self) -> str:
         self._errors.seek(0)
         lines = self._errors.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
-        told = next((line for line in lines if "Error" in line), lines[-1] if lines else "")
-        return f": {one_line(told, 300)}" if told else ""
+        error_line = next((line for line in lines if "Error" in line), lines[-1] if lines else "")
+        return f": {one_line(error_line, 300)}" if error_line else ""
 
 
 def _exit(code: int | None) -> str:

@@ -43,12 +43,12 @@ wildlife counting: camera traps, acoustic stations; overlapping herds, nocturnal
 
 def _fields() -> dict[str, tuple[list[str], list[str], str]]:
     """Field: kinds of data, problems, who is concerned."""
-    found = {}
+    fields = {}
     for line in _FIELDS.strip().splitlines():
-        field, _, rest = line.partition(": ")
-        data, problems, people = rest.split("; ")
-        found[field] = (data.split(", "), problems.split(", "), people)
-    return found
+        field, _, value = line.partition(": ")
+        data, problems, people = value.split("; ")
+        fields[field] = (data.split(", "), problems.split(", "), people)
+    return fields
 
 
 FIELDS = _fields()
@@ -200,12 +200,12 @@ AUTHORS = {"background": BACKGROUND, "method": METHOD}
 def tasks(n: int, seed: int) -> list[dict[str, Any]]:
     """`n` papers in the public schema with a title; no combination of theirs occurs in `demonstrations`."""
     rows = []
-    for number in range(n):
-        rng = random.Random(stable_seed("arxiv tasks", seed, number))
+    for index in range(n):
+        rng = random.Random(stable_seed("arxiv tasks", seed, index))
         _, title, abstract = paper(rng, tasks=True)
         rows.append(
             {
-                "article_id": f"made-{seed}-{number:03d}",
+                "article_id": f"made-{seed}-{index:03d}",
                 "title": title,
                 "abstract_text": abstract,
                 "token_count": len(abstract.split()),
@@ -219,15 +219,15 @@ def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
 
     Most prompts ask for 32 to 64 words and have two authors; some ask for other lengths or for both paragraphs.
     """
-    return corpus.demonstrations(n, ("arxiv demonstrations", seed), _asked, AUTHORS)
+    return corpus.demonstrations(n, ("arxiv demonstrations", seed), _draw_request, AUTHORS)
 
 
 def grammar() -> re.Pattern[str]:
     """Pattern that matches the sentences of the imitation texts; see `corpus.grammar`."""
     vocabulary = {
         "field": FIELDS,
-        "data": [each for data, _, _ in FIELDS.values() for each in data],
-        "problem": [each for _, problems, _ in FIELDS.values() for each in problems],
+        "data": [item for data, _, _ in FIELDS.values() for item in data],
+        "problem": [item for _, problems, _ in FIELDS.values() for item in problems],
         "people": [people for *_, people in FIELDS.values()],
         "method": METHODS,
         "device": DEVICES,
@@ -268,7 +268,7 @@ def paper(rng: random.Random, *, tasks: bool) -> tuple[corpus.Slots, str, str]:
     return slots, title[0].upper() + title[1:], corpus.in_order(ABSTRACT, slots, rng)
 
 
-def _asked(rng: random.Random) -> corpus.Asked:
+def _draw_request(rng: random.Random) -> corpus.Asked:
     slots, title, abstract = paper(rng, tasks=False)
     agent = corpus.author(AUTHORS, rng)
     return agent, opening(agent, title, abstract, rng.choice(LENGTHS)), slots

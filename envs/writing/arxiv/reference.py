@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palaver.core import Conversation
-from palaver.envs.writing.reference import asked, compose, heard, topic
+from palaver.envs.writing.reference import compose, last_prompt, parse_range, topic
 from palaver.envs.writing.rules import SPLIT
 
 _BACKGROUND = (
@@ -26,9 +26,9 @@ _METHOD = (
 
 def reference(conversation: Conversation, seed: int) -> str:
     """Write the requested paragraph (or, as the single author, both), determined by the seed."""
-    prompt = heard(conversation)
-    low, high = asked(prompt, "words", (128, 256))
-    short, long = asked(prompt, "times", (1.3, 1.6))
+    prompt = last_prompt(conversation)
+    low, high = parse_range(prompt, "words", (128, 256))
+    short, long = parse_range(prompt, "times", (1.3, 1.6))
     subject = topic(prompt.partition("\n\n")[2])[:30]
     brief = min(round(1.12 * low) + 1, int(high))
     background = compose(subject, _BACKGROUND, brief, seed)

@@ -196,12 +196,12 @@ AUTHORS = {"concise": CONCISE, "detailed": DETAILED}
 def tasks(n: int, seed: int) -> list[dict[str, Any]]:
     """`n` posts in the public schema; no combination of theirs occurs in `demonstrations`."""
     rows = []
-    for number in range(n):
-        rng = random.Random(stable_seed("tldr tasks", seed, number))
+    for index in range(n):
+        rng = random.Random(stable_seed("tldr tasks", seed, index))
         slots = corpus.draw(_slots, KEYS, rng, tasks=True)
         rows.append(
             {
-                "id": f"made-{seed}-{number:03d}",
+                "id": f"made-{seed}-{index:03d}",
                 "prompt": _post(slots, rng),
                 "completion": " " + corpus.passage(CONCISE, slots, 2, rng),
             }
@@ -211,7 +211,7 @@ def tasks(n: int, seed: int) -> list[dict[str, Any]]:
 
 def demonstrations(n: int, seed: int) -> list[tuple[Conversation, str]]:
     """`n` answers of the author who does not coordinate, `corpus.ANSWERS` to each of the environment's prompts."""
-    return corpus.demonstrations(n, ("tldr demonstrations", seed), _asked, AUTHORS)
+    return corpus.demonstrations(n, ("tldr demonstrations", seed), _draw_request, AUTHORS)
 
 
 def grammar() -> re.Pattern[str]:
@@ -250,7 +250,7 @@ def _post(slots: corpus.Slots, rng: random.Random) -> str:
     return f"SUBREDDIT: r/{slots['sub']}\n\nTITLE: {title}\n\nPOST: {body}\n\nTL;DR:"
 
 
-def _asked(rng: random.Random) -> corpus.Asked:
+def _draw_request(rng: random.Random) -> corpus.Asked:
     slots = corpus.draw(_slots, KEYS, rng, tasks=False)
     agent = corpus.author(AUTHORS, rng)
     return agent, opening(agent, _post(slots, rng), rng.choice(LENGTHS)), slots

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palaver.core import Conversation
-from palaver.envs.writing.reference import asked, compose, heard, topic
+from palaver.envs.writing.reference import compose, last_prompt, parse_range, topic
 from palaver.envs.writing.rules import SPLIT
 
 _CONCISE = ("the post is about {}", "the post asks about {}")
@@ -25,9 +25,9 @@ _DETAILED = (
 
 def reference(conversation: Conversation, seed: int) -> str:
     """Write the requested summary (or, as the single author, both), determined by the seed."""
-    prompt = heard(conversation)
-    low, high = asked(prompt, "words", (8, 256))
-    short, long = asked(prompt, "times", (1.6, 3.2))
+    prompt = last_prompt(conversation)
+    low, high = parse_range(prompt, "words", (8, 256))
+    short, long = parse_range(prompt, "times", (1.6, 3.2))
     subject = topic(prompt.partition("\n\n")[2])
     brief = max(int(low), min(40, int(high / long)))
     concise = compose(subject[:6], _CONCISE, brief, seed)

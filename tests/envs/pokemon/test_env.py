@@ -186,7 +186,7 @@ def test_the_tenth_illegal_answer_loses_the_battle(reward):
     assert infos["p1"]["reason"] == infos["p2"]["reason"] == "p1 forfeited by 10 illegal answers"
     assert infos["p1"]["metrics"]["outcome"] == -1
     assert (infos["p1"]["executed"], infos["p2"]["executed"]) == ("", ""), "nothing was played"
-    assert "You lost." in env.heard["p1"]
+    assert "You lost." in env.observations["p1"]
     assert infos["p1"]["reward_components"]["victory"] == -loss
     assert infos["p2"]["reward_components"]["victory"] == win
     if reward != "binary":  # as if all its Pokémon had fainted

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.envs.pokemon.events import told
+from palaver.envs.pokemon.events import event_texts
 
 pytestmark = pytest.mark.usefixtures("pool")
 
 
 def sentence(line, me):
-    return told([[line]], me)[0]
+    return event_texts([[line]], me)[0]
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,11 @@ def test_an_onlooker_reads_sides():
 
 def test_what_follows_from_a_move_stands_behind_it():
     lines = ["|move|p1a: A|Surf|p2a: B", "|-crit|p2a: B", "|-damage|p2a: B|0 fnt", "|faint|p2a: B"]
-    assert told([lines], "p2") == ["their A used Surf on your B; a critical hit; your B down to 0 fnt\nyour B fainted"]
-    assert told([["|-heal|p1a: A|5/9"], []], "p1") == ["your A up to 5/9", ""]
-    assert told([], "p1") == []
+    assert event_texts([lines], "p2") == [
+        "their A used Surf on your B; a critical hit; your B down to 0 fnt\nyour B fainted"
+    ]
+    assert event_texts([["|-heal|p1a: A|5/9"], []], "p1") == ["your A up to 5/9", ""]
+    assert event_texts([], "p1") == []
 
 
 def test_what_is_long_or_broken_is_cut_and_shown():
@@ -53,4 +55,4 @@ def test_what_is_long_or_broken_is_cut_and_shown():
         == "message " + "\u00e9" * 292 + " \u2026 [1,208 more characters]"
     )
     assert sentence("|-message|a\r\nb \u202ec\td", "p1") == "message a b \ufffdc d"
-    assert told([["|", "", "x", "|move", "|faint", "|switch"]], "p1")
+    assert event_texts([["|", "", "x", "|move", "|faint", "|switch"]], "p1")

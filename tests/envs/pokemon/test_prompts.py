@@ -126,7 +126,7 @@ def test_a_battle_s_texts_say_what_its_views_say(format):
                     if waits
                     else f"The battle is over after turn {turn}. {how}"
                 )
-                [happened] = events.told([view["lines"] if waits else lines], side)
+                [happened] = events.event_texts([view["lines"] if waits else lines], side)
                 assert texts[side] == (f"{head}\n{happened}" if happened else head)
                 waited += waits
         if not env.agents:

@@ -115,7 +115,7 @@ def test_a_copy_goes_on_as_the_battle_would(pool, format):
         chosen = moves(battle, rng)
         copies = [battle.pool.derive([(battle, "branch", (f"7,8,9,{n}", chosen.get("p1"), chosen.get("p2")))])[0]]
         copies.append(battle.fork())
-        pool.ask_battle(copies[1], "reseed", f"7,8,9,{n}")
+        pool.request_battle(copies[1], "reseed", f"7,8,9,{n}")
         copies[1].choose(chosen)
         assert copies[0].views == copies[1].views
         battle.choose(chosen)

@@ -251,8 +251,8 @@ def test_a_team_that_cannot_be_read(pool):
 
 def test_battles_are_forgotten(pool):
     def alive():
-        pool.ask([["drop"]])  # what is dropped goes with the next question
-        return pool.ask([["drop"]])[0]
+        pool.request([["drop"]])  # what is dropped goes with the next question
+        return pool.request([["drop"]])[0]
 
     before = alive()
     made = pool.start([setup(pool, "gen1randombattle", seed) for seed in range(5)])

@@ -147,7 +147,7 @@ class Broken:
 def broken(monkeypatch):
     def make(*knows):
         made = Broken(knows)
-        monkeypatch.setattr(slot.Slot, "_ask", lambda self, request: made(request))
+        monkeypatch.setattr(slot.Slot, "_request", lambda self, request: made(request))
         return made
 
     return make
@@ -171,7 +171,7 @@ def test_a_program_that_takes_every_worker_down_is_at_fault(broken):
 
 def test_an_attempt_that_works_counts(broken, monkeypatch):
     replies = iter([{"lost": "once"}, {"results": [["pass", ""]]}])
-    monkeypatch.setattr(slot.Slot, "_ask", lambda self, request: next(replies))
+    monkeypatch.setattr(slot.Slot, "_request", lambda self, request: next(replies))
     with SandboxPool(1) as one:
         assert one.score(*GOOD).verdict == "pass"
 

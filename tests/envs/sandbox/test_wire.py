@@ -207,7 +207,7 @@ def test_a_frame_that_is_none(channel, sent):
     ours.sendall(sent)
     ours.shutdown(socket.SHUT_WR)
     with pytest.raises((wire.MalformedError, EOFError)):
-        wire.receive(theirs, most=1000)
+        wire.receive(theirs, max_bytes=1000)
 
 
 def test_a_frame_that_never_ends(channel):
@@ -222,4 +222,4 @@ def test_a_frame_that_never_ends(channel):
 
 def test_a_value_above_the_limit_is_not_sent(channel):
     with pytest.raises(wire.NotPlainError, match="takes 12 bytes, more than the 11"):
-        wire.send(channel[0], "x" * 10, most=11)
+        wire.send(channel[0], "x" * 10, max_bytes=11)

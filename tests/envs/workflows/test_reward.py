@@ -43,7 +43,7 @@ def test_the_last_who_answered_and_not_the_best():
 
 
 def test_each_last_accumulated():
-    near(reward.each([[0.2, None], [0.8, 0.7]]), [[0.2, 0.0], [0.8, 0.7]])
+    near(reward.per_turn([[0.2, None], [0.8, 0.7]]), [[0.2, 0.0], [0.8, 0.7]])
     near(reward.last(V), [[0, 0], [0, 0], [1.0, 0.6]])
     near(reward.last([[0.2, None], [None, 0.7]]), [[0, 0], [0.2, 0.7]])  # each seat's newest
     near(reward.accumulated(V), [[2.0, 2.2], [1.8, 1.3], [1.0, 0.6]])  # 0.2 + 0.8 + 1.0 and so on
