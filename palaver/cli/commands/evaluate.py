@@ -94,7 +94,9 @@ def evaluate(
             samples=samples,
             seed=seed,
             sampling=options.sampling(sampling, temperature, max_tokens, greedy),
-            own={seat: options.sampling(each, temperature, max_tokens, greedy) for seat, each in own.items()},
+            agent_sampling={
+                seat: options.sampling(each, temperature, max_tokens, greedy) for seat, each in own.items()
+            },
             options=model,
             force=force,
             seatings=(FocalRound(seats),) if seats else (),

@@ -169,7 +169,7 @@ def _run(work: AuditQueries, name: str, sources: list[str], limits: Thresholds, 
 
     made = {**provenance(), "command": shlex.join(["palaver", *sys.argv[1:]])}
     with _bar(work.questions) as report:
-        return run.audit(work, name, sources, limits=limits, made=made, folder=folder, report=report)
+        return run.audit(work, name, sources, limits=limits, provenance=made, folder=folder, report=report)
 
 
 @contextmanager
@@ -209,14 +209,14 @@ def _show(found: Audit, folder: Path | None, as_json: bool) -> None:
 
 def measures(found: Audit) -> Table:
     """Table of the measures, with faults in red."""
-    from palaver.benchmarks.judge_audit.page import shown
+    from palaver.benchmarks.judge_audit.page import formatted
 
     at_fault = {fault.measure for fault in found.faults}
     right = ("value", "95 %", "n")
     made = table("measure", *right, "of what", title=one_line(found.judge, 100), right=right)
     for each in found.measures:
         style = "red" if each.key in at_fault else ""
-        value, ends = shown(each)
+        value, ends = formatted(each)
         made.add_row(
             Text(each.title, style=style or "bold"),
             Text(value, style=style),
