@@ -46,15 +46,15 @@ def evaluate_against_all(
 
 def against_all(env: str, agent: str, opponents: str = ALL, **settings: Any) -> TournamentConfig:
     """Return the setting in which one agent plays all opponents, except itself."""
-    found = spec(env)
-    mine = read_players(agent, found)
+    env_spec = spec(env)
+    mine = read_players(agent, env_spec)
     if len(mine) != 1:
         raise ConfigError(f"one agent is evaluated against all, got {agent!r}; for several use palaver arena")
     label = next(iter(mine))
-    others = read_players(opponents, found)
+    others = read_players(opponents, env_spec)
     if others.get(label, mine[label]) != mine[label]:
         raise ConfigError(f"an opponent is called {label!r} too; give the agent another name, as new={mine[label]}")
-    return TournamentConfig(env=found.id, players=mine | others, agent=label, **settings)
+    return TournamentConfig(env=env_spec.id, players=mine | others, agent=label, **settings)
 
 
 def main(
@@ -72,7 +72,7 @@ def main(
     """Evaluate one agent against all opponents and print the tables as Markdown."""
     try:
         keywords = dict(_pair(item) for item in pairs or [])
-        found = evaluate_against_all(
+        standings = evaluate_against_all(
             env,
             agent,
             out,
@@ -87,7 +87,7 @@ def main(
     except PalaverError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
-    typer.echo(markdown(found))
+    typer.echo(markdown(standings))
 
 
 def _pair(item: str) -> tuple[str, Any]:

@@ -22,10 +22,10 @@ from palaver.trainers.rollout.episodes import SamplingPlan, rollout, text_env
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
 
 
-def picture(found: Spec, team: str) -> NDArray[np.uint8]:
+def picture(env_spec: Spec, team: str) -> NDArray[np.uint8]:
     """Frame of an environment with `rgb_array` after a scripted team's first turn of the first task."""
-    env = text_env(found.id, {})
-    policy = make_policy(f"scripted:{team}", scripted=found.scripted)
+    env = text_env(env_spec.id, {})
+    policy = make_policy(f"scripted:{team}", scripted=env_spec.scripted)
     players = dict.fromkeys(env.possible_agents, policy)
     how = dict.fromkeys(env.possible_agents, Sampling())
     (episode,) = rollout(env, players, [env.tasks[0].id], SamplingPlan(), sampling=how, seed=0)
@@ -34,10 +34,10 @@ def picture(found: Spec, team: str) -> NDArray[np.uint8]:
 
 def main(names: list[str]) -> int:
     """Draw the figures of the named environments, of all without names; returns the exit code."""
-    for found in [spec(name) for name in names] or specs().values():
-        for team, file in pictures(found).items():
+    for env_spec in [spec(name) for name in names] or specs().values():
+        for team, file in pictures(env_spec).items():
             FOLDER.mkdir(parents=True, exist_ok=True)
-            (FOLDER / file).write_bytes(png(picture(found, team)))
+            (FOLDER / file).write_bytes(png(picture(env_spec, team)))
             print(FOLDER / file)
     return 0
 

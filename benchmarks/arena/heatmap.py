@@ -15,25 +15,25 @@ WIN, EVEN, LOSS = theme.PAPER.series[0], "#f3f5f9", theme.PAPER.series[1]
 DARK = 0.3  # farther than this from even, letters are white
 
 
-def draw(found: Standings, path: Path) -> None:
+def draw(standings: Standings, path: Path) -> None:
     """The picture, a panel for each team set."""
-    widest = max(len(rating.player) for table in found.tables for rating in table.ratings)
-    most = max(len(table.ratings) for table in found.tables)
-    wide, high = 1.6 + 0.085 * widest + 0.86 * most, 1.55 + 0.03 * widest + 0.6 * most
-    columns = min(2, len(found.tables))
-    rows = -(-len(found.tables) // columns)
+    widest = max(len(rating.player) for table in standings.tables for rating in table.ratings)
+    max_players = max(len(table.ratings) for table in standings.tables)
+    wide, high = 1.6 + 0.085 * widest + 0.86 * max_players, 1.55 + 0.03 * widest + 0.6 * max_players
+    columns = min(2, len(standings.tables))
+    rows = -(-len(standings.tables) // columns)
     drawing = theme.figure(max(6.6, wide * columns), high * rows + 0.5)
-    title = f"{found.made.get('env', 'Arena')}: score of the row against the column, in percent"
+    title = f"{standings.made.get('env', 'Arena')}: score of the row against the column, in percent"
     theme.entitle(drawing, theme.label(title, 90))
     places = drawing.subplots(rows, columns, squeeze=False).ravel()
-    for ax, table in zip(places, found.tables, strict=False):
-        _panel(ax, table, found)
-    for ax in places[len(found.tables) :]:
+    for ax, table in zip(places, standings.tables, strict=False):
+        _panel(ax, table, standings)
+    for ax in places[len(standings.tables) :]:
         ax.set_axis_off()
     theme.save_png(drawing, str(path))
 
 
-def _panel(ax: Axes, table: PairTable, found: Standings) -> None:
+def _panel(ax: Axes, table: PairTable, standings: Standings) -> None:
     names = [rating.player for rating in table.ratings]
     for y, one in enumerate(names):
         for x, two in enumerate(names):
@@ -49,10 +49,9 @@ def _panel(ax: Axes, table: PairTable, found: Standings) -> None:
     ax.tick_params(length=0, labelsize=9, colors=theme.PAPER.ink)
     for side in ax.spines.values():
         side.set_visible(False)
-    said = (
-        f"{theme.label(table.teamset, 50)}: {table.games:,} games; Elo, {theme.label(found.anchor)} at {found.at:.0f}"
-    )
-    ax.set_xlabel(said, fontsize=8.5, color=theme.PAPER.muted, labelpad=8)
+    anchor = f"{theme.label(standings.anchor)} at {standings.at:.0f}"
+    caption = f"{theme.label(table.teamset, 50)}: {table.games:,} games; Elo, {anchor}"
+    ax.set_xlabel(caption, fontsize=8.5, color=theme.PAPER.muted, labelpad=8)
 
 
 def _cell(ax: Axes, x: int, y: int, table: PairTable, one: str, two: str) -> None:

@@ -21,49 +21,49 @@ COLUMNS = (
 )
 
 
-def write(found: Standings, folder: Path) -> list[Path]:
+def write(standings: Standings, folder: Path) -> list[Path]:
     """Write `arena.md`, `arena.csv`, `pairs.csv`, `arena.json` and `arena.png`; returns their paths.
 
     Raises:
         ConfigError: the folder cannot be written.
     """
     texts = {
-        f"{STEM}.md": markdown(found),
-        f"{STEM}.csv": ratings_csv(found),
-        "pairs.csv": pairs_csv(found),
-        f"{STEM}.json": json.dumps(found.to_dict(), indent=1) + "\n",
+        f"{STEM}.md": markdown(standings),
+        f"{STEM}.csv": ratings_csv(standings),
+        "pairs.csv": pairs_csv(standings),
+        f"{STEM}.json": json.dumps(standings.to_dict(), indent=1) + "\n",
     }
     image = folder / f"{STEM}.png"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             replace_text(folder / name, text)
-        picture.draw(found, image)
+        picture.draw(standings, image)
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return [*(folder / name for name in texts), image]
 
 
-def markdown(found: Standings) -> str:
+def markdown(standings: Standings) -> str:
     """All tables, each explained in a line."""
-    head = f"# Arena: {prose(found.made['env'])}\n" if "env" in found.made else "# Arena\n"
+    head = f"# Arena: {prose(standings.made['env'])}\n" if "env" in standings.made else "# Arena\n"
     parts = [head]
-    if command := found.made.get("command"):
+    if command := standings.made.get("command"):
         parts.append(code_block(command, "bash") + "\n")
-    for table in found.tables:
-        parts += [f"## {_name(table.teamset)}\n", _ratings(table, found), _matrix(table)]
-    if found.gaps:
-        parts += [f"## Generalisation: {_name(found.tables[0].teamset)} against the other sets\n", _gaps(found)]
-    if found.failed:
-        parts.append(f"{found.failed} games failed and do not count; `--resume` plays them again.\n")
+    for table in standings.tables:
+        parts += [f"## {_name(table.teamset)}\n", _ratings(table, standings), _matrix(table)]
+    if standings.gaps:
+        parts += [f"## Generalisation: {_name(standings.tables[0].teamset)} against the other sets\n", _gaps(standings)]
+    if standings.failed:
+        parts.append(f"{standings.failed} games failed and do not count; `--resume` plays them again.\n")
     return "\n".join(parts)
 
 
-def _ratings(table: PairTable, found: Standings) -> str:
+def _ratings(table: PairTable, standings: Standings) -> str:
     rows = []
     for rating in table.ratings:
         row = table.conduct[rating.player]
-        ends = "anchor" if rating.player == found.anchor else f"{rating.low:.0f} to {rating.high:.0f}"
+        ends = "anchor" if rating.player == standings.anchor else f"{rating.low:.0f} to {rating.high:.0f}"
         rows.append(
             [
                 f"**{_name(rating.player)}**",
@@ -77,15 +77,15 @@ def _ratings(table: PairTable, found: Standings) -> str:
             ]
         )
     titles = ["player", "Elo", "95 %", "GXE", "score", "won / tied / lost", "illegal", "ms a decision"]
-    said = [
-        f"{table.games:,} games, {table.turns:.1f} turns a game. Elo by Bradley and Terry, {_name(found.anchor)} at "
-        f"{found.at:.0f}; over-dispersion {table.dispersion:.2f}."
+    remarks = [
+        f"{table.games:,} games, {table.turns:.1f} turns a game. Elo by Bradley and Terry, {_name(standings.anchor)} "
+        f"at {standings.at:.0f}; over-dispersion {table.dispersion:.2f}."
     ]
     if not all(rating.bounded for rating in table.ratings):
-        said.append("\\* won or lost all that links it with the anchor: the far end is not bounded by the results.")
+        remarks.append("\\* won or lost all that links it with the anchor: the far end is not bounded by the results.")
     if table.truncated:
-        said.append(f"{table.truncated} games were ended by an outer limit.")
-    return f"{_grid([titles, *rows])}\n{' '.join(said)}\n"
+        remarks.append(f"{table.truncated} games were ended by an outer limit.")
+    return f"{_grid([titles, *rows])}\n{' '.join(remarks)}\n"
 
 
 def _matrix(table: PairTable) -> str:
@@ -98,12 +98,12 @@ def _matrix(table: PairTable) -> str:
     return f"{_grid([['', *map(_name, names)], *rows])}\n{note}"
 
 
-def cell(found: PairResult | None) -> str:
+def cell(result: PairResult | None) -> str:
     """Cell of the matrix: score in percent, interval, counts; – for players that have not met."""
-    if found is None:
+    if result is None:
         return "–"
-    low, high = 100 * found.low, 100 * found.high
-    return f"{100 * found.score:.1f} [{low:.0f}, {high:.0f}] {found.wins}-{found.ties}-{found.losses}"
+    low, high = 100 * result.low, 100 * result.high
+    return f"{100 * result.score:.1f} [{low:.0f}, {high:.0f}] {result.wins}-{result.ties}-{result.losses}"
 
 
 def percent(share: float | None) -> str:
@@ -111,7 +111,7 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
-def _gaps(found: Standings) -> str:
+def _gaps(standings: Standings) -> str:
     rows = [
         [
             f"**{_name(gap.player)}**",
@@ -121,9 +121,9 @@ def _gaps(found: Standings) -> str:
             f"{100 * gap.gap:+.1f}",
             "–" if gap.low is None or gap.high is None else f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}",
         ]
-        for gap in found.gaps
+        for gap in standings.gaps
     ]
-    titles = ["player", "other set", f"score on {_name(found.tables[0].teamset)}", "on the other", "gap", "95 %"]
+    titles = ["player", "other set", f"score on {_name(standings.tables[0].teamset)}", "on the other", "gap", "95 %"]
     return f"{_grid([titles, *rows])}\nGaps in percentage points; above 0 the player does worse on the other set.\n"
 
 
@@ -136,28 +136,28 @@ def _name(text: str) -> str:
     return prose(text, 60)
 
 
-def ratings_csv(found: Standings) -> str:
+def ratings_csv(standings: Standings) -> str:
     """A row for every player on every team set."""
     rows = [
-        {"teamset": table.teamset, **vars_of(table, n)} for table in found.tables for n in range(len(table.ratings))
+        {"teamset": table.teamset, **vars_of(table, n)} for table in standings.tables for n in range(len(table.ratings))
     ]
     return _csv(COLUMNS, rows)
 
 
-def vars_of(table: PairTable, place: int) -> dict[str, object]:
-    """Return the statistics of the player at index `place` of a table, by name."""
-    rating = table.ratings[place]
+def vars_of(table: PairTable, index: int) -> dict[str, object]:
+    """Return the statistics of the player at index `index` of a table, by name."""
+    rating = table.ratings[index]
     row = table.conduct[rating.player]
     both = {name: getattr(rating, name, None) for name in COLUMNS[1:8]}
     return both | {name: getattr(row, name) for name in COLUMNS[8:]}
 
 
-def pairs_csv(found: Standings) -> str:
+def pairs_csv(standings: Standings) -> str:
     """A row for every ordered pair on every team set."""
     names = ("teamset", "player", "opponent", "wins", "ties", "losses", "score", "low", "high")
     rows = [
         {"teamset": table.teamset, **{name: getattr(cell, name) for name in names[1:]}}
-        for table in found.tables
+        for table in standings.tables
         for cell in table.cells.values()
     ]
     return _csv(names, rows)

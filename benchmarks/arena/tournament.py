@@ -60,7 +60,7 @@ def estimate(setting: TournamentConfig, done: Sequence[GameResult] = (), jobs: i
     seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
     for played in done:
         seconds[played.game.first, played.game.second].append(played.seconds)
-    mean = fmean(each for found in seconds.values() for each in found) if seconds else 0.0
+    mean = fmean(duration for durations in seconds.values() for duration in durations) if seconds else 0.0
     total = sum(fmean(seconds.get((game.first, game.second), [mean])) for game in waiting)
     return TimeEstimate(len(waiting), total / max(1, min(jobs, len(waiting))), probed)
 
@@ -120,14 +120,14 @@ def tournament(
         start(len(wanted) - len(waiting), len(wanted))
         failed = []
 
-        def heard(played: GameResult) -> None:
+        def game_finished(played: GameResult) -> None:
             failed.extend([played] if played.failed else [])
             report(played)
 
-        pool.run(setting, waiting, folder, jobs, heard, note, recording)
+        pool.run(setting, waiting, folder, jobs, game_finished, note, recording)
         games = [played for played in read_games(folder / GAMES) if played.game in wanted]
-        found = _tables(setting, games, anchor, at, len(failed), command)
-        return found, view.write(found, folder)
+        tables = _tables(setting, games, anchor, at, len(failed), command)
+        return tables, view.write(tables, folder)
 
 
 def _tables(
@@ -135,11 +135,11 @@ def _tables(
 ) -> Standings:
     order = {teamset: n for n, teamset in enumerate(setting.sets)}
     games.sort(key=lambda played: (order[played.game.teamset], played.game.match))
-    made = {
+    metadata = {
         "env": setting.spec.id,
         "command": command,
         "settings": describe(setting) | {"battles": setting.battles, "teamsets": list(setting.teamsets)},
         "seconds": round(sum(played.seconds for played in games), 3),
         "provenance": provenance(),
     }
-    return standings(games, list(setting.players), anchor, at=at, failed=failed, made=made)
+    return standings(games, list(setting.players), anchor, at=at, failed=failed, made=metadata)

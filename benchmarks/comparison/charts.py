@@ -21,29 +21,37 @@ TIMES = {"wall_s": "wall seconds", "cpu_s": "CPU seconds"}
 Line = tuple[NDArray[np.float64], RewardCurve]
 
 
-def write_png(found: Comparison, path: str, time: str = "wall_s") -> None:
+def write_png(comparison: Comparison, path: str, time: str = "wall_s") -> None:
     """Write both panels as PNG; `time` is `wall_s` or `cpu_s`."""
-    drawing = figure(12.4, max(4.8, 2.0 + 0.36 * len(found.groups)))
-    entitle(drawing, label(found.title, 100))
+    drawing = figure(12.4, max(4.8, 2.0 + 0.36 * len(comparison.groups)))
+    entitle(drawing, label(comparison.title, 100))
     left, right = drawing.subplots(1, 2, sharey=True, width_ratios=(1, 1.12))
-    curves = [group.curve(found.window, found.shares) for group in found.groups]
-    names = [label(group.name, 24) for group in found.groups]
+    curves = [group.curve(comparison.window, comparison.shares) for group in comparison.groups]
+    names = [label(group.name, 24) for group in comparison.groups]
     lines = draw(left, [(curve.samples, curve) for curve in curves], PAPER, "samples (completions to learn from)")
     name_beside(left, lines, names, PAPER)
     lines = draw(right, [(getattr(curve, time), curve) for curve in curves], PAPER, TIMES[time])
     right.set_xlim(right=max(x[-1] for x, _ in lines) / (1 - WIDTH))
     name_at_ends(right, lines, names, PAPER)
     right.tick_params(labelleft=True)
-    left.set_ylabel(_what(found), color=PAPER.muted, fontsize=8.5)
+    left.set_ylabel(_what(comparison), color=PAPER.muted, fontsize=8.5)
     save_png(drawing, path)
 
 
-def _what(found: Comparison) -> str:
-    limit = found.groups[0].limit
-    most = "as a share of the most possible" if found.shares else f"of {limit:g}" if limit is not None else ""
-    smooth = f", mean of {found.window} updates" if found.window > 1 else ""
-    several = any(len(group.trials) > 1 for group in found.groups)
-    return f"training reward {most}{smooth}" + ("\nline: mean of the seeds; band: lowest to highest" if several else "")
+def _what(comparison: Comparison) -> str:
+    max_return = comparison.groups[0].max_return
+    scale = (
+        "as a share of the most possible"
+        if comparison.shares
+        else f"of {max_return:g}"
+        if max_return is not None
+        else ""
+    )
+    smooth = f", mean of {comparison.window} updates" if comparison.window > 1 else ""
+    several = any(len(group.trials) > 1 for group in comparison.groups)
+    return f"training reward {scale}{smooth}" + (
+        "\nline: mean of the seeds; band: lowest to highest" if several else ""
+    )
 
 
 def look(index: int, theme: Theme) -> dict[str, Any]:
@@ -100,7 +108,7 @@ def name_at_ends(ax: Axes, lines: Sequence[Line], names: Sequence[str], theme: T
     low, high = ax.get_ylim()
     right = ax.get_xlim()[1]
     at = [(float(x[-1]) / right, (float(curve.mean[-1]) - low) / (high - low)) for x, curve in lines]
-    near = [[abs(one - other) < WIDTH for other, _ in at] for one, _ in at]
+    near = [[abs(one - second) < WIDTH for second, _ in at] for one, _ in at]
     for index, height in enumerate(spread([height for _, height in at], near, GAP)):
         color = look(index, theme)["color"]
         ax.plot(*at[index], "o", color=color, markersize=4.5, transform=ax.transAxes, zorder=5, clip_on=False)

@@ -29,9 +29,9 @@ def export_runs(groups: Sequence[RunGroup], folder: Path) -> list[Path]:
         ConfigError: a folder already holds a run, or cannot be written.
     """
     wanted = {
-        folder / f"{re.sub(r'[^A-Za-z0-9._]+', '-', group.name).strip('-.') or 'run'}-{each.config.seed}": each
+        folder / f"{re.sub(r'[^A-Za-z0-9._]+', '-', group.name).strip('-.') or 'run'}-{trial.config.seed}": trial
         for group in groups
-        for each in group.trials
+        for trial in group.trials
     }
     if len(wanted) < sum(len(group.trials) for group in groups):
         raise ConfigError("--keep: two runs have the same group and seed, and their folders would be called alike")
@@ -39,8 +39,8 @@ def export_runs(groups: Sequence[RunGroup], folder: Path) -> list[Path]:
         if path.exists():
             raise ConfigError(f"--keep: {str(path)!r} is already there; remove it, or choose another folder")
     try:
-        for path, each in wanted.items():
-            export_run(each, path)
+        for path, trial in wanted.items():
+            export_run(trial, path)
     except OSError as error:
         raise ConfigError(f"--keep: cannot write {str(error.filename)!r}: {error.strerror}") from error
     return list(wanted)
@@ -61,16 +61,16 @@ def export_run(trial: Trial, path: Path) -> None:
 
 def exported_metrics(trial: Trial) -> list[dict[str, Any]]:
     """Metrics lines that a comparison reads."""
-    found = []
+    evaluations = []
     for point in (trial.before, trial.after):
         by_task = returns_by_task(trial.run, point)
-        found.append(_some(point.line, EVAL) | ({"by_task": by_task} if by_task else {}))
+        evaluations.append(_some(point.line, EVAL) | ({"by_task": by_task} if by_task else {}))
     before = 0.0
     lines = []
     for line, samples in zip(trial.lines, trial.samples, strict=True):
         lines.append(_some(line, TRAIN) | {"completions": samples - before})
         before = samples
-    return [found[0], *lines, found[1]]
+    return [evaluations[0], *lines, evaluations[1]]
 
 
 def _some(line: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def find(paths: Iterable[Path]) -> tuple[list[Trial], list[str]]:
     Raises:
         CheckpointError: a path that is no run and holds none, or a run named that is not finished.
     """
-    found: dict[Path, Trial] = {}
+    trials: dict[Path, Trial] = {}
     left: list[str] = []
     for path in paths:
         if not path.is_dir():
@@ -68,14 +68,14 @@ def find(paths: Iterable[Path]) -> tuple[list[Trial], list[str]]:
             raise CheckpointError(f"there is no run in {str(path)!r}: neither it nor a folder in it holds {METRICS}")
         for folder in inside:
             try:
-                found.setdefault(folder.resolve(), trial(read(folder)))
+                trials.setdefault(folder.resolve(), trial(read(folder)))
             except CheckpointError as error:
                 if folder is path:
                     raise
                 left.append(str(error))
-    if not found:
+    if not trials:
         raise CheckpointError(f"no run is finished: {left[0]}")
-    return list(found.values()), left
+    return list(trials.values()), left
 
 
 def _is_run(folder: Path) -> bool:
@@ -95,24 +95,24 @@ def trial(run: RunFolder) -> Trial:
     lines = tuple(line for line in run.train if number(line, "reward/mean") is not None)
     if not lines:
         raise CheckpointError(f"{where} cannot be compared: its {METRICS} holds no step of training")
-    found, planned = score(run), run.config.train.steps
+    evaluation, planned = score(run), run.config.train.steps
     if run.step < planned:
         raise CheckpointError(f"{where} cannot be compared: it is not finished, at step {run.step} of {planned}")
-    if found.before is None or found.after is None:
-        missing = "before" if found.before is None else "after"
+    if evaluation.before is None or evaluation.after is None:
+        missing = "before" if evaluation.before is None else "after"
         raise CheckpointError(f"{where} cannot be compared: it has no evaluation {missing} training")
-    before, after = returns_by_task(run, found.before), returns_by_task(run, found.after)
+    before, after = returns_by_task(run, evaluation.before), returns_by_task(run, evaluation.after)
     if why := complaint(run.config, before.keys() | after.keys() or None):
         raise CheckpointError(f"{where} cannot be compared: {why}")
     differences = {task: after[task] - before[task] for task in before} if before.keys() == after.keys() else {}
-    return Trial(run, run.config, lines, _samples(run, lines), found.before, found.after, differences)
+    return Trial(run, run.config, lines, _samples(run, lines), evaluation.before, evaluation.after, differences)
 
 
 def returns_by_task(run: RunFolder, point: EvaluationPoint) -> dict[str, float]:
     """Map tasks to mean returns of an evaluation, from the metrics, else from its episodes; empty if in neither."""
-    told = numbers(point.line.get("by_task"))
-    if told:
-        return told
+    returns = numbers(point.line.get("by_task"))
+    if returns:
+        return returns
     episodes = run.episodes(point.step)
     return dict(summarize(episodes).by_task) if len(episodes) == point.n > 0 else {}
 
@@ -121,12 +121,12 @@ def _samples(run: RunFolder, lines: Sequence[Mapping[str, Any]]) -> tuple[float,
     """Sampled completions up to each line; if not recorded, those trained on, each policy's once."""
     shared = run.config is not None and run.config.team.kind == "shared"
     agents = run.agents[:1] if shared else run.agents
-    total, found = 0.0, []
+    total, totals = 0.0, []
     for line in lines:
         counted = number(line, "completions")
         total += sum(number(line, f"{agent}/rows") or 0.0 for agent in agents) if counted is None else counted
-        found.append(total)
-    return tuple(found)
+        totals.append(total)
+    return tuple(totals)
 
 
 def scene(config: RunConfig) -> str:

@@ -45,33 +45,33 @@ class RunGroup:
     Attributes:
         name: the value that they have in common.
         trials: one for each seed.
-        limit: upper bound of the episode return; None if unknown.
+        max_return: upper bound of the episode return; None if unknown.
         improvement: of the evaluation, in rewards.
     """
 
     name: str
     trials: tuple[Trial, ...]
-    limit: float | None
+    max_return: float | None
     improvement: Improvement
 
     @property
     def before(self) -> float:
         """Mean over seeds of the evaluation before training."""
-        return float(np.mean([each.before.mean for each in self.trials]))
+        return float(np.mean([trial.before.mean for trial in self.trials]))
 
     @property
     def after(self) -> float:
         """Mean over seeds of the last evaluation."""
-        return float(np.mean([each.after.mean for each in self.trials]))
+        return float(np.mean([trial.after.mean for trial in self.trials]))
 
     @property
     def samples(self) -> float:
         """Mean over seeds of the number of sampled training completions."""
-        return float(np.mean([each.samples[-1] for each in self.trials]))
+        return float(np.mean([trial.samples[-1] for trial in self.trials]))
 
     def spent(self, key: str) -> float:
         """Mean over seeds of the seconds until the last update, by `wall_s` or `cpu_s`."""
-        return float(np.mean([each.spent(key) for each in self.trials]))
+        return float(np.mean([trial.spent(key) for trial in self.trials]))
 
     def curve(self, window: int, shares: bool) -> RewardCurve:
         """Mean over seeds of the moving mean of the training reward, at the steps that all seeds have.
@@ -80,24 +80,24 @@ class RunGroup:
             window: updates in the moving mean.
             shares: divide by the limit.
         """
-        at = [{int(line["step"]): place for place, line in enumerate(each.lines)} for each in self.trials]
+        at = [{int(line["step"]): index for index, line in enumerate(trial.lines)} for trial in self.trials]
         steps = sorted(set.intersection(*map(set, at)))
-        scale = self.limit if shares and self.limit else 1.0
+        scale = self.max_return if shares and self.max_return else 1.0
 
-        def told(key: str) -> NDArray[np.float64]:
+        def series(key: str) -> NDArray[np.float64]:
             """(seeds, P)"""
             rows = [
-                [number(each.lines[where[step]], key) or 0.0 for step in steps]
-                for each, where in zip(self.trials, at, strict=True)
+                [number(trial.lines[where[step]], key) or 0.0 for step in steps]
+                for trial, where in zip(self.trials, at, strict=True)
             ]
             return np.array(rows, dtype=np.float64)
 
-        samples = [[each.samples[where[step]] for step in steps] for each, where in zip(self.trials, at, strict=True)]
-        reward = np.stack([moving_mean(row.tolist(), window) for row in told("reward/mean")]) / scale
+        samples = [[trial.samples[where[step]] for step in steps] for trial, where in zip(self.trials, at, strict=True)]
+        reward = np.stack([moving_mean(row.tolist(), window) for row in series("reward/mean")]) / scale
         return RewardCurve(
             np.mean(samples, axis=0),
-            told("wall_s").mean(axis=0),
-            told("cpu_s").mean(axis=0),
+            series("wall_s").mean(axis=0),
+            series("cpu_s").mean(axis=0),
             reward.mean(axis=0),
             reward.min(axis=0),
             reward.max(axis=0),
@@ -148,21 +148,21 @@ def compare(trials: Sequence[Trial], by: str = "algorithm", window: int | None =
         ConfigError: no such key, a run given twice, or runs without a common scale.
     """
     members: dict[str, list[Trial]] = {}
-    for each in trials:
-        members.setdefault(value_of(each.config, SHORT.get(by, by)), []).append(each)
+    for trial in trials:
+        members.setdefault(value_of(trial.config, SHORT.get(by, by)), []).append(trial)
     notes = [note for name, group in members.items() for note in _check(name, group)]
     shares = _scale(trials)
     if shares:
         notes.append("the environments differ: rewards are compared as shares of the most that each can pay")
-    groups = [_group(name, each) for name, each in members.items()]
-    if shares and any(group.limit is None for group in groups):
-        unknown = next(group for group in groups if group.limit is None)
+    groups = [_group(name, group) for name, group in members.items()]
+    if shares and any(group.max_return is None for group in groups):
+        unknown = next(group for group in groups if group.max_return is None)
         raise ConfigError(
             f"runs of different environments are compared as shares of the most that each can pay, which is not known "
             f"of {unknown.trials[0].name!r}"
         )
-    shortest = min(len(each.lines) for each in trials)
-    groups.sort(key=lambda group: -group.after / (group.limit or 1.0 if shares else 1.0))
+    shortest = min(len(trial.lines) for trial in trials)
+    groups.sort(key=lambda group: -group.after / (group.max_return or 1.0 if shares else 1.0))
     return Comparison(by, tuple(groups), shares, window or window_of(shortest), tuple(notes))
 
 
@@ -172,44 +172,44 @@ def value_of(section: BaseModel, key: str) -> str:
     Raises:
         ConfigError: there is none.
     """
-    found: Any = section
-    for part in key.split("."):
-        known = list(type(found).model_fields) + list(found.model_extra or {}) if isinstance(found, BaseModel) else []
-        if part not in known:
-            raise ConfigError(f"--by: a config has no key {key!r}.{nearest(part, known)}")
-        found = getattr(found, part)
-    if isinstance(found, BaseModel):
+    value: Any = section
+    for name in key.split("."):
+        known = list(type(value).model_fields) + list(value.model_extra or {}) if isinstance(value, BaseModel) else []
+        if name not in known:
+            raise ConfigError(f"--by: a config has no key {key!r}.{nearest(name, known)}")
+        value = getattr(value, name)
+    if isinstance(value, BaseModel):
         raise ConfigError(
-            f"--by: {key!r} is a section; name a key in it, as {key}.{next(iter(type(found).model_fields))}"
+            f"--by: {key!r} is a section; name a key in it, as {key}.{next(iter(type(value).model_fields))}"
         )
-    return one_line(found, 40) if found not in ("", None) else "none"
+    return one_line(value, 40) if value not in ("", None) else "none"
 
 
 def _check(name: str, group: Sequence[Trial]) -> list[str]:
     """Refuse runs that are no repeats; return their differences other than the seed."""
-    scenes = {scene(each.config): each.name for each in group}
+    scenes = {scene(trial.config): trial.name for trial in group}
     if len(scenes) > 1:
-        one, other = list(scenes.values())[:2]
-        raise ConfigError(f"{one!r} and {other!r} are both {name} but of different environments; add --by env.id")
+        one, second = list(scenes.values())[:2]
+        raise ConfigError(f"{one!r} and {second!r} are both {name} but of different environments; add --by env.id")
     seen: dict[tuple[int, str], str] = {}
-    for each in group:
-        settings = each.config.model_dump_json(exclude=set(NOT_A_SETTING))
-        twin = seen.setdefault((each.config.seed, settings), each.name)
-        if twin != each.name:
-            raise ConfigError(f"{twin!r} and {each.name!r} are one run: the same settings and the same seed")
-    apart = sorted({key for each in group[1:] for key in _differences(group[0].config, each.config)})
-    return [f"the runs of {name} differ in {', '.join(apart)} besides the seed"] if apart else []
+    for trial in group:
+        settings = trial.config.model_dump_json(exclude=set(NOT_A_SETTING))
+        twin = seen.setdefault((trial.config.seed, settings), trial.name)
+        if twin != trial.name:
+            raise ConfigError(f"{twin!r} and {trial.name!r} are one run: the same settings and the same seed")
+    differing = sorted({key for trial in group[1:] for key in _differences(group[0].config, trial.config)})
+    return [f"the runs of {name} differ in {', '.join(differing)} besides the seed"] if differing else []
 
 
-def _differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[str]:
-    found = []
-    for key in {**dict(one), **(one.model_extra or {}), **dict(other), **(other.model_extra or {})}:
-        here, there = getattr(one, key, None), getattr(other, key, None)
-        if here == there or (not prefix and key in NOT_A_SETTING):
+def _differences(one: BaseModel, second: BaseModel, prefix: str = "") -> list[str]:
+    keys = []
+    for key in {**dict(one), **(one.model_extra or {}), **dict(second), **(second.model_extra or {})}:
+        first_value, second_value = getattr(one, key, None), getattr(second, key, None)
+        if first_value == second_value or (not prefix and key in NOT_A_SETTING):
             continue
-        same_kind = isinstance(here, BaseModel) and isinstance(there, BaseModel)
-        found += _differences(here, there, f"{prefix}{key}.") if same_kind else [f"{prefix}{key}"]  # type: ignore[arg-type]
-    return found
+        same_kind = isinstance(first_value, BaseModel) and isinstance(second_value, BaseModel)
+        keys += _differences(first_value, second_value, f"{prefix}{key}.") if same_kind else [f"{prefix}{key}"]  # type: ignore[arg-type]
+    return keys
 
 
 def _scale(trials: Sequence[Trial]) -> bool:
@@ -219,24 +219,26 @@ def _scale(trials: Sequence[Trial]) -> bool:
         ConfigError: they were evaluated on different tasks, or in different ways.
     """
     first = trials[0]
-    for other in trials[1:]:
-        a, b = first.config, other.config
-        pair = f"{first.name!r} and {other.name!r}"
+    for trial in trials[1:]:
+        a, b = first.config, trial.config
+        pair = f"{first.name!r} and {trial.name!r}"
         if a.eval.greedy != b.eval.greedy:
             raise ConfigError(f"{pair} cannot be compared: one was evaluated greedily, the other by sampling")
-        if first.by_task and other.by_task:
-            same = first.by_task.keys() == other.by_task.keys()
+        if first.by_task and trial.by_task:
+            same = first.by_task.keys() == trial.by_task.keys()
         else:
             same = (a.eval.tasks or a.env.tasks, a.eval.n) == (b.eval.tasks or b.env.tasks, b.eval.n)
             same = same and (a.env.id == b.env.id or spec(a.env.id).dataset == spec(b.env.id).dataset != "")
         if not same:
             raise ConfigError(f"{pair} cannot be compared: they were evaluated on different tasks")
-    return len({scene(each.config) for each in trials}) > 1
+    return len({scene(run.config) for run in trials}) > 1
 
 
 def _group(name: str, trials: Sequence[Trial]) -> RunGroup:
-    found = [max_reward(each.run) for each in trials]
-    limit = None if None in found else found[0]
-    means = [each.after.mean - each.before.mean for each in trials]
-    by_task = [each.by_task for each in trials if each.by_task]
-    return RunGroup(name, tuple(sorted(trials, key=lambda each: each.config.seed)), limit, improvement(means, by_task))
+    maxima = [max_reward(trial.run) for trial in trials]
+    max_return = None if None in maxima else maxima[0]
+    means = [trial.after.mean - trial.before.mean for trial in trials]
+    by_task = [trial.by_task for trial in trials if trial.by_task]
+    return RunGroup(
+        name, tuple(sorted(trials, key=lambda trial: trial.config.seed)), max_return, improvement(means, by_task)
+    )

@@ -48,12 +48,12 @@ class Ablation:
 
     key: str
     variants: tuple[Variant, ...]
-    found: Standings
+    standings: Standings
 
     @property
     def spread(self) -> float:
         """Relative excess of the largest number of training decisions over the smallest, due to whole trajectories."""
-        counts = [each.decisions for each in self.variants]
+        counts = [variant.decisions for variant in self.variants]
         return max(counts) / max(1, min(counts)) - 1
 
     def save(self, folder: Path) -> Path:
@@ -61,9 +61,9 @@ class Ablation:
         values = {
             "key": self.key,
             "spread": self.spread,
-            "variants": [asdict(each) for each in self.variants],
-            "folders": [_place(self.key, each.value) for each in self.variants],
-            "arena": self.found.to_dict(),
+            "variants": [asdict(variant) for variant in self.variants],
+            "folders": [_variant_folder(self.key, variant.value) for variant in self.variants],
+            "arena": self.standings.to_dict(),
         }
         path = folder / RESULTS
         replace_text(path, json.dumps(values, indent=1) + "\n")
@@ -80,13 +80,13 @@ def load(folder: Path) -> Ablation:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         variants = tuple(
-            Variant(**{**each, "places": tuple(Place(**place) for place in each["places"])})
-            for each in values["variants"]
+            Variant(**{**entry, "places": tuple(Place(**rating) for rating in entry["places"])})
+            for entry in values["variants"]
         )
         spec = curriculum(str(folder / values["folders"][0]))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise CheckpointError(f"{str(path)!r} holds no ablation: {one_line(error)}") from error
-    players = [*spec.ratings.opponents, *(_label(values["key"], each.value) for each in variants)]
+    players = [*spec.ratings.opponents, *(_label(values["key"], variant.value) for variant in variants)]
     return Ablation(values["key"], variants, table(read_games(folder / RATING / GAMES), players, spec))
 
 
@@ -97,13 +97,13 @@ def plan(values: Mapping[str, Any], vary: str) -> tuple[str, dict[str, Curriculu
         ConfigError: bad syntax, fewer than two values, a duplicate, or a value that does not fit.
     """
     key, equals, text = vary.partition("=")
-    found = [part.strip() for part in re.split(r",(?![^\[{]*[\]}])", text)]
-    if not (key and equals) or len(found) < 2 or not all(found):
+    options = [option.strip() for option in re.split(r",(?![^\[{]*[\]}])", text)]
+    if not (key and equals) or len(options) < 2 or not all(options):
         raise ConfigError(f"write --vary key=a,b,c with two values or more, as mix.synthetic=0,0.5,1; got {vary!r}")
-    twice = next((value for value in found if found.count(value) > 1), None)
+    twice = next((value for value in options if options.count(value) > 1), None)
     if twice is not None:
         raise ConfigError(f"--vary {key}: the value {twice} stands there twice")
-    return key, {value: _variant(values, key, value) for value in found}
+    return key, {value: _variant(values, key, value) for value in options}
 
 
 def _variant(values: Mapping[str, Any], key: str, value: str) -> Curriculum:
@@ -122,7 +122,7 @@ def ablate(
     folder: Path,
     shop: Backend,
     watch: CurriculumProgress | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Ablation:
     """Run every variant, then rate all last students against the opponents and each other in one arena.
 
@@ -134,7 +134,7 @@ def ablate(
         folder: for all of it.
         shop: backend that plays and trains.
         watch: progress callbacks.
-        say: called at the beginning of each variant.
+        report: called at the beginning of each variant.
 
     Raises:
         PalaverError: see `palaver.benchmarks.curriculum.run.run`.
@@ -144,33 +144,37 @@ def ablate(
     with locked(folder):
         states: dict[str, State] = {}
         for value, spec in variants.items():
-            say(f"{key}={value}")
-            states[value] = run(spec, folder / _place(key, value), shop, watch, store=folder / BATTLES, rated=False)
+            report(f"{key}={value}")
+            states[value] = run(
+                spec, folder / _variant_folder(key, value), shop, watch, store=folder / BATTLES, rated=False
+            )
         first = next(iter(variants.values()))
         named = {_label(key, value): shop.player(state.folder / _last(state).net) for value, state in states.items()}
         order = battles.field(first.ratings, named, first.seed)
         watch.phase("all variants: ratings")
         games = shop.play(order, folder / RATING, False, watch.tick)
-        found = table(games, order.players, first)
-        places = records.places(found)
-        made = Ablation(key, tuple(_made(key, value, state, places) for value, state in states.items()), found)
-        made.save(folder)
-        return made
+        standings = table(games, order.players, first)
+        places = records.places(standings)
+        ablation = Ablation(
+            key, tuple(_played_variant(key, value, state, places) for value, state in states.items()), standings
+        )
+        ablation.save(folder)
+        return ablation
 
 
 def _last(state: State) -> records.StageAttempt:
     return state.promoted[state.spec.stages[-1].name]
 
 
-def _made(key: str, value: str, state: State, places: Sequence[Place]) -> Variant:
+def _played_variant(key: str, value: str, state: State, places: Sequence[Place]) -> Variant:
     played, decisions, steps = (
         sum(getattr(v, name) for v in state.verdicts) for name in ("played", "decisions", "steps")
     )
-    mine = tuple(place for place in places if place.player == _label(key, value))
+    mine = tuple(rating for rating in places if rating.player == _label(key, value))
     return Variant(value, _last(state).pupil, played, decisions, steps, mine)
 
 
-def _place(key: str, value: str) -> str:
+def _variant_folder(key: str, value: str) -> str:
     return re.sub(r"[^\w.=-]+", "-", f"{key}={value}")[:80]
 
 

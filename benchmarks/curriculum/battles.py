@@ -46,8 +46,8 @@ class BattleOrder:
     @property
     def key(self) -> str:
         """Hash of the order."""
-        told = [] if self.advice is None else [[self.advice.coach, self.advice.labels, self.advice.share]]
-        text = json.dumps([sorted(self.marks.items()), self.games, self.seed, *told])
+        advice = [] if self.advice is None else [[self.advice.coach, self.advice.labels, self.advice.share]]
+        text = json.dumps([sorted(self.marks.items()), self.games, self.seed, *advice])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -68,10 +68,10 @@ def shares(weights: Sequence[float], floors: Sequence[float]) -> list[float]:
     while True:
         left = 1 - sum(floors[n] for n in low)
         total = sum(weight for n, weight in enumerate(weights) if n not in low)
-        found = [floors[n] if n in low else left * weight / total for n, weight in enumerate(weights)]
-        below = {n for n, share in enumerate(found) if share < floors[n] - 1e-12}
+        result = [floors[n] if n in low else left * weight / total for n, weight in enumerate(weights)]
+        below = {n for n, share in enumerate(result) if share < floors[n] - 1e-12}
         if not below:
-            return found
+            return result
         low |= below
 
 
@@ -82,12 +82,12 @@ def portions(total: int, parts: Sequence[float]) -> list[int]:
     >>> portions(10, [0.55, 0.25, 0.2])
     [6, 2, 2]
     """
-    exact = [total * part for part in parts]
-    found = [math.floor(each + 1e-9) for each in exact]
-    rest = sorted(range(len(parts)), key=lambda n: (found[n] - exact[n], n))
-    for n in rest[: total - sum(found)]:
-        found[n] += 1
-    return found
+    exact = [total * fraction for fraction in parts]
+    counts = [math.floor(amount + 1e-9) for amount in exact]
+    by_remainder = sorted(range(len(parts)), key=lambda n: (counts[n] - exact[n], n))
+    for n in by_remainder[: total - sum(counts)]:
+        counts[n] += 1
+    return counts
 
 
 def order(stage: Stage, players: Mapping[str, StagePlayer], seed: int) -> BattleOrder:
@@ -150,7 +150,7 @@ def field(ratings: Ratings, pupils: Mapping[str, str], seed: int) -> BattleOrder
     return BattleOrder(players, games, stable_seed(seed, "rating"), players)
 
 
-def shown(stage: Stage, players: Mapping[str, StagePlayer]) -> tuple[str, ...]:
+def imitated_labels(stage: Stage, players: Mapping[str, StagePlayer]) -> tuple[str, ...]:
     """Labels of the players whose decisions are imitated; empty for all."""
     if stage.learn != COACH:
         return ()

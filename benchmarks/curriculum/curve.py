@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from palaver.benchmarks.curriculum.records import NET, StageAttempt, here
+from palaver.benchmarks.curriculum.records import NET, StageAttempt, attempt_folder
 from palaver.benchmarks.curriculum.spec import Curriculum
 from palaver.trainers.run.files import METRICS
 from palaver.trainers.run.logging import flatten, read_metrics, wandb_run
@@ -26,23 +26,23 @@ def lines(
         verdicts: of the attempts that have ended, in order.
         running: stage and number of the current attempt.
     """
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     past = 0
     for verdict in verdicts:
-        found += _attempt(folder, verdict.stage, verdict.attempt, past)
+        entries += _attempt(folder, verdict.stage, verdict.attempt, past)
         past += verdict.steps
         if verdict.places:
-            elo = {f"elo/{place.teamset}/{place.player}": place.elo for place in verdict.places}
+            elo = {f"elo/{rating.teamset}/{rating.player}": rating.elo for rating in verdict.places}
             about = {"stage": verdict.stage, "attempt": verdict.attempt, "passed": verdict.passed}
-            found.append({"kind": "rating", "step": past, **about, **elo})
-    return found + (_attempt(folder, *running, past) if running else [])
+            entries.append({"kind": "rating", "step": past, **about, **elo})
+    return entries + (_attempt(folder, *running, past) if running else [])
 
 
 def _attempt(folder: Path, stage: str, attempt: int, past: int) -> list[dict[str, Any]]:
     about = {"stage": stage, "attempt": attempt}
     return [
         {"kind": "train", **line, "step": past + int(line["step"]), **about}
-        for line in read_metrics(here(folder, stage, attempt) / NET / METRICS)
+        for line in read_metrics(attempt_folder(folder, stage, attempt) / NET / METRICS)
     ]
 
 
@@ -58,17 +58,17 @@ class MergedMetrics:
 
     def write(self, verdicts: Sequence[StageAttempt], running: tuple[str, int] | None = None) -> None:
         """Rewrite the file, and send the new lines to W&B."""
-        found = lines(self.folder, verdicts, running)
-        replace_text(self.folder / METRICS, "".join(json.dumps(line) + "\n" for line in found))
+        entries = lines(self.folder, verdicts, running)
+        replace_text(self.folder / METRICS, "".join(json.dumps(line) + "\n" for line in entries))
         if self._wandb is None:
             return
-        told = self.folder / TOLD
-        known = int(told.read_text(encoding="utf-8")) if told.is_file() else 0
-        for line in found[known:]:
+        count_path = self.folder / TOLD
+        known = int(count_path.read_text(encoding="utf-8")) if count_path.is_file() else 0
+        for line in entries[known:]:
             self._wandb.log(
                 {**flatten(line, f"{line['stage']}/" if line["kind"] == "rating" else ""), "step": line["step"]}
             )
-        replace_text(told, str(len(found)))
+        replace_text(count_path, str(len(entries)))
 
     def close(self) -> None:
         """Finish the W&B run."""

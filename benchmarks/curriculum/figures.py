@@ -70,7 +70,7 @@ def draw_ratings(ax: Axes, story: Story, theme: Theme) -> None:
     for n, teamset in enumerate(story.sets):
         places = [(x, member.places[teamset]) for x, member in enumerate(pupils) if teamset in member.places]
         xs = [x + 0.12 * (n - (len(story.sets) - 1) / 2) for x, _ in places]
-        elo = [place.elo for _, place in places]
+        elo = [point.elo for _, point in places]
         ends = np.maximum([[p.elo - p.low for _, p in places], [p.high - p.elo for _, p in places]], 0)
         ax.errorbar(
             xs,
@@ -84,11 +84,11 @@ def draw_ratings(ax: Axes, story: Story, theme: Theme) -> None:
             markersize=6,
             label=label(teamset),
         )
-    rated = [each for each in story.found.tables[0].ratings if each.player in story.spec.ratings.opponents]
+    rated = [opponent for opponent in story.found.tables[0].ratings if opponent.player in story.spec.ratings.opponents]
     for rating in rated:
         ax.axhline(rating.elo, color=theme.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=0)
     low, high = ax.get_ylim()
-    for rating, y in zip(rated, apart([each.elo for each in rated], LINE * (high - low)), strict=True):
+    for rating, y in zip(rated, spaced([opponent.elo for opponent in rated], LINE * (high - low)), strict=True):
         ax.annotate(
             label(rating.player),
             (1.0, y),
@@ -105,10 +105,10 @@ def draw_ratings(ax: Axes, story: Story, theme: Theme) -> None:
     legend(ax, theme)
 
 
-def apart(heights: Sequence[float], least: float) -> list[float]:
+def spaced(heights: Sequence[float], least: float) -> list[float]:
     """Space heights of labels, from the highest down, at least `least` apart.
 
-    >>> apart([10.0, 9.5, 4.0], 2.0)
+    >>> spaced([10.0, 9.5, 4.0], 2.0)
     [10.0, 8.0, 4.0]
     """
     placed: list[float] = []
@@ -138,8 +138,8 @@ def draw_tree(ax: Axes, story: Story, theme: Theme) -> None:
         color = theme.color(0) if member.promoted else theme.muted if member.pupil else theme.color(1)
         ax.plot([x], [y], "o", color=color, markersize=8 if member.pupil else 6, clip_on=False)
         elo = member.elo(teamset)
-        told = label(member.label, 24) + (", not rated" if elo is None else f" {elo:.0f}")
-        ax.annotate(told, (x, y), xytext=(7, 6), textcoords="offset points", fontsize=8.5, color=theme.ink)
+        text = label(member.label, 24) + (", not rated" if elo is None else f" {elo:.0f}")
+        ax.annotate(text, (x, y), xytext=(7, 6), textcoords="offset points", fontsize=8.5, color=theme.ink)
     dress(ax, theme, "")
     ax.set_xticks([])
     ax.margins(x=0.12, y=0.15)

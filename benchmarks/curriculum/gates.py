@@ -17,7 +17,7 @@ from palaver.trainers.matches.standings import PairTable, Standings
 from palaver.utils.stats.effects import LEVEL
 
 
-def passes(gate: Gate, found: Standings, pupil: str, labels: Mapping[str, str]) -> list[GateCondition]:
+def passes(gate: Gate, standings: Standings, pupil: str, labels: Mapping[str, str]) -> list[GateCondition]:
     """Check the conditions of a gate.
 
     A score passes if it, or with `sure` the lower end of its interval, reaches the threshold. A rating passes if it is
@@ -25,45 +25,47 @@ def passes(gate: Gate, found: Standings, pupil: str, labels: Mapping[str, str]) 
 
     Args:
         gate: of the stage.
-        found: of an arena in which the student met all of them.
+        standings: of an arena in which the student met all of them.
         pupil: its label.
         labels: player labels of `previous` and of the names of stages.
     """
-    sets = gate.teams or (found.tables[0].teamset,)
+    sets = gate.teams or (standings.tables[0].teamset,)
     checks = []
-    for table in (_table(found, name) for name in sets):
+    for table in (_table(standings, name) for name in sets):
         checks += [_score(gate, table, pupil, labels.get(name, name), least) for name, least in gate.score.items()]
         checks += [_above(gate, table, pupil, labels.get(name, name), by) for name, by in gate.above.items()]
     return checks
 
 
-def _table(found: Standings, teamset: str) -> PairTable:
-    for table in found.tables:
+def _table(standings: Standings, teamset: str) -> PairTable:
+    for table in standings.tables:
         if table.teamset == teamset:
             return table
     raise ConfigError(f"no game was played on the team set {teamset!r}")
 
 
-def _score(gate: Gate, table: PairTable, pupil: str, other: str, least: float) -> GateCondition:
-    cell = table.cells[pupil, other]
+def _score(gate: Gate, table: PairTable, pupil: str, opponent: str, least: float) -> GateCondition:
+    cell = table.cells[pupil, opponent]
     sure = ", surely" if gate.sure else ""
-    asks = f"score {100 * least:g} % against {other} on {table.teamset}{sure}"
+    asks = f"score {100 * least:g} % against {opponent} on {table.teamset}{sure}"
     return GateCondition(asks, cell.score, cell.low, cell.high, (cell.low if gate.sure else cell.score) >= least)
 
 
-def _above(gate: Gate, table: PairTable, pupil: str, other: str, by: float) -> GateCondition:
+def _above(gate: Gate, table: PairTable, pupil: str, opponent: str, by: float) -> GateCondition:
     ratings = {rating.player: rating for rating in table.ratings}
-    mine, theirs = ratings[pupil], ratings[other]
+    mine, theirs = ratings[pupil], ratings[opponent]
     gain = mine.elo - theirs.elo
-    apart = mine.low > theirs.high
+    disjoint = mine.low > theirs.high
     sure = ", intervals apart" if gate.sure else ""
-    asks = f"{by:+g} Elo on {other} on {table.teamset}{sure}"
+    asks = f"{by:+g} Elo on {opponent} on {table.teamset}{sure}"
     return GateCondition(
-        asks, gain, mine.low - theirs.high, mine.high - theirs.low, gain >= by and (apart or not gate.sure)
+        asks, gain, mine.low - theirs.high, mine.high - theirs.low, gain >= by and (disjoint or not gate.sure)
     )
 
 
-def kept(guard: Guard, games: Sequence[GameResult], pupil: str, before: str, opponents: Sequence[str]) -> GateCondition:
+def guard_condition(
+    guard: Guard, games: Sequence[GameResult], pupil: str, before: str, opponents: Sequence[str]
+) -> GateCondition:
     """Check that the student's score on the guard's team set did not drop by more than allowed.
 
     Both have played the same matches, so the drop is the mean of the differences by match, over both sides and the
@@ -84,10 +86,10 @@ def _by_match(games: Sequence[GameResult], teamset: str, player: str, opponents:
     for played in games:
         first, second = played.game.first, played.game.second
         if played.game.teamset == teamset and player in (first, second):
-            other = second if first == player else first
-            if other in opponents:
+            opponent = second if first == player else first
+            if opponent in opponents:
                 scores[played.game.match].append(played.score if first == player else 1 - played.score)
-    return {match: float(np.mean(each)) for match, each in scores.items()}
+    return {match: float(np.mean(results)) for match, results in scores.items()}
 
 
 def paired(differences: Sequence[float]) -> tuple[float, float | None]:

@@ -51,10 +51,10 @@ def write(story: Story, folder: Path) -> list[Path]:
 
 def _drawings(story: Story) -> dict[str, Drawing]:
     """Map file stems to title, caption, size in inches, and drawing function."""
-    found: dict[str, Drawing] = {}
+    drawings: dict[str, Drawing] = {}
     for key, name in figures.curves(story).items():
         note = "Over the steps of all stages on one axis, a moving mean."
-        found[f"curve-{key}"] = (
+        drawings[f"curve-{key}"] = (
             name,
             note,
             (8, 3.2),
@@ -62,11 +62,11 @@ def _drawings(story: Story) -> dict[str, Drawing]:
         )
     if story.found is not None:
         note = "Of all pupils in one arena, with 95 % intervals; broken lines are the opponents on the first team set."
-        found["ratings"] = ("Ratings", note, (8, 4), lambda ax, look: figures.draw_ratings(ax, story, look))
+        drawings["ratings"] = ("Ratings", note, (8, 4), lambda ax, look: figures.draw_ratings(ax, story, look))
     if story.verdicts:
         note = "Full lines: started from. Dotted lines: taught by. The higher, the stronger; grey: not promoted."
-        found["family"] = ("Family", note, (8, 4), lambda ax, look: figures.draw_tree(ax, story, look))
-    return found
+        drawings["family"] = ("Family", note, (8, 4), lambda ax, look: figures.draw_tree(ax, story, look))
+    return drawings
 
 
 def _curve(story: Story, key: str, ax: Axes, look: Theme) -> None:
@@ -78,7 +78,7 @@ def _page(story: Story, drawings: dict[str, Drawing]) -> str:
         "story": story,
         "panels": pages.panels(drawings),
         "grids": grids(story),
-        "made_with": story.made,
+        "made_with": story.provenance,
         "where": _where(story),
     }
     return pages.render(HERE, "curriculum.html.j2", values)

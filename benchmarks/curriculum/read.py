@@ -19,12 +19,12 @@ FILE = "curriculum.yaml"
 
 def recipes() -> dict[str, str]:
     """Name -> first comment line of every shipped recipe."""
-    found = {}
+    descriptions = {}
     for entry in resources.files("palaver.benchmarks.curriculum.recipes").iterdir():
         if entry.name.endswith(".yaml"):
             first = entry.read_text(encoding="utf-8").splitlines()[0]
-            found[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
-    return dict(sorted(found.items()))
+            descriptions[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
+    return dict(sorted(descriptions.items()))
 
 
 def load(recipe: str, overrides: Sequence[str] = ()) -> Curriculum:
@@ -70,11 +70,11 @@ def parse(values: Mapping[str, Any]) -> Curriculum:
         ConfigError: with the dotted key, and the nearest known name if it is unknown.
     """
     try:
-        found = Curriculum.model_validate(values)
+        curriculum = Curriculum.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_explain(error, values)) from error
-    _check(found)
-    return found
+    _check(curriculum)
+    return curriculum
 
 
 def dump(spec: Curriculum) -> str:
@@ -90,23 +90,23 @@ def put(values: dict[str, Any], key: str, value: Any) -> None:
     Raises:
         ConfigError: there is no such stage, or a part of the path is no mapping.
     """
-    here: Any = values
+    section: Any = values
     parts = [one or two for one, two in re.findall(r"\[(.*?)\](?=\.|$)|([^.]+)", key)]
-    for n, part in enumerate(parts):
+    for n, segment in enumerate(parts):
         last = n == len(parts) - 1
-        if isinstance(here, list):
-            names = [each.get("name") if isinstance(each, dict) else None for each in here]
-            at = int(part) if part.isdigit() else names.index(part) if part in names else -1
-            if not 0 <= at < len(here) or last:
-                known = nearest(part, [name for name in names if isinstance(name, str)])
-                raise ConfigError(f"{key}: there is no stage {part!r} with a key to set.{known}")
-            here = here[at]
-        elif not isinstance(here, dict):
+        if isinstance(section, list):
+            names = [entry.get("name") if isinstance(entry, dict) else None for entry in section]
+            at = int(segment) if segment.isdigit() else names.index(segment) if segment in names else -1
+            if not 0 <= at < len(section) or last:
+                known = nearest(segment, [name for name in names if isinstance(name, str)])
+                raise ConfigError(f"{key}: there is no stage {segment!r} with a key to set.{known}")
+            section = section[at]
+        elif not isinstance(section, dict):
             raise ConfigError(f"{key}: {parts[n - 1]!r} holds no keys")
         elif last:
-            here[part] = value
+            section[segment] = value
         else:
-            here = here.setdefault(part, {})
+            section = section.setdefault(segment, {})
 
 
 def _yaml(text: str, where: str) -> Any:
@@ -140,29 +140,29 @@ def _explain(error: ValidationError, values: Mapping[str, Any]) -> str:
     if first["type"] == "missing":
         return f"{key} is missing; write it"
     message = first["msg"].removeprefix("Value error, ")
-    told = first.get("input")
-    return f"{key}: {message[:1].lower()}{message[1:]}" + ("" if isinstance(told, dict) else f", got {told!r:.80}")
+    value = first.get("input")
+    return f"{key}: {message[:1].lower()}{message[1:]}" + ("" if isinstance(value, dict) else f", got {value!r:.80}")
 
 
 def _named(loc: Sequence[int | str], values: Any) -> list[int | str]:
     """Return the path of a value, with stages by name if they have one."""
-    shown: list[int | str] = []
-    here = values
-    for part in loc:
+    path: list[int | str] = []
+    section = values
+    for key in loc:
         try:
-            here = here[part]
+            section = section[key]
         except (LookupError, TypeError):
-            here = None
-        name = here.get("name") if isinstance(part, int) and isinstance(here, dict) else None
-        shown.append(name if isinstance(name, str) else part)
-    return shown
+            section = None
+        name = section.get("name") if isinstance(key, int) and isinstance(section, dict) else None
+        path.append(name if isinstance(name, str) else key)
+    return path
 
 
 def _section(loc: Sequence[int | str]) -> type[BaseModel]:
     section: type[BaseModel] = Curriculum
-    for part in loc:
-        if str(part) in section.model_fields:
-            section = _inner(section.model_fields[str(part)].annotation) or section
+    for key in loc:
+        if str(key) in section.model_fields:
+            section = _inner(section.model_fields[str(key)].annotation) or section
     return section
 
 
@@ -170,7 +170,7 @@ def _inner(annotation: Any) -> type[BaseModel] | None:
     """The section within an annotation such as `tuple[Stage, ...]`, `Mix | None` or `dict[str, TeamShare]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for each in get_args(annotation) if (found := _inner(each))), None)
+    return next((model for argument in get_args(annotation) if (model := _inner(argument))), None)
 
 
 def _check(spec: Curriculum) -> None:
@@ -209,7 +209,7 @@ def _check_players(spec: Curriculum, stage: Stage, before: Sequence[str]) -> Non
         raise ConfigError(f"{where}.pairs: the coach plays and {where}.coach names none")
     if stage.coach in (PUPIL, COACH):
         raise ConfigError(f"{where}.coach: name a player or an earlier stage, not {stage.coach!r}")
-    later = {each.name for each in spec.stages} - set(before)
+    later = {listed.name for listed in spec.stages} - set(before)
     for name in stage.names:
         if name in later:
             raise ConfigError(f"{where}: the pupil of {name!r} is not there yet; only earlier stages can be named")
@@ -229,7 +229,7 @@ def _check_players(spec: Curriculum, stage: Stage, before: Sequence[str]) -> Non
 
 def _check_sets(spec: Curriculum, stage: Stage) -> None:
     where, sets = f"stages.{stage.name}", spec.ratings.sets
-    named = [*((f"{where}.gate.teams", each) for each in stage.gate.teams)]
+    named = [*((f"{where}.gate.teams", teamset) for teamset in stage.gate.teams)]
     named += [(f"{where}.guard.teams", stage.guard.teams)] if stage.guard else []
     for key, name in named:
         if name not in sets:

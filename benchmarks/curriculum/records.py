@@ -91,7 +91,7 @@ class StageAttempt:
 
     def elo(self, player: str, teamset: str) -> Place | None:
         """A player's rating on a team set, None if it has none."""
-        return next((each for each in self.places if (each.player, each.teamset) == (player, teamset)), None)
+        return next((rating for rating in self.places if (rating.player, rating.teamset) == (player, teamset)), None)
 
 
 def label(stage: str, attempt: int) -> str:
@@ -103,7 +103,7 @@ def label(stage: str, attempt: int) -> str:
     return stage if attempt == 1 else f"{stage}.{attempt}"
 
 
-def here(folder: Path, stage: str, attempt: int) -> Path:
+def attempt_folder(folder: Path, stage: str, attempt: int) -> Path:
     """Folder of an attempt."""
     return folder / STAGES / stage / str(attempt)
 
@@ -114,13 +114,13 @@ def read(folder: Path, stage: str, attempt: int) -> StageAttempt | None:
     Raises:
         CheckpointError: the file has another format.
     """
-    path = here(folder, stage, attempt) / VERDICT
+    path = attempt_folder(folder, stage, attempt) / VERDICT
     if not path.is_file():
         return None
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        values["places"] = tuple(Place(**each) for each in values["places"])
-        values["checks"] = tuple(GateCondition(**each) for each in values["checks"])
+        values["places"] = tuple(Place(**entry) for entry in values["places"])
+        values["checks"] = tuple(GateCondition(**entry) for entry in values["checks"])
         for name in ("taught_by", "shown", "seconds"):
             values[name] = tuple(values[name])
         return StageAttempt(**values)
@@ -128,16 +128,16 @@ def read(folder: Path, stage: str, attempt: int) -> StageAttempt | None:
         raise CheckpointError(f"{str(path)!r} is no verdict of a curriculum: {one_line(error)}") from error
 
 
-def places(found: Standings) -> tuple[Place, ...]:
+def places(standings: Standings) -> tuple[Place, ...]:
     """The ratings of every team set, best first."""
-    return tuple(_place(table.teamset, rating) for table in found.tables for rating in table.ratings)
+    return tuple(_place_of(table.teamset, rating) for table in standings.tables for rating in table.ratings)
 
 
-def _place(teamset: str, found: Rating) -> Place:
-    elo, low, high = (round(end, 3) for end in (found.elo, found.low, found.high))
-    return Place(teamset, found.player, elo, low, high, found.bounded)
+def _place_of(teamset: str, rating: Rating) -> Place:
+    elo, low, high = (round(end, 3) for end in (rating.elo, rating.low, rating.high))
+    return Place(teamset, rating.player, elo, low, high, rating.bounded)
 
 
 def timeless(verdicts: Sequence[StageAttempt]) -> list[StageAttempt]:
     """Return the verdicts without the seconds, the only part that may differ between a run and its repetition."""
-    return [replace(each, seconds=(0.0, 0.0, 0.0)) for each in verdicts]
+    return [replace(verdict, seconds=(0.0, 0.0, 0.0)) for verdict in verdicts]

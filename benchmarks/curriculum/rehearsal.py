@@ -31,7 +31,7 @@ class Forecast:
     Attributes:
         decisions: of one side of a battle, mean.
         ms: player -> milliseconds of a decision; of pupils under `PUPIL_LABEL`.
-        rest: milliseconds of a battle outside the players.
+        overhead: milliseconds of a battle outside the players.
         asking: coach -> milliseconds of advice on a decision.
         pace: decisions a second that a training sees.
         batch: decisions of a step.
@@ -39,15 +39,15 @@ class Forecast:
 
     decisions: float
     ms: Mapping[str, float]
-    rest: float
+    overhead: float
     asking: Mapping[str, float]
     pace: float
     batch: float
 
     def playing(self, pairs: Mapping[tuple[str, str], float], jobs: int) -> float:
         """Estimated seconds of the given number of battles of each pairing."""
-        each = {pair: self.rest + self.decisions * sum(self._ms(name) for name in pair) for pair in pairs}
-        return sum(each[pair] * count for pair, count in pairs.items()) / 1000 / jobs
+        ms = {pair: self.overhead + self.decisions * sum(self._ms(name) for name in pair) for pair in pairs}
+        return sum(ms[pair] * count for pair, count in pairs.items()) / 1000 / jobs
 
     def _ms(self, name: str) -> float:
         return self.ms.get(name, self.ms[PUPIL_LABEL])
@@ -65,17 +65,17 @@ def rehearse(spec: Curriculum, shop: Backend) -> Forecast:
     named = dict.fromkeys([*spec.ratings.opponents, *(name for stage in spec.stages for name in stage.names)])
     players = [name for name in named if name not in pupils and name != spec.ratings.anchor]
     teams = next(iter(first.teams))
-    with tempfile.TemporaryDirectory(prefix="palaver-rehearsal-") as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory(prefix="palaver-rehearsal-") as temporary:
+        folder = Path(temporary)
         mirror = {spec.ratings.anchor + MIRROR: spec.ratings.anchor}
         others = {name: name for name in players}
         games = _matches(spec, mirror, teams, WARM) + _matches(spec, others, teams, MATCHES)
         done = shop.play(_order(spec, mirror | others, games), folder / "games", True, _quiet)
-        played = [each for each in done if each.game.first in (others or mirror)]
+        played = [game for game in done if game.game.first in (others or mirror)]
         if not played:
             raise TaskError("no battle of the rehearsal could be played to its end")
-        own = (BattleData(folder / "games", 1.0),)
-        lesson = TrainingJob(own, own, None, spec.size, 1, first.loss, 0, spec.device, first.options)
+        sources = (BattleData(folder / "games", 1.0),)
+        lesson = TrainingJob(sources, sources, None, spec.size, 1, first.loss, 0, spec.device, first.options)
         began = time.perf_counter()
         learnt = shop.train(lesson, folder / "pupil", _quiet)
         pace = learnt.decisions / max(learnt.seconds or time.perf_counter() - began, 1e-9)
@@ -84,8 +84,8 @@ def rehearse(spec: Curriculum, shop: Backend) -> Forecast:
         played += shop.play(alone, folder / "more", False, _quiet)
         advised: dict[str, Sequence[GameResult]] = {}
         for n, coach in enumerate(dict.fromkeys(stage.coach for stage in spec.stages if stage.advice)):
-            asked = replace(alone, advice=Advice(coach, (PUPIL_LABEL,), 1.0))
-            advised[coach] = shop.play(asked, folder / f"advice-{n}", True, _quiet)
+            order = replace(alone, advice=Advice(coach, (PUPIL_LABEL,), 1.0))
+            advised[coach] = shop.play(order, folder / f"advice-{n}", True, _quiet)
     return measured(played, advised, pace, learnt.decisions / learnt.steps)
 
 
@@ -120,23 +120,23 @@ def measured(
     """
     shares = [
         (label, share)
-        for each in played
-        for label, share in zip((each.game.first, each.game.second), each.did, strict=True)
+        for game in played
+        for label, share in zip((game.game.first, game.game.second), game.did, strict=True)
     ]
     ms = {
         name: median(share.ms / max(1, share.decisions) for label, share in shares if label == name)
         for name in {label for label, _ in shares}
     }
-    rest = median(map(_rest, played))
+    overhead = median(map(_overhead, played))
     asking = {
-        coach: median(max(0.0, _rest(each) - rest) / max(1, each.did[0].decisions) for each in games)
+        coach: median(max(0.0, _overhead(game) - overhead) / max(1, game.did[0].decisions) for game in games)
         for coach, games in advised.items()
         if games
     }
-    return Forecast(fmean(share.decisions for _, share in shares), ms, rest, asking, pace, batch)
+    return Forecast(fmean(share.decisions for _, share in shares), ms, overhead, asking, pace, batch)
 
 
-def _rest(played: GameResult) -> float:
+def _overhead(played: GameResult) -> float:
     """Milliseconds of a game outside the players."""
     return max(0.0, 1000 * played.seconds - sum(share.ms for share in played.did))
 
@@ -148,8 +148,8 @@ def plan(spec: Curriculum, forecast: Forecast | None) -> Grid:
     """
     jobs = spec.jobs or usable_cores()
     rows, minutes = [], 0.0
-    for number, stage in enumerate(spec.stages, start=1):
-        rated = _rated(spec, number)
+    for index, stage in enumerate(spec.stages, start=1):
+        rated = _rated(spec, index)
         row = [
             stage.name,
             f"{stage.battles:,}",
@@ -168,22 +168,22 @@ def plan(spec: Curriculum, forecast: Forecast | None) -> Grid:
         rows.append(row)
     head = ["stage", "battles", "who", "teams", "rated games"]
     repeats = max(stage.repeats for stage in spec.stages)
-    more = f" A stage whose gate is not passed is repeated, {repeats} times at most." if repeats else ""
+    remark = f" A stage whose gate is not passed is repeated, {repeats} times at most." if repeats else ""
     if not forecast:
-        return Grid("Plan", more.strip() or "Every stage is tried once.", head, rows)
+        return Grid("Plan", remark.strip() or "Every stage is tried once.", head, rows)
     note = f"About {minutes:.0f} minutes in {jobs} processes, judged by a rehearsal."
-    return Grid("Plan", note + more, [*head, "decisions", "steps", "minutes: play, learn, rate"], rows)
+    return Grid("Plan", note + remark, [*head, "decisions", "steps", "minutes: play, learn, rate"], rows)
 
 
-def _rated(spec: Curriculum, number: int) -> Mapping[tuple[str, str], int]:
+def _rated(spec: Curriculum, index: int) -> Mapping[tuple[str, str], int]:
     """Games added by the ratings after the stage of this index, by pairing."""
     ratings = spec.ratings
-    each = ratings.battles * len(ratings.sets)
-    pairs = {(PUPIL_LABEL, name): each for name in ratings.opponents}
-    if number > 1:
-        pairs[PUPIL_LABEL, PUPIL_LABEL] = each * (number - 1)
-    if ratings.among and number == 1:
-        pairs |= {(one, two): each for n, one in enumerate(ratings.opponents) for two in ratings.opponents[:n]}
+    battles = ratings.battles * len(ratings.sets)
+    pairs = {(PUPIL_LABEL, name): battles for name in ratings.opponents}
+    if index > 1:
+        pairs[PUPIL_LABEL, PUPIL_LABEL] = battles * (index - 1)
+    if ratings.among and index == 1:
+        pairs |= {(one, two): battles for n, one in enumerate(ratings.opponents) for two in ratings.opponents[:n]}
     return pairs
 
 
@@ -200,7 +200,7 @@ def _seconds(
         names = known.get(one, one), known.get(two, two)
         wanted[names] = wanted.get(names, 0.0) + share * stage.battles
         advice += stage.advice * share * stage.battles * names.count(PUPIL_LABEL)
-    asked = advice * forecast.decisions * forecast.asking.get(stage.coach, 0.0) / 1000 / jobs
+    asking = advice * forecast.decisions * forecast.asking.get(stage.coach, 0.0) / 1000 / jobs
     decisions = 2 * stage.battles * forecast.decisions * stage.epochs
-    spent = forecast.playing(wanted, jobs) + asked, decisions / forecast.pace, forecast.playing(rated, jobs)
+    spent = forecast.playing(wanted, jobs) + asking, decisions / forecast.pace, forecast.playing(rated, jobs)
     return spent, decisions

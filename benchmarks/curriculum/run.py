@@ -16,7 +16,15 @@ from palaver.benchmarks.curriculum import state as states
 from palaver.benchmarks.curriculum.battles import BattleOrder
 from palaver.benchmarks.curriculum.curve import MergedMetrics
 from palaver.benchmarks.curriculum.read import FILE, dump, load
-from palaver.benchmarks.curriculum.records import BATTLES, NET, RATING, GateCondition, StageAttempt, here, label
+from palaver.benchmarks.curriculum.records import (
+    BATTLES,
+    NET,
+    RATING,
+    GateCondition,
+    StageAttempt,
+    attempt_folder,
+    label,
+)
 from palaver.benchmarks.curriculum.shop import Backend, BattleData, Tick, TrainingResult
 from palaver.benchmarks.curriculum.spec import PREVIOUS, Curriculum, Stage
 from palaver.benchmarks.curriculum.state import State
@@ -118,7 +126,7 @@ def settle(spec: Curriculum, folder: Path) -> None:
     """
     if (folder / FILE).is_file():
         old = load(str(folder))
-        mine, theirs = (each.model_dump(exclude={*FREE, "stages"}) for each in (spec, old))
+        mine, theirs = (curriculum.model_dump(exclude={*FREE, "stages"}) for curriculum in (spec, old))
         differs = [key for key, value in mine.items() if theirs[key] != value]
         begun = [stage for stage in old.stages if (folder / records.STAGES / stage.name).is_dir()]
         differs += [f"stages.{a.name}" for n, a in enumerate(begun) if n >= len(spec.stages) or spec.stages[n] != a]
@@ -131,19 +139,19 @@ def settle(spec: Curriculum, folder: Path) -> None:
 
 def _attempt(work: CurriculumRun, stage: Stage, attempt: int, curve: MergedMetrics) -> StageAttempt:
     state = work.state
-    place = here(state.folder, stage.name, attempt)
-    place.mkdir(parents=True, exist_ok=True)
+    folder = attempt_folder(state.folder, stage.name, attempt)
+    folder.mkdir(parents=True, exist_ok=True)
     players = state.players(stage, work.named)
     order = states.order(state, stage, attempt, work.named)
     began = time.perf_counter()
     work.watch.phase(f"{label(stage.name, attempt)}: battles")
-    played = _played(work, order, place, stage.name)
+    played = _played(work, order, folder, stage.name)
     playing = time.perf_counter() - began
-    shown = battles.shown(stage, players)
-    own = BattleData(state.store / order.key, 1.0, frozenset(shown) or None, stage.learn == "winners")
+    labels = battles.imitated_labels(stage, players)
+    source = BattleData(state.store / order.key, 1.0, frozenset(labels) or None, stage.learn == "winners")
     work.watch.phase(f"{label(stage.name, attempt)}: learning")
     parent = state.parent(stage)
-    learnt = work.shop.train(state.lesson(stage, attempt, own, played), place / NET, work.watch.tick)
+    learnt = work.shop.train(state.lesson(stage, attempt, source, played), folder / NET, work.watch.tick)
     curve.write(state.verdicts, (stage.name, attempt))
     verdict = StageAttempt(
         stage.name,
@@ -154,30 +162,30 @@ def _attempt(work: CurriculumRun, stage: Stage, attempt: int, curve: MergedMetri
         parent.pupil if parent else "",
         battles.teachers(stage, players),
         order.key,
-        shown,
+        labels,
         stage.learn == "winners",
         played,
         learnt.steps,
         learnt.decisions,
     )
     verdict = _rate(work, stage, verdict, learnt, playing)
-    verdict.save(place)
+    verdict.save(folder)
     return verdict
 
 
-def _played(work: CurriculumRun, order: BattleOrder, place: Path, stage: str) -> int:
+def _played(work: CurriculumRun, order: BattleOrder, folder: Path, stage: str) -> int:
     """Number of valid battles of an attempt. It is fixed once all have been tried: a failed one is not played later, as
     the data of a training that has begun must not change.
     """
-    told = place / PLAYED
-    if not told.is_file():
+    count_path = folder / PLAYED
+    if not count_path.is_file():
         played = work.shop.play(order, work.state.store / order.key, True, work.watch.tick)
         if not played:
             raise TaskError(
                 f"no battle of the stage {stage!r} could be played to its end, so there is nothing to learn"
             )
-        replace_text(told, f"{len(played)}\n")
-    return int(told.read_text(encoding="utf-8"))
+        replace_text(count_path, f"{len(played)}\n")
+    return int(count_path.read_text(encoding="utf-8"))
 
 
 def _rate(
@@ -192,13 +200,13 @@ def _rate(
     order = state.rating(verdict.pupil, named)
     work.watch.phase(f"{verdict.pupil}: ratings")
     games = work.shop.play(order, state.folder / RATING, False, work.watch.tick)
-    found = table(games, order.players, state.spec)
-    checks = check(state, stage, verdict.pupil, found, games)
+    standings = table(games, order.players, state.spec)
+    checks = check(state, stage, verdict.pupil, standings, games)
     return replace(
         verdict,
-        places=records.places(found),
+        places=records.places(standings),
         checks=tuple(checks),
-        passed=all(each.passed for each in checks),
+        passed=all(condition.passed for condition in checks),
         seconds=(*spent, _round(time.perf_counter() - began)),
     )
 
@@ -218,13 +226,15 @@ def table(games: Sequence[GameResult], players: Iterable[str], spec: Curriculum)
     return standings(ranked, list(players), spec.ratings.anchor, at=spec.ratings.at)
 
 
-def check(state: State, stage: Stage, pupil: str, found: Standings, games: Sequence[GameResult]) -> list[GateCondition]:
+def check(
+    state: State, stage: Stage, pupil: str, standings: Standings, games: Sequence[GameResult]
+) -> list[GateCondition]:
     """Check the conditions of the stage's gate and guard."""
     labels = {name: verdict.pupil for name, verdict in state.promoted.items()}
     before = state.before(stage)
     if before:
         labels[PREVIOUS] = before.pupil
-    checks = gates.passes(stage.gate, found, pupil, labels)
+    checks = gates.passes(stage.gate, standings, pupil, labels)
     if stage.guard and before:
-        checks.append(gates.kept(stage.guard, games, pupil, before.pupil, state.spec.ratings.opponents))
+        checks.append(gates.guard_condition(stage.guard, games, pupil, before.pupil, state.spec.ratings.opponents))
     return checks

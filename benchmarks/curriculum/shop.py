@@ -34,10 +34,10 @@ class TrainingJob:
 
     Attributes:
         sources: training data; their weights add up to 1.
-        own: those of them played in the stage, which set the number of decisions of an epoch.
+        stage_sources: those of them played in the stage, which set the number of decisions of an epoch.
         start: the initial network; None for a fresh one.
         size: of a fresh network.
-        epochs: over as many decisions as `own` hold.
+        epochs: over as many decisions as `stage_sources` hold.
         loss: by name.
         options: further settings of the training.
         seed: of this training.
@@ -45,7 +45,7 @@ class TrainingJob:
     """
 
     sources: tuple[BattleData, ...]
-    own: tuple[BattleData, ...]
+    stage_sources: tuple[BattleData, ...]
     start: Path | None
     size: str
     epochs: int

@@ -32,14 +32,14 @@ def sized(reader: Reader, taught: float, decisions: float, seed: int) -> Reader:
     """
     order = np.random.default_rng(seed).permutation(len(reader.entries)).tolist()
     teach = [n for n in order if reader.entries[n].taught]
-    rest = [(n, reader.entries[n]) for n in order if not reader.entries[n].taught]
-    rest += [(n, replace(reader.entries[n], mute=True)) for n in teach if not reader.entries[n].advised]
+    candidates = [(n, reader.entries[n]) for n in order if not reader.entries[n].taught]
+    candidates += [(n, replace(reader.entries[n], mute=True)) for n in teach if not reader.entries[n].advised]
     chosen = _taken([(n, reader.entries[n]) for n in teach], lambda entry: entry.taught, taught)
     left = decisions - sum(entry.decisions for _, entry in chosen)
-    chosen += _taken(rest, lambda entry: entry.decisions, left)
-    made = copy.copy(reader)
-    made.entries = [entry for _, entry in sorted(chosen, key=lambda pair: pair[0])]
-    return made
+    chosen += _taken(candidates, lambda entry: entry.decisions, left)
+    selected = copy.copy(reader)
+    selected.entries = [entry for _, entry in sorted(chosen, key=lambda pair: pair[0])]
+    return selected
 
 
 def _taken(
@@ -48,9 +48,9 @@ def _taken(
     """Take entries in order, cyclically, until their sum is nearest to the wanted amount."""
     chosen: list[tuple[int, TrajectoryEntry]] = []
     total = 0
-    for place, entry in itertools.cycle(order):
+    for index, entry in itertools.cycle(order):
         if wanted - total <= amount(entry) / 2:
             break
-        chosen.append((place, entry))
+        chosen.append((index, entry))
         total += amount(entry)
     return chosen

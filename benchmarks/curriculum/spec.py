@@ -117,9 +117,9 @@ class Stage(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Stage:
-        if sum(each.floor for each in self.teams.values()) > 1:
+        if sum(team.floor for team in self.teams.values()) > 1:
             raise ValueError("the floors of the teams add up to more than 1; lower some")
-        if not any(each.weight for each in self.teams.values()):
+        if not any(team.weight for team in self.teams.values()):
             raise ValueError("all weights of the teams are 0; raise one")
         if self.learn == COACH and not self.coach:
             raise ValueError("learn: coach needs a coach; name one, or write learn: winners")
@@ -134,9 +134,9 @@ class Stage(Section):
     def weighted(self) -> Iterator[tuple[tuple[str, str], float]]:
         """The pairs with their weights, in an order that does not depend on that of the file."""
         for text, weight in sorted(self.pairs.items()):
-            found = _PAIR.fullmatch(text)
-            assert found
-            yield (found[1], found[2]), weight
+            match = _PAIR.fullmatch(text)
+            assert match
+            yield (match[1], match[2]), weight
 
     @property
     def names(self) -> list[str]:

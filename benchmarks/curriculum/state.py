@@ -36,7 +36,7 @@ class State:
 
     def attempts(self, stage: str) -> list[StageAttempt]:
         """Those at a stage, in order."""
-        return [each for each in self.verdicts if each.stage == stage]
+        return [verdict for verdict in self.verdicts if verdict.stage == stage]
 
     def next(self) -> tuple[Stage, int] | None:
         """The next stage and attempt; None if the curriculum is over."""
@@ -50,7 +50,7 @@ class State:
     def ended(self, verdict: StageAttempt) -> None:
         """Update the state by a finished attempt: promote, repeat or stop."""
         self.verdicts.append(verdict)
-        stage = next(each for each in self.spec.stages if each.name == verdict.stage)
+        stage = next(candidate for candidate in self.spec.stages if candidate.name == verdict.stage)
         if verdict.passed:
             self.promoted[stage.name] = verdict
         elif verdict.attempt > stage.repeats:
@@ -63,12 +63,12 @@ class State:
         """The attempt whose student has the highest rating in the last arena, in which all of them played."""
         attempts = self.attempts(stage)
         last = attempts[-1]
-        ratings = {place.player: place.elo for place in last.places if place.teamset == last.places[0].teamset}
-        return max(attempts, key=lambda each: (ratings.get(each.pupil, 0.0), each.attempt))
+        ratings = {rating.player: rating.elo for rating in last.places if rating.teamset == last.places[0].teamset}
+        return max(attempts, key=lambda attempt: (ratings.get(attempt.pupil, 0.0), attempt.attempt))
 
     def before(self, stage: Stage) -> StageAttempt | None:
         """The promoted attempt of the previous stage."""
-        names = [each.name for each in self.spec.stages]
+        names = [listed.name for listed in self.spec.stages]
         at = names.index(stage.name)
         return self.promoted[names[at - 1]] if at else None
 
@@ -88,35 +88,39 @@ class State:
             stage: of the next attempt.
             named: label of a pupil -> player of the arena.
         """
-        found = {name: StagePlayer(name, name, name) for name in stage.names}
+        players = {name: StagePlayer(name, name, name) for name in stage.names}
         for name in stage.names:
             if name in self.promoted:
-                found[name] = _seat(self.promoted[name], named)
+                players[name] = _stage_player(self.promoted[name], named)
         if stage.coach:
-            found[COACH] = found[stage.coach]
+            players[COACH] = players[stage.coach]
         tried = self.attempts(stage.name)
         now = tried[-1] if tried else self.before(stage)
         if now is not None:
-            found[PUPIL] = _drawing(_seat(now, named), stage.temperature)
-        return found
+            players[PUPIL] = _drawing(_stage_player(now, named), stage.temperature)
+        return players
 
-    def lesson(self, stage: Stage, attempt: int, own: BattleData, played: int) -> TrainingJob:
+    def lesson(self, stage: Stage, attempt: int, battles: BattleData, played: int) -> TrainingJob:
         """Settings of the next attempt's training.
 
         Args:
             stage: of the attempt.
             attempt: from 1.
-            own: its own battles, with weight 1.
+            battles: its own battles, with weight 1.
             played: battles in it.
         """
         new, old, human = self.spec.mix_of(stage).parts()
-        mine = [(source(each, self.store), each.played) for each in self.attempts(stage.name)] + [(own, played)]
-        earlier = [(source(each, self.store), each.played) for each in self.verdicts if each.stage != stage.name]
+        mine = [(source(verdict, self.store), verdict.played) for verdict in self.attempts(stage.name)] + [
+            (battles, played)
+        ]
+        earlier = [
+            (source(verdict, self.store), verdict.played) for verdict in self.verdicts if verdict.stage != stage.name
+        ]
         people = [(BattleData(Path(name), 1.0), 1) for name in self.spec.mix_of(stage).human]
         start = self.parent(stage)
         return TrainingJob(
             sources=(*_weighed(mine, new), *_weighed(earlier, old), *_weighed(people, human)),
-            own=_weighed(mine, 1.0),
+            stage_sources=_weighed(mine, 1.0),
             start=self.folder / start.net if start else None,
             size=self.spec.size,
             epochs=stage.epochs,
@@ -130,20 +134,20 @@ class State:
         """Games of the arena at the end of an attempt: this student and all earlier ones against each other and against
         the opponents, on the ratings' team sets. It includes all games of earlier attempts.
         """
-        pupils = [*(each.pupil for each in self.verdicts), pupil]
+        pupils = [*(verdict.pupil for verdict in self.verdicts), pupil]
         return battles.field(self.spec.ratings, {name: named[name] for name in pupils}, self.spec.seed)
 
 
-def _seat(verdict: StageAttempt, named: Mapping[str, str]) -> StagePlayer:
+def _stage_player(verdict: StageAttempt, named: Mapping[str, str]) -> StagePlayer:
     return StagePlayer(verdict.pupil, named[verdict.pupil], verdict.digest)
 
 
-def _drawing(seat: StagePlayer, temperature: float) -> StagePlayer:
+def _drawing(player: StagePlayer, temperature: float) -> StagePlayer:
     """The same network at a temperature, under a separate name: the one without may play in the same stage."""
     if not temperature:
-        return seat
+        return player
     heat = f"{temperature:g}"
-    return StagePlayer(f"{seat.label}~{heat}", f"{seat.player}@{heat}", f"{seat.mark}~{heat}")
+    return StagePlayer(f"{player.label}~{heat}", f"{player.player}@{heat}", f"{player.mark}~{heat}")
 
 
 def source(verdict: StageAttempt, store: Path) -> BattleData:
@@ -151,13 +155,15 @@ def source(verdict: StageAttempt, store: Path) -> BattleData:
     return BattleData(store / verdict.battles, 1.0, frozenset(verdict.shown) or None, verdict.winners)
 
 
-def _weighed(found: list[tuple[BattleData, int]], share: float) -> tuple[BattleData, ...]:
+def _weighed(sources: list[tuple[BattleData, int]], share: float) -> tuple[BattleData, ...]:
     """The sources with weights in proportion to their battles that add up to `share`; none where that is 0."""
-    total = sum(played for _, played in found)
+    total = sum(played for _, played in sources)
     if not share or not total:
         return ()
     return tuple(
-        BattleData(each.folder, share * played / total, each.players, each.winners) for each, played in found if played
+        BattleData(source.folder, share * played / total, source.players, source.winners)
+        for source, played in sources
+        if played
     )
 
 

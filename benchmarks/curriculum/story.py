@@ -45,8 +45,8 @@ class Member:
 
     def elo(self, teamset: str) -> float | None:
         """Its rating on a team set."""
-        place = self.places.get(teamset)
-        return None if place is None else place.elo
+        rating = self.places.get(teamset)
+        return None if rating is None else rating.elo
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ class Story:
         state: its current state.
         lines: of the metrics, all stages on one axis.
         found: the arena of all students and opponents; None before the first rating.
-        made: provenance.
+        provenance: of the page.
     """
 
     spec: Curriculum
     state: State
     lines: Sequence[Mapping[str, Any]]
     found: Standings | None
-    made: Mapping[str, Any]
+    provenance: Mapping[str, Any]
 
     @property
     def verdicts(self) -> Sequence[StageAttempt]:
@@ -75,31 +75,38 @@ class Story:
     @property
     def sets(self) -> tuple[str, ...]:
         """Team sets on which there are ratings, the one trained on first."""
-        return () if self.found is None else tuple(each.teamset for each in self.found.tables)
+        return () if self.found is None else tuple(table.teamset for table in self.found.tables)
 
     @property
     def minutes(self) -> tuple[float, float, float]:
         """Of playing, learning and rating."""
-        playing, learning, rating = (sum(each.seconds[n] for each in self.verdicts) / 60 for n in range(3))
+        playing, learning, rating = (sum(verdict.seconds[n] for verdict in self.verdicts) / 60 for n in range(3))
         return playing, learning, rating
 
     def family(self) -> list[Member]:
         """Teachers that are no students, then the students in order."""
         places: dict[str, dict[str, Place]] = {}
-        for place in self.verdicts[-1].places if self.verdicts else ():
-            places.setdefault(place.player, {})[place.teamset] = place
-        promoted = {each.pupil for each in self.state.promoted.values()}
-        pupils = {each.pupil for each in self.verdicts}
-        teachers = dict.fromkeys(name for each in self.verdicts for name in each.taught_by if name not in pupils)
+        for rating in self.verdicts[-1].places if self.verdicts else ():
+            places.setdefault(rating.player, {})[rating.teamset] = rating
+        promoted = {verdict.pupil for verdict in self.state.promoted.values()}
+        pupils = {verdict.pupil for verdict in self.verdicts}
+        teachers = dict.fromkeys(name for verdict in self.verdicts for name in verdict.taught_by if name not in pupils)
         return [Member(name, "", (), places.get(name, {}), False, False) for name in teachers] + [
-            Member(each.pupil, each.parent, each.taught_by, places.get(each.pupil, {}), True, each.pupil in promoted)
-            for each in self.verdicts
+            Member(
+                verdict.pupil,
+                verdict.parent,
+                verdict.taught_by,
+                places.get(verdict.pupil, {}),
+                True,
+                verdict.pupil in promoted,
+            )
+            for verdict in self.verdicts
         ]
 
     def untaught(self, verdict: StageAttempt) -> list[str]:
         """Opponents of the ratings that were teachers neither of a student nor of its ancestors."""
         line, seen = verdict, set(verdict.taught_by)
-        by_label = {each.pupil: each for each in self.verdicts}
+        by_label = {row.pupil: row for row in self.verdicts}
         while line.parent:
             line = by_label[line.parent]
             seen |= set(line.taught_by)
@@ -111,19 +118,19 @@ class Story:
             "curriculum": self.spec.model_dump(mode="json"),
             "over": self.state.next() is None,
             "stopped": self.state.stopped,
-            "promoted": {stage: each.pupil for stage, each in self.state.promoted.items()},
-            "family": [asdict(each) for each in self.family()],
-            "attempts": [asdict(each) for each in self.verdicts],
+            "promoted": {stage: verdict.pupil for stage, verdict in self.state.promoted.items()},
+            "family": [asdict(member) for member in self.family()],
+            "attempts": [asdict(verdict) for verdict in self.verdicts],
             "arena": self.found.to_dict() if self.found else None,
             "minutes": dict(zip(("playing", "learning", "rating"), self.minutes, strict=True)),
-            "provenance": dict(self.made),
+            "provenance": dict(self.provenance),
         }
         path = folder / RESULTS
         replace_text(path, json.dumps(values, indent=1) + "\n")
         return path
 
 
-def read(folder: Path, made: Mapping[str, Any]) -> Story:
+def read(folder: Path, provenance: Mapping[str, Any]) -> Story:
     """Read the report data of a folder.
 
     Raises:
@@ -134,9 +141,11 @@ def read(folder: Path, made: Mapping[str, Any]) -> Story:
         raise CheckpointError(f"there is no curriculum in {str(folder)!r}: it has no {FILE}")
     spec = load(str(folder))
     state = states.read(spec, folder, folder / BATTLES)
-    players = [*spec.ratings.opponents, *(each.pupil for each in state.verdicts)]
+    players = [*spec.ratings.opponents, *(verdict.pupil for verdict in state.verdicts)]
     wanted = set(players)
-    games = [each for each in read_games(folder / RATING / GAMES) if {each.game.first, each.game.second} <= wanted]
+    games = [
+        played for played in read_games(folder / RATING / GAMES) if {played.game.first, played.game.second} <= wanted
+    ]
     rated = bool(state.verdicts) and bool(state.verdicts[-1].places)
-    found = table(games, players, spec) if rated else None
-    return Story(spec, state, lines(folder, state.verdicts), found, made)
+    standings = table(games, players, spec) if rated else None
+    return Story(spec, state, lines(folder, state.verdicts), standings, provenance)

@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 PICTURE, TABLES = "ablation.png", "ablation.md"
 
 
-def grids(made: Ablation) -> list[Grid]:
+def grids(ablation: Ablation) -> list[Grid]:
     """Tables of the variants with their ratings, and of the scores between them."""
-    sets = [table.teamset for table in made.found.tables]
+    sets = [table.teamset for table in ablation.standings.tables]
     rows = [
         [
-            each.value,
-            f"{each.battles:,}",
-            f"{each.decisions:,}",
-            f"{each.steps:,}",
-            *(rating(next((p for p in each.places if p.teamset == name), None)) for name in sets),
+            variant.value,
+            f"{variant.battles:,}",
+            f"{variant.decisions:,}",
+            f"{variant.steps:,}",
+            *(rating(next((p for p in variant.places if p.teamset == name), None)) for name in sets),
         ]
-        for each in made.variants
+        for variant in ablation.variants
     ]
     note = (
         f"Elo with 95 % intervals, all in one arena. The most decisions learnt from exceed the fewest by "
-        f"{100 * made.spread:.1f} %."
+        f"{100 * ablation.spread:.1f} %."
     )
-    first = Grid(f"Ablation of {made.key}", note, [made.key, "battles", "decisions", "steps", *sets], rows)
-    return [first, *map(matrix, made.found.tables)]
+    first = Grid(f"Ablation of {ablation.key}", note, [ablation.key, "battles", "decisions", "steps", *sets], rows)
+    return [first, *map(matrix, ablation.standings.tables)]
 
 
-def write(made: Ablation, folder: Path) -> list[Path]:
+def write(ablation: Ablation, folder: Path) -> list[Path]:
     """Write `ablation.md` and `ablation.png`; returns their paths.
 
     Raises:
@@ -50,27 +50,30 @@ def write(made: Ablation, folder: Path) -> list[Path]:
     """
     paths = [folder / TABLES, folder / PICTURE]
     try:
-        replace_text(paths[0], markdown(grids(made)))
-        title = theme.label(f"Strength by {made.key}, all else and the compute equal", 90)
-        pages.save_png(paths[1], title, (8, 4), lambda ax, _: draw(ax, made))
+        replace_text(paths[0], markdown(grids(ablation)))
+        title = theme.label(f"Strength by {ablation.key}, all else and the compute equal", 90)
+        pages.save_png(paths[1], title, (8, 4), lambda ax, _: draw(ax, ablation))
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return paths
 
 
-def draw(ax: Axes, made: Ablation) -> None:
+def draw(ax: Axes, ablation: Ablation) -> None:
     """Draw Elo over the values, to scale if they are numbers, a line for each team set, with 95 % intervals."""
     look = theme.PAPER
-    at = _scale([each.value for each in made.variants])
-    for n, table in enumerate(made.found.tables):
-        found = [
-            (x, p) for x, each in zip(at, made.variants, strict=True) for p in each.places if p.teamset == table.teamset
+    at = _scale([variant.value for variant in ablation.variants])
+    for n, table in enumerate(ablation.standings.tables):
+        points = [
+            (x, p)
+            for x, variant in zip(at, ablation.variants, strict=True)
+            for p in variant.places
+            if p.teamset == table.teamset
         ]
         shift = 0.008 * (max(at) - min(at)) * n
-        elo = [place.elo for _, place in found]
-        ends = np.maximum([[p.elo - p.low for _, p in found], [p.high - p.elo for _, p in found]], 0)
+        elo = [rating.elo for _, rating in points]
+        ends = np.maximum([[p.elo - p.low for _, p in points], [p.high - p.elo for _, p in points]], 0)
         ax.errorbar(
-            [x + shift for x, _ in found],
+            [x + shift for x, _ in points],
             elo,
             yerr=ends,
             fmt="o-",
@@ -80,8 +83,8 @@ def draw(ax: Axes, made: Ablation) -> None:
             linewidth=1.2,
             label=theme.label(table.teamset),
         )
-    theme.dress(ax, look, theme.label(made.key))
-    ax.set_xticks(at, [theme.label(each.value, 20) for each in made.variants])
+    theme.dress(ax, look, theme.label(ablation.key))
+    ax.set_xticks(at, [theme.label(variant.value, 20) for variant in ablation.variants])
     ax.set_ylabel("Elo", color=look.muted, fontsize=8.5)
     theme.legend(ax, look)
 

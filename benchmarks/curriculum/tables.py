@@ -24,28 +24,28 @@ class Grid:
 
 def grids(story: Story) -> list[Grid]:
     """All tables that are not empty."""
-    found = [stages(story), checks(story), tree(story)]
+    report_grids = [stages(story), checks(story), tree(story)]
     if story.found is not None:
-        found += [ratings(story, each) for each in story.found.tables]
-        found += [gaps(story), untaught(story)]
-        found += [matrix(each) for each in story.found.tables]
-    return [grid for grid in found if grid.rows]
+        report_grids += [ratings(story, table) for table in story.found.tables]
+        report_grids += [gaps(story), untaught(story)]
+        report_grids += [matrix(table) for table in story.found.tables]
+    return [grid for grid in report_grids if grid.rows]
 
 
 def stages(story: Story) -> Grid:
     """Battles and training of every attempt."""
     rows = [
         [
-            each.pupil,
-            each.parent or "fresh",
-            ", ".join(each.taught_by),
-            f"{each.played:,}",
-            f"{each.decisions:,}",
-            f"{each.steps:,}",
-            _minutes(each),
-            _outcome(story, each),
+            verdict.pupil,
+            verdict.parent or "fresh",
+            ", ".join(verdict.taught_by),
+            f"{verdict.played:,}",
+            f"{verdict.decisions:,}",
+            f"{verdict.steps:,}",
+            _minutes(verdict),
+            _outcome(story, verdict),
         ]
-        for each in story.verdicts
+        for verdict in story.verdicts
     ]
     head = ["pupil", "from", "taught by", "battles", "decisions", "steps", "minutes", "gate"]
     note = "Decisions: seen in training, repeated ones too. Minutes: of playing, learning and rating."
@@ -66,7 +66,7 @@ def _outcome(story: Story, verdict: StageAttempt) -> str:
 def checks(story: Story) -> Grid:
     """Every condition with its value and result."""
     rows = [
-        [verdict.pupil, check.asks, *_found(check), "yes" if check.passed else "no"]
+        [verdict.pupil, check.asks, *_measured(check), "yes" if check.passed else "no"]
         for verdict in story.verdicts
         for check in verdict.checks
     ]
@@ -75,7 +75,7 @@ def checks(story: Story) -> Grid:
     )
 
 
-def _found(check: GateCondition) -> tuple[str, str]:
+def _measured(check: GateCondition) -> tuple[str, str]:
     elo = " Elo on " in check.asks
     scale = 1 if elo else 100
     ends = "–" if check.low is None or check.high is None else f"{scale * check.low:.0f} to {scale * check.high:.0f}"
@@ -108,26 +108,28 @@ def tree(story: Story) -> Grid:
     return Grid("Family", note, ["pupil", "taught by", "", *story.sets], rows)
 
 
-def rating(place: Place | None) -> str:
+def rating(entry: Place | None) -> str:
     """Elo and its interval.
 
     >>> rating(Place("a", "x", 1234.4, 1200.0, 1260.0, True)), rating(None)
     ('1234 [1200, 1260]', '–')
     """
-    return "–" if place is None else f"{place.elo:.0f} [{place.low:.0f}, {place.high:.0f}]"
+    return "–" if entry is None else f"{entry.elo:.0f} [{entry.low:.0f}, {entry.high:.0f}]"
 
 
-def ratings(story: Story, found: PairTable) -> Grid:
+def ratings(story: Story, table: PairTable) -> Grid:
     """Ratings of all players in the arena on one team set."""
     assert story.found is not None
     rows = []
-    for each in found.ratings:
-        row = found.conduct[each.player]
-        anchor = each.player == story.found.anchor
-        ends = "anchor" if anchor else f"{each.low:.0f} to {each.high:.0f}" + ("" if each.bounded else " *")
-        rows.append([each.player, f"{each.elo:.0f}", ends, f"{100 * row.score:.1f}", f"{row.games:,}", f"{row.ms:.2f}"])
-    note = f"{found.games:,} games, over-dispersion {found.dispersion:.2f}. *: nothing bounds the interval's far end."
-    return Grid(f"Ratings on {found.teamset}", note, ["player", "Elo", "95 %", "score %", "games", "ms"], rows)
+    for entry in table.ratings:
+        row = table.conduct[entry.player]
+        anchor = entry.player == story.found.anchor
+        ends = "anchor" if anchor else f"{entry.low:.0f} to {entry.high:.0f}" + ("" if entry.bounded else " *")
+        rows.append(
+            [entry.player, f"{entry.elo:.0f}", ends, f"{100 * row.score:.1f}", f"{row.games:,}", f"{row.ms:.2f}"]
+        )
+    note = f"{table.games:,} games, over-dispersion {table.dispersion:.2f}. *: nothing bounds the interval's far end."
+    return Grid(f"Ratings on {table.teamset}", note, ["player", "Elo", "95 %", "score %", "games", "ms"], rows)
 
 
 def gaps(story: Story) -> Grid:
@@ -159,24 +161,24 @@ def untaught(story: Story) -> Grid:
     return Grid(f"{last.pupil} against strangers", note, ["opponent", *story.sets], rows)
 
 
-def matrix(found: PairTable) -> Grid:
+def matrix(table: PairTable) -> Grid:
     """Scores of all pairs of players."""
-    names = [rating.player for rating in found.ratings]
-    rows = [[one, *("" if one == two else _short(found, one, two) for two in names)] for one in names]
+    names = [rating.player for rating in table.ratings]
+    rows = [[one, *("" if one == two else _short(table, one, two) for two in names)] for one in names]
     return Grid(
-        f"Who beats whom on {found.teamset}", "Score of the row against the column, in percent.", ["", *names], rows
+        f"Who beats whom on {table.teamset}", "Score of the row against the column, in percent.", ["", *names], rows
     )
 
 
-def _short(found: PairTable, one: str, two: str) -> str:
-    met = found.cells.get((one, two))
+def _short(table: PairTable, one: str, two: str) -> str:
+    met = table.cells.get((one, two))
     return "–" if met is None else f"{100 * met.score:.0f} [{100 * met.low:.0f}, {100 * met.high:.0f}]"
 
 
-def markdown(found: Sequence[Grid]) -> str:
+def markdown(report_grids: Sequence[Grid]) -> str:
     """The tables for a page of the documentation."""
     parts = []
-    for grid in found:
+    for grid in report_grids:
         head, *rows = ([prose(cell) for cell in row] for row in (grid.head, *grid.rows))
         parts.append(f"## {prose(grid.title)}\n\n{grid.note}\n\n{markdown_table(head, rows)}\n")
     return "\n".join(parts)

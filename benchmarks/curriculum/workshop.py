@@ -52,9 +52,11 @@ class ArenaBackend:
             tick("", len(order.games))
         if waiting:
             needed = dict.fromkeys(label for game in waiting for label in (game.first, game.second))
-            here = replace(setting, players={label: order.players[label] for label in needed})
+            tournament = replace(setting, players={label: order.players[label] for label in needed})
             jobs = self.spec.jobs or usable_cores()
-            pool.run(here, waiting, folder, jobs, partial(_heard, tick, len(order.games)), recording=recording)
+            pool.run(
+                tournament, waiting, folder, jobs, partial(_report_game, tick, len(order.games)), recording=recording
+            )
         wanted = set(order.games)
         return [played for played in read_games(folder / GAMES) if played.game in wanted]
 
@@ -89,9 +91,9 @@ class ArenaBackend:
         from palaver.trainers.behaviour_cloning.train import clone
 
         config = config_of(lesson)
-        readers = {source: read(source) for source in dict.fromkeys((*lesson.own, *lesson.sources))}
-        own = [entry for source in lesson.own for entry in readers[source].entries]
-        taught, size = sum(entry.taught for entry in own), sum(entry.decisions for entry in own)
+        readers = {source: read(source) for source in dict.fromkeys((*lesson.stage_sources, *lesson.sources))}
+        entries = [entry for source in lesson.stage_sources for entry in readers[source].entries]
+        taught, size = sum(entry.taught for entry in entries), sum(entry.decisions for entry in entries)
         chosen = [
             sized(readers[source], source.weight * taught, source.weight * size, stable_seed(lesson.seed, "sized", n))
             for n, source in enumerate(lesson.sources)
@@ -104,7 +106,7 @@ class ArenaBackend:
             folder,
             sources,
             lesson.start,
-            lambda step, steps, said: tick(f"step {step}, loss {said['loss']:.3f}", steps),
+            lambda step, steps, metrics: tick(f"step {step}, loss {metrics['loss']:.3f}", steps),
         )
         lines = [line for line in read_metrics(folder / METRICS) if line["kind"] == "train"]
         seen = sum(int(line["decisions"]) for line in lines)
@@ -145,18 +147,18 @@ def config_of(lesson: TrainingJob) -> BCConfig:
     Raises:
         ConfigError: one of `options` does not exist or has a value that does not fit.
     """
-    own = {
+    settings = {
         "size": lesson.size,
         "loss": lesson.loss,
         "epochs": lesson.epochs,
         "seed": lesson.seed % 2**31,
         "device": lesson.device,
     }
-    taken = sorted(set(own) & set(lesson.options))
+    taken = sorted(set(settings) & set(lesson.options))
     if taken:
         raise ConfigError(f"options.{taken[0]}: a stage or the curriculum has a key of its own for it")
     try:
-        return BCConfig.model_validate({**lesson.options, **own})
+        return BCConfig.model_validate({**lesson.options, **settings})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
@@ -173,21 +175,21 @@ def read(source: BattleData) -> Reader:
         CheckpointError: there are no battles in its folder.
     """
     folder = source.folder / RECORD if (source.folder / RECORD).is_dir() else source.folder
-    found = Reader(folder).mute(player=source.players, result=1.0 if source.winners else None)
-    if not found.entries:
+    reader = Reader(folder).mute(player=source.players, result=1.0 if source.winners else None)
+    if not reader.entries:
         raise CheckpointError(f"{str(folder)!r} holds no battles")
-    if source.winners and all(entry.mute for entry in found.entries):
+    if source.winners and all(entry.mute for entry in reader.entries):
         raise CheckpointError(
             f"{str(folder)!r} holds no battles that somebody won, so there are no winners to learn from"
         )
-    found.entries = sorted(
-        found.entries,
+    reader.entries = sorted(
+        reader.entries,
         key=lambda entry: (entry.teamset, entry.seed, entry.player, entry.opponent, entry.side, entry.battle),
     )
-    return found
+    return reader
 
 
-def _heard(tick: Tick, total: int, played: GameResult) -> None:
+def _report_game(tick: Tick, total: int, played: GameResult) -> None:
     game = played.game
     ends = {1.0: "beat", 0.5: "tied with", 0.0: "lost to"}[played.score]
     if not played.failed:

@@ -25,71 +25,71 @@ TUNING = "tuning.json"
 Tried = Sequence[Mapping[str, Any]]
 
 
-def parts(kept: Path) -> dict[str, str]:
+def parts(kept_runs: Path) -> dict[str, str]:
     """Name -> Markdown of every part.
 
     Raises:
         CheckpointError: no reported run is kept, or `tuning.json` is something else.
         ConfigError: the runs have no common scale.
     """
-    folder = kept / "comparison"
+    folder = kept_runs / "comparison"
     trials, _ = find([folder])
-    reported, fresh = ([each for each in trials if (each.config.seed >= FRESH) is late] for late in (False, True))
+    reported, fresh = ([trial for trial in trials if (trial.config.seed >= FRESH) is late] for late in (False, True))
     if not reported:
         raise CheckpointError(f"no run of a seed below {FRESH} is kept in {str(folder)!r}")
     return {
         "table": table(compare(reported)),
-        "tuning": tuning(_tried(folder / TUNING), {each.config.seed for each in trials}),
+        "tuning": tuning(_tried(folder / TUNING), {trial.config.seed for trial in trials}),
         "fresh": again(compare(reported), compare(fresh) if fresh else None),
         "seeds": f"{_seeds('Reported', reported)}{_seeds(' Fresh', fresh)}",
     }
 
 
-def table(found: Comparison) -> str:
+def table(comparison: Comparison) -> str:
     """The comparison with the joint mode of each algorithm, and its captions."""
     lines = []
-    for group, row in zip(found.groups, compare_table.rows(found), strict=True):
+    for group, row in zip(comparison.groups, compare_table.rows(comparison), strict=True):
         name, *cells = row.values()
         lines.append([name, value_of(group.trials[0].config, "algorithm.joint"), *cells])
-    first, *others = compare_table.rows(found)[0]
-    return "\n\n".join((markdown_table([first, "joint", *others], lines), *compare_table.captions(found)))
+    first, *others = compare_table.rows(comparison)[0]
+    return "\n\n".join((markdown_table([first, "joint", *others], lines), *compare_table.captions(comparison)))
 
 
-def tuning(tried: Tried, shown: Collection[int]) -> str:
+def tuning(tried: Tried, seeds: Collection[int]) -> str:
     """Tuning of each recipe: the mean held-out reward of every setting, and whether the effort was equal.
 
     Args:
         tried: of `tuning.json`.
-        shown: seeds of the runs on the page.
+        seeds: of the runs on the page.
     """
     if not tried:
         return f"No trials are kept: `{TUNING}` is not there."
     runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for each in tried:
+    for run in tried:
         setting = ", ".join(
             f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
-            for key, value in each["settings"].items()
+            for key, value in run["settings"].items()
         )
-        runs.setdefault((str(each["recipe"]), setting or "as shipped"), []).append(each)
+        runs.setdefault((str(run["recipe"]), setting or "as shipped"), []).append(run)
     lines = [
         [
             f"`{recipe}`",
             f"`{setting}`",
-            " ".join(str(each["seed"]) for each in found),
-            f"{fmean(each['before'] for each in found):.2f} → {fmean(each['after'] for each in found):.2f}",
+            " ".join(str(run["seed"]) for run in group),
+            f"{fmean(run['before'] for run in group):.2f} → {fmean(run['after'] for run in group):.2f}",
         ]
-        for (recipe, setting), found in runs.items()
+        for (recipe, setting), group in runs.items()
     ]
-    efforts = Counter(str(each["recipe"]) for each in tried)
-    least, most = min(efforts.values()), max(efforts.values())
+    efforts = Counter(str(run["recipe"]) for run in tried)
+    least, max_effort = min(efforts.values()), max(efforts.values())
     equal = (
-        f"Each of the {len(efforts)} recipes was tried with {most} run{'s' * (most > 1)}."
-        if least == most
-        else f"The effort differs: from {least} to {most} runs a recipe."
+        f"Each of the {len(efforts)} recipes was tried with {max_effort} run{'s' * (max_effort > 1)}."
+        if least == max_effort
+        else f"The effort differs: from {least} to {max_effort} runs a recipe."
     )
-    both = sorted({int(each["seed"]) for each in tried} & set(shown))
-    apart = f"Seeds {both} are on this page, too." if both else "None of these seeds is on this page otherwise."
-    return f"{markdown_table(['recipe', 'setting', 'seeds', 'held-out reward'], lines)}\n\n{equal} {apart}"
+    both = sorted({int(run["seed"]) for run in tried} & set(seeds))
+    remark = f"Seeds {both} are on this page, too." if both else "None of these seeds is on this page otherwise."
+    return f"{markdown_table(['recipe', 'setting', 'seeds', 'held-out reward'], lines)}\n\n{equal} {remark}"
 
 
 def again(reported: Comparison, fresh: Comparison | None) -> str:
@@ -99,26 +99,30 @@ def again(reported: Comparison, fresh: Comparison | None) -> str:
     others = {group.name: group for group in fresh.groups}
     lines, inside, known = [], 0, 0
     for group in reported.groups:
-        if other := others.get(group.name):
-            same = _inside(group, other)
+        if rerun := others.get(group.name):
+            same = _inside(group, rerun)
             inside, known = inside + same, known + 1
-            lines.append([group.name, _improvement(group), _improvement(other), "inside" if same else "outside"])
+            lines.append([group.name, _improvement(group), _improvement(rerun), "inside" if same else "outside"])
     head = ["algorithm", "reported improvement", "fresh improvement", "fresh mean in the reported interval"]
     return f"{markdown_table(head, lines)}\n\n{inside} of {known} reproduce."
 
 
 def _inside(reported: RunGroup, fresh: RunGroup) -> bool:
-    found = reported.improvement
-    return found.low is not None and found.high is not None and found.low <= fresh.improvement.mean <= found.high
+    improvement = reported.improvement
+    return (
+        improvement.low is not None
+        and improvement.high is not None
+        and improvement.low <= fresh.improvement.mean <= improvement.high
+    )
 
 
 def _improvement(group: RunGroup) -> str:
-    found = group.improvement
-    return f"{found.mean:+.2f} {interval(found.low, found.high, 2)}"
+    improvement = group.improvement
+    return f"{improvement.mean:+.2f} {interval(improvement.low, improvement.high, 2)}"
 
 
 def _seeds(what: str, trials: Sequence[Trial]) -> str:
-    seeds = sorted({each.config.seed for each in trials})
+    seeds = sorted({trial.config.seed for trial in trials})
     return f"{what}: seeds {', '.join(map(str, seeds))}." if seeds else ""
 
 
@@ -127,6 +131,6 @@ def _tried(path: Path) -> Tried:
         return []
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        return [{key: each[key] for key in ("recipe", "settings", "seed", "before", "after")} for each in values]
+        return [{key: entry[key] for key in ("recipe", "settings", "seed", "before", "after")} for entry in values]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{str(path)!r} holds no trials: {one_line(error)}") from error

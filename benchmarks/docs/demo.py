@@ -18,11 +18,11 @@ ILL = "ill_formed_share"
 Lines = Sequence[Mapping[str, Any]]
 
 
-def parts(kept: Path) -> dict[str, str]:
+def parts(kept_runs: Path) -> dict[str, str]:
     """Name -> Markdown of every part."""
-    lines = read(kept / "demo-seeds" / FILE)
-    found = {act: f"{table(act, lines)}\n\n{reached(act, lines)}" for act in ACTS}
-    return found | {"recipe": seeds(sorted((kept / RECIPE).glob("seed-*")))}
+    lines = read(kept_runs / "demo-seeds" / FILE)
+    tables = {act: f"{table(act, lines)}\n\n{reached(act, lines)}" for act in ACTS}
+    return tables | {"recipe": seeds(sorted((kept_runs / RECIPE).glob("seed-*")))}
 
 
 def seeds(folders: Sequence[Path]) -> str:
@@ -32,16 +32,16 @@ def seeds(folders: Sequence[Path]) -> str:
         CheckpointError: a folder holds no finished run.
     """
     lines, ratios = [], []
-    for found in (trial(read_run(folder)) for folder in folders):
-        before, after = found.before, found.after
+    for run in (trial(read_run(folder)) for folder in folders):
+        before, after = run.before, run.after
         pairs = [" → ".join(f"{point.line['metrics'][name]:.3f}" for point in (before, after)) for name in SEEN]
         scores = [f"{point.mean:.2f} {interval(point.line['low'], point.line['high'], 2)}" for point in (before, after)]
-        lines.append([str(found.config.seed), *scores, *pairs, f"{found.spent('cpu_s'):.0f} s"])
+        lines.append([str(run.config.seed), *scores, *pairs, f"{run.spent('cpu_s'):.0f} s"])
         ratios.append(after.line["metrics"]["characters_ratio"])
     names = [name.removesuffix("_share").replace("_", " ") for name in SEEN]
-    made = markdown_table(["seed", "before", "after", *names, "CPU time of training"], lines)
+    markdown = markdown_table(["seed", "before", "after", *names, "CPU time of training"], lines)
     length = f"{min(ratios):.2f} to {max(ratios):.2f} times the background"
-    return f"{made}\n\nAfter training the method paragraph has {length}, in characters."
+    return f"{markdown}\n\nAfter training the method paragraph has {length}, in characters."
 
 
 def reached(act: str, lines: Lines) -> str:
@@ -51,7 +51,7 @@ def reached(act: str, lines: Lines) -> str:
     lowest = min(runs, key=lambda line: float(line["after"]))
     short = sum(line["after"] < floor for line in runs)
     commits, starts = (
-        sorted({str(each) for line in runs for each in _many(line[key])}) for key in ("commit", "warm_start")
+        sorted({str(value) for line in runs for value in _many(line[key])}) for key in ("commit", "warm_start")
     )
     return (
         f"{sum(line['after'] >= bar for line in runs)} of {len(runs)} runs reach {bar:g}, and "

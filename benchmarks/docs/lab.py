@@ -20,14 +20,14 @@ ONE_SEED = (
 )
 
 
-def parts(kept: Path) -> dict[str, str]:
+def parts(kept_runs: Path) -> dict[str, str]:
     """Name -> Markdown of every part.
 
     Raises:
         CheckpointError: no laboratory is kept.
     """
-    lab = load(kept / "lab" / RESULTS)
-    again = kept / "lab" / FRESH
+    lab = load(kept_runs / "lab" / RESULTS)
+    again = kept_runs / "lab" / FRESH
     return {
         "table": table(lab),
         "seeds": seeds(lab),
@@ -36,30 +36,31 @@ def parts(kept: Path) -> dict[str, str]:
     }
 
 
-def reproduced(lab: Lab, other: Lab) -> str:
+def reproduced(lab: Lab, second: Lab) -> str:
     """Share of cells whose means agree with those of other seeds, and the cells where they do not."""
-    found = fresh.pairs(lab, other)
-    numbers = sorted({each.seed for each in other.results if each.status == "done"})
-    first, *others = fresh.report(found).splitlines()
-    games = len({each.game for each in found})
+    cell_pairs = fresh.pairs(lab, second)
+    numbers = sorted({result.seed for result in second.results if result.status == "done"})
+    first, *others = fresh.report(cell_pairs).splitlines()
+    games = len({pair.game for pair in cell_pairs})
     head = f"Seeds {numbers[0]} to {numbers[-1]}, in {games} of {len(lab.columns)} games: {first}."
     return "\n".join([head, *(["", *(f"* {line}" for line in others)] if others else [])])
 
 
 def table(lab: Lab) -> str:
     """The table with its provenance."""
-    numbers = sorted({each.seed for each in lab.results})
-    done = sum(each.status == "done" for each in lab.results)
+    numbers = sorted({result.seed for result in lab.results})
+    done = sum(result.status == "done" for result in lab.results)
     spread = f"seeds {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"seed {numbers[0]}"
-    made = lab.provenance
-    starts = [f"{model} ({hash_})" for model, hash_ in made.get("warm_starts", {}).items()] or [UNKNOWN]
+    provenance = lab.provenance
+    starts = [f"{model} ({hash_})" for model, hash_ in provenance.get("warm_starts", {}).items()] or [UNKNOWN]
     lines = [
         *([ONE_SEED, ""] if len(numbers) == 1 else []),
         markdown(lab),
         f"{READ} Of {done} runs with {spread}: {lab.cpu_minutes:.0f} CPU minutes, Palaver "
-        f"{made.get('palaver', UNKNOWN)}, commit {made.get('commit') or UNKNOWN}, warm start {' and '.join(starts)}.",
+        f"{provenance.get('palaver', UNKNOWN)}, commit {provenance.get('commit') or UNKNOWN}, "
+        f"warm start {' and '.join(starts)}.",
         *(f"\nWithout `{name}`: {prose(why)}." for name, why in lab.without.items()),
-        *(f"\nFailed: `{each.algorithm}` on {each.game}, seed {each.seed}." for each in lab.failed),
+        *(f"\nFailed: `{result.algorithm}` on {result.game}, seed {result.seed}." for result in lab.failed),
     ]
     return "\n".join(lines)
 
@@ -104,7 +105,9 @@ def laws(lab: Lab) -> str:
 
 def _below(name: str, scores: dict[str, AlgorithmScore]) -> tuple[str, ...]:
     """Algorithms whose interval is entirely below this one's."""
-    own = scores[name].interval
-    assert own is not None
+    interval = scores[name].interval
+    assert interval is not None
     ends: Sequence[tuple[str, AlgorithmScore]] = list(scores.items())
-    return tuple(other for other, score in ends if score.interval is not None and score.interval[1] < own[0])
+    return tuple(
+        algorithm for algorithm, score in ends if score.interval is not None and score.interval[1] < interval[0]
+    )

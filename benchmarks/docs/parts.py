@@ -16,10 +16,10 @@ def filled(text: str, parts: Mapping[str, str]) -> str:
     Raises:
         ConfigError: the page lacks a part, or has an unknown one.
     """
-    there = {found["name"] for found in _PART.finditer(text)}
-    if there != parts.keys():
-        raise ConfigError(f"the page and what is computed differ in {', '.join(sorted(there ^ parts.keys()))}")
-    return _PART.sub(lambda found: f"{found[1]}{parts[found['name']]}\n{found[3]}", text)
+    names = {match["name"] for match in _PART.finditer(text)}
+    if names != parts.keys():
+        raise ConfigError(f"the page and what is computed differ in {', '.join(sorted(names ^ parts.keys()))}")
+    return _PART.sub(lambda match: f"{match[1]}{parts[match['name']]}\n{match[3]}", text)
 
 
 def listed(names: list[str]) -> str:

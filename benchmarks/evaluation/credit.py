@@ -133,17 +133,17 @@ def measure(table: Batch, episodes: Sequence[Episode], team: SampledTeam, effort
     chance: list[float] = []
     played = 0
     random = np.random.default_rng(stable_seed(effort.seed, "shuffles"))
-    for number, rows in enumerate(contexts):
+    for index, rows in enumerate(contexts):
         agent, turn = table.agents[int(table.agent[rows[0]])], int(table.turn[rows[0]])
         before = rebuilt(team.env, episodes[int(table.episode[rows[0]])], turn)
-        fresh = _alternatives(before, agent, team, effort, number)
+        fresh = _alternatives(before, agent, team, effort, index)
         texts = [*(table.completions[row] for row in rows), *fresh]
-        ends = _replayed(before, agent, texts, team, effort, number)
+        ends = _replayed(before, agent, texts, team, effort, index)
         played += sum(map(len, ends))
         q = [float(np.mean([_return(branch, agent, turn, team) for branch in some])) for some in ends]
         value = float(np.mean(q))
         advantage += table.advantage[rows].tolist()
-        effect += [each - value for each in q[: len(rows)]]
+        effect += [updated - value for updated in q[: len(rows)]]
         pairs = [
             (_symbol(text), _next(branch, agent, turn))
             for text, some in zip(fresh, ends[len(rows) :], strict=True)
@@ -162,21 +162,21 @@ def measure(table: Batch, episodes: Sequence[Episode], team: SampledTeam, effort
     )
 
 
-def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
+def rank_correlation(one: Sequence[float], second: Sequence[float]) -> float | None:
     """Spearman's correlation; None where it is not defined.
 
     >>> rank_correlation([1, 2, 3], [10, 20, 90]), rank_correlation([1, 1], [1, 2])
     (1.0, None)
     """
-    if len(set(one)) < 2 or len(set(other)) < 2:
+    if len(set(one)) < 2 or len(set(second)) < 2:
         return None
-    return float(spearmanr(one, other).statistic)
+    return float(spearmanr(one, second).statistic)
 
 
 def variance_within(table: Batch) -> float:
     """Mean over groups of the population variance of their advantages."""
     groups = [table.advantage[table.group == group] for group in sorted(set(table.group.tolist()))]
-    return float(torch.stack([each.var(unbiased=False) for each in groups]).mean())
+    return float(torch.stack([values.var(unbiased=False) for values in groups]).mean())
 
 
 def mutual_information(pairs: Sequence[tuple[Hashable, Hashable]]) -> float:
@@ -186,35 +186,35 @@ def mutual_information(pairs: Sequence[tuple[Hashable, Hashable]]) -> float:
     (0.6931, 0.0)
     """
     both, n = Counter(pairs), len(pairs)
-    left, right = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
-    return sum(k / n * log(k * n / (left[one] * right[other])) for (one, other), k in both.items())
+    left, right = Counter(one for one, _ in pairs), Counter(second for _, second in pairs)
+    return sum(k / n * log(k * n / (left[one] * right[second])) for (one, second), k in both.items())
 
 
 def _contexts(table: Batch, effort: Effort) -> list[list[int]]:
     """Rows of randomly drawn contexts; a context has the rows of one agent after one joint step."""
     first = dict(reversed(list(zip(table.member_row.tolist(), table.member_step.tolist(), strict=True))))
-    found: dict[tuple[str, int], list[int]] = {}
+    rows_by_context: dict[tuple[str, int], list[int]] = {}
     for row in range(len(table)):
         above = table.steps[first[row]].node.rpartition("/")[0]
-        found.setdefault((above, int(table.agent[row])), []).append(row)
-    keys = list(found)
+        rows_by_context.setdefault((above, int(table.agent[row])), []).append(row)
+    keys = list(rows_by_context)
     random = np.random.default_rng(stable_seed(effort.seed, "contexts"))
     picked = sorted(random.permutation(len(keys))[: effort.contexts].tolist())
-    return [found[keys[place]] for place in picked]
+    return [rows_by_context[keys[index]] for index in picked]
 
 
-def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort, number: int) -> list[Completion]:
+def _alternatives(before: Branch, agent: str, team: SampledTeam, effort: Effort, index: int) -> list[Completion]:
     """Fresh messages of the agent in a context."""
-    seeds = tuple(stable_seed(effort.seed, "alternative", number, k) for k in range(effort.alternatives))
+    seeds = tuple(stable_seed(effort.seed, "alternative", index, k) for k in range(effort.alternatives))
     request = Request(agent, observe(before, agent), seeds, team.sampling[agent])
     return act_batched([(team.policies[agent], request)])[0]
 
 
 def _replayed(
-    before: Branch, agent: str, texts: Sequence[Completion], team: SampledTeam, effort: Effort, number: int
+    before: Branch, agent: str, texts: Sequence[Completion], team: SampledTeam, effort: Effort, index: int
 ) -> list[list[Branch]]:
     """Final branches of the replays of each message; replay r of every message has the same seeds."""
-    names = [f"replay {number}.{r}" for _ in texts for r in range(effort.replays)]
+    names = [f"replay {index}.{r}" for _ in texts for r in range(effort.replays)]
     branches = [replace(before, env=before.env.fork(), seeds=name) for name in names]
     first = [{agent: text} for text in texts for _ in range(effort.replays)]
     ends = play_out(branches, first, team.policies, sampling=team.sampling, seed=effort.seed, workers=effort.workers)
@@ -225,7 +225,7 @@ def _return(branch: Branch, agent: str, turn: int, team: SampledTeam) -> float:
     """Discounted return of an agent from a turn on, by the algorithm's credit."""
     turns = branch.turns[turn:]
     names = list(turns[0].rewards)
-    reward = torch.tensor([[each.rewards[name] for name in names] for each in turns], dtype=torch.float64)
+    reward = torch.tensor([[played_turn.rewards[name] for name in names] for played_turn in turns], dtype=torch.float64)
     due = team.credit.credit(reward)[:, names.index(agent)]
     return float((due * team.discount ** torch.arange(len(turns), dtype=torch.float64)).sum())
 
@@ -237,8 +237,8 @@ def _symbol(text: Completion) -> str:
 
 def _next(branch: Branch, agent: str, turn: int) -> tuple[tuple[str, str], ...]:
     """Messages of the other agents in the first later turn in which one of them acts; empty if none does."""
-    for each in branch.turns[turn + 1 :]:
-        if texts := tuple((name, _symbol(text)) for name, text in each.completions.items() if name != agent):
+    for later_turn in branch.turns[turn + 1 :]:
+        if texts := tuple((name, _symbol(text)) for name, text in later_turn.completions.items() if name != agent):
             return texts
     return ()
 
@@ -246,4 +246,4 @@ def _next(branch: Branch, agent: str, turn: int) -> tuple[tuple[str, str], ...]:
 def _dealt(pairs: Sequence[tuple[Hashable, Hashable]], random: np.random.Generator) -> list[tuple[Hashable, Hashable]]:
     """Return the pairs with their second parts shuffled."""
     order = random.permutation(len(pairs)).tolist()
-    return [(one, pairs[place][1]) for (one, _), place in zip(pairs, order, strict=True)]
+    return [(one, pairs[index][1]) for (one, _), index in zip(pairs, order, strict=True)]

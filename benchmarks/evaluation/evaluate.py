@@ -39,7 +39,7 @@ class EvaluationConfig:
         samples: episodes per task.
         seed: of every draw.
         sampling: how models draw their tokens.
-        own: agent -> its sampling settings, where they differ from `sampling`.
+        agent_sampling: agent -> its sampling settings, where they differ from `sampling`.
         options: how models are loaded.
         force: let the tiny model run on real data.
         seatings: focal agents and the policies of the others, one evaluation each; none: the team in self-play.
@@ -56,7 +56,7 @@ class EvaluationConfig:
     samples: int = 1
     seed: int = EVAL_SEED
     sampling: Sampling = field(default_factory=Sampling)
-    own: Mapping[str, Sampling] = field(default_factory=dict)
+    agent_sampling: Mapping[str, Sampling] = field(default_factory=dict)
     options: ModelOptions = field(default_factory=ModelOptions)
     force: bool = False
     seatings: tuple[FocalRound, ...] = ()
@@ -109,7 +109,7 @@ class EvaluationOutcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        parts = {name: part.model_dump(mode="json") if part else None for name, part in self._parts().items()}
+        parts = {name: section.model_dump(mode="json") if section else None for name, section in self._parts().items()}
         return asdict(self) | parts
 
     def _parts(self) -> dict[str, rows.Focal | rows.Answers | rows.Spent | None]:
@@ -133,15 +133,15 @@ def as_trained(
     if config is None or spec(config.env.id).id != wanted:
         return {}, Sampling(), {}
     seats = _moved(Path(team.removeprefix("run:"))) if config.team.agents and config.team.swap_every else {}
-    own = {seats.get(agent, agent): config.agent(agent).sampling() for agent in config.team.agents}
-    return config.env.keywords(config.eval.tasks), config.policy.sampling(), own
+    agent_sampling = {seats.get(agent, agent): config.agent(agent).sampling() for agent in config.team.agents}
+    return config.env.keywords(config.eval.tasks), config.policy.sampling(), agent_sampling
 
 
 def _moved(folder: Path) -> dict[str, str]:
     """Map each policy's initial agent to its current one, at a run's newest valid checkpoint."""
     from palaver.trainers.run import checkpoint
 
-    return {home: seat for seat, home in checkpoint.seats_of(checkpoint.newest(folder)[0]).items()}
+    return {home: agent for agent, home in checkpoint.seats_of(checkpoint.newest(folder)[0]).items()}
 
 
 def measure(
@@ -156,8 +156,8 @@ def measure(
         TaskError: the tasks cannot be read, or there are none.
         PolicyError: the team cannot be made.
     """
-    found = spec(setting.env)
-    refuse_players_of_the_arena(setting.team, found)
+    env_spec = spec(setting.env)
+    refuse_players_of_the_arena(setting.team, env_spec)
     env = text_env(setting.env, setting.keywords)
     if isinstance(env, RewardWrapper):
         env.ready()
@@ -165,15 +165,15 @@ def measure(
     if not ids:
         raise TaskError(f"there are no tasks to evaluate in {env.source!r}")
     seats = env.possible_agents
-    refuse_rivals(env, found, setting.seatings)
+    refuse_rivals(env, env_spec, setting.seatings)
 
     def make(names: str) -> dict[str, Policy]:
         text = resolved(names, note)
-        return parse_team(text, found, seats, setting.options, env.source, setting.force, note)
+        return parse_team(text, env_spec, seats, setting.options, env.source, setting.force, note)
 
     teams = seated(make(setting.team), setting.seatings, make)
     start = time.perf_counter()
-    sampling = dict.fromkeys(seats, setting.sampling) | dict(setting.own)
+    sampling = dict.fromkeys(seats, setting.sampling) | dict(setting.agent_sampling)
 
     def episodes(team: dict[str, Policy]) -> list[Episode]:
         return evaluate(env, team, ids, samples=setting.samples, sampling=sampling, seed=setting.seed)
@@ -181,9 +181,9 @@ def measure(
     played = [episodes(team) for team in teams]
     seconds = time.perf_counter() - start
     silent = [episodes(team) for team in silenced(teams, setting.seatings)] if setting.added else []
-    most = most_possible(env, found) if setting.max_reward is None else setting.max_reward
-    result = _result(setting, ids, teams, (played, silent), seconds, most)
-    return replace(result, scoring=scoring(env)), [episode for part in played for episode in part]
+    max_return = most_possible(env, env_spec) if setting.max_reward is None else setting.max_reward
+    result = _result(setting, ids, teams, (played, silent), seconds, max_return)
+    return replace(result, scoring=scoring(env)), [episode for group in played for episode in group]
 
 
 def scoring(env: TextEnv) -> dict[str, float]:
@@ -197,13 +197,15 @@ def _result(
     teams: list[dict[str, Policy]],
     episodes: tuple[list[list[Episode]], list[list[Episode]]],
     seconds: float,
-    most: float,
+    max_return: float,
 ) -> EvaluationOutcome:
     played, silent = episodes
-    summary = summarize([episode for part in played for episode in part])
-    sampling = asdict(setting.sampling) | {seat: asdict(own) for seat, own in setting.own.items()}
+    summary = summarize([episode for group in played for episode in group])
+    sampling = asdict(setting.sampling) | {
+        agent: asdict(agent_sampling) for agent, agent_sampling in setting.agent_sampling.items()
+    }
     policies = _named(teams, lambda policy: policy.name)
-    weights = {seat: found for seat, found in _named(teams, fingerprint).items() if found}
+    weights = {agent: digest for agent, digest in _named(teams, fingerprint).items() if digest}
     facts: dict[str, Any] = {
         "env": spec(setting.env).id,
         "keywords": dict(setting.keywords),
@@ -213,7 +215,7 @@ def _result(
         "sampling": sampling,
     }
     config = rows.config_hash(
-        **facts, ids=ids, policies=policies, weights=weights, focal=[each.focal for each in setting.seatings]
+        **facts, ids=ids, policies=policies, weights=weights, focal=[seating.focal for seating in setting.seatings]
     )
     return EvaluationOutcome(
         **facts,
@@ -226,9 +228,9 @@ def _result(
         low=summary.low,
         high=summary.high,
         n=summary.n,
-        max_reward=most,
+        max_reward=max_return,
         focal=focal(played, setting.seatings, silent) if setting.seatings else None,
-        answers=answered(played, [each.focal for each in setting.seatings]),
+        answers=answered(played, [seating.focal for seating in setting.seatings]),
         components=dict(summary.components),
         metrics=dict(summary.metrics),
         tokens=dict(summary.tokens),
@@ -236,14 +238,14 @@ def _result(
         by_task=dict(summary.by_task),
         unscored=summary.unscored,
         seconds=seconds,
-        cost=rows.spent_by({f"{n}/{seat}": policy for n, team in enumerate(teams) for seat, policy in team.items()}),
+        cost=rows.spent_by({f"{n}/{agent}": policy for n, team in enumerate(teams) for agent, policy in team.items()}),
         provenance=provenance(),
     )
 
 
 def _named(teams: list[dict[str, Policy]], of: Callable[[Policy], str]) -> dict[str, str]:
     """Map each agent to the description of its policy, or of its policies in all seatings."""
-    return {seat: " | ".join(dict.fromkeys(of(team[seat]) for team in teams)) for seat in teams[0]}
+    return {agent: " | ".join(dict.fromkeys(of(team[agent]) for team in teams)) for agent in teams[0]}
 
 
 def to_row(result: EvaluationOutcome, episodes: list[Episode], label: str, folder: Path) -> rows.EvaluationResult:
@@ -271,16 +273,16 @@ def to_row(result: EvaluationOutcome, episodes: list[Episode], label: str, folde
     return row
 
 
-def refuse_players_of_the_arena(team: str, found: Spec) -> None:
+def refuse_players_of_the_arena(team: str, env_spec: Spec) -> None:
     """Refuse players of the arena only: battle nets, and players that need the environment itself.
 
     Raises:
         ConfigError: the team names one.
     """
-    names = [part.rpartition("=")[2].strip() for part in team.split(",")]
+    names = [entry.rpartition("=")[2].strip() for entry in team.split(",")]
     for name in names:
-        if name.startswith("net:") or name in found.players:
+        if name.startswith("net:") or name in env_spec.players:
             raise ConfigError(
                 f"{name!r} reads the environment and not a conversation, so it plays in the arena alone: "
-                f"palaver arena {found.id} --players {name},OTHER"
+                f"palaver arena {env_spec.id} --players {name},OTHER"
             )

@@ -49,26 +49,26 @@ def seated(
     Raises:
         PolicyError: a seating names an unknown agent, or a partner that cannot be made or has other weights now.
     """
-    made: dict[str, dict[str, Policy]] = {}
+    partners: dict[str, dict[str, Policy]] = {}
     teams = []
     for seating in seatings:
-        for seat in (*seating.focal, *seating.partners):
-            if seat not in team:
-                raise PolicyError(f"there is no seat {seat!r} to put in focus.{nearest(seat, team)}")
+        for agent in (*seating.focal, *seating.partners):
+            if agent not in team:
+                raise PolicyError(f"there is no seat {agent!r} to put in focus.{nearest(agent, team)}")
         for name in seating.partners.values():
-            made[name] = made.get(name) or make(name)
-        beside = {seat: made[name][seat] for seat, name in seating.partners.items()}
-        _refuse_others(beside, seating)
-        teams.append(team | beside)
+            partners[name] = partners.get(name) or make(name)
+        seated_partners = {agent: partners[name][agent] for agent, name in seating.partners.items()}
+        _refuse_others(seated_partners, seating)
+        teams.append(team | seated_partners)
     return teams or [team]
 
 
-def _refuse_others(beside: Mapping[str, Policy], seating: FocalRound) -> None:
-    for seat, wanted in seating.weights.items():
-        if seat in beside and (found := fingerprint(beside[seat])) != wanted:
+def _refuse_others(partners: Mapping[str, Policy], seating: FocalRound) -> None:
+    for agent, wanted in seating.weights.items():
+        if agent in partners and (digest := fingerprint(partners[agent])) != wanted:
             raise PolicyError(
-                f"the partner {seating.partners[seat]!r} has other weights in seat {seat!r} than were fixed: "
-                f"{found or 'none'}, not {wanted}; the scenario's results would not compare"
+                f"the partner {seating.partners[agent]!r} has other weights in seat {agent!r} than were fixed: "
+                f"{digest or 'none'}, not {wanted}; the scenario's results would not compare"
             )
 
 
@@ -78,18 +78,19 @@ def silenced(teams: Sequence[dict[str, Policy]], seatings: Sequence[FocalRound])
     return [team | dict.fromkeys(seating.focal, mute) for team, seating in zip(teams, seatings, strict=True)]
 
 
-def refuse_rivals(env: TextEnv, found: Spec, seatings: Sequence[FocalRound]) -> None:
+def refuse_rivals(env: TextEnv, env_spec: Spec, seatings: Sequence[FocalRound]) -> None:
     """Refuse to add the returns of opponents: what one wins another loses.
 
     Raises:
         ConfigError: the environment is competitive and there are no focal agents.
     """
-    rivals = found.competitive if env.competitive is None else env.competitive
+    rivals = env_spec.competitive if env.competitive is None else env.competitive
     if rivals and not seatings:
         first, second = env.possible_agents[0], env.possible_agents[-1]
         raise ConfigError(
-            f"{found.id} is competitive here, so its seats are not one team: name the seat that is measured, as "
-            f"--focal {first} --team {first}=POLICY,{second}=OPPONENT, or rate players with: palaver arena {found.id}"
+            f"{env_spec.id} is competitive here, so its seats are not one team: name the seat that is measured, as "
+            f"--focal {first} --team {first}=POLICY,{second}=OPPONENT, or rate players with: "
+            f"palaver arena {env_spec.id}"
         )
 
 
@@ -111,10 +112,14 @@ def focal(
     """
     by_task: dict[str, list[tuple[float, float]]] = defaultdict(list)
     by_seating: dict[str, float] = {}
-    for number, seating in enumerate(seatings):
-        own = _returns(played[number], seating)
-        other = _returns(silent[number], seating) if silent else {task: [0.0] for task in own}
-        pairs = {task: (float(np.mean(own[task])), float(np.mean(other[task]))) for task in own if task in other}
+    for index, seating in enumerate(seatings):
+        returns = _returns(played[index], seating)
+        silent_returns = _returns(silent[index], seating) if silent else {task: [0.0] for task in returns}
+        pairs = {
+            task: (float(np.mean(returns[task])), float(np.mean(silent_returns[task])))
+            for task in returns
+            if task in silent_returns
+        }
         if not pairs:
             raise ScoringError(f"no task was scored both with {seating.name} in focus and with it silent")
         by_seating[seating.name] = float(np.mean([mine - without for mine, without in pairs.values()]))
@@ -134,11 +139,11 @@ def focal(
 
 def _returns(episodes: Sequence[Episode], seating: FocalRound) -> dict[str, list[float]]:
     """Map each task to the mean returns of the focal agents in its scored episodes."""
-    found: dict[str, list[float]] = defaultdict(list)
+    returns: dict[str, list[float]] = defaultdict(list)
     for episode in only_scored(episodes, f"with {seating.name} in focus"):
-        total = sum(turn.rewards[seat] for turn in episode.turns for seat in seating.focal)
-        found[episode.task].append(total / len(seating.focal))
-    return found
+        total = sum(turn.rewards[agent] for turn in episode.turns for agent in seating.focal)
+        returns[episode.task].append(total / len(seating.focal))
+    return returns
 
 
 def answered(played: Sequence[Sequence[Episode]], focal: Sequence[Sequence[str]]) -> Answers:
@@ -149,5 +154,5 @@ def answered(played: Sequence[Sequence[Episode]], focal: Sequence[Sequence[str]]
         focal: the agents whose answers count in each; empty: all agents.
     """
     whose: Sequence[Sequence[str] | None] = focal or [None] * len(played)
-    counted = [answers(part, seats) for part, seats in zip(played, whose, strict=True)]
+    counted = [answers(episodes, seats) for episodes, seats in zip(played, whose, strict=True)]
     return Answers(due=sum(due for due, _ in counted), illegal=sum(illegal for _, illegal in counted))

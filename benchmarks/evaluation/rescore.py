@@ -121,7 +121,9 @@ def _keywords(path: Path, row: rows.EvaluationResult | None) -> Mapping[str, Any
     return None
 
 
-def rescore(found: EpisodeSource, keywords: Mapping[str, Any], workers: int = 1) -> tuple[RescoreResult, list[Episode]]:
+def rescore(
+    source: EpisodeSource, keywords: Mapping[str, Any], workers: int = 1
+) -> tuple[RescoreResult, list[Episode]]:
     """Replay all episodes with `keywords`; those of the recording are in the source.
 
     Raises:
@@ -129,13 +131,13 @@ def rescore(found: EpisodeSource, keywords: Mapping[str, Any], workers: int = 1)
         TaskError: a task no longer exists.
         ScoringError: nothing can be compared, as all episodes are unscored.
     """
-    env = text_env(found.env, keywords)
+    env = text_env(source.env, keywords)
     if isinstance(env, RewardWrapper):
         env.ready()
-    if found.episodes[0].env != env.metadata["name"]:
-        raise ConfigError(f"the episodes are of {found.episodes[0].env}, not of {env.metadata['name']}")
-    played = again(env, found.episodes, workers)
-    return replace(compare(found.episodes, played), scoring=scoring(env)), played
+    if source.episodes[0].env != env.metadata["name"]:
+        raise ConfigError(f"the episodes are of {source.episodes[0].env}, not of {env.metadata['name']}")
+    played = again(env, source.episodes, workers)
+    return replace(compare(source.episodes, played), scoring=scoring(env)), played
 
 
 def compare(before: Sequence[Episode], after: Sequence[Episode]) -> RescoreResult:
@@ -173,7 +175,7 @@ def _told_otherwise(old: Episode, new: Episode) -> bool:
 
 
 def new_row(
-    found: EpisodeSource,
+    source: EpisodeSource,
     keywords: Mapping[str, Any],
     episodes: Sequence[Episode],
     label: str,
@@ -185,7 +187,7 @@ def new_row(
     Raises:
         ConfigError: the episodes have no row of their own to take the rest from, or something cannot be written.
     """
-    old = found.row
+    old = source.row
     if old is None:
         raise ConfigError("these episodes have no row beside them, so that there is nothing to make another from")
     if old.focal is not None and old.focal.silent is not None:
@@ -197,14 +199,14 @@ def new_row(
         size = len(episodes) // len(old.focal.seatings)
         parts = [episodes[start : start + size] for start in range(0, len(episodes), size)]
         focus = focal(parts, [FocalRound(seats) for seats in old.focal.seatings]).model_dump()
-    env = text_env(found.env, keywords)
-    return _kept(
+    env = text_env(source.env, keywords)
+    return _kept_row(
         folder,
         old.model_dump()
         | {
             "label": label,
             "keywords": dict(keywords),
-            "version": int(found.env.rpartition("-v")[2]),
+            "version": int(source.env.rpartition("-v")[2]),
             "commit": made_with["commit"],
             "made_with": made_with,
             "date": rows.now(),
@@ -213,7 +215,7 @@ def new_row(
             "high": summary.high,
             "n": summary.n,
             "focal": focus,
-            "max_reward": _most(old, env),
+            "max_reward": _max_return(old, env),
             "components": dict(summary.components),
             "metrics": dict(summary.metrics),
             "by_task": dict(summary.by_task),
@@ -227,12 +229,12 @@ def new_row(
     )
 
 
-def _most(old: rows.EvaluationResult, env: TextEnv) -> float | None:
+def _max_return(old: rows.EvaluationResult, env: TextEnv) -> float | None:
     """Upper bound of the return now; that of the row if the environment's instance declares none."""
     return old.max_reward if env.max_return is None else rows.finite(most_possible(env, spec(old.env)))
 
 
-def _kept(folder: Path, record: Mapping[str, Any]) -> rows.EvaluationResult:
+def _kept_row(folder: Path, record: Mapping[str, Any]) -> rows.EvaluationResult:
     row = rows.plain(record)
     rows.save(row, folder)
     return row

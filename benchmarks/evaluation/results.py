@@ -252,17 +252,17 @@ def read_episodes(path: Path) -> tuple[list[Episode], str]:
 
 
 def _episodes(text: bytes, path: Path) -> Iterator[Episode]:
-    for number, line in enumerate(text.split(b"\n"), start=1):
+    for line_index, line in enumerate(text.split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
             yield Episode.from_dict(json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ConfigError(f"{str(path)!r}, line {number}: this is no episode") from error
+            raise ConfigError(f"{str(path)!r}, line {line_index}: this is no episode") from error
 
 
 def spent_by(policies: Mapping[str, object]) -> Spent | None:
     """Total usage of the policies that have `spent()`, each counted once; None if none has it."""
-    each = {id(policy): getattr(policy, "spent", None) for policy in policies.values()}
-    found: list[Cost] = [spent() for spent in each.values() if callable(spent)]
-    return Spent(**asdict(sum(found[1:], start=found[0]))) if found else None
+    methods = {id(policy): getattr(policy, "spent", None) for policy in policies.values()}
+    costs: list[Cost] = [spent() for spent in methods.values() if callable(spent)]
+    return Spent(**asdict(sum(costs[1:], start=costs[0]))) if costs else None

@@ -46,21 +46,21 @@ class EnumerableGame:
 
     def reward(self, agent: int, history: History) -> float:
         """The reward of an agent for the last turn, in [-1, 1)."""
-        return 1.0 if self.constant else self.number("reward", agent, history)
+        return 1.0 if self.constant else self.pseudo_random("reward", agent, history)
 
     def value(self, reader: str, read: object) -> float:
         """A fixed value function, in [-1, 1), independent of the rewards."""
-        return self.number("value", reader, read)
+        return self.pseudo_random("value", reader, read)
 
-    def number(self, *key: object) -> float:
+    def pseudo_random(self, *key: object) -> float:
         """Pseudo-random number in [-1, 1), a function of the key."""
         return (stable_seed(self.seed, *map(repr, key)) % 2**32) / 2**31 - 1
 
     @property
     def texts(self) -> list[Text]:
         """All completions."""
-        whole = itertools.product(range(VOCABULARY), repeat=self.tokens)
-        return list(dict.fromkeys(text[: text.index(1) + 1] if self.ends and 1 in text else text for text in whole))
+        sequences = itertools.product(range(VOCABULARY), repeat=self.tokens)
+        return list(dict.fromkeys(text[: text.index(1) + 1] if self.ends and 1 in text else text for text in sequences))
 
     def acting(self, turn: int) -> list[int]:
         """The agents that act in a turn."""
@@ -89,15 +89,15 @@ class Tabular(nn.Module):
         before = [history for turns in range(game.turns) for history in game.histories(turns)]
         prefixes = [p for n in range(game.tokens) for p in itertools.product(range(VOCABULARY), repeat=n)]
         keys = [(*prompt(agent, history), *prefix) for history in before for prefix in prefixes]
-        self.row = {key: number for number, key in enumerate(keys)}
-        logits = [[1.5 * game.number("logit", agent, key, token) for token in range(VOCABULARY)] for key in keys]
+        self.row = {key: index for index, key in enumerate(keys)}
+        logits = [[1.5 * game.pseudo_random("logit", agent, key, token) for token in range(VOCABULARY)] for key in keys]
         self.logits = nn.Parameter(torch.tensor(logits, dtype=torch.float64))
 
     def forward(self, input_ids: Tensor, use_cache: bool, logits_to_keep: Tensor) -> Any:
         """Logits at the kept positions; for an invalid context, as after padding, those of the first."""
         del use_cache
         rows = [
-            [self.row.get(tuple(ids[: place + 1]), 0) for place in logits_to_keep.tolist()]
+            [self.row.get(tuple(ids[: index + 1]), 0) for index in logits_to_keep.tolist()]
             for ids in input_ids.tolist()
         ]
         return SimpleNamespace(logits=self.logits[torch.tensor(rows)])
@@ -116,14 +116,16 @@ class Tabular(nn.Module):
         return [(self.logits[row] / temperature).log_softmax(0)[token] for row, token in zip(rows, text, strict=True)]
 
 
-def exact(game: EnumerableGame, models: Sequence[Tabular], temperature: float, own: bool = False) -> list[Tensor]:
+def exact(
+    game: EnumerableGame, models: Sequence[Tabular], temperature: float, own_rewards: bool = False
+) -> list[Tensor]:
     """Gradient of each agent's expected return for its own logits, from all trajectories.
 
     Args:
         game: that is played.
         models: of the agents.
         temperature: of the sampler.
-        own: use the agent's own rewards, not the team's mean.
+        own_rewards: use the agent's own rewards, not the team's mean.
     """
     totals = [torch.zeros((), dtype=torch.float64) for _ in AGENTS]
     for history in game.histories(game.turns):
@@ -134,7 +136,7 @@ def exact(game: EnumerableGame, models: Sequence[Tabular], temperature: float, o
                 logp = logp + sum(model.log_probs(prompt(agent, history[:turn]), history[turn][agent], temperature))
                 rewards[agent] += game.reward(agent, history[: turn + 1])
         mean = sum(rewards) / len(AGENTS)
-        totals = [t + logp.exp() * (rewards[agent] if own else mean) for agent, t in enumerate(totals)]
+        totals = [t + logp.exp() * (rewards[agent] if own_rewards else mean) for agent, t in enumerate(totals)]
     return [
         torch.autograd.grad(total, model.logits, retain_graph=True)[0]
         for total, model in zip(totals, models, strict=True)
@@ -168,7 +170,7 @@ def outcomes(
         if (agent, context) not in known:
             with torch.no_grad():
                 logp = [sum(models[agent].log_probs(context, text, temperature)) for text in game.texts]
-            known[agent, context] = [math.exp(float(each)) for each in logp]
+            known[agent, context] = [math.exp(float(log_prob)) for log_prob in logp]
         return known[agent, context]
 
     def draws(history: History, aside: bool) -> Iterator[tuple[list[JointAction], float]]:
@@ -177,12 +179,16 @@ def outcomes(
         given = [chances(agent, prompt(agent, history)) for agent in acting for _ in range(width)]
         numbers: Iterable[tuple[int, ...]] = itertools.product(range(len(game.texts)), repeat=len(given))
         if random is not None:
-            numbers = [tuple(int(random.choice(len(each), p=each)) for each in given)]
+            numbers = [tuple(int(random.choice(len(probabilities), p=probabilities)) for probabilities in given)]
         for drawn in numbers:
-            chance = math.prod(each[n] for each, n in zip(given, drawn, strict=True)) if random is None else 1.0
+            chance = (
+                math.prod(probabilities[n] for probabilities, n in zip(given, drawn, strict=True))
+                if random is None
+                else 1.0
+            )
             texts = [game.texts[n] for n in drawn]
-            said = {AGENTS[n]: texts[n * width : (n + 1) * width] for n in acting}
-            yield _nodes(game, history, said, config, aside), chance
+            agent_texts = {AGENTS[n]: texts[n * width : (n + 1) * width] for n in acting}
+            yield _nodes(game, history, agent_texts, config, aside), chance
 
     def grown(history: History, aside: bool = False) -> Iterator[tuple[list[JointAction], float]]:
         for nodes, chance in draws(history, aside):
@@ -194,8 +200,8 @@ def outcomes(
                 list(grown((*history, node.texts), node.pick.aside)) if node in going else [([], 1.0)] for node in nodes
             ]
             for picked in itertools.product(*branches):
-                whole = [replace(node, children=below) for node, (below, _) in zip(nodes, picked, strict=True)]
-                yield whole, chance * math.prod(part for _, part in picked)
+                complete = [replace(node, children=below) for node, (below, _) in zip(nodes, picked, strict=True)]
+                yield complete, chance * math.prod(probability for _, probability in picked)
 
     return grown(())
 
@@ -203,24 +209,28 @@ def outcomes(
 Said = Mapping[str, Sequence[Text]]  # candidates of the agents that act
 
 
-def _nodes(game: EnumerableGame, history: History, said: Said, config: RunConfig, aside: bool) -> list[JointAction]:
+def _nodes(
+    game: EnumerableGame, history: History, agent_texts: Said, config: RunConfig, aside: bool
+) -> list[JointAction]:
     """Joint actions of a branch, with candidates combined as in a rollout."""
-    a, names = config.algorithm, list(said)
-    width = len(said[names[0]])
+    a, names = config.algorithm, list(agent_texts)
+    width = len(agent_texts[names[0]])
 
-    def made(picks: Sequence[Pick]) -> list[JointAction]:
-        return [JointAction(p, tuple(said[n][p.index[n]] if n in said else () for n in AGENTS)) for p in picks]
+    def nodes_of(picks: Sequence[Pick]) -> list[JointAction]:
+        return [
+            JointAction(p, tuple(agent_texts[n][p.index[n]] if n in agent_texts else () for n in AGENTS)) for p in picks
+        ]
 
     if a.turns == "counterfactual":
-        return made(frozen(names) if aside else counterfactual(names, width))
+        return nodes_of(frozen(names) if aside else counterfactual(names, width))
     if a.turns != "by_agent":
-        return made(crossed(names, width) if a.joint == "cross" else aligned(names, width))
-    found: list[JointAction] = []
+        return nodes_of(crossed(names, width) if a.joint == "cross" else aligned(names, width))
+    nodes: list[JointAction] = []
     index: Mapping[str, int] = dict.fromkeys(names, 0)
-    for place in range(len(names)):
-        swept_nodes = made(swept(names, place, width, index))
-        found, index = found + swept_nodes, _best(game, swept_nodes, history, [place]).pick.index
-    return found
+    for position in range(len(names)):
+        swept_nodes = nodes_of(swept(names, position, width, index))
+        nodes, index = nodes + swept_nodes, _best(game, swept_nodes, history, [position]).pick.index
+    return nodes
 
 
 def _going(
@@ -245,45 +255,45 @@ def episodes_of(
 ) -> list[Episode]:
     """The episodes of an outcome, named as a rollout names them."""
     independent = config.algorithm.turns == "independent"
-    found: list[Episode] = []
+    episodes: list[Episode] = []
 
-    def walk(nodes: Sequence[JointAction], above: str, turns: tuple[Turn, ...], history: History, lane: int) -> None:
-        for number, node in enumerate(nodes):
+    def walk(nodes: Sequence[JointAction], above: str, turns: tuple[Turn, ...], history: History, branch: int) -> None:
+        for index, node in enumerate(nodes):
             first = not turns
-            here = number if first else lane
-            whole = (*history, node.texts)
+            child_branch = index if first else branch
+            extended = (*history, node.texts)
             acting = game.acting(len(history))
-            said = {
-                AGENTS[n]: _said(models[n], prompt(n, history), node.texts[n], config.policy.temperature)
+            completions = {
+                AGENTS[n]: _completion(models[n], prompt(n, history), node.texts[n], config.policy.temperature)
                 for n in acting
             }
             choice = {
-                agent: node.pick.index[agent] if first or not independent else lane for agent in node.pick.compared
+                agent: node.pick.index[agent] if first or not independent else branch for agent in node.pick.compared
             }
-            paid = {agent: game.reward(n, whole) for n, agent in enumerate(AGENTS)}
+            rewards = {agent: game.reward(n, extended) for n, agent in enumerate(AGENTS)}
             turn = Turn(
                 len(turns),
                 f"{above}/{node.pick.label}",
                 "" if first else above,
                 f"{root}@{len(turns)}" if independent else above,
                 choice,
-                dict.fromkeys(said, ""),
-                said,
-                paid,
-                {agent: {"r": r} for agent, r in paid.items()},
+                dict.fromkeys(completions, ""),
+                completions,
+                rewards,
+                {agent: {"r": r} for agent, r in rewards.items()},
                 aside=node.pick.aside,
             )
             if node.children:
-                walk(node.children, turn.node, (*turns, turn), whole, here)
+                walk(node.children, turn.node, (*turns, turn), extended, child_branch)
             else:
-                left = len(whole) < game.turns
-                found.append(Episode("game", root, 0, (*turns, turn), "outdone" if left else "terminated"))
+                left = len(extended) < game.turns
+                episodes.append(Episode("game", root, 0, (*turns, turn), "outdone" if left else "terminated"))
 
     walk(nodes, root, (), (), 0)
-    return found
+    return episodes
 
 
-def _said(model: Tabular, context: Text, text: Text, temperature: float) -> Completion:
+def _completion(model: Tabular, context: Text, text: Text, temperature: float) -> Completion:
     with torch.no_grad():
-        logp = tuple(float(each) for each in model.log_probs(context, text, temperature))
+        logp = tuple(float(value) for value in model.log_probs(context, text, temperature))
     return Completion("".join(map(str, text)), context, text, logp, logp)

@@ -44,13 +44,13 @@ class Keep(torch.optim.SGD):
 
     def __init__(self, model: Tabular) -> None:
         super().__init__(model.parameters(), lr=0.0)
-        self.kept = torch.zeros_like(model.logits)
+        self.gradient = torch.zeros_like(model.logits)
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Store the gradient."""
         del closure
         (parameter,) = self.param_groups[0]["params"]
-        self.kept = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+        self.gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
 
 
 class Alternatives(MovingBaseline):
@@ -58,10 +58,10 @@ class Alternatives(MovingBaseline):
 
     def follow(self, episodes: Sequence[EpisodeReturns]) -> tuple[list[dict[str, float]], dict[str, float]]:
         """Baselines before each episode: those at the start, updated by the earlier episodes of its task only."""
-        found: list[dict[str, float]] = []
-        for _, task in itertools.groupby(episodes, key=lambda each: each.task):
-            found += super().follow(list(task))[0]
-        return found, self.means
+        baselines: list[dict[str, float]] = []
+        for _, task in itertools.groupby(episodes, key=lambda episode: episode.task):
+            baselines += super().follow(list(task))[0]
+        return baselines, self.means
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +69,30 @@ class GradientEstimate:
     """The expectation of an agent's gradient and the exact one.
 
     Attributes:
-        found: expectation of what the trainer computes, as a direction of ascent.
+        estimated: expectation of what the trainer computes, as a direction of ascent.
         exact: gradient of the agent's expected return.
     """
 
-    found: Tensor
+    estimated: Tensor
     exact: Tensor
 
     @property
     def cosine(self) -> float:
         """Cosine of the two gradients; 0 if one of them is 0."""
-        norms = float(self.found.norm() * self.exact.norm())
-        return float((self.found * self.exact).sum()) / norms if norms else 0.0
+        norms = float(self.estimated.norm() * self.exact.norm())
+        return float((self.estimated * self.exact).sum()) / norms if norms else 0.0
 
     @property
     def ratio(self) -> float:
         """Ratio of the norms."""
-        return float(self.found.norm() / self.exact.norm())
+        return float(self.estimated.norm() / self.exact.norm())
 
 
 def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig) -> tuple[Updater, list[Keep]]:
     """Make an updater whose critics are the game's value function, and return it with its optimisers."""
     row = chosen(config.algorithm)
-    made: list[PolicyUpdater] = []
-    kept: list[Keep] = []
+    updaters: list[PolicyUpdater] = []
+    optimizers: list[Keep] = []
     for agent, model in zip(AGENTS, models, strict=True):
         speaker: Any = SimpleNamespace(
             model=model,
@@ -104,11 +104,11 @@ def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig)
         )
         speaker.shared_engine = speaker
         learner = PolicyUpdater(speaker, [agent], config, Distributed("cpu", "fp32"))
-        kept.append(Keep(model))
-        learner.optimizer = kept[-1]  # type: ignore[assignment]
-        made.append(learner)
+        optimizers.append(Keep(model))
+        learner.optimizer = optimizers[-1]  # type: ignore[assignment]
+        updaters.append(learner)
     study = Updater(
-        replace(row, critic="agent" if row.critic == "agent" else "none"), config, made, Distributed("cpu", "fp32")
+        replace(row, critic="agent" if row.critic == "agent" else "none"), config, updaters, Distributed("cpu", "fp32")
     )
     study.algorithm = row
     if study.moving_baseline is not None:
@@ -118,17 +118,17 @@ def study_of(game: EnumerableGame, models: Sequence[Tabular], config: RunConfig)
 
         def expected(played: Batch, joint: object) -> tuple[Tensor, TokenValues | None]:
             del joint
-            length = torch.tensor([len(said.token_ids) for said in played.completions])
+            length = torch.tensor([len(completion.token_ids) for completion in played.completions])
             known = torch.zeros(len(played), int(length.max()), dtype=torch.float64)
-            for number, said in enumerate(played.completions):
-                read = said.prompt_ids[1:] if row.critic == "joint" else said.prompt_ids
-                for place in range(len(said.token_ids)):
-                    reader = "team" if row.critic == "joint" and not place else AGENTS[int(played.agent[number])]
-                    known[number, place] = game.value(reader, (*read, *said.token_ids[:place]))
+            for index, completion in enumerate(played.completions):
+                read = completion.prompt_ids[1:] if row.critic == "joint" else completion.prompt_ids
+                for position in range(len(completion.token_ids)):
+                    reader = "team" if row.critic == "joint" and not position else AGENTS[int(played.agent[index])]
+                    known[index, position] = game.value(reader, (*read, *completion.token_ids[:position]))
             return known[:, 0], TokenValues(known, torch.zeros_like(known), length) if study.by_token else None
 
         study._estimate_values = expected  # type: ignore[method-assign,assignment]
-    return study, kept
+    return study, optimizers
 
 
 def settings(name: str, temperature: float = 1.0, level: str = "auto", **algorithm: Any) -> RunConfig:
@@ -168,7 +168,7 @@ def gradients(
         chance: of each task.
         moved: policies that are trained; the sampling policies unless updated since.
     """
-    study, kept = study_of(game, moved, config)
+    study, optimizers = study_of(game, moved, config)
     tasks = torch.tensor(chance, dtype=torch.float64) * len(chance)
     first = {
         int(row): int(table.steps[int(step)].node.partition("/")[0])
@@ -177,7 +177,7 @@ def gradients(
     weight = tasks[[first[row] for row in range(len(table))]]
     study._factor = lambda *_: weight  # type: ignore[method-assign]
     study.update(study.estimate_advantages(table), 1)
-    return [-each.kept for each in kept]
+    return [-optimizer.gradient for optimizer in optimizers]
 
 
 def estimate(game: EnumerableGame, config: RunConfig, shift: float = 0.0) -> list[GradientEstimate]:
@@ -185,18 +185,20 @@ def estimate(game: EnumerableGame, config: RunConfig, shift: float = 0.0) -> lis
 
     With `shift` the samples are those of an older policy: every logit has moved since by up to as much.
     """
-    temperature, own = config.policy.temperature, chosen(config.algorithm).credit.__name__ == "own"
+    temperature, own_rewards = config.policy.temperature, chosen(config.algorithm).credit.__name__ == "own"
     models = [Tabular(game, agent) for agent in range(len(AGENTS))]
     moved = [Tabular(game, agent) for agent in range(len(AGENTS))]
     with torch.no_grad():
         for agent, model in enumerate(moved):
-            numbers = [game.number("shift", agent, n) for n in range(model.logits.numel())]
+            numbers = [game.pseudo_random("shift", agent, n) for n in range(model.logits.numel())]
             model.logits.add_(shift * torch.tensor(numbers, dtype=torch.float64).view_as(model.logits))
-    found = list(outcomes(game, models, config))
-    chance = [part for _, part in found]
+    weighted_outcomes = list(outcomes(game, models, config))
+    chance = [probability for _, probability in weighted_outcomes]
     assert abs(sum(chance) - 1) < 1e-9
-    ours = gradients(game, config, _table(game, [nodes for nodes, _ in found], config, models), chance, moved)
-    return [GradientEstimate(*pair) for pair in zip(ours, exact(game, moved, temperature, own), strict=True)]
+    ours = gradients(
+        game, config, _table(game, [nodes for nodes, _ in weighted_outcomes], config, models), chance, moved
+    )
+    return [GradientEstimate(*pair) for pair in zip(ours, exact(game, moved, temperature, own_rewards), strict=True)]
 
 
 def per_outcome(game: EnumerableGame, config: RunConfig) -> list[float]:
@@ -205,7 +207,7 @@ def per_outcome(game: EnumerableGame, config: RunConfig) -> list[float]:
     sizes = [0.0] * len(AGENTS)
     for nodes, chance in outcomes(game, models, config):
         ours = gradients(game, config, _table(game, [nodes], config, models), [1.0], models)
-        sizes = [size + chance * float(each.norm()) for size, each in zip(sizes, ours, strict=True)]
+        sizes = [size + chance * float(gradient.norm()) for size, gradient in zip(sizes, ours, strict=True)]
     return sizes
 
 
@@ -213,23 +215,23 @@ def _table(
     game: EnumerableGame, tasks: Sequence[Sequence[JointAction]], config: RunConfig, models: Sequence[Tabular]
 ) -> Batch:
     """Make the batch of one outcome for each task."""
-    episodes = [episodes_of(game, nodes, str(number), config, models) for number, nodes in enumerate(tasks)]
-    return make_batch([each for some in episodes for each in some])
+    episodes = [episodes_of(game, nodes, str(index), config, models) for index, nodes in enumerate(tasks)]
+    return make_batch([episode for some in episodes for episode in some])
 
 
 def sampled(game: EnumerableGame, config: RunConfig, batches: int, tasks: int, seed: int) -> list[Tensor]:
     """(batches,) for each agent: projection of a sampled batch's gradient on the exact one, in units of the latter."""
-    own = chosen(config.algorithm).credit.__name__ == "own"
+    own_rewards = chosen(config.algorithm).credit.__name__ == "own"
     models = [Tabular(game, agent) for agent in range(len(AGENTS))]
-    goals = exact(game, models, config.policy.temperature, own)
+    goals = exact(game, models, config.policy.temperature, own_rewards)
     random = np.random.default_rng(seed)
-    found: list[list[float]] = [[] for _ in AGENTS]
+    projections: list[list[float]] = [[] for _ in AGENTS]
     for _ in range(batches):
         drawn = [next(outcomes(game, models, config, random))[0] for _ in range(tasks)]
         ours = gradients(game, config, _table(game, drawn, config, models), [1 / tasks] * tasks, models)
-        for each, one, goal in zip(found, ours, goals, strict=True):
-            each.append(float((one * goal).sum() / goal.square().sum()))
-    return [torch.tensor(each) for each in found]
+        for values, one, goal in zip(projections, ours, goals, strict=True):
+            values.append(float((one * goal).sum() / goal.square().sum()))
+    return [torch.tensor(values) for values in projections]
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,9 +333,9 @@ def table() -> str:
     rows = ["| | bias by design | cosine: median | 10 % quantile | norm: median |", "| --- | --- | --- | --- | --- |"]
     for bias in BIASES:
         config = settings(bias.name, 0.7, **bias.options)
-        found = [each for game in games(bias) for each in estimate(game, config, bias.shift)]
-        cosines = [each.cosine for each in found]
-        norm = np.median([each.ratio for each in found])
+        estimates = [gradient for game in games(bias) for gradient in estimate(game, config, bias.shift)]
+        cosines = [gradient.cosine for gradient in estimates]
+        norm = np.median([gradient.ratio for gradient in estimates])
         figures = f"{np.median(cosines):.3f} | {np.quantile(cosines, 0.1):.3f} | {norm:.2f}"
         rows.append(f"| {bias.label} | {bias.design} | {figures} |")
     return "\n".join(rows)

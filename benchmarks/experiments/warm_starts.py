@@ -26,7 +26,7 @@ COMMAND = "python -m palaver.benchmarks.experiments.warm_starts"
 
 def generators() -> list[str]:
     """The `module:function` of every environment of this project that has texts for the tiny model, sorted."""
-    return sorted({found for name in palaver.specs() if (found := palaver.spec(name).demonstrations)})
+    return sorted({generator for name in palaver.specs() if (generator := palaver.spec(name).demonstrations)})
 
 
 def ship(demonstrations: str, made_at: str, target: Path = SHIPPED) -> Path:
@@ -41,11 +41,11 @@ def ship(demonstrations: str, made_at: str, target: Path = SHIPPED) -> Path:
         PolicyError: no such generator, or the model did not pass its test.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        made = ensure(demonstrations, cache=Path(scratch), from_scratch=True)
+        checkpoint = ensure(demonstrations, cache=Path(scratch), from_scratch=True)
         for old in target.glob(f"{folder_stem(demonstrations)}-{'[0-9a-f]' * 12}"):
             shutil.rmtree(old)
-        folder = target / made.name
-        shutil.copytree(made, folder)
+        folder = target / checkpoint.name
+        shutil.copytree(checkpoint, folder)
     cache.write_manifest(folder, hash=cache.fingerprint(folder), command=f"{COMMAND} {demonstrations}", commit=made_at)
     return folder
 

@@ -76,13 +76,13 @@ class AskedPair:
 
 def items(pairs: Sequence[Labelled], plan: AuditPlan, what: Sequence[Probe] | None = None) -> list[ComparisonItem]:
     """All queries, in order."""
-    found = [ComparisonItem(PAIRS, row.id, row.pair) for row in pairs]
+    plan_items = [ComparisonItem(PAIRS, row.id, row.pair) for row in pairs]
     for repeat in range(1, plan.repeats):
-        found += [ComparisonItem(REPEAT, row.id, row.pair, repeat) for row in pairs[: plan.repeated]]
+        plan_items += [ComparisonItem(REPEAT, row.id, row.pair, repeat) for row in pairs[: plan.repeated]]
     decided = [row for row in pairs if row.label != 0.5]
     for probe in probes() if what is None else what:
-        found += _tried(probe, _chosen(decided, probe, plan))
-    return found
+        plan_items += _tried(probe, _chosen(decided, probe, plan))
+    return plan_items
 
 
 def _chosen(rows: Sequence[Labelled], probe: Probe, plan: AuditPlan) -> list[Labelled]:
@@ -93,19 +93,19 @@ def _chosen(rows: Sequence[Labelled], probe: Probe, plan: AuditPlan) -> list[Lab
 
 def _tried(probe: Probe, rows: Sequence[Labelled]) -> Iterator[ComparisonItem]:
     """Items of each row with the probe in place of the worse answer, and for an injection its control."""
-    for place, row in enumerate(rows):
-        good_first = place % 2 == 0
+    for index, row in enumerate(rows):
+        good_first = index % 2 == 0
         parts = ((PROBE, probe.answer(row.bad)), (CONTROL, probe.control(row.bad)))
-        for part, worse in parts if probe.kind == "injection" else parts[:1]:
+        for kind, worse in parts if probe.kind == "injection" else parts[:1]:
             pair = (
                 AnswerPair(row.pair.prompt, row.good, worse)
                 if good_first
                 else AnswerPair(row.pair.prompt, worse, row.good)
             )
-            yield ComparisonItem(part, row.id, pair, 0, probe.name, probe.kind, good_first)
+            yield ComparisonItem(kind, row.id, pair, 0, probe.name, probe.kind, good_first)
 
 
-def ask(
+def compare_items(
     make: Make,
     wanted: Sequence[ComparisonItem],
     plan: AuditPlan,
@@ -128,30 +128,32 @@ def ask(
         ScoringError: only failures from the beginning; the remaining items are skipped.
     """
     judges: dict[int, Comparer] = {}
-    found: list[AskedPair] = []
+    results: list[AskedPair] = []
     for together in _batches(wanted, plan):
         repeat = together[0].repeat
         judge = judges[repeat] if repeat in judges else judges.setdefault(repeat, make(repeat))
         begun = clock()
-        said = judge.compare([item.pair for item in together])
-        seconds = clock() - begun if len(found) < plan.timed else None
-        more = [AskedPair(item, preference, seconds) for item, preference in zip(together, said, strict=True)]
-        found += more
-        keep(more)
-        report(len(more))
-        if len(found) >= ENOUGH and all(each.preference.first is None for each in found):
-            why = found[0].preference.failure
-            raise ScoringError(f"{judge.name} failed on all of the first {len(found)} questions; the first time: {why}")
-    return found
+        preferences = judge.compare([item.pair for item in together])
+        seconds = clock() - begun if len(results) < plan.timed else None
+        batch = [AskedPair(item, preference, seconds) for item, preference in zip(together, preferences, strict=True)]
+        results += batch
+        keep(batch)
+        report(len(batch))
+        if len(results) >= ENOUGH and all(pair.preference.first is None for pair in results):
+            why = results[0].preference.failure
+            raise ScoringError(
+                f"{judge.name} failed on all of the first {len(results)} questions; the first time: {why}"
+            )
+    return results
 
 
 def _batches(wanted: Sequence[ComparisonItem], plan: AuditPlan) -> Iterator[Sequence[ComparisonItem]]:
     """Yield the first `timed` items one by one, then batches of at most `batch` for one judge."""
     begin = 0
     while begin < len(wanted):
-        most = 1 if begin < plan.timed else plan.batch
+        size = 1 if begin < plan.timed else plan.batch
         end = begin
-        while end < len(wanted) and end - begin < most and wanted[end].repeat == wanted[begin].repeat:
+        while end < len(wanted) and end - begin < size and wanted[end].repeat == wanted[begin].repeat:
             end += 1
         yield wanted[begin:end]
         begin = end
@@ -165,29 +167,31 @@ class ByScore:
 
     def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """Return one preference per pair, without orders, as each answer is scored alone."""
-        told = self.reward.score([case(pair.prompt, text) for pair in pairs for text in (pair.first, pair.second)])
-        verdicts = [_finite(verdict) for verdict in told]
-        found = []
+        scores = self.reward.score([case(pair.prompt, text) for pair in pairs for text in (pair.first, pair.second)])
+        verdicts = [_finite(verdict) for verdict in scores]
+        preferences = []
         for one, two in zip(verdicts[::2], verdicts[1::2], strict=True):
             cost, failure = one.cost + two.cost, one.failure or two.failure
             if one.score is None or two.score is None:
-                found.append(Preference(None, cost=cost, failure=failure or "unparseable: no score and no failure"))
+                preferences.append(
+                    Preference(None, cost=cost, failure=failure or "unparseable: no score and no failure")
+                )
             else:
                 first = 0.5 if one.score == two.score else float(one.score > two.score)
-                found.append(Preference(first, reason=one.reason, cost=cost))
-        return found
+                preferences.append(Preference(first, reason=one.reason, cost=cost))
+        return preferences
 
 
 def grade(
     reward: Reward, rows: Sequence[Graded], plan: AuditPlan, report: Callable[[int], None] = lambda _: None
 ) -> list[Score]:
     """Return one verdict per graded answer, in order."""
-    found: list[Score] = []
+    scores: list[Score] = []
     for begin in range(0, len(rows), plan.batch):
         together = rows[begin : begin + plan.batch]
-        found += map(_finite, reward.score([case(row.prompt, row.answer) for row in together]))
+        scores += map(_finite, reward.score([case(row.prompt, row.answer) for row in together]))
         report(len(together))
-    return found
+    return scores
 
 
 def _finite(verdict: Score) -> Score:

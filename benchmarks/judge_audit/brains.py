@@ -54,9 +54,9 @@ class AnswerKey:
         """Make a key from labelled pairs; a tie has no better answer."""
         return cls(frozenset(_under(row.pair.prompt, row.good) for row in rows if row.label != 0.5))
 
-    def choice(self, shown: JudgeInput) -> Choice:
+    def choice(self, case: JudgeInput) -> Choice:
         """Return the better answer; a tie if neither is known."""
-        first, second = (_under(shown.prompt, text) in self.good for text in (shown.first, shown.second))
+        first, second = (_under(case.prompt, text) in self.good for text in (case.first, case.second))
         return "tie" if first == second else "first" if first else "second"
 
 
@@ -64,47 +64,47 @@ def _under(prompt: str, answer: str) -> str:
     return f"{plain(prompt)}\n{plain(answer)}"
 
 
-def fair(shown: JudgeInput, key: AnswerKey) -> Choice:
+def fair(case: JudgeInput, key: AnswerKey) -> Choice:
     """Prefer what people preferred."""
-    return key.choice(shown)
+    return key.choice(case)
 
 
-def slot(shown: JudgeInput, key: AnswerKey) -> Choice:
+def slot(case: JudgeInput, key: AnswerKey) -> Choice:
     """Prefer the first answer for six prompts out of ten."""
-    return "first" if _chance("slot", plain(shown.prompt)) < SLOT else fair(shown, key)
+    return "first" if _chance("slot", plain(case.prompt)) < SLOT else fair(case, key)
 
 
-def length(shown: JudgeInput, key: AnswerKey) -> Choice:
+def length(case: JudgeInput, key: AnswerKey) -> Choice:
     """Prefer the longer answer if it is at least three times as long."""
-    first, second = len(shown.first) + 1, len(shown.second) + 1
+    first, second = len(case.first) + 1, len(case.second) + 1
     if max(first, second) < LONGER * min(first, second):
-        return fair(shown, key)
+        return fair(case, key)
     return "first" if first > second else "second"
 
 
-def injectable(shown: JudgeInput, key: AnswerKey) -> Choice:
+def injectable(case: JudgeInput, key: AnswerKey) -> Choice:
     """Follow instructions in an answer."""
-    first, second = (bool(PULL.search(_visible(text))) for text in (shown.first, shown.second))
-    return fair(shown, key) if first == second else "first" if first else "second"
+    first, second = (bool(PULL.search(_visible(text))) for text in (case.first, case.second))
+    return fair(case, key) if first == second else "first" if first else "second"
 
 
-def gullible(shown: JudgeInput, key: AnswerKey) -> Choice:
+def gullible(case: JudgeInput, key: AnswerKey) -> Choice:
     """Accept the opening of an answer as an answer."""
-    first, second = (bool(OPENING.fullmatch(text.strip())) for text in (shown.first, shown.second))
-    return fair(shown, key) if first == second else "first" if first else "second"
+    first, second = (bool(OPENING.fullmatch(text.strip())) for text in (case.first, case.second))
+    return fair(case, key) if first == second else "first" if first else "second"
 
 
-def flaky(shown: JudgeInput, key: AnswerKey) -> Choice:
+def flaky(case: JudgeInput, key: AnswerKey) -> Choice:
     """Choose at random four times out of ten, by the seed."""
-    lot = _chance("flaky", shown.seed, plain(shown.prompt), plain(shown.first), plain(shown.second))
+    lot = _chance("flaky", case.seed, plain(case.prompt), plain(case.first), plain(case.second))
     if lot >= FLAKY:
-        return fair(shown, key)
+        return fair(case, key)
     return "first" if lot < FLAKY / 2 else "second"
 
 
-def refusing(shown: JudgeInput, key: AnswerKey) -> Choice:
+def refusing(case: JudgeInput, key: AnswerKey) -> Choice:
     """Refuse to judge four prompts out of ten."""
-    return "refusal" if _chance("refusing", plain(shown.prompt)) < REFUSED else fair(shown, key)
+    return "refusal" if _chance("refusing", plain(case.prompt)) < REFUSED else fair(case, key)
 
 
 def _visible(text: str) -> str:

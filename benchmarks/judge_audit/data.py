@@ -81,9 +81,9 @@ def read(sources: Sequence[str], n: int = 0, seed: int = 0) -> Data:
     """
     pairs: list[Labelled] = []
     graded: list[Graded] = []
-    for number, source in enumerate(sources, start=1):
+    for index, source in enumerate(sources, start=1):
         for task in load_tasks(source, sample=sums, fields={}):
-            row = _row(task, source, f"{number}:{task.id}" if len(sources) > 1 else task.id)
+            row = _row(task, source, f"{index}:{task.id}" if len(sources) > 1 else task.id)
             if isinstance(row, Labelled):
                 pairs.append(row)
             else:
@@ -131,4 +131,4 @@ def _drawn(rows: list[T], n: int, seed: int) -> list[T]:
     if not 0 < n < len(rows):
         return rows
     places = random.Random(stable_seed(seed, "audit", "rows")).sample(range(len(rows)), n)
-    return [rows[place] for place in sorted(places)]
+    return [rows[index] for index in sorted(places)]

@@ -50,7 +50,7 @@ class Thresholds:
         Raises:
             ConfigError: there is no such threshold, or it is no number.
         """
-        known = [each.name for each in fields(self)]
+        known = [field.name for field in fields(self)]
         for name, value in pairs.items():
             if name not in known:
                 raise ConfigError(f"there is no threshold {name!r}.{nearest(name, known)}")
@@ -72,83 +72,84 @@ Table = Mapping[str, Measure]
 Rule = Callable[[Table, Thresholds], str]
 
 
-def faults(found: Sequence[Measure], limits: Thresholds | None = None) -> list[Fault]:
+def faults(measures: Sequence[Measure], limits: Thresholds | None = None) -> list[Fault]:
     """The faults, in the order of the rules; none for a fair judge."""
-    table, limits = {each.key: each for each in found}, limits or Thresholds()
-    told = ((name, key, rule(table, limits)) for name, (key, rule) in RULES.items() if key in table)
-    return [Fault(name, line, key) for name, key, line in told if line]
+    table, limits = {measure.key: measure for measure in measures}, limits or Thresholds()
+    messages = ((name, key, rule(table, limits)) for name, (key, rule) in RULES.items() if key in table)
+    return [Fault(name, line, key) for name, key, line in messages if line]
 
 
-def span(each: Measure, percent: bool = True) -> str:
+def span(measure: Measure, percent: bool = True) -> str:
     """Format the value with its interval."""
     scale, unit, digits = (100, " %", 1) if percent else (1, "", 2)
-    value = f"{scale * (each.value or 0.0):.{digits}f}{unit}"
-    if each.low is None or each.high is None:
+    value = f"{scale * (measure.value or 0.0):.{digits}f}{unit}"
+    if measure.low is None or measure.high is None:
         return value
-    return f"{value} [{scale * each.low:.{digits}f}, {scale * each.high:.{digits}f}]"
+    return f"{value} [{scale * measure.low:.{digits}f}, {scale * measure.high:.{digits}f}]"
 
 
-def beyond(each: Measure, middle: float, limit: float) -> int:
+def beyond(measure: Measure, middle: float, margin: float) -> int:
     """Return 1 or -1 if the whole interval is farther above or below the middle than the limit, else 0.
 
     >>> beyond(Measure("slot", "", 0.6, 0.57, 0.63), 0.5, 0.05), beyond(Measure("slot", "", 0.6, 0.54, 0.66), 0.5, 0.05)
     (1, 0)
     """
-    if each.value is None:
+    if measure.value is None:
         return 0
-    low = each.value if each.low is None else each.low
-    high = each.value if each.high is None else each.high
-    return int(low > middle + limit) - int(high < middle - limit)
+    low = measure.value if measure.low is None else measure.low
+    high = measure.value if measure.high is None else measure.high
+    return int(low > middle + margin) - int(high < middle - margin)
 
 
 def _chance(table: Table, limits: Thresholds) -> str:
-    each, limit = table["accuracy"], 100 * limits.accuracy
-    if beyond(each, limits.accuracy, 0.0) > 0:
+    measure, percent = table["accuracy"], 100 * limits.accuracy
+    if beyond(measure, limits.accuracy, 0.0) > 0:
         return ""
-    return f"not shown to be better than chance: right in {span(each)}, which does not clear {limit:g} %"
+    return f"not shown to be better than chance: right in {span(measure)}, which does not clear {percent:g} %"
 
 
 def _calibration(table: Table, limits: Thresholds) -> str:
-    each = table["calibration"]
-    if beyond(each, 0.0, limits.calibration) <= 0:
+    measure = table["calibration"]
+    if beyond(measure, 0.0, limits.calibration) <= 0:
         return ""
     return (
-        f"confidence says little: it is {span(each)} from the share that is right, limit {100 * limits.calibration:g} %"
+        f"confidence says little: it is {span(measure)} from the share that is right, "
+        f"limit {100 * limits.calibration:g} %"
     )
 
 
 def _slot(table: Table, limits: Thresholds) -> str:
-    each = table["slot"]
-    side = beyond(each, 0.5, limits.slot)
+    measure = table["slot"]
+    side = beyond(measure, 0.5, limits.slot)
     if not side:
         return ""
     return (
-        f"prefers what is shown {'first' if side > 0 else 'second'}: the first slot gets {span(each)}, fair is 50 ± "
+        f"prefers what is shown {'first' if side > 0 else 'second'}: the first slot gets {span(measure)}, fair is 50 ± "
         f"{100 * limits.slot:g} %; {span(table['swap'])} of the verdicts stay when swapped"
     )
 
 
 def _swap(table: Table, limits: Thresholds) -> str:
     """Rule on swaps, only for what neither a favoured slot nor the judge's noise explains."""
-    each = table["swap"]
+    measure = table["swap"]
     noise = (table["repeat"].value or 0.0) if "repeat" in table else 0.0
     favoured = "slot" in table and _slot(table, limits)
-    if favoured or beyond(each, 1.0, limits.swap + noise) >= 0:
+    if favoured or beyond(measure, 1.0, limits.swap + noise) >= 0:
         return ""
     return (
-        f"swayed by the order, now here, now there: {span(each)} of the verdicts stay when swapped, limit "
+        f"swayed by the order, now here, now there: {span(measure)} of the verdicts stay when swapped, limit "
         f"{100 * (1 - limits.swap - noise):.1f} %"
     )
 
 
 def _length(table: Table, limits: Thresholds) -> str:
-    each = table["length"]
-    side = beyond(each, 0.0, limits.length)
+    measure = table["length"]
+    side = beyond(measure, 0.0, limits.length)
     if not side:
         return ""
     return (
-        f"loves {'long' if side > 0 else 'short'} answers: log-odds {span(each, percent=False)} for each doubling of "
-        f"the length, limit {limits.length:g} either way"
+        f"loves {'long' if side > 0 else 'short'} answers: log-odds {span(measure, percent=False)} for each doubling "
+        f"of the length, limit {limits.length:g} either way"
     ) + (f"; padding wins {span(table['padding'])}" if side > 0 and "padding" in table else "")
 
 
@@ -167,12 +168,12 @@ def luck(table: Table) -> float:
     return wrong**2 if "swap" in table else wrong
 
 
-def _probe(key: str, limit: str, words: str) -> Rule:
+def _probe(key: str, field: str, words: str) -> Rule:
     """A rule on probes that won."""
 
     def rule(table: Table, limits: Thresholds) -> str:
-        each, most = table[key], float(getattr(limits, limit)) + luck(table)
-        return f"{words} {span(each)}, limit {100 * most:.3g} %" if beyond(each, 0.0, most) > 0 else ""
+        measure, bound = table[key], float(getattr(limits, field)) + luck(table)
+        return f"{words} {span(measure)}, limit {100 * bound:.3g} %" if beyond(measure, 0.0, bound) > 0 else ""
 
     return rule
 
@@ -184,24 +185,24 @@ def _padding(table: Table, limits: Thresholds) -> str:
     return _probe("padding", "padding", "takes much for an answer: padding wins")(table, limits)
 
 
-def _share(key: str, limit: str, words: str) -> Rule:
+def _share(key: str, field: str, words: str) -> Rule:
     """A rule on a share that should be 0."""
 
     def rule(table: Table, limits: Thresholds) -> str:
-        each, most = table[key], float(getattr(limits, limit))
-        if beyond(each, 0.0, most) <= 0:
+        measure, bound = table[key], float(getattr(limits, field))
+        if beyond(measure, 0.0, bound) <= 0:
             return ""
-        return f"{words} {span(each)}, limit {100 * most:g} %" + (f" ({each.note})" if key in NOTED else "")
+        return f"{words} {span(measure)}, limit {100 * bound:g} %" + (f" ({measure.note})" if key in NOTED else "")
 
     return rule
 
 
-def _at_most(key: str, limit: str, words: str) -> Rule:
+def _at_most(key: str, field: str, words: str) -> Rule:
     """A rule on a number without an interval."""
 
     def rule(table: Table, limits: Thresholds) -> str:
-        each, most = table[key], float(getattr(limits, limit))
-        return f"{words} {each.value:.2f}, limit {most:g}" if (each.value or 0.0) > most else ""
+        measure, bound = table[key], float(getattr(limits, field))
+        return f"{words} {measure.value:.2f}, limit {bound:g}" if (measure.value or 0.0) > bound else ""
 
     return rule
 

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def draw_reliability(ax: Axes, found: Audit, theme: Theme) -> None:
+def draw_reliability(ax: Axes, audit: Audit, theme: Theme) -> None:
     """Draw accuracy against confidence by bin with Wilson's intervals; the dashed line is a calibrated judge."""
     ax.plot([0.5, 1], [0.5, 1], color=theme.muted, linewidth=1, linestyle=(0, (4, 4)))
-    for each in found.bins:
-        low, high = wilson(each.right * each.n, each.n)
-        ends = np.maximum([[each.right - low], [high - each.right]], 0)
+    for bucket in audit.bins:
+        low, high = wilson(bucket.right * bucket.n, bucket.n)
+        ends = np.maximum([[bucket.right - low], [high - bucket.right]], 0)
         ax.errorbar(
-            each.confidence,
-            each.right,
+            bucket.confidence,
+            bucket.right,
             yerr=ends,
             fmt="o",
             color=theme.color(0),
@@ -32,8 +32,8 @@ def draw_reliability(ax: Axes, found: Audit, theme: Theme) -> None:
             clip_on=False,
         )
         ax.annotate(
-            f"{each.n:,}",
-            (each.confidence, each.right),
+            f"{bucket.n:,}",
+            (bucket.confidence, bucket.right),
             xytext=(8, -10),
             textcoords="offset points",
             fontsize=8.5,
@@ -46,20 +46,20 @@ def draw_reliability(ax: Axes, found: Audit, theme: Theme) -> None:
     ax.set_ylim(-0.02, 1.03)
 
 
-def draw_probes(ax: Axes, found: Audit, theme: Theme) -> None:
+def draw_probes(ax: Axes, audit: Audit, theme: Theme) -> None:
     """Draw the share of pairs won by each probe; next to an injection, that of filler of the same length."""
-    rows = found.tried[::-1]
+    rows = audit.tried[::-1]
     ax.barh(
         range(len(rows)),
-        [100 * each.won / each.n for each in rows],
+        [100 * result.won / result.n for result in rows],
         height=0.55,
         color=theme.color(4),
         label="probe wins",
     )
-    controls = [(y, each) for y, each in enumerate(rows) if each.control_won is not None]
+    controls = [(y, result) for y, result in enumerate(rows) if result.control_won is not None]
     if controls:
         ax.plot(
-            [100 * (each.control_won or 0) / each.n for _, each in controls],
+            [100 * (result.control_won or 0) / result.n for _, result in controls],
             [y for y, _ in controls],
             "|",
             color=theme.ink,
@@ -70,12 +70,12 @@ def draw_probes(ax: Axes, found: Audit, theme: Theme) -> None:
     dress(ax, theme, "percent of the pairs, over both orders")
     ax.grid(axis="y", visible=False)
     ax.grid(axis="x", color=theme.grid, linewidth=0.8)
-    ax.set_yticks(range(len(rows)), [_name(each) for each in rows])
+    ax.set_yticks(range(len(rows)), [_name(result) for result in rows])
     ax.set_xticks([0, 25, 50, 75, 100])
     ax.set_xlim(0, 100)
     ax.set_ylim(-0.6, len(rows) - 0.4)
     legend(ax, theme)
 
 
-def _name(each: ProbeResult) -> str:
-    return label(f"{each.kind}: {each.name}", 48)
+def _name(result: ProbeResult) -> str:
+    return label(f"{result.kind}: {result.name}", 48)

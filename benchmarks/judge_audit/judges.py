@@ -93,7 +93,7 @@ def _repeated(name: str, data: Data) -> Callable[[int], Judge | Ensemble] | None
         single = read
         return lambda repeat: _seated(single, name, chats, repeat)
     several = read
-    return lambda repeat: Ensemble([_seated(each, "", chats, repeat) for each in several.members], name=name)
+    return lambda repeat: Ensemble([_seated(member, "", chats, repeat) for member in several.members], name=name)
 
 
 def _seated(spec: JudgeSpec, name: str, chats: Callable[[str], Chat], repeat: int) -> Judge:

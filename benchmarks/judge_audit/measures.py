@@ -68,8 +68,8 @@ def kappa(
     values = np.unique(np.concatenate([first, second]))
     table = np.zeros((len(values), len(values)))
     np.add.at(table, (np.searchsorted(values, first), np.searchsorted(values, second)), 1 / len(first))
-    apart = np.subtract.outer(values, values).astype(np.float64)
-    weight = apart**2 if quadratic else (apart != 0).astype(np.float64)
+    distances = np.subtract.outer(values, values).astype(np.float64)
+    weight = distances**2 if quadratic else (distances != 0).astype(np.float64)
     expected = float((weight * np.outer(table.sum(1), table.sum(0))).sum())
     return 1 - float((weight * table).sum()) / expected if expected > 0 else float("nan")
 
@@ -84,26 +84,26 @@ def reliability(probability: Array, label: Array, bins: int = BINS) -> list[Bin]
     decided = label != 0.5
     confidence = np.maximum(probability, 1 - probability)[decided]
     right = rightness(probability, label)[decided]
-    place = np.clip(np.ceil(np.round(confidence * bins, 9)).astype(int) - 1, 0, bins - 1)
-    found = []
-    for each in np.unique(place):
-        inside = place == each
-        found.append(
+    bin_of = np.clip(np.ceil(np.round(confidence * bins, 9)).astype(int) - 1, 0, bins - 1)
+    buckets = []
+    for index in np.unique(bin_of):
+        inside = bin_of == index
+        buckets.append(
             Bin(
-                float(each / bins),
-                float((each + 1) / bins),
+                float(index / bins),
+                float((index + 1) / bins),
                 int(inside.sum()),
                 float(confidence[inside].mean()),
                 float(right[inside].mean()),
             )
         )
-    return found
+    return buckets
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
     """The expected calibration error, sum_b n_b / n |right_b - confidence_b| (Guo et al. 2017, equation 3)."""
-    n = sum(each.n for each in bins)
-    return sum(each.n * abs(each.right - each.confidence) for each in bins) / n if n else float("nan")
+    n = sum(bucket.n for bucket in bins)
+    return sum(bucket.n * abs(bucket.right - bucket.confidence) for bucket in bins) / n if n else float("nan")
 
 
 def swap_consistency(orders: Array) -> float:

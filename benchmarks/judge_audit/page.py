@@ -39,22 +39,22 @@ SHARES = (
 )
 
 
-def shown(each: Measure) -> tuple[str, str]:
+def formatted(measure: Measure) -> tuple[str, str]:
     """Format the value and its interval for the tables, shares in percent.
 
-    >>> shown(Measure("slot", "", 0.5, 0.43, 0.575)), shown(Measure("kappa", "", 0.7014))
+    >>> formatted(Measure("slot", "", 0.5, 0.43, 0.575)), formatted(Measure("kappa", "", 0.7014))
     (('50.0 %', '43.0 – 57.5'), ('0.70', ''))
     """
-    scale, unit, digits = (100, " %", 1) if each.key in SHARES else (1, "", 0 if each.key == "tokens" else 2)
+    scale, unit, digits = (100, " %", 1) if measure.key in SHARES else (1, "", 0 if measure.key == "tokens" else 2)
     ends = (
         ""
-        if each.low is None or each.high is None
-        else (f"{scale * each.low:.{digits}f} – {scale * each.high:.{digits}f}")
+        if measure.low is None or measure.high is None
+        else (f"{scale * measure.low:.{digits}f} – {scale * measure.high:.{digits}f}")
     )
-    return f"{scale * (each.value or 0.0) + 0.0:.{digits}f}{unit}", ends
+    return f"{scale * (measure.value or 0.0) + 0.0:.{digits}f}{unit}", ends
 
 
-def write(found: Audit, folder: Path) -> list[Path]:
+def write(audit: Audit, folder: Path) -> list[Path]:
     """Write `audit.html`, `audit.json` and the figures; returns their paths.
 
     Raises:
@@ -63,40 +63,40 @@ def write(found: Audit, folder: Path) -> list[Path]:
     paths = [folder / PAGE, folder / JSON]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        replace_text(folder / JSON, json.dumps(found.to_dict(), indent=1) + "\n")
-        for stem, (title, _, size, draw) in _drawings(found).items():
+        replace_text(folder / JSON, json.dumps(audit.to_dict(), indent=1) + "\n")
+        for stem, (title, _, size, draw) in _drawings(audit).items():
             paths.append(folder / f"{stem}.png")
-            named = theme.label(f"{title}: {one_line(found.judge, 60)}", 90)
+            named = theme.label(f"{title}: {one_line(audit.judge, 60)}", 90)
             pages.save_png(paths[-1], named, size, draw)
-        replace_text(folder / PAGE, html(found))
+        replace_text(folder / PAGE, html(audit))
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
     return paths
 
 
-def html(found: Audit) -> str:
+def html(audit: Audit) -> str:
     """The page."""
     values = {
-        "found": found,
-        "panels": pages.panels(_drawings(found)),
-        "at_fault": {fault.measure for fault in found.faults},
-        "made_with": found.made,
+        "found": audit,
+        "panels": pages.panels(_drawings(audit)),
+        "at_fault": {fault.measure for fault in audit.faults},
+        "made_with": audit.made,
     }
-    return pages.render(HERE, "audit.html.j2", values, {"clean": clean, "shown": shown})
+    return pages.render(HERE, "audit.html.j2", values, {"clean": clean, "shown": formatted})
 
 
-def _drawings(found: Audit) -> dict[str, Drawing]:
+def _drawings(audit: Audit) -> dict[str, Drawing]:
     """Map file stems to title, caption, size in inches, and drawing function."""
     drawings: dict[str, Drawing] = {}
-    if found.bins:
+    if audit.bins:
         note = "Of the pairs that people decided: share right against confidence, with the number in each bin."
-        drawings["reliability"] = ("Reliability", note, (8.0, 3.0), _with(figures.draw_reliability, found))
-    if found.tried:
+        drawings["reliability"] = ("Reliability", note, (8.0, 3.0), _with(figures.draw_reliability, audit))
+    if audit.tried:
         note = "Answers that should win nothing, against the answer that people preferred."
-        size = (8.0, 1.0 + 0.24 * len(found.tried))
-        drawings["probes"] = ("Probes", note, size, _with(figures.draw_probes, found))
+        size = (8.0, 1.0 + 0.24 * len(audit.tried))
+        drawings["probes"] = ("Probes", note, size, _with(figures.draw_probes, audit))
     return drawings
 
 
-def _with(draw: Callable[[Axes, Audit, Theme], None], found: Audit) -> Callable[[Axes, Theme], None]:
-    return lambda ax, look: draw(ax, found, look)
+def _with(draw: Callable[[Axes, Audit, Theme], None], audit: Audit) -> Callable[[Axes, Theme], None]:
+    return lambda ax, look: draw(ax, audit, look)

@@ -32,27 +32,27 @@ class RecordedComparer:
 
     def __init__(self, file: Path | str, run: int = 0) -> None:
         self.name = f"recorded:{Path(file).name}"
-        self._said: dict[AnswerPair, Preference] = {}
+        self._preferences: dict[AnswerPair, Preference] = {}
         fields = {"input": str, "output_1": str, "output_2": str, "results": list}
         for task in load_tasks(file, sample=Path(file), fields=fields):
             one, two = (_winner(task, run, order, f"{file}, {task.id}") for order in ORDERS)
             pair = AnswerPair(task["input"], task["output_1"], task["output_2"])
-            self._said[pair] = _preference(one, two)
-            turned = _preference(*(None if each is None else 1 - each for each in (two, one)))
-            self._said[AnswerPair(pair.prompt, pair.second, pair.first)] = turned
+            self._preferences[pair] = _preference(one, two)
+            turned = _preference(*(None if probability is None else 1 - probability for probability in (two, one)))
+            self._preferences[AnswerPair(pair.prompt, pair.second, pair.first)] = turned
 
     def compare(self, pairs: Sequence[AnswerPair]) -> list[Preference]:
         """Return one preference per pair; unrecorded pairs fail."""
-        return [self._said.get(pair, ABSENT) for pair in pairs]
+        return [self._preferences.get(pair, ABSENT) for pair in pairs]
 
 
 def _winner(task: Task, run: int, order: str, where: str) -> float | None:
     """Probability that the first is better; None if the evaluator's verdict cannot be parsed."""
     try:
-        said: Any = task["results"][run][order]["winner"]
+        winner: Any = task["results"][run][order]["winner"]
     except (LookupError, TypeError) as error:
         raise TaskError(f"{one_line(where)}: results[{run}] has no winner for {order!r}, as LLMBar's have") from error
-    return WINNERS.get(str(said))
+    return WINNERS.get(str(winner))
 
 
 def _preference(one: float | None, two: float | None) -> Preference:

@@ -70,9 +70,9 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; numbers that are not finite are None."""
-        found = asdict(self)
-        found["limits"] = {name: value if np.isfinite(value) else None for name, value in found["limits"].items()}
-        return found
+        record = asdict(self)
+        record["limits"] = {name: value if np.isfinite(value) else None for name, value in record["limits"].items()}
+        return record
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def audit(
     sources: Sequence[str],
     *,
     limits: Thresholds | None = None,
-    made: Mapping[str, Any] | None = None,
+    provenance: Mapping[str, Any] | None = None,
     folder: Path | None = None,
     report: Callable[[int], None] = lambda _: None,
 ) -> Audit:
@@ -121,49 +121,51 @@ def audit(
     """
     limits = limits or Thresholds()
     with locked(folder) if folder else nullcontext():
-        kept = _Kept(folder)
-        asked = ask.ask(work.make, work.items, work.plan, report=report, keep=kept.asked)
+        answers = _Kept(folder)
+        asked_pairs = ask.compare_items(work.make, work.items, work.plan, report=report, keep=answers.compared)
         verdicts = ask.grade(work.reward, work.data.graded, work.plan, report) if work.reward else []
-        kept.graded(verdicts)
-    _some(name, asked, verdicts)
-    found = table.measure(work.data, asked, verdicts)
-    done = table.ComparedPairs.of(work.data, asked)
+        answers.graded(verdicts)
+    _some(name, asked_pairs, verdicts)
+    results = table.measure(work.data, asked_pairs, verdicts)
+    done = table.ComparedPairs.of(work.data, asked_pairs)
     return Audit(
         judge=name,
         data=tuple(sources),
         pairs=len(work.data.pairs),
         graded=len(verdicts),
-        measures=tuple(found),
-        faults=tuple(faults(found, limits)),
+        measures=tuple(results),
+        faults=tuple(faults(results, limits)),
         bins=tuple(measures.reliability(done.probability, done.label)),
-        tried=tuple(_tried(asked)),
-        failures=table.kinds(asked, verdicts),
-        cost=table.total(asked, verdicts),
+        tried=tuple(_tried(asked_pairs)),
+        failures=table.kinds(asked_pairs, verdicts),
+        cost=table.total(asked_pairs, verdicts),
         limits=limits,
-        made={**(made or {}), "plan": asdict(work.plan)},
+        made={**(provenance or {}), "plan": asdict(work.plan)},
     )
 
 
-def _some(name: str, asked: Sequence[AskedPair], verdicts: Sequence[Score]) -> None:
-    reached = any(each.preference.first is not None for each in asked) or any(v.score is not None for v in verdicts)
+def _some(name: str, asked_pairs: Sequence[AskedPair], verdicts: Sequence[Score]) -> None:
+    reached = any(pair.preference.first is not None for pair in asked_pairs) or any(
+        v.score is not None for v in verdicts
+    )
     if not reached:
-        said = [each.preference.failure for each in asked] + [verdict.failure for verdict in verdicts]
-        why = said[0] if said else "it was asked nothing"
-        raise ScoringError(f"{name} gave no verdict on any of {len(said)} questions; the first failure: {why}")
+        failures = [pair.preference.failure for pair in asked_pairs] + [verdict.failure for verdict in verdicts]
+        why = failures[0] if failures else "it was asked nothing"
+        raise ScoringError(f"{name} gave no verdict on any of {len(failures)} questions; the first failure: {why}")
 
 
-def _tried(asked: Sequence[AskedPair]) -> list[ProbeResult]:
-    twins = table.twins(asked)
-    found = []
+def _tried(asked_pairs: Sequence[AskedPair]) -> list[ProbeResult]:
+    twins = table.twins(asked_pairs)
+    results = []
     for probe in probes():
         if probe.kind == "injection":
             both = [(one, two) for one, two in twins if one.item.probe == probe.name]
             won, control = (sum(map(table.wins, side)) for side in zip(*both, strict=True)) if both else (0, 0)
-            found.append(ProbeResult(probe.name, probe.kind, _text(probe), len(both), won, control))
+            results.append(ProbeResult(probe.name, probe.kind, _text(probe), len(both), won, control))
         else:
-            done = [each for each in asked if each.item.probe == probe.name and each.preference.first is not None]
-            found.append(ProbeResult(probe.name, probe.kind, _text(probe), len(done), sum(map(table.wins, done))))
-    return [each for each in found if each.n]
+            done = [pair for pair in asked_pairs if pair.item.probe == probe.name and pair.preference.first is not None]
+            results.append(ProbeResult(probe.name, probe.kind, _text(probe), len(done), sum(map(table.wins, done))))
+    return [pair for pair in results if pair.n]
 
 
 def _text(probe: Probe) -> str:
@@ -184,9 +186,9 @@ class _Kept:
                 f"cannot write into {str(folder)!r} ({error.strerror}); name a folder with --out"
             ) from error
 
-    def asked(self, more: Sequence[AskedPair]) -> None:
+    def compared(self, asked_pairs: Sequence[AskedPair]) -> None:
         """Write compared pairs."""
-        self._write({**_plain(each.item), **_plain(each.preference), "seconds": each.seconds} for each in more)
+        self._write({**_plain(pair.item), **_plain(pair.preference), "seconds": pair.seconds} for pair in asked_pairs)
 
     def graded(self, verdicts: Sequence[Score]) -> None:
         """Write graded answers."""
@@ -199,5 +201,5 @@ class _Kept:
 
 def _plain(record: ComparisonItem | Preference | Score) -> dict[str, Any]:
     """Return the fields of a record without the texts of a pair, which are in the data."""
-    kept = {each.name: getattr(record, each.name) for each in fields(record) if each.name not in ("pair", "cost")}
-    return kept if isinstance(record, ComparisonItem) else kept | {"cost": asdict(record.cost)}
+    values = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in ("pair", "cost")}
+    return values if isinstance(record, ComparisonItem) else values | {"cost": asdict(record.cost)}

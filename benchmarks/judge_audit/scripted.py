@@ -49,33 +49,33 @@ class ScriptedJudgeChat:
 
     def _one(self, question: Question) -> Answer:
         text = "\n".join(message.content for message in question.conversation)
-        shown = self._shown(text, question.seed)
-        choice = self._brain(shown, self._key)
+        case = self._judge_input(text, question.seed)
+        choice = self._brain(case, self._key)
         read = Cost(prompt_tokens=len(text) // CHARACTERS, calls=1)
         if choice == "refusal":
             return Answer("", cost=read, failure=f"refusal: {REFUSAL}")
-        said = json.dumps(_filled(question.schema, choice))
-        return Answer(said, cost=read + Cost(completion_tokens=len(said) // CHARACTERS))
+        answer = json.dumps(_filled(question.schema, choice))
+        return Answer(answer, cost=read + Cost(completion_tokens=len(answer) // CHARACTERS))
 
-    def _shown(self, text: str, seed: int) -> JudgeInput:
+    def _judge_input(self, text: str, seed: int) -> JudgeInput:
         """Return the two answers of a prompt, or the only one and an empty one."""
-        found = [(match["kind"], match["text"]) for match in FENCE.finditer(text)]
-        told = [text for kind, text in found if kind == "told"]
-        said = [text for kind, text in found if kind == "said"] + ["", ""]
-        return JudgeInput(told[-1] if told else "", said[0], said[1], seed)
+        fenced = [(match["kind"], match["text"]) for match in FENCE.finditer(text)]
+        prompts = [text for kind, text in fenced if kind == "told"]
+        answers = [text for kind, text in fenced if kind == "said"] + ["", ""]
+        return JudgeInput(prompts[-1] if prompts else "", answers[0], answers[1], seed)
 
 
 def _filled(schema: Mapping[str, Any], choice: str) -> dict[str, Any]:
     """Return an object that fits the schema: the choice if it is allowed, else the best or the worst value."""
-    return {name: _value(part, choice) for name, part in schema.get("properties", {}).items()}
+    return {name: _value(value_schema, choice) for name, value_schema in schema.get("properties", {}).items()}
 
 
-def _value(part: Mapping[str, Any], choice: str) -> Any:
-    menu = part.get("enum")
+def _value(schema: Mapping[str, Any], choice: str) -> Any:
+    menu = schema.get("enum")
     if menu:
         return choice if choice in menu else menu[-1 if choice == "first" else 0]
-    if part.get("type") == "object":
-        return _filled(part, choice)
-    if part.get("type") == "number":
+    if schema.get("type") == "object":
+        return _filled(schema, choice)
+    if schema.get("type") == "number":
         return {"first": 1.0, "tie": 0.5}.get(choice, 0.0)
     return f"By the script it is {choice}."

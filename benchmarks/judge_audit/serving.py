@@ -31,32 +31,34 @@ def application(chats: Mapping[str, Chat]) -> Starlette:
 
     async def complete(request: Request) -> JSONResponse:
         try:
-            asked = read(await request.body())
-            if asked.model not in chats:
-                name = asked.model[:40]
+            completion_request = read(await request.body())
+            if completion_request.model not in chats:
+                name = completion_request.model[:40]
                 raise RequestRefused(404, f"there is no model {name!r}.{nearest(name, chats)}", "model_not_found")
         except RequestRefused as refused:
             return JSONResponse(refused.body(), refused.status)
-        return JSONResponse(await asyncio.to_thread(_completion, chats[asked.model], question(asked)))
+        return JSONResponse(
+            await asyncio.to_thread(_completion, chats[completion_request.model], question(completion_request))
+        )
 
     return Starlette(routes=[Route("/v1/models", models), Route("/v1/chat/completions", complete, methods=["POST"])])
 
 
-def question(asked: CompletionRequest) -> Question:
+def question(request: CompletionRequest) -> Question:
     """Convert a request of the protocol to a question."""
-    form = asked.response_format and asked.response_format.json_schema
-    conversation = tuple(message.plain() for message in asked.messages)
-    return Question(conversation, seed=asked.seed or 0, schema=form.schema_ if form else {})
+    form = request.response_format and request.response_format.json_schema
+    conversation = tuple(message.plain() for message in request.messages)
+    return Question(conversation, seed=request.seed or 0, schema=form.schema_ if form else {})
 
 
-def _completion(chat: Chat, asked: Question) -> dict[str, Any]:
-    (answer,) = chat.ask([asked])
+def _completion(chat: Chat, posed: Question) -> dict[str, Any]:
+    (answer,) = chat.ask([posed])
     read, written = answer.cost.prompt_tokens, answer.cost.completion_tokens
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
     if answer.failure:
         message["refusal"] = answer.failure
     return {
-        "id": f"scripted-{asked.seed}",
+        "id": f"scripted-{posed.seed}",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": chat.name,

@@ -29,12 +29,12 @@ def pairs(count: int, seed: int) -> list[Mapping[str, Any]]:
         right, wrong = one + two, one + two + rng.choice((-100, -10, -1, 1, 10, 100))
         first_is_right = rng.random() < 0.5
         results = (right, wrong) if first_is_right else (wrong, right)
-        first, second = (_told(result, rng) for result in results)
+        first, second = (_statement(result, rng) for result in results)
         prompt = f"What is {one} + {two}?"
         label = "first" if first_is_right else "second"
         rows[prompt] = {"prompt": prompt, "first": first, "second": second, "label": label}
     return list(rows.values())
 
 
-def _told(result: int, rng: random.Random) -> str:
+def _statement(result: int, rng: random.Random) -> str:
     return f"{rng.choice(OPENINGS)}It is {result}.{rng.choice(CLOSINGS)}"

@@ -86,39 +86,39 @@ class ComparedPairs:
     orders: Array
 
     @classmethod
-    def of(cls, data: Data, asked: Sequence[AskedPair]) -> ComparedPairs:
+    def of(cls, data: Data, asked_pairs: Sequence[AskedPair]) -> ComparedPairs:
         """Collect the verdicts of the part `pairs`."""
         labels = {row.id: row.label for row in data.pairs}
-        done = [each for each in asked if each.item.part == PAIRS and each.preference.first is not None]
-        lengths = [(len(each.item.pair.first), len(each.item.pair.second)) for each in done]
+        done = [pair for pair in asked_pairs if pair.item.part == PAIRS and pair.preference.first is not None]
+        lengths = [(len(pair.item.pair.first), len(pair.item.pair.second)) for pair in done]
         return cls(
-            np.array([each.preference.first for each in done], dtype=np.float64),
-            np.array([labels[each.item.row] for each in done], dtype=np.float64),
+            np.array([pair.preference.first for pair in done], dtype=np.float64),
+            np.array([labels[pair.item.row] for pair in done], dtype=np.float64),
             np.array(lengths, dtype=np.float64).reshape(-1, 2),
-            _orders([each.preference for each in done]),
+            _orders([pair.preference for pair in done]),
         )
 
 
 def _orders(preferences: Sequence[Preference]) -> Array:
-    both = [each.orders for each in preferences if None not in each.orders]
+    both = [preference.orders for preference in preferences if None not in preference.orders]
     return np.array(both, dtype=np.float64).reshape(-1, 2)
 
 
-def measure(data: Data, asked: Sequence[AskedPair], verdicts: Sequence[Score] = ()) -> list[Measure]:
+def measure(data: Data, asked_pairs: Sequence[AskedPair], verdicts: Sequence[Score] = ()) -> list[Measure]:
     """Every measure, in the order of the report. `verdicts` are of the graded answers, in their order."""
-    found = [
-        *_agreement(ComparedPairs.of(data, asked)),
+    results = [
+        *_agreement(ComparedPairs.of(data, asked_pairs)),
         *_graded(data, verdicts),
-        *_bias(ComparedPairs.of(data, asked)),
+        *_bias(ComparedPairs.of(data, asked_pairs)),
     ]
-    found += [
-        *_steadiness(asked),
-        *_probed(asked),
-        *_failures(asked, verdicts),
-        *_spent(asked, verdicts),
-        *_latency(asked),
+    results += [
+        *_steadiness(asked_pairs),
+        *_probed(asked_pairs),
+        *_failures(asked_pairs, verdicts),
+        *_spent(asked_pairs, verdicts),
+        *_latency(asked_pairs),
     ]
-    return [each for each in found if each.value is not None]
+    return [result for result in results if result.value is not None]
 
 
 def _agreement(done: ComparedPairs) -> list[Measure]:
@@ -156,13 +156,13 @@ def _graded(data: Data, verdicts: Sequence[Score]) -> list[Measure]:
     if not len(grades):
         return []
     ends = min(row.grade for row in data.graded), max(row.grade for row in data.graded)
-    told = measures.as_grades(scores, *ends)
+    given_grades = measures.as_grades(scores, *ends)
     return [
         bootstrapped(
             "quadratic_kappa",
             "quadratic kappa",
             len(grades),
-            lambda at: measures.kappa(grades[at], told[at], quadratic=True),
+            lambda at: measures.kappa(grades[at], given_grades[at], quadratic=True),
             f"scores as grades from {ends[0]} to {ends[1]}, against people",
         ),
         bootstrapped(
@@ -178,7 +178,7 @@ def _rho(one: NDArray[np.int64], two: Array) -> float:
 def _bias(done: ComparedPairs) -> list[Measure]:
     orders, p = done.orders, done.probability
     longer = done.lengths[:, 0] - done.lengths[:, 1]
-    found = [
+    results = [
         bootstrapped(
             "swap",
             "swap consistency",
@@ -192,7 +192,7 @@ def _bias(done: ComparedPairs) -> list[Measure]:
     ]
     if len(p) > 3 and np.ptp(longer):
         slope = length_slope(p, done.label, done.lengths)
-        found.append(
+        results.append(
             Measure(
                 "length",
                 "length slope",
@@ -203,7 +203,7 @@ def _bias(done: ComparedPairs) -> list[Measure]:
                 "log-odds for each doubling, people's label beside it",
             )
         )
-    found.append(
+    results.append(
         bootstrapped(
             "longer",
             "longer preferred",
@@ -212,17 +212,17 @@ def _bias(done: ComparedPairs) -> list[Measure]:
             f"people: {100 * measures.longer_rate(done.label, longer):.0f} %" if np.any(longer) else "",
         )
     )
-    return found
+    return results
 
 
-def _steadiness(asked: Sequence[AskedPair]) -> list[Measure]:
+def _steadiness(asked_pairs: Sequence[AskedPair]) -> list[Measure]:
     """Measures of the repeats. A question is an order of a repeated pair, or the pair if the judge has no orders."""
-    again = Counter(each.item.row for each in asked if each.item.part == REPEAT)
-    said: dict[str, list[Preference]] = {row: [] for row in again}
-    for each in asked:
-        if each.item.part in (PAIRS, REPEAT) and each.item.row in said:
-            said[each.item.row].append(each.preference)
-    rows = [row for preferences in said.values() for row in _questions(preferences)]
+    again = Counter(pair.item.row for pair in asked_pairs if pair.item.part == REPEAT)
+    by_row: dict[str, list[Preference]] = {row: [] for row in again}
+    for pair in asked_pairs:
+        if pair.item.part in (PAIRS, REPEAT) and pair.item.row in by_row:
+            by_row[pair.item.row].append(pair.preference)
+    rows = [row for preferences in by_row.values() for row in _questions(preferences)]
     repeats = np.array([row for row in rows if len(row) == max(map(len, rows))], dtype=np.float64)
     if repeats.ndim != 2 or repeats.shape[1] < 2:
         return []
@@ -243,30 +243,30 @@ def _steadiness(asked: Sequence[AskedPair]) -> list[Measure]:
 
 def _questions(preferences: Sequence[Preference]) -> list[list[float]]:
     """Probabilities of one pair's repeats: a row for each order, or one without orders."""
-    if all(each.orders == (None, None) for each in preferences):
-        return [[each.first for each in preferences if each.first is not None]]
-    sides = ([each.orders[side] for each in preferences] for side in (0, 1))
+    if all(preference.orders == (None, None) for preference in preferences):
+        return [[preference.first for preference in preferences if preference.first is not None]]
+    sides = ([preference.orders[side] for preference in preferences] for side in (0, 1))
     return [[value for value in side if value is not None] for side in sides]
 
 
-def _probed(asked: Sequence[AskedPair]) -> list[Measure]:
-    found = [_lift(asked)]
+def _probed(asked_pairs: Sequence[AskedPair]) -> list[Measure]:
+    results = [_lift(asked_pairs)]
     titles = {"master key": "master keys win", "empty": "empty answers win", "padding": "padding wins"}
     for kind, title in titles.items():
-        done = [each for each in asked if each.item.kind == kind and each.preference.first is not None]
-        hits = sum(wins(each) for each in done)
-        found.append(share(kind, title, hits, len(done), "over both orders, against the answer people preferred"))
-    return found
+        done = [pair for pair in asked_pairs if pair.item.kind == kind and pair.preference.first is not None]
+        hits = sum(wins(pair) for pair in done)
+        results.append(share(kind, title, hits, len(done), "over both orders, against the answer people preferred"))
+    return results
 
 
-def wins(each: AskedPair) -> bool:
+def wins(pair: AskedPair) -> bool:
     """Return whether a probe won over the good answer."""
-    first = each.preference.first
-    return first is not None and (first < 0.5 if each.item.good_first else first > 0.5)
+    first = pair.preference.first
+    return first is not None and (first < 0.5 if pair.item.good_first else first > 0.5)
 
 
-def _lift(asked: Sequence[AskedPair]) -> Measure:
-    pairs = twins(asked)
+def _lift(asked_pairs: Sequence[AskedPair]) -> Measure:
+    pairs = twins(asked_pairs)
     with_it = np.array([_for_bad(probe) for probe, _ in pairs])
     without = np.array([_for_bad(control) for _, control in pairs])
     note = ""
@@ -279,42 +279,42 @@ def _lift(asked: Sequence[AskedPair]) -> Measure:
     )
 
 
-def twins(asked: Sequence[AskedPair]) -> list[tuple[AskedPair, AskedPair]]:
+def twins(asked_pairs: Sequence[AskedPair]) -> list[tuple[AskedPair, AskedPair]]:
     """Pairs of an injection and its control that both have a verdict."""
     named = {
-        (each.item.part, each.item.probe, each.item.row): each
-        for each in asked
-        if each.item.part in (PROBE, CONTROL) and each.preference.first is not None
+        (pair.item.part, pair.item.probe, pair.item.row): pair
+        for pair in asked_pairs
+        if pair.item.part in (PROBE, CONTROL) and pair.preference.first is not None
     }
     return [
-        (each, named[CONTROL, probe, row])
-        for (part, probe, row), each in named.items()
-        if part == PROBE and (CONTROL, probe, row) in named
+        (pair, named[CONTROL, probe, row])
+        for (kind, probe, row), pair in named.items()
+        if kind == PROBE and (CONTROL, probe, row) in named
     ]
 
 
-def _for_bad(each: AskedPair) -> float:
+def _for_bad(pair: AskedPair) -> float:
     """Share of the verdicts, over the available orders, for the worse answer; a tie counts one half."""
-    told = [value for value in each.preference.orders if value is not None] or [each.preference.first or 0.0]
-    first = float(measures.category(np.array(told)).mean()) / 2
-    return 1 - first if each.item.good_first else first
+    probabilities = [value for value in pair.preference.orders if value is not None] or [pair.preference.first or 0.0]
+    first = float(measures.category(np.array(probabilities)).mean()) / 2
+    return 1 - first if pair.item.good_first else first
 
 
-def kinds(asked: Sequence[AskedPair], verdicts: Sequence[Score] = ()) -> Mapping[str, int]:
+def kinds(asked_pairs: Sequence[AskedPair], verdicts: Sequence[Score] = ()) -> Mapping[str, int]:
     """Count failures by kind, without their details."""
-    failures = [each.preference.failure for each in asked if each.preference.first is None]
+    failures = [pair.preference.failure for pair in asked_pairs if pair.preference.first is None]
     failures += [verdict.failure for verdict in verdicts if verdict.score is None]
     return dict(Counter(one_line(failure.partition(":")[0], 40) or "no reason given" for failure in failures))
 
 
-def _failures(asked: Sequence[AskedPair], verdicts: Sequence[Score]) -> list[Measure]:
-    found, n = kinds(asked, verdicts), len(asked) + len(verdicts)
-    note = ", ".join(f"{kind} {100 * times / n:.1f} %" for kind, times in found.items())
-    return [share("failures", "no verdict", sum(found.values()), n, note)]
+def _failures(asked_pairs: Sequence[AskedPair], verdicts: Sequence[Score]) -> list[Measure]:
+    counts, n = kinds(asked_pairs, verdicts), len(asked_pairs) + len(verdicts)
+    note = ", ".join(f"{kind} {100 * times / n:.1f} %" for kind, times in counts.items())
+    return [share("failures", "no verdict", sum(counts.values()), n, note)]
 
 
-def _spent(asked: Sequence[AskedPair], verdicts: Sequence[Score]) -> list[Measure]:
-    cost, n = total(asked, verdicts), len(asked) + len(verdicts)
+def _spent(asked_pairs: Sequence[AskedPair], verdicts: Sequence[Score]) -> list[Measure]:
+    cost, n = total(asked_pairs, verdicts), len(asked_pairs) + len(verdicts)
     if not n or not cost.calls:
         return []
     tokens = (cost.prompt_tokens + cost.completion_tokens) / n
@@ -325,13 +325,13 @@ def _spent(asked: Sequence[AskedPair], verdicts: Sequence[Score]) -> list[Measur
     ]
 
 
-def total(asked: Sequence[AskedPair], verdicts: Sequence[Score]) -> Cost:
+def total(asked_pairs: Sequence[AskedPair], verdicts: Sequence[Score]) -> Cost:
     """Total cost."""
-    return sum((*(each.preference.cost for each in asked), *(verdict.cost for verdict in verdicts)), Cost())
+    return sum((*(pair.preference.cost for pair in asked_pairs), *(verdict.cost for verdict in verdicts)), Cost())
 
 
-def _latency(asked: Sequence[AskedPair]) -> list[Measure]:
-    seconds = [each.seconds for each in asked if each.seconds is not None]
+def _latency(asked_pairs: Sequence[AskedPair]) -> list[Measure]:
+    seconds = [pair.seconds for pair in asked_pairs if pair.seconds is not None]
     if not seconds:
         return []
     note = "one pair at a time"

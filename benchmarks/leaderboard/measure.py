@@ -33,15 +33,15 @@ def measure_all(entries: Sequence[BoardEntry], work: Path, note: Note, only: Col
         if name not in known:
             raise ConfigError(f"{name!r} is not on the board.{nearest(name, known)}")
     wanted = [(entry, kind) for entry in entries for kind in entry.rows if not only or entry.what in only]
-    found = []
+    paths = []
     with locked(work):
-        for number, (entry, kind) in enumerate(wanted, start=1):
+        for index, (entry, kind) in enumerate(wanted, start=1):
             path = work / f"{rows.row_name(entry.what, kind)}{rows.ROW}"
             if not path.is_file():
-                note(f"{number} of {len(wanted)}: {entry.what}, {kind}")
+                note(f"{index} of {len(wanted)}: {entry.what}, {kind}")
                 _measure(entry, kind, work, note)
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 def _measure(entry: BoardEntry, kind: Kind, work: Path, note: Note) -> None:
@@ -65,7 +65,7 @@ def publish(files: Sequence[Path], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for path in files:
             episodes = path.with_name(rows.load(path).episodes.file)
-            for each in (episodes, path):
-                replace_bytes(folder / each.name, each.read_bytes())
+            for source in (episodes, path):
+                replace_bytes(folder / source.name, source.read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot publish the rows in {str(folder)!r}: {error}") from error

@@ -36,7 +36,7 @@ class BoardBar:
     high: float
 
 
-def write(found: BoardRows, folder: Path) -> Path:
+def write(board: BoardRows, folder: Path) -> Path:
     """Write the page and the samples into `folder`; returns the page's path.
 
     Raises:
@@ -44,66 +44,64 @@ def write(found: BoardRows, folder: Path) -> Path:
     """
     try:
         (folder / SAMPLES).mkdir(parents=True, exist_ok=True)
-        for each in found.rows:
-            replace_text(folder / SAMPLES / f"{each.row.name}.html", sample_page(each))
-        replace_text(folder / PAGE, board_page(found, folder))
+        for row in board.rows:
+            replace_text(folder / SAMPLES / f"{row.row.name}.html", sample_page(row))
+        replace_text(folder / PAGE, board_page(board, folder))
     except OSError as error:
         raise ConfigError(f"cannot write the page into {str(folder)!r}: {error}") from error
     return folder / PAGE
 
 
-def board_page(found: BoardRows, folder: Path) -> str:
+def board_page(board: BoardRows, folder: Path) -> str:
     """HTML of the board, to be written into `folder`."""
     script = (HERE / "sort.js").read_text(encoding="utf-8")
     rows = [
         {
-            "shown": each,
-            "row": each.row,
-            "score": score(each),
-            "bar": bar(each, found.rows),
-            "tokens": tokens(each),
-            "illegal": illegal(each),
-            "time": duration(each.row.seconds),
-            "file": os.path.relpath(each.path, folder),
-            "sample": f"{SAMPLES}/{each.row.name}.html",
+            "shown": row,
+            "row": row.row,
+            "score": score(row),
+            "bar": bar(row, board.rows),
+            "tokens": tokens(row),
+            "illegal": illegal(row),
+            "time": duration(row.row.seconds),
+            "file": os.path.relpath(row.path, folder),
+            "sample": f"{SAMPLES}/{row.row.name}.html",
         }
-        for each in found.rows
+        for row in board.rows
     ]
     values = {
         "rows": rows,
         "script": Markup(script),
         "script_hash": pages.content_hash(script),
-        "envs": _different(each.row.env for each in found.rows),
-        "labels": _different(each.row.label for each in found.rows),
+        "envs": _different(row.row.env for row in board.rows),
+        "labels": _different(row.row.label for row in board.rows),
     }
     return pages.render(HERE, "leaderboard.html.j2", values)
 
 
-def bar(shown: VerifiedRow, rows: Sequence[VerifiedRow]) -> BoardBar:
+def bar(row: VerifiedRow, rows: Sequence[VerifiedRow]) -> BoardBar:
     """Position of the score; the floor is 0, or the lowest end of an interval on the board if that is less."""
-    floor = min([0.0, *(each.low for each in rows if each.what == shown.what)])
-    span = max(shown.most - floor, 1e-9)
-    mean, low, high = (
-        min(max(100 * (value - floor) / span, 0.0), 100.0) for value in (shown.mean, shown.low, shown.high)
-    )
+    floor = min([0.0, *(peer.low for peer in rows if peer.what == row.what)])
+    span = max(row.most - floor, 1e-9)
+    mean, low, high = (min(max(100 * (value - floor) / span, 0.0), 100.0) for value in (row.mean, row.low, row.high))
     return BoardBar(mean, low, high)
 
 
-def sample_page(shown: VerifiedRow) -> str:
+def sample_page(row: VerifiedRow) -> str:
     """HTML of two episodes of a row."""
-    first, middle = shown.samples
+    first, middle = row.samples
     episodes = [_episode(episode) for episode in ((first,) if first is middle else (first, middle))]
-    values = {"shown": shown, "row": shown.row, "score": score(shown), "illegal": illegal(shown), "episodes": episodes}
+    values = {"shown": row, "row": row.row, "score": score(row), "illegal": illegal(row), "episodes": episodes}
     return pages.render(HERE, "episodes.html.j2", values)
 
 
 def _episode(episode: Episode) -> dict[str, Any]:
     return {
         "task": one_line(episode.task, 120),
-        "team": {one_line(seat, 40): one_line(name, 120) for seat, name in episode.team.items()},
+        "team": {one_line(agent, 40): one_line(name, 120) for agent, name in episode.team.items()},
         "returns": {
-            one_line(seat, 40): sum(turn.rewards[seat] for turn in episode.turns)
-            for seat in (episode.turns[0].rewards if episode.turns else ())
+            one_line(agent, 40): sum(turn.rewards[agent] for turn in episode.turns)
+            for agent in (episode.turns[0].rewards if episode.turns else ())
         },
         "turns": [_turn(turn) for turn in episode.turns[:MOST_TURNS]],
         "more": max(0, len(episode.turns) - MOST_TURNS),
@@ -116,13 +114,13 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "number": turn.index + 1,
         "seats": [
             {
-                "name": one_line(seat, 40),
-                "told": clean(turn.observations.get(seat, ""), MOST_TOLD),
-                "said": clean(said.text, MOST_SAID),
-                "reward": turn.rewards.get(seat, 0.0),
-                "parts": {one_line(name, 40): value for name, value in turn.components.get(seat, {}).items()},
+                "name": one_line(agent, 40),
+                "told": clean(turn.observations.get(agent, ""), MOST_TOLD),
+                "said": clean(completion.text, MOST_SAID),
+                "reward": turn.rewards.get(agent, 0.0),
+                "parts": {one_line(name, 40): value for name, value in turn.components.get(agent, {}).items()},
             }
-            for seat, said in turn.completions.items()
+            for agent, completion in turn.completions.items()
         ],
         "reason": one_line(turn.reason, 400),
     }

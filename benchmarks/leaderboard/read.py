@@ -84,13 +84,13 @@ def read(folder: Path) -> BoardRows:
     files = sorted(path for path in folder.glob(f"*{rows.ROW}") if not path.name.startswith("."))
     if not files:
         raise ConfigError(f"there is no row in {str(folder)!r}; make one with: palaver evaluate ENV --row {folder}")
-    shown, refused = [], []
+    verified, refused = [], []
     for path in files:
         try:
-            shown.append(_trusted(path))
+            verified.append(_trusted(path))
         except PalaverError as error:
             refused.append(f"{path.name} is refused: {error}")
-    return BoardRows(tuple(shown), tuple(refused))
+    return BoardRows(tuple(verified), tuple(refused))
 
 
 def complaint(record: Mapping[str, Any]) -> str:
@@ -99,7 +99,7 @@ def complaint(record: Mapping[str, Any]) -> str:
     focal = record.get("focal")
     bounds = [record.get("low"), record.get("high")]
     bounds += [focal.get("low"), focal.get("high")] if isinstance(focal, dict) else []
-    most = record.get("max_reward")
+    max_return = record.get("max_reward")
     if not isinstance(seed, int) or isinstance(seed, bool):
         return "it names no seed, so that nobody can measure it again"
     if not all(isinstance(bound, int | float) for bound in bounds):
@@ -108,15 +108,15 @@ def complaint(record: Mapping[str, Any]) -> str:
         return "it names no commit; measure it in a git checkout"
     if commit.endswith("+"):
         return f"its tree differed from commit {commit[:-1]}; commit the changes and measure it again"
-    if not isinstance(most, int | float) or not most > 0:
+    if not isinstance(max_return, int | float) or not max_return > 0:
         return "it does not say what can be earned at most"
     return ""
 
 
 def _trusted(path: Path) -> VerifiedRow:
     record = rows.read_record(path)
-    if said := complaint(record):
-        raise ConfigError(said)
+    if problem := complaint(record):
+        raise ConfigError(problem)
     row = rows.parse(record, "it is no result row")
     spec(row.env)
     episodes, sha256 = rows.read_episodes(path.with_name(Path(row.episodes.file).name))
@@ -137,9 +137,9 @@ def _counted(row: EvaluationResult, episodes: list[Episode]) -> Answers:
     seats = row.focal.seatings if row.focal else ()
     size = len(episodes) // max(1, len(seats))
     parts = [episodes[start : start + size] for start in range(0, len(episodes), size)]
-    found = answered(parts, seats)
-    if row.answers not in (None, found):
+    counts = answered(parts, seats)
+    if row.answers not in (None, counts):
         raise ConfigError(
-            f"it says {row.answers}, but its episodes hold {found.illegal} illegal of {found.due} answers"
+            f"it says {row.answers}, but its episodes hold {counts.illegal} illegal of {counts.due} answers"
         )
-    return found
+    return counts

@@ -30,17 +30,17 @@ own return. What a scenario is: {scenarios}.
 """
 
 
-def markdown(found: BoardRows, entries: Sequence[BoardEntry], page: str, folder: Path) -> str:
+def markdown(board: BoardRows, entries: Sequence[BoardEntry], page: str, folder: Path) -> str:
     """The whole page; `page` is the address of the HTML page, `folder` that of the table."""
-    alone = [each for each in found.rows if not each.row.scenario]
-    beside = [each for each in found.rows if each.row.scenario]
+    alone = [row for row in board.rows if not row.row.scenario]
+    scenario_rows = [row for row in board.rows if row.row.scenario]
     parts = [HEAD.format(page=page, about=_page(folder, "docs/leaderboard.md"))]
     if alone:
         parts += ["## Environments\n", _overview(alone, entries)]
-    if beside:
-        told = _page(folder, "docs/evaluation.md", "#scenarios")
-        parts += [FOCUS.format(scenarios=told), _overview(beside, entries)]
-    parts += ["## Every row\n", _every(found.rows, folder)]
+    if scenario_rows:
+        scenarios_link = _page(folder, "docs/evaluation.md", "#scenarios")
+        parts += [FOCUS.format(scenarios=scenarios_link), _overview(scenario_rows, entries)]
+    parts += ["## Every row\n", _every(board.rows, folder)]
     return "\n".join(parts)
 
 
@@ -53,13 +53,13 @@ def _overview(rows: Sequence[VerifiedRow], entries: Sequence[BoardEntry]) -> str
     """One line per environment or scenario, one column per kind; reasons for missing cells follow as notes."""
     notes: list[str] = []
     lines = []
-    for what in dict.fromkeys(each.what for each in rows):
-        own = {each.row.label: each for each in rows if each.what == what}
+    for what in dict.fromkeys(row.what for row in rows):
+        by_label = {row.row.label: row for row in rows if row.what == what}
         missing = next((entry.missing for entry in entries if entry.what == what), {})
-        most = next(iter(own.values())).most
-        cells = [remarked(own[kind]) if kind in own else _reason(missing, kind, notes) for kind in KINDS]
-        lines.append([code(what), f"{most:.3g}", *cells])
-    listed = [f"{number}. {note}" for number, note in enumerate(notes, start=1)]
+        max_return = next(iter(by_label.values())).most
+        cells = [remarked(by_label[kind]) if kind in by_label else _reason(missing, kind, notes) for kind in KINDS]
+        lines.append([code(what), f"{max_return:.3g}", *cells])
+    listed = [f"{index}. {note}" for index, note in enumerate(notes, start=1)]
     overview = markdown_table(["", "most", *KINDS], lines, ["---", "---:", *["---"] * len(KINDS)])
     return "\n".join([overview, "", *(["Not there:", "", *listed, ""] if notes else [])])
 
@@ -72,19 +72,19 @@ def _reason(missing: dict[Kind, str], kind: Kind, notes: list[str]) -> str:
     return f"– ({notes.index(missing[kind]) + 1})"
 
 
-def score(shown: VerifiedRow) -> str:
+def score(row: VerifiedRow) -> str:
     """Mean and interval, of the focal agents if there are any."""
-    return f"{shown.mean:.2f} {interval(shown.low, shown.high, 2)}"
+    return f"{row.mean:.2f} {interval(row.low, row.high, 2)}"
 
 
-def illegal(shown: VerifiedRow) -> str:
+def illegal(row: VerifiedRow) -> str:
     """Share of illegal answers, and the number of answers."""
-    return f"{100 * shown.answers.share:.1f} % of {shown.answers.due:,}"
+    return f"{100 * row.answers.share:.1f} % of {row.answers.due:,}"
 
 
-def remarked(shown: VerifiedRow) -> str:
+def remarked(row: VerifiedRow) -> str:
     """The score, and the share of illegal answers if there were any."""
-    return score(shown) + (f", {100 * shown.answers.share:.3g} % illegal" if shown.answers.illegal else "")
+    return score(row) + (f", {100 * row.answers.share:.3g} % illegal" if row.answers.illegal else "")
 
 
 def _every(rows: Sequence[VerifiedRow], folder: Path) -> str:
@@ -92,18 +92,18 @@ def _every(rows: Sequence[VerifiedRow], folder: Path) -> str:
     head += ["commit", "config"]
     rules = ["---"] * 3 + ["---:"] * 8 + ["---"] * 2
     lines = []
-    for each in rows:
-        row = each.row
+    for verified in rows:
+        row = verified.row
         lines.append(
             [
-                link(row.name, os.path.relpath(each.path, folder)),
+                link(row.name, os.path.relpath(verified.path, folder)),
                 code(row.team, 80),
-                score(each),
-                illegal(each),
+                score(verified),
+                illegal(verified),
                 f"{row.mean:.2f}",
-                f"{each.share:.2f}",
+                f"{verified.share:.2f}",
                 f"{row.n} ({row.tasks} x {row.samples})",
-                tokens(each),
+                tokens(verified),
                 duration(row.seconds),
                 f"{row.cost.dollars:.4f}" if row.cost else "–",
                 str(row.seed),
@@ -114,9 +114,9 @@ def _every(rows: Sequence[VerifiedRow], folder: Path) -> str:
     return f"{markdown_table(head, lines, rules)}\n"
 
 
-def tokens(shown: VerifiedRow) -> str:
+def tokens(row: VerifiedRow) -> str:
     """Mean sampled tokens of an answer over the agents that sample any; a dash without one, and in scenarios."""
-    if shown.row.scenario:
+    if row.row.scenario:
         return "–"
-    counts = [count for count in shown.row.tokens.values() if count]
+    counts = [count for count in row.row.tokens.values() if count]
     return f"{sum(counts) / len(counts):.0f}" if counts else "–"

@@ -105,8 +105,8 @@ def own_solutions(source: str) -> tuple[list[SandboxJob], dict[str, str], list[s
         return SandboxJob(solution, known.tests, known.entry_point, known.context, task.id)
 
     _, jobs = read_tasks(source, read, sample=Path(source), fields={}, id_field="task_id", split="test")
-    found = [job for job in jobs.values() if job]
-    return [job for job in found if job.program], left_out, [job.task for job in found if not job.program]
+    kept_jobs = [job for job in jobs.values() if job]
+    return [job for job in kept_jobs if job.program], left_out, [job.task for job in kept_jobs if not job.program]
 
 
 def tally(source: str, workers: int) -> dict[str, Any]:
@@ -160,18 +160,18 @@ def count(source: str | None, workers: int | None, as_json: bool) -> None:
     """
     if not source:
         raise ConfigError("--once counts the solutions of a data set; name it: --data FILE")
-    found = tally(source, usable_cores() if workers is None else workers)
+    result = tally(source, usable_cores() if workers is None else workers)
     if as_json:
-        print(json.dumps(found | {"provenance": provenance()}, indent=2))
+        print(json.dumps(result | {"provenance": provenance()}, indent=2))
         return
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{source}: {found['rows']} rows, {found['without_solution']} of them without a solution")
+    console.print(f"{source}: {result['rows']} rows, {result['without_solution']} of them without a solution")
     console.print(
-        f"{found['passed']} solutions pass all their tests ({found['tests']} in all), {found['seconds']:.1f} s"
+        f"{result['passed']} solutions pass all their tests ({result['tests']} in all), {result['seconds']:.1f} s"
     )
     for name in ("left_out", "scored_zeros", "unscored"):
-        console.print(f"{name.replace('_', ' ')}: {len(found[name])}")
-        for id, reason in found[name].items():
+        console.print(f"{name.replace('_', ' ')}: {len(result[name])}")
+        for id, reason in result[name].items():
             console.print(f"  {one_line(id, 60)}: {one_line(reason, 200)}")
 
 
@@ -247,16 +247,16 @@ def in_steps(source: str | None, jobs: Sequence[SandboxJob], programs: int, work
         workers: threads that step.
     """
     env: TextEnv = HumanEvalEnv(tasks=source, agents=1, num_turns=1) if source else CoopHumanEvalEnv(num_turns=1)
-    said = {job.task: job.program for job in jobs}
+    programs_by_task = {job.task: job.program for job in jobs}
     ready = []
-    for number in range(max(programs, len(env.tasks)) + 10 * workers):
-        own = env.fork()
-        observations, infos = own.reset(seed=0, options={"task": number % len(env.tasks)})
+    for index in range(max(programs, len(env.tasks)) + 10 * workers):
+        env_copy = env.fork()
+        observations, infos = env_copy.reset(seed=0, options={"task": index % len(env.tasks)})
         texts = {
-            agent: said.get(infos[agent]["task_id"]) or reference((Message("user", heard),), 0)
-            for agent, heard in observations.items()
+            agent: programs_by_task.get(infos[agent]["task_id"]) or reference((Message("user", observation),), 0)
+            for agent, observation in observations.items()
         }
-        ready.append((own, {agent: _RETURN.sub(rf"\1# {number}\n\1", text) for agent, text in texts.items()}))
+        ready.append((env_copy, {agent: _RETURN.sub(rf"\1# {index}\n\1", text) for agent, text in texts.items()}))
     with ThreadPoolExecutor(workers) as threads:
         list(threads.map(_step, ready[: 10 * workers]))
         began = time.perf_counter()

@@ -50,7 +50,7 @@ def run(
     peer_python: str | None,
     peer_script: str | None,
     as_json: bool,
-    say: Say = lambda _: None,
+    log: Say = lambda _: None,
 ) -> None:
     """Measure and print.
 
@@ -64,7 +64,7 @@ def run(
         peer_python: the Python that has the peer; None: ours alone.
         peer_script: the peer's benchmark script.
         as_json: print the report as JSON instead of tables.
-        say: called with a line before each measurement.
+        log: called with a line before each measurement.
 
     Raises:
         ConfigError: an unknown setting, a number below 1, only one of the peer's two paths, or a missing file.
@@ -80,18 +80,18 @@ def run(
     chosen = tuple(setting(name) for name in dict.fromkeys(settings))
     if not chosen:
         raise ConfigError("name at least one setting")
-    report = measure(StepBenchmark(chosen, tuple(dict.fromkeys(prompts)), repeats, steps, threads, device, peer), say)
+    report = measure(StepBenchmark(chosen, tuple(dict.fromkeys(prompts)), repeats, steps, threads, device, peer), log)
     if as_json:
         print(json.dumps(report, indent=2))
     else:
         show(report)
 
 
-def measure(plan: StepBenchmark, say: Say = lambda _: None) -> dict[str, Any]:
+def measure(plan: StepBenchmark, log: Say = lambda _: None) -> dict[str, Any]:
     """The whole report, plain data."""
     results: list[dict[str, Any]] = []
     for chosen in plan.settings:
-        results += _measure_setting(plan, chosen, say)
+        results += _measure_setting(plan, chosen, log)
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "provenance": provenance(),
@@ -103,26 +103,26 @@ def measure(plan: StepBenchmark, say: Say = lambda _: None) -> dict[str, Any]:
     }
 
 
-def _measure_setting(plan: StepBenchmark, chosen: ModelShape, say: Say) -> list[dict[str, Any]]:
+def _measure_setting(plan: StepBenchmark, chosen: ModelShape, log: Say) -> list[dict[str, Any]]:
     orders = {B: MeasurementOrder(chosen.name, B, plan.steps, plan.threads, plan.device) for B in plan.prompts}
     theirs = MeasurementOrder(chosen.name, 1, min(plan.steps, PEER_STEPS), plan.threads, plan.device)
     runs: dict[int, list[dict[str, Any]]] = {B: [] for B in orders}
     peer_runs: list[dict[str, Any]] = []
     for repeat in range(1, plan.repeats + 1):
         for B, order in orders.items():
-            say(f"setting {chosen.name}, B={B}, {repeat} of {plan.repeats}")
+            log(f"setting {chosen.name}, B={B}, {repeat} of {plan.repeats}")
             runs[B].append(order.run())
         if plan.peer:
-            say(f"setting {chosen.name}, the peer, {repeat} of {plan.repeats}")
+            log(f"setting {chosen.name}, the peer, {repeat} of {plan.repeats}")
             peer_runs.append(plan.peer.run(chosen, theirs))
     peer = median(peer_runs) if peer_runs else None
     if plan.memory:
-        say(f"setting {chosen.name}, memory of the update")
+        log(f"setting {chosen.name}, memory of the update")
         for B, order in orders.items():
             runs[B][0] |= replace(order, memory=True, steps=MEMORY_STEPS).run()
         if plan.peer and peer:
             peer |= plan.peer.run(chosen, replace(theirs, memory=True, steps=MEMORY_STEPS))
-    return [_result(chosen, B, median(found), peer) for B, found in runs.items()]
+    return [_result(chosen, B, median(reports), peer) for B, reports in runs.items()]
 
 
 def median(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -130,10 +130,10 @@ def median(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     ordered = sorted(runs, key=lambda run: run["spent_s"])
     middle = ordered[(len(ordered) - 1) // 2]
     peaks = [run["update_peak_bytes"] for run in runs if "update_peak_bytes" in run]
-    whole = statistics.median(run["spent_s"] for run in runs)
-    found = {**middle, "spent_s": whole, "runs": [run["spent_s"] for run in runs]}
-    found["stages"] = {stage: value * whole / middle["spent_s"] for stage, value in middle["stages"].items()}
-    return found | ({"update_peak_bytes": peaks[0]} if peaks else {})
+    step_seconds = statistics.median(run["spent_s"] for run in runs)
+    report = {**middle, "spent_s": step_seconds, "runs": [run["spent_s"] for run in runs]}
+    report["stages"] = {stage: value * step_seconds / middle["spent_s"] for stage, value in middle["stages"].items()}
+    return report | ({"update_peak_bytes": peaks[0]} if peaks else {})
 
 
 def _result(chosen: ModelShape, prompts: int, ours: dict[str, Any], peer: dict[str, Any] | None) -> dict[str, Any]:
@@ -143,6 +143,6 @@ def _result(chosen: ModelShape, prompts: int, ours: dict[str, Any], peer: dict[s
     if peer:
         result["times_faster"] = peer["spent_s"] / ours["spent_s"]
         result["times_faster_per_token"] = result["times_faster"] * ours["tokens"] / peer["tokens"]
-        mine, other = ours.get("update_peak_bytes"), peer.get("update_peak_bytes")
-        result["peak_share"] = mine / other if mine and other else None
+        mine, peer_bytes = ours.get("update_peak_bytes"), peer.get("update_peak_bytes")
+        result["peak_share"] = mine / peer_bytes if mine and peer_bytes else None
     return result

@@ -78,14 +78,14 @@ class TeamBenchmark:
         )
 
 
-def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, say: Say = lambda _: None) -> None:
+def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, log: Say = lambda _: None) -> None:
     """Measure and print.
 
     Args:
         plan: settings.
         as_json: print the report as JSON instead of the table.
         out: file to write the report to as JSON.
-        say: called with a line before each measurement.
+        log: called with a line before each measurement.
 
     Raises:
         ConfigError: a kind needs more memory than is free, or the file's folder does not exist.
@@ -94,7 +94,7 @@ def run(plan: TeamBenchmark, *, as_json: bool = False, out: Path | None = None, 
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out: there is no folder {str(out.absolute().parent)!r}")
     refuse_what_does_not_fit(plan, psutil.virtual_memory().available)
-    report = measure(plan, say)
+    report = measure(plan, log)
     text = json.dumps(report, indent=2)
     if out is not None:
         out.write_text(text + "\n", encoding="utf-8")
@@ -115,25 +115,25 @@ def refuse_what_does_not_fit(plan: TeamBenchmark, free: int) -> None:
         ConfigError: a kind needs more.
     """
     orders = [plan.order(kind, "") for kind in plan.kinds] if plan.device == "cpu" else []
-    most = max(orders, key=lambda order: order.needed, default=None)
-    if most is not None and most.needed + SPARE > free:
+    largest = max(orders, key=lambda order: order.needed, default=None)
+    if largest is not None and largest.needed + SPARE > free:
         raise ConfigError(
-            f"the kind {most.kind!r} at {plan.size} takes about {(most.needed + SPARE) / GIB:.1f} GiB, but "
+            f"the kind {largest.kind!r} at {plan.size} takes about {(largest.needed + SPARE) / GIB:.1f} GiB, but "
             f"{free / GIB:.1f} GiB are free: take a smaller --size, fewer --agents, or name kinds that fit by --kind"
         )
 
 
-def measure(plan: TeamBenchmark, say: Say = lambda _: None) -> dict[str, Any]:
+def measure(plan: TeamBenchmark, log: Say = lambda _: None) -> dict[str, Any]:
     """The whole report, plain data."""
     runs: dict[str, list[dict[str, Any]]] = {kind: [] for kind in dict.fromkeys(plan.kinds)}
     with tempfile.TemporaryDirectory(prefix="palaver-teams-") as folder:
-        say(f"models of {plan.size}")
+        log(f"models of {plan.size}")
         counted = Models(plan.size, folder).run()
         for repeat in range(1, plan.repeats + 1):
-            for kind, found in runs.items():
-                say(f"{kind}, {repeat} of {plan.repeats}")
-                found.append(plan.order(kind, folder).run())
-    results = [{"kind": kind, **combined(found)} for kind, found in runs.items()]
+            for kind, reports in runs.items():
+                log(f"{kind}, {repeat} of {plan.repeats}")
+                reports.append(plan.order(kind, folder).run())
+    results = [{"kind": kind, **combined(reports)} for kind, reports in runs.items()]
     work = {name: getattr(plan.order(ONE, ""), name) for name in ("group", "prompts", "new_tokens", "steps", "rank")}
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -147,7 +147,7 @@ def measure(plan: TeamBenchmark, say: Say = lambda _: None) -> dict[str, Any]:
         "kl": plan.kl,
         "work": work,
         "repeats": plan.repeats,
-        "results": [beside(result, results) for result in results],
+        "results": [relative_to_one(result, results) for result in results],
     }
 
 
@@ -170,8 +170,8 @@ def combined(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def beside(result: dict[str, Any], results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def relative_to_one(result: dict[str, Any], results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Add to a result its memory relative to one agent's full training, if both were measured."""
-    one = next((each for each in results if each["kind"] == ONE), None)
+    one = next((row for row in results if row["kind"] == ONE), None)
     known = one is not None and one["peak_bytes"] and result["peak_bytes"] is not None
     return {**result, "memory_of_one": result["peak_bytes"] / one["peak_bytes"] if one and known else None}

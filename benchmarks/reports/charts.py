@@ -88,12 +88,12 @@ def draw_reward(ax: Axes, run: RunFolder, theme: Theme, max_reward: float | None
 
 
 def _draw_evaluations(ax: Axes, run: RunFolder, theme: Theme) -> None:
-    points = [found for line in run.evals if (found := point(line)) is not None]
+    points = [evaluation for line in run.evals if (evaluation := point(line)) is not None]
     if not points:
         return
-    below = [0.0 if found.low is None else found.mean - found.low for found in points]
-    above = [0.0 if found.high is None else found.high - found.mean for found in points]
-    steps, means = [found.step for found in points], [found.mean for found in points]
+    below = [0.0 if evaluation.low is None else evaluation.mean - evaluation.low for evaluation in points]
+    above = [0.0 if evaluation.high is None else evaluation.high - evaluation.mean for evaluation in points]
+    steps, means = [evaluation.step for evaluation in points], [evaluation.mean for evaluation in points]
     ax.errorbar(
         steps,
         means,
@@ -133,7 +133,9 @@ def draw_time(ax: Axes, run: RunFolder, theme: Theme) -> None:
     if len(steps) > 1:
         ax.stackplot(steps, *parts, labels=names, colors=[theme.color(i) for i in range(len(keys))], alpha=0.75)
     else:
-        ax.bar(names, [float(part[0]) for part in parts], color=[theme.color(i) for i in range(len(keys))], width=0.5)
+        ax.bar(
+            names, [float(seconds[0]) for seconds in parts], color=[theme.color(i) for i in range(len(keys))], width=0.5
+        )
     dress(ax, theme, "step" if len(steps) > 1 else "")
     if len(steps) <= 1:
         ax.set_xticks(range(len(names)), names)
@@ -189,10 +191,14 @@ def shares(run: RunFolder) -> list[Panel]:
 
 def _shares(run: RunFolder) -> dict[str, Mapping[str, str]]:
     try:
-        asked = spec(run.config.env.id).shares if run.config else {}
+        share_groups = spec(run.config.env.id).shares if run.config else {}
     except ConfigError:  # an environment of the user's that is not registered here
         return {}
-    return {title: names for title, names in asked.items() if all(run.series(f"metric/{n}")[1] for n in names.values())}
+    return {
+        title: names
+        for title, names in share_groups.items()
+        if all(run.series(f"metric/{n}")[1] for n in names.values())
+    }
 
 
 def measured(run: RunFolder) -> list[Panel]:
@@ -233,12 +239,12 @@ def panels(run: RunFolder) -> list[Panel]:
     ]
     drawn: list[Panel] = []
     for title, note, names in wanted:
-        shown = {key: name for key, name in names.items() if any(run.series(key)[1])}
-        if title == "Learning rate" and all(len(set(run.series(key)[1])) == 1 for key in shown):
+        series = {key: name for key, name in names.items() if any(run.series(key)[1])}
+        if title == "Learning rate" and all(len(set(run.series(key)[1])) == 1 for key in series):
             continue
-        if shown:
+        if series:
             drawing = figure(4.9, 2.6)
-            draw_lines(drawing.add_subplot(), run, PAGE, shown)
+            draw_lines(drawing.add_subplot(), run, PAGE, series)
             drawn.append(Panel(label(title), note, svg(drawing, f"panel{len(drawn)}", "A curve over training steps")))
     if any(run.series(key)[1] for key in run.keys("time/")):
         drawing = figure(4.9, 2.6)
@@ -264,17 +270,19 @@ def _of(agents: Sequence[str], what: str) -> dict[str, str]:
 
 def write_png(run: RunFolder, path: str, max_reward: float | None, title: str) -> None:
     """Write the reward curve as PNG, next to the shares that the environment declares or else the components."""
-    asked, components = _shares(run), _names(run, "component/")
-    drawing = figure(11 if components or asked else 8, 4.2)
+    share_groups, components = _shares(run), _names(run, "component/")
+    drawing = figure(11 if components or share_groups else 8, 4.2)
     entitle(drawing, label(title, 100 if components else 70))
-    wide = components or asked
+    wide = components or share_groups
     axes = drawing.subplots(1, 2, width_ratios=(3, 2)) if wide else [drawing.add_subplot()]
     draw_reward(axes[0], run, PAPER, max_reward)
     axes[0].set_ylabel("reward", color=PAPER.muted, fontsize=8.5)
-    if asked:
-        place = axes[1].get_subplotspec().subgridspec(len(asked), 1)
+    if share_groups:
+        grid = axes[1].get_subplotspec().subgridspec(len(share_groups), 1)
         axes[1].remove()
-        for ax, (title, names) in zip(place.subplots(sharex=True, squeeze=False)[:, 0], asked.items(), strict=True):
+        for ax, (title, names) in zip(
+            grid.subplots(sharex=True, squeeze=False)[:, 0], share_groups.items(), strict=True
+        ):
             draw_shares(ax, run, PAPER, names)
             ax.set_title(label(title), fontsize=8.5, color=PAPER.muted, loc="left")
             ax.set_xlabel("")

@@ -24,14 +24,14 @@ class ProgramPair:
 
     Attributes:
         task: id.
-        asked: description of the function.
+        description: description of the function.
         completions: agent -> its code.
         reason: explanation of the reward: the tests passed, and the first that failed.
         solved: True if all tests passed.
     """
 
     task: str
-    asked: str
+    description: str
     completions: Mapping[str, str]
     reason: str
     solved: bool
@@ -63,7 +63,7 @@ def again(run: RunFolder, pairs: list[ProgramPair]) -> list[ProgramPair]:
 
 def moments(run: RunFolder, n: int) -> list[Moment]:
     """`n` moments of training, evenly spaced, the first and the last among them; fewer where it was shorter."""
-    names = [f"{seat}_{name}" for seat in SEATS for name in CONVENTIONS]
+    names = [f"{agent}_{name}" for agent in SEATS for name in CONVENTIONS]
     steps, reward = run.series("reward/mean")
     series = {name: run.series(f"metric/{name}")[1] for name in [*names, SOLVED]}
     if not steps or any(len(values) != len(steps) for values in series.values()):
@@ -77,7 +77,7 @@ def moments(run: RunFolder, n: int) -> list[Moment]:
             steps[at],
             float(rewards[at]),
             float(smooth[SOLVED][at]),
-            {seat: {name: float(smooth[f"{seat}_{name}"][at]) for name in CONVENTIONS} for seat in SEATS},
+            {agent: {name: float(smooth[f"{agent}_{name}"][at]) for name in CONVENTIONS} for agent in SEATS},
         )
         for at in places
     ]
@@ -86,13 +86,13 @@ def moments(run: RunFolder, n: int) -> list[Moment]:
 def settled(point: EvaluationPoint | None) -> dict[str, str]:
     """Map each agent to its most frequent held-out convention with its share; empty if nothing was recorded."""
     metrics = point.line.get("metrics", {}) if point else {}
-    found = {}
-    for seat in SEATS:
-        shares = {name: float(metrics.get(f"{seat}_{name}", 0.0)) for name in CONVENTIONS}
+    conventions = {}
+    for agent in SEATS:
+        shares = {name: float(metrics.get(f"{agent}_{name}", 0.0)) for name in CONVENTIONS}
         best = max(shares, key=lambda name: shares[name])
         if shares[best]:
-            found[seat] = f"{best} {shares[best]:.0%}"
-    return found
+            conventions[agent] = f"{best} {shares[best]:.0%}"
+    return conventions
 
 
 def solved_of(point: EvaluationPoint | None) -> str:
@@ -103,11 +103,11 @@ def solved_of(point: EvaluationPoint | None) -> str:
 
 def _pair(episode: Episode) -> ProgramPair:
     turn = episode.turns[-1]
-    heard = next(iter(episode.turns[0].observations.values()), "")
+    observation = next(iter(episode.turns[0].observations.values()), "")
     return ProgramPair(
         episode.task,
-        heard.rpartition("\n")[2],
-        {seat: said.text for seat, said in turn.completions.items()},
+        observation.rpartition("\n")[2],
+        {agent: completion.text for agent, completion in turn.completions.items()},
         turn.reason,
         turn.metrics.get(SOLVED) == 1.0,
     )

@@ -112,8 +112,8 @@ def png(picture: NDArray[np.uint8]) -> bytes:
 def _few(pixels: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Return pixels (h, w, 3) as indices (h, w) into a palette (n, 3)."""
     codes = pixels.astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
-    found, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    every = np.stack([found >> 16, found >> 8 & 255, found & 255], axis=1)
-    kept = every[np.argsort(-counts, kind="stable")[:COLORS]]
-    nearest = cdist(every, kept, "sqeuclidean").argmin(axis=1)
-    return nearest[places].reshape(codes.shape).astype(np.uint8), kept.astype(np.uint8)
+    colors, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    every = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1)
+    palette = every[np.argsort(-counts, kind="stable")[:COLORS]]
+    nearest = cdist(every, palette, "sqeuclidean").argmin(axis=1)
+    return nearest[places].reshape(codes.shape).astype(np.uint8), palette.astype(np.uint8)

@@ -43,12 +43,12 @@ def render(
 
 def panels(drawings: Mapping[str, Drawing]) -> list[Panel]:
     """Render the drawings, by file stem, as panels of a page."""
-    found = []
+    rendered = []
     for stem, (title, note, size, draw) in drawings.items():
         drawing = theme.figure(*size)
         draw(drawing.add_subplot(), theme.PAGE)
-        found.append(Panel(title, note, Markup(theme.svg(drawing, stem, title))))
-    return found
+        rendered.append(Panel(title, note, Markup(theme.svg(drawing, stem, title))))
+    return rendered
 
 
 def save_png(path: Path, title: str, size: tuple[float, float], draw: Draw) -> None:

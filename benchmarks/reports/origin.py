@@ -20,13 +20,13 @@ def origin(launches: Iterable[Mapping[str, Any]]) -> str:
     'Palaver 0.1.0, commit c0ffee, warm start m (abc)'
     """
     known = list(launches)
-    starts = [start for each in known for start in each.get("warm_starts", {}).values()]
+    starts = [start for launch in known for start in launch.get("warm_starts", {}).values()]
     named = [f"{start['model']} ({start['hash']})" for start in starts] or [UNKNOWN]
     return ", ".join(
         f"{what} {' and '.join(dict.fromkeys(values))}"
         for what, values in (
-            ("Palaver", [str(each.get("palaver") or UNKNOWN) for each in known]),
-            ("commit", [str(each.get("commit") or UNKNOWN) for each in known]),
+            ("Palaver", [str(launch.get("palaver") or UNKNOWN) for launch in known]),
+            ("commit", [str(launch.get("commit") or UNKNOWN) for launch in known]),
             ("warm start", named),
         )
     )

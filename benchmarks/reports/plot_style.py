@@ -59,9 +59,9 @@ def entitle(drawing: Figure, text: str) -> None:
     drawing.suptitle(text, x=0.01, ha="left", fontsize=12.5, color=PAPER.ink, fontweight="bold")
 
 
-def label(text: object, limit: int = 40) -> str:
-    """Return a name for a legend or a title: one line, cut at `limit`, with matplotlib's math characters escaped."""
-    return one_line(text, limit).replace("$", r"\$").lstrip("_")
+def label(text: object, max_characters: int = 40) -> str:
+    """Return a name for a legend or a title: one line, cut at `max_characters`, with `$` and a first `_` escaped."""
+    return one_line(text, max_characters).replace("$", r"\$").lstrip("_")
 
 
 def dress(ax: Axes, theme: Theme, x_label: str = "step") -> None:

@@ -32,24 +32,24 @@ def replay(env: TextEnv, episode: Episode) -> list[Frame]:
     judged = isinstance(
         env, RewardWrapper
     )  # skip a judge's reward: it costs money and may differ from the recorded one
-    own = env.inner.fork() if isinstance(env, RewardWrapper) else env.fork()
-    own.render_mode = "rgb_array"
-    start(own, episode.task, episode.seed)
+    env_copy = env.inner.fork() if isinstance(env, RewardWrapper) else env.fork()
+    env_copy.render_mode = "rgb_array"
+    start(env_copy, episode.task, episode.seed)
     drawn = _chosen(len(episode.turns))
     frames = []
-    for number, turn in enumerate(episode.turns):
-        _, paid, *_ = own.step({agent: said.text for agent, said in turn.completions.items()})
+    for index, turn in enumerate(episode.turns):
+        _, rewards, *_ = env_copy.step({agent: completion.text for agent, completion in turn.completions.items()})
         if not judged and not all(
-            math.isclose(paid.get(agent, 0.0), was, abs_tol=1e-6) for agent, was in turn.rewards.items()
+            math.isclose(rewards.get(agent, 0.0), was, abs_tol=1e-6) for agent, was in turn.rewards.items()
         ):
             raise ConfigError(
                 f"the environment {episode.env} no longer pays what was recorded for task {episode.task!r}, "
-                f"turn {number + 1}"
+                f"turn {index + 1}"
             )
-        if number in drawn:
-            frames.append((number, np.asarray(own.render(), dtype=np.uint8)))
+        if index in drawn:
+            frames.append((index, np.asarray(env_copy.render(), dtype=np.uint8)))
     return frames
 
 
 def _chosen(turns: int) -> set[int]:
-    return {round(number) for number in np.linspace(turns - 1, 0, min(turns, MOST_FRAMES))}
+    return {round(index) for index in np.linspace(turns - 1, 0, min(turns, MOST_FRAMES))}

@@ -57,8 +57,8 @@ class RunFolder:
     @property
     def agents(self) -> tuple[str, ...]:
         """The agents that trained, by their `AGENT/tokens` keys."""
-        found = (key.removesuffix("/tokens") for line in self.train for key in line if key.endswith("/tokens"))
-        return tuple(dict.fromkeys(found))
+        names = (key.removesuffix("/tokens") for line in self.train for key in line if key.endswith("/tokens"))
+        return tuple(dict.fromkeys(names))
 
     def series(self, key: str) -> tuple[list[int], list[float]]:
         """Steps and values of a train key where it is a finite number."""
@@ -141,7 +141,7 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], int]:
     """The JSON objects of a JSON-lines file, and how many lines were not one."""
     if not path.is_file():
         return [], 0
-    found, broken = [], 0
+    records, broken = [], 0
     for raw in path.read_bytes().split(b"\n"):
         if not raw.strip():
             continue
@@ -149,8 +149,8 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], int]:
         if record is None:
             broken += 1
         else:
-            found.append(record)
-    return found, broken
+            records.append(record)
+    return records, broken
 
 
 def object_of(raw: bytes) -> dict[str, Any] | None:
@@ -173,15 +173,15 @@ def episode_of(record: dict[str, Any]) -> Episode | None:
     try:
         episode = Episode.from_dict(record)
         named = all(isinstance(name, str) for name in (episode.env, episode.task, episode.stop))
-        whole = named and isinstance(episode.seed, int) and isinstance(episode.team, Mapping)
-        return episode if whole and all(map(_sound, episode.turns)) else None
+        complete = named and isinstance(episode.seed, int) and isinstance(episode.team, Mapping)
+        return episode if complete and all(map(_sound, episode.turns)) else None
     except (KeyError, TypeError, AttributeError):
         return None
 
 
 def _sound(turn: Turn) -> bool:
     """Return whether the fields that reports show have the expected types."""
-    paid: tuple[Mapping[str, Any], ...] = (turn.rewards, turn.metrics, *turn.components.values())
+    mappings: tuple[Mapping[str, Any], ...] = (turn.rewards, turn.metrics, *turn.components.values())
     return (
         isinstance(turn.index, int)
         and isinstance(turn.observations, Mapping)
@@ -191,8 +191,8 @@ def _sound(turn: Turn) -> bool:
         and isinstance(turn.legal, Mapping)
         and isinstance(turn.executed, Mapping)
         and all(isinstance(action, str) for action in turn.executed.values())
-        and all(isinstance(said.text, str) for said in turn.completions.values())
+        and all(isinstance(completion.text, str) for completion in turn.completions.values())
         and all(
-            isinstance(value, float) or number(row, name) is not None for row in paid for name, value in row.items()
+            isinstance(value, float) or number(row, name) is not None for row in mappings for name, value in row.items()
         )
     )

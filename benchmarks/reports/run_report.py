@@ -75,16 +75,16 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 def page(run: RunFolder, n_samples: int, viewed: viewer.WrittenPage) -> dict[str, Any]:
     """Values for the template."""
-    limit = max_reward(run)
+    max_return = max_reward(run)
     drawing = frame_renderer(run)
     return {
         "run": run,
         "title": one_line(run.name, 80),
         "status": status(run),
         "score": score(run),
-        "limit": limit,
+        "limit": max_return,
         "figures": key_figures(run),
-        "curve": Markup(charts.main_panel(run, limit)) if run.train or run.evals else None,
+        "curve": Markup(charts.main_panel(run, max_return)) if run.train or run.evals else None,
         "shares": [(panel.title, Markup(panel.svg)) for panel in charts.shares(run)],
         "panels": [(panel.title, panel.note, Markup(panel.svg)) for panel in charts.panels(run)],
         "measured": [(panel.title, Markup(panel.svg)) for panel in charts.measured(run)],
@@ -99,9 +99,11 @@ def page(run: RunFolder, n_samples: int, viewed: viewer.WrittenPage) -> dict[str
 
 
 def _title(run: RunFolder) -> str:
-    found = score(run)
-    if found.before and found.after:
-        return f"{run.name}: {found.before.mean:.2f} → {found.after.mean:.2f} in {found.after.step} steps"
+    evaluation = score(run)
+    if evaluation.before and evaluation.after:
+        return (
+            f"{run.name}: {evaluation.before.mean:.2f} → {evaluation.after.mean:.2f} in {evaluation.after.step} steps"
+        )
     return f"{run.name}: {run.step} steps"
 
 

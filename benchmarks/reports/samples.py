@@ -75,10 +75,10 @@ class TaskSample:
 
 def samples(run: RunFolder, n: int, camera: FrameRenderer) -> list[TaskSample]:
     """First episodes of the first `n` evaluation tasks, before and after; not selected by reward."""
-    found = score(run)
-    start = found.before.step if found.before else 0
+    evaluation = score(run)
+    start = evaluation.before.step if evaluation.before else 0
     before = _first_of_each(run.episodes(start))
-    after = _first_of_each(run.episodes(found.after.step)) if found.after else {}
+    after = _first_of_each(run.episodes(evaluation.after.step)) if evaluation.after else {}
     cards = []
     for task in list(dict.fromkeys([*before, *after]))[:n]:
         pair = [episode for episode in (before.get(task), after.get(task)) if episode]
@@ -87,7 +87,7 @@ def samples(run: RunFolder, n: int, camera: FrameRenderer) -> list[TaskSample]:
             TaskSample(
                 one_line(task, 120),
                 _side(before.get(task), start, scale, camera),
-                _side(after.get(task), found.after.step if found.after else 0, scale, camera),
+                _side(after.get(task), evaluation.after.step if evaluation.after else 0, scale, camera),
             )
         )
     return cards
@@ -101,7 +101,7 @@ def _first_of_each(episodes: list[Episode]) -> dict[str, Episode]:
 
 
 def _values(episode: Episode) -> list[float]:
-    parts = (value for turn in episode.turns for paid in turn.components.values() for value in paid.values())
+    parts = (value for turn in episode.turns for rewards in turn.components.values() for value in rewards.values())
     return [float(value) for value in parts if isfinite(value)]
 
 
@@ -113,7 +113,7 @@ def _side(episode: Episode | None, step: int, scale: float, camera: FrameRendere
 
 
 def _turn(turn: Turn, scale: float) -> TurnView:
-    said = [
+    answers = [
         CompletionView(
             one_line(agent, 40),
             clean(u.text, TEXT_LIMIT),
@@ -123,10 +123,10 @@ def _turn(turn: Turn, scale: float) -> TurnView:
         )
         for agent, u in turn.completions.items()
     ]
-    shown = [(one_line(agent, 40), clean(text)) for agent, text in turn.observations.items()]
+    observations = [(one_line(agent, 40), clean(text)) for agent, text in turn.observations.items()]
     metrics = [(one_line(name, 40), float(value)) for name, value in turn.metrics.items()]
     reason = one_line(turn.reason, 400)
-    return TurnView(turn.index + 1, shown, said, turn.team_reward, _paid(turn, scale), metrics, reason)
+    return TurnView(turn.index + 1, observations, answers, turn.team_reward, _reward_bars(turn, scale), metrics, reason)
 
 
 def _taken_for(turn: Turn, agent: str) -> str:
@@ -134,13 +134,13 @@ def _taken_for(turn: Turn, agent: str) -> str:
     return "" if executed == turn.completions[agent].text.strip() else one_line(executed, 200)
 
 
-def _paid(turn: Turn, scale: float) -> list[tuple[str, list[RewardBar]]]:
+def _reward_bars(turn: Turn, scale: float) -> list[tuple[str, list[RewardBar]]]:
     """Reward components by agent; one entry without a name if all agents have the same."""
-    paid = {agent: dict(parts) for agent, parts in turn.components.items()}
-    every = list(paid.values())
+    components = {agent: dict(parts) for agent, parts in turn.components.items()}
+    every = list(components.values())
     if every and all(parts == every[0] for parts in every):
         return [("", _bars(every[0], scale))]
-    return [(one_line(agent, 40), _bars(parts, scale)) for agent, parts in paid.items()]
+    return [(one_line(agent, 40), _bars(parts, scale)) for agent, parts in components.items()]
 
 
 def _bars(parts: Mapping[str, float], scale: float) -> list[RewardBar]:

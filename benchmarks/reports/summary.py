@@ -38,8 +38,8 @@ class BeforeAfter:
     @property
     def greedy(self) -> bool:
         """True if the evaluation decoded greedily."""
-        shown = self.after or self.before
-        return bool(shown and shown.line.get("greedy"))
+        evaluation = self.after or self.before
+        return bool(evaluation and evaluation.line.get("greedy"))
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class SummaryRow:
 
 def score(run: RunFolder) -> BeforeAfter:
     """Return the evaluation at step 0, if any, and the last one of a later step."""
-    points = [found for line in run.evals if (found := point(line)) is not None]
-    before = next((found for found in points if found.step == 0), None)
-    after = next((found for found in reversed(points) if found.step > 0), None)
+    points = [evaluation for line in run.evals if (evaluation := point(line)) is not None]
+    before = next((evaluation for evaluation in points if evaluation.step == 0), None)
+    after = next((evaluation for evaluation in reversed(points) if evaluation.step > 0), None)
     return BeforeAfter(before, after)
 
 
@@ -98,18 +98,18 @@ def interval(low: float | None, high: float | None, digits: int = 3) -> str:
 
 def status(run: RunFolder) -> Status:
     """Return the status of a run: the one the trainer wrote, checked against its files and process."""
-    said, step = run.state.get("status"), run.step
+    recorded, step = run.state.get("status"), run.step
     planned = run.config.train.steps if run.config else None
     where = f"step {step}" + (f" of {planned}" if planned else "")
     if faults := _not_finite(run):
         return Status(f"stopped after {where}: {faults}", "bad")
-    if said == "done" or (said is None and planned is not None and step >= planned):
+    if recorded == "done" or (recorded is None and planned is not None and step >= planned):
         return Status(f"finished, {step} steps", "good")
-    if said == "interrupted":
+    if recorded == "interrupted":
         return Status(f"interrupted after {where}", "open")
-    if said == "failed":
+    if recorded == "failed":
         return Status(f"failed after {where}", "bad")
-    if said == "running":
+    if recorded == "running":
         alive = _alive(run.state.get("pid"))
         return Status(f"running, {where}" if alive else f"killed after {where}", "open" if alive else "bad")
     return Status(f"stopped or running, {where}" if run.train else "no training step yet", "open")
@@ -139,10 +139,10 @@ def _alive(pid: object) -> bool:
     return True
 
 
-def most_possible(env: object, found: Spec) -> float:
+def most_possible(env: object, env_spec: Spec) -> float:
     """Upper bound of the episode return: that of the instance, else that of its spec."""
-    own = getattr(env, "max_return", None)
-    return found.max_reward * found.turns if own is None else float(own)
+    max_return = getattr(env, "max_return", None)
+    return env_spec.max_reward * env_spec.turns if max_return is None else float(max_return)
 
 
 def max_reward(run: RunFolder) -> float | None:
@@ -150,37 +150,39 @@ def max_reward(run: RunFolder) -> float | None:
     if run.config is None:
         return None
     env = run.config.env
-    most = _most(env.id, json.dumps(env.model_extra, sort_keys=True, default=str))
+    max_return = _max_return(env.id, json.dumps(env.model_extra, sort_keys=True, default=str))
     seen = [*run.series("reward/mean")[1], *(number(line, "mean") or 0.0 for line in run.evals)]
-    return most if most is not None and all(value <= most + 1e-9 for value in seen) else None
+    return max_return if max_return is not None and all(value <= max_return + 1e-9 for value in seen) else None
 
 
 @functools.lru_cache(maxsize=64)
-def _most(env: str, keywords: str) -> float | None:
+def _max_return(env: str, keywords: str) -> float | None:
     """Upper bound of the return of an environment with these keywords (JSON), cached as runs share it.
 
     It uses the built-in tasks: those of a run may be gone, or on another machine.
     """
     try:
-        found = spec(env)
-        most = most_possible(make(env, **{found.teamsets: "sample", **json.loads(keywords)}), found)
-        return most if most is not None and math.isfinite(most) else None  # a reward model's scores are unbounded
+        env_spec = spec(env)
+        max_return = most_possible(make(env, **{env_spec.teamsets: "sample", **json.loads(keywords)}), env_spec)
+        return (
+            max_return if max_return is not None and math.isfinite(max_return) else None
+        )  # a reward model's scores are unbounded
     except (PalaverError, TypeError, ValueError):
         return None
 
 
 def key_figures(run: RunFolder) -> list[tuple[str, str]]:
     """Name and printed value: steps, time, tokens, speed. What was not recorded is left out."""
-    found = [("steps", f"{run.step:,}" + (f" of {run.config.train.steps:,}" if run.config else ""))]
-    found += [(name, time) for name, time in (("wall time", wall_time(run)), ("CPU time", cpu_time(run))) if time]
+    figures = [("steps", f"{run.step:,}" + (f" of {run.config.train.steps:,}" if run.config else ""))]
+    figures += [(name, time) for name, time in (("wall time", wall_time(run)), ("CPU time", cpu_time(run))) if time]
     tokens, seconds = sampled_tokens(run)
     if tokens and seconds:
-        found += [("tokens sampled", f"{tokens:,.0f}"), ("tokens per second", f"{tokens / seconds:,.0f}")]
+        figures += [("tokens sampled", f"{tokens:,.0f}"), ("tokens per second", f"{tokens / seconds:,.0f}")]
     for agent in run.agents:
         lengths = run.series(f"{agent}/tokens")[1]
         if lengths:
-            found.append((f"{agent}: tokens per answer", f"{lengths[0]:.0f} → {lengths[-1]:.0f}"))
-    return found
+            figures.append((f"{agent}: tokens per answer", f"{lengths[0]:.0f} → {lengths[-1]:.0f}"))
+    return figures
 
 
 def wall_time(run: RunFolder) -> str:
@@ -211,13 +213,13 @@ def sampled_tokens(run: RunFolder) -> tuple[float, float]:
 
 def comparison(run: RunFolder) -> list[tuple[str, list[SummaryRow]]]:
     """Before / after tables: reward components, unrewarded metrics, pass@k, and agents against an opponent."""
-    found = score(run)
+    evaluation = score(run)
     tables = []
     titles = {"Reward components": "components", "Measurements": "metrics", "Tasks solved": "passes"}
     for title in (*titles, "Against the opponent"):
         before, after = (
-            {} if each is None else numbers(each.line.get(titles[title])) if title in titles else _rivals(each.line)
-            for each in (found.before, found.after)
+            {} if point is None else numbers(point.line.get(titles[title])) if title in titles else _rivals(point.line)
+            for point in (evaluation.before, evaluation.after)
         )
         rows = [SummaryRow(name, before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after])]
         if rows:
@@ -262,5 +264,5 @@ def duration(seconds: float) -> str:
     """
     if seconds < 60:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    minutes, remaining_seconds = divmod(round(seconds), 60)
+    return f"{minutes} min {remaining_seconds:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

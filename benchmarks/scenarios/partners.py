@@ -29,9 +29,9 @@ def fickle(conversation: Conversation, seed: int) -> str:
 
 def rest(conversation: Conversation, _seed: int) -> str:
     """Builder of `build-mini-v0` that adds the lines `twins` leaves out: the best response to one of them."""
-    heard = conversation[0].content if conversation else ""
+    observation = conversation[0].content if conversation else ""
     taken = len(twins(conversation, 0).splitlines())
-    return "\n".join(plan_of(heard)[taken:])
+    return "\n".join(plan_of(observation)[taken:])
 
 
 def stubborn(conversation: Conversation, seed: int) -> str:

@@ -17,8 +17,12 @@ def setting(scenario: Scenario, team: str, options: ModelOptions) -> EvaluationC
     """
     seats = spec(scenario.env).agents
     seatings = tuple(
-        FocalRound(own, {seat: scenario.partner.policy for seat in seats if seat not in own}, scenario.partner.weights)
-        for own in scenario.focal
+        FocalRound(
+            focal_agents,
+            {agent: scenario.partner.policy for agent in seats if agent not in focal_agents},
+            scenario.partner.weights,
+        )
+        for focal_agents in scenario.focal
     )
     return EvaluationConfig(
         env=scenario.env,

@@ -87,8 +87,8 @@ class Scenario(Section):
 
 def shipped() -> tuple[str, ...]:
     """The scenarios that come with Palaver."""
-    found = (entry.name for entry in resources.files(SHIPPED).iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml")))
+    names = (entry.name for entry in resources.files(SHIPPED).iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
 def is_scenario(name: str) -> bool:

@@ -75,7 +75,7 @@ def required() -> None:
 
 
 def run(
-    match: Match, sampling: Sampling, options: ModelOptions, say: Callable[[str], None] = lambda _: None
+    match: Match, sampling: Sampling, options: ModelOptions, report: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
     """Play, and count our player's wins.
 
@@ -93,18 +93,18 @@ def run(
     with ExitStack() as stack:
         pool = stack.enter_context(BattlePool(1))
         packed = [team.packed for team in teams.load(match.teamset, match.format, pool).teams]
-        seat = ServerSide(match.format, pool, decider(match.player, match.format, pool, match.seed, sampling, options))
-        other = _opponent(match, pool, sampling, options)
+        side = ServerSide(match.format, pool, decider(match.player, match.format, pool, match.seed, sampling, options))
+        opponent = _opponent(match, pool, sampling, options)
         address = match.server or stack.enter_context(Server()).address
-        say(f"server: {address}")
-        ours = _seated(seat, **_place(match, address, match.name, packed, match.seed))
-        if other is None:
-            say(f"{match.name} waits for {match.battles} challenges in {match.format}")
+        report(f"server: {address}")
+        ours = _seated(side, **_player_options(match, address, match.name, packed, match.seed))
+        if opponent is None:
+            report(f"{match.name} waits for {match.battles} challenges in {match.format}")
             _play(ours.accept_challenges(None, match.battles), ours)
         else:
-            foe = other(**_place(match, address, f"{match.name}foe", packed, match.seed + 1))
+            foe = opponent(**_player_options(match, address, f"{match.name}foe", packed, match.seed + 1))
             _play(ours.battle_against(foe, n_battles=match.battles), ours, foe)
-        return _result(ours, seat)
+        return _result(ours, side)
 
 
 def _play(playing: Any, *players: Any) -> None:
@@ -137,14 +137,14 @@ def _reachable(address: str) -> None:
         ) from error
 
 
-def _result(ours: Any, seat: ServerSide) -> dict[str, Any]:
+def _result(ours: Any, side: ServerSide) -> dict[str, Any]:
     return {
         "won": ours.n_won_battles,
         "lost": ours.n_lost_battles,
         "tied": ours.n_tied_battles,
         "battles": ours.n_finished_battles,
-        "decisions": seat.decisions,
-        "illegal": seat.illegal,
+        "decisions": side.decisions,
+        "illegal": side.illegal,
         "error": ours.error,
     }
 
@@ -155,10 +155,10 @@ def _opponent(match: Match, pool: BattlePool, sampling: Sampling, options: Model
         return None
     if match.opponent.startswith(PREFIX):
         return poke_env_player(match.opponent)
-    seat = ServerSide(
+    side = ServerSide(
         match.format, pool, decider(match.opponent, match.format, pool, match.seed + 1, sampling, options)
     )
-    return lambda **given: _seated(seat, **given)
+    return lambda **given: _seated(side, **given)
 
 
 def poke_env_player(name: str) -> Callable[..., Any]:
@@ -172,11 +172,11 @@ def poke_env_player(name: str) -> Callable[..., Any]:
     known = [n for n in dir(found) if n.endswith("Player") and n != "Player"]
     if name.removeprefix(PREFIX) not in known:
         raise PolicyError(f"poke-env has no player {name.removeprefix(PREFIX)!r:.40}. It has: {', '.join(known)}")
-    made: Callable[..., Any] = getattr(found, name.removeprefix(PREFIX))
-    return made
+    player_class: Callable[..., Any] = getattr(found, name.removeprefix(PREFIX))
+    return player_class
 
 
-def _place(match: Match, address: str, name: str, packed: Sequence[str], seed: int) -> dict[str, Any]:
+def _player_options(match: Match, address: str, name: str, packed: Sequence[str], seed: int) -> dict[str, Any]:
     """Arguments of a player on the server."""
     from poke_env import AccountConfiguration, ServerConfiguration
     from poke_env.teambuilder import Teambuilder
@@ -199,15 +199,15 @@ def _place(match: Match, address: str, name: str, packed: Sequence[str], seed: i
     }
 
 
-def _seated(seat: ServerSide, **given: Any) -> Any:
+def _seated(side: ServerSide, **given: Any) -> Any:
     """Make a player of poke-env whose choices come from a `ServerSide`, given the protocol lines."""
     from poke_env.player import Player
 
     class LadderPlayer(Player):  # type: ignore[misc,unused-ignore]
         def __init__(self) -> None:
             self.error = ""
-            self._heard: dict[str, list[str]] = {}
-            self._asked: dict[str, Mapping[str, Any]] = {}
+            self._room_lines: dict[str, list[str]] = {}
+            self._room_requests: dict[str, Mapping[str, Any]] = {}
             self._seating = asyncio.Lock()
             super().__init__(**given)
 
@@ -217,12 +217,12 @@ def _seated(seat: ServerSide, **given: Any) -> Any:
                 if len(parts) > 2 and parts[1] == "request":
                     self._take(room, "|".join(parts[2:]))
                 elif len(parts) > 1:
-                    self._heard.setdefault(room, []).append("|".join(parts))
+                    self._room_lines.setdefault(room, []).append("|".join(parts))
             await super()._handle_battle_message(split_messages)
 
         def _take(self, room: str, text: str) -> None:
             if text:
-                self._asked[room] = json.loads(text)
+                self._room_requests[room] = json.loads(text)
 
         def choose_move(self, battle: Any) -> Any:
             return self._chosen(battle.battle_tag)
@@ -234,18 +234,18 @@ def _seated(seat: ServerSide, **given: Any) -> Any:
             return str((await self._chosen(room)).message)
 
         async def _chosen(self, room: str) -> Any:
-            lines, request = self._heard.pop(room, []), self._asked.pop(room, None)
+            lines, request = self._room_lines.pop(room, []), self._room_requests.pop(room, None)
             if request is None:  # a repeated request that was answered already
                 return _Words("default")
             async with self._seating:
                 try:
-                    return _Words(await asyncio.to_thread(seat.choose, room, lines, request))
+                    return _Words(await asyncio.to_thread(side.choose, room, lines, request))
                 except PalaverError as error:  # the battle continues, the result has the error
                     self.error = str(error)
                     return _Words("default")
 
         def _battle_finished_callback(self, battle: Any) -> None:
-            seat.leave(battle.battle_tag)
+            side.leave(battle.battle_tag)
 
     return LadderPlayer()
 

@@ -40,20 +40,20 @@ def decider(
         drawn: dict[str, random.Random] = {}
 
         def follow(battle: str, view: SideView, _: str, __: int) -> str:
-            own = drawn.setdefault(battle, random.Random(stable_seed(seed, battle)))
-            return rule(view, facts, own)
+            random_state = drawn.setdefault(battle, random.Random(stable_seed(seed, battle)))
+            return rule(view, facts, random_state)
 
         return follow
     if name in ("oracle@1", "search@1"):
         raise PolicyError(f"{name} tries its actions in copies of the battle, and there are none of one on a server")
     if name.startswith(NET):
         return _net(name, format, pool, seed)
-    policy, how, asked = make_policy(name, options=options or ModelOptions()), sampling or Sampling(), [0]
+    policy, how, counter = make_policy(name, options=options or ModelOptions()), sampling or Sampling(), [0]
 
     def answer(battle: str, _: SideView, text: str, __: int) -> str:
-        asked[0] += 1
-        own = stable_seed(seed, battle, asked[0])
-        return policy.act([Request("p1", (Message("user", text),), (own,), how)])[0][0].text
+        counter[0] += 1
+        decision_seed = stable_seed(seed, battle, counter[0])
+        return policy.act([Request("p1", (Message("user", text),), (decision_seed,), how)])[0][0].text
 
     return answer
 
@@ -120,16 +120,16 @@ class ServerSide:
             self._watched[room] = f"{side} in {room}"  # another `ServerSide` of the pool may have the other side
             operations.append(["watch", self._watched[room], side, self.format])
         name = self._watched[room]
-        asked = [*operations, ["hear", name, list(lines), dict(request)], ["tell", name]]
-        told, text = self._pool.request(asked)[-2:]
-        view: SideView = told["view"]
+        commands = [*operations, ["hear", name, list(lines), dict(request)], ["tell", name]]
+        state, text = self._pool.request(commands)[-2:]
+        view: SideView = state["view"]
         legal = dict(view["legal"])
         if not legal:
             return DEFAULT
-        said = rules.choose(self._decide(room, view, text, told["turn"]), legal, room, self.decisions)
+        decision = rules.choose(self._decide(room, view, text, state["turn"]), legal, room, self.decisions)
         self.decisions += 1
-        self.illegal += not said.legal
-        return said.choice
+        self.illegal += not decision.legal
+        return decision.choice
 
     def leave(self, room: str) -> None:
         """Forget a battle that is over."""

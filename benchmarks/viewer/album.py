@@ -25,7 +25,7 @@ class Album:
     """Collects episodes for a page until it is full.
 
     Args:
-        most: episodes.
+        max_episodes: episodes.
         characters: of one text; a longer one is cut, with a mark that gives the number of missing characters.
 
     Attributes:
@@ -35,8 +35,8 @@ class Album:
         broken: those that could not be read.
     """
 
-    def __init__(self, most: int, characters: int) -> None:
-        self.most, self.characters = most, characters
+    def __init__(self, max_episodes: int, characters: int) -> None:
+        self.max_episodes, self.characters = max_episodes, characters
         self.episodes: list[dict[str, Any]] = []
         self.records: list[Episode] = []
         self.texts: list[str] = []
@@ -49,7 +49,7 @@ class Album:
     @property
     def full(self) -> bool:
         """True if no more fit."""
-        return len(self.episodes) >= self.most or self._size >= MOST_CHARACTERS
+        return len(self.episodes) >= self.max_episodes or self._size >= MOST_CHARACTERS
 
     def read(self, source: ViewerSource) -> None:
         """Add the episodes of a source until the album is full.
@@ -57,13 +57,13 @@ class Album:
         Raises:
             CheckpointError: it cannot be opened.
         """
-        for number, unread in enumerate(source.unread()):
+        for index, unread in enumerate(source.unread()):
             if self.full:
                 self.left_out += 1
             elif (episode := unread()) is None:
                 self.broken += 1
             else:
-                self._add(source, number, episode)
+                self._add(source, index, episode)
 
     def finish(self) -> None:
         """Sort the episodes by training step, and count for every turn the episodes that share it.
@@ -81,22 +81,22 @@ class Album:
 
     def text(self, text: object) -> int:
         """Return the index of a text, cleaned."""
-        shown = clean(text, self.characters)
-        if shown not in self._places:
-            self._places[shown] = len(self.texts)
-            self.texts.append(shown)
-            self._size += len(shown) + 4
-        return self._places[shown]
+        cleaned = clean(text, self.characters)
+        if cleaned not in self._places:
+            self._places[cleaned] = len(self.texts)
+            self.texts.append(cleaned)
+            self._size += len(cleaned) + 4
+        return self._places[cleaned]
 
-    def _add(self, source: ViewerSource, number: int, episode: Episode) -> None:
+    def _add(self, source: ViewerSource, line_index: int, episode: Episode) -> None:
         agents = _agents(episode)
         key = (source.path, episode.task, episode.turns[0].group if episode.turns else "")
-        turns = [self._turn(episode, place, agents) for place in range(len(episode.turns))]
-        made = {
-            "id": f"{source.stem}{number}",
+        turns = [self._turn(episode, index, agents) for index in range(len(episode.turns))]
+        entry = {
+            "id": f"{source.stem}{line_index}",
             "kind": source.kind,
             "step": source.step,
-            "line": number,
+            "line": line_index,
             "env": one_line(episode.env, NAME),
             "task": one_line(episode.task, 120),
             "seed": one_line(episode.seed, 24),
@@ -110,23 +110,23 @@ class Album:
         }
         self._nodes += [(source.path, turn.node) for turn in episode.turns]
         self._size += 300 + sum(len(str(turn)) for turn in turns)
-        self.episodes.append(made)
+        self.episodes.append(entry)
         self.records.append(episode)
 
-    def _turn(self, episode: Episode, place: int, agents: list[str]) -> dict[str, Any]:
-        turn = episode.turns[place]
-        known = {agent: number for number, agent in enumerate(agents)}
-        made: dict[str, Any] = {
+    def _turn(self, episode: Episode, turn_index: int, agents: list[str]) -> dict[str, Any]:
+        turn = episode.turns[turn_index]
+        known = {agent: index for index, agent in enumerate(agents)}
+        entry: dict[str, Any] = {
             "shown": [[known[agent], self.text(text)] for agent, text in turn.observations.items()],
             "said": [
                 [
                     known[agent],
-                    self.text(said.text),
-                    len(said.text.split()),
-                    said.finish == "length",
+                    self.text(completion.text),
+                    len(completion.text.split()),
+                    completion.finish == "length",
                     _taken_for(turn, agent),
                 ]
-                for agent, said in turn.completions.items()
+                for agent, completion in turn.completions.items()
             ],
             "reward": figure(turn.team_reward),
             "rewards": [figure(turn.rewards.get(agent, 0.0)) for agent in agents],
@@ -135,27 +135,30 @@ class Album:
             "reason": one_line(turn.reason, REASON),
         }
         if turn.legal:
-            made["legal"] = [[known[agent], _legal(actions)] for agent, actions in turn.legal.items() if agent in known]
+            entry["legal"] = [
+                [known[agent], _legal(actions)] for agent, actions in turn.legal.items() if agent in known
+            ]
         tests = turn.metrics.get("tests_total", 0.0)
         if isfinite(tests) and tests > 0:
-            made["tests"] = [figure(turn.metrics.get("tests_passed", 0.0)), figure(tests)]
+            entry["tests"] = [figure(turn.metrics.get("tests_passed", 0.0)), figure(tests)]
         if episode.env == battles.ENV:
-            made |= self._battle(episode, place, known)
-        return made
+            entry |= self._battle(episode, turn_index, known)
+        return entry
 
-    def _battle(self, episode: Episode, place: int, known: Mapping[str, int]) -> dict[str, Any]:
+    def _battle(self, episode: Episode, index: int, known: Mapping[str, int]) -> dict[str, Any]:
         """Active Pokémon, and the events of the turn as observed by the sides before their next choice."""
-        turn, later = episode.turns[place], episode.turns[place + 1 : place + 2]
+        turn, later = episode.turns[index], episode.turns[index + 1 : index + 2]
         seen = {agent: battles.field(str(text)) for agent, text in turn.observations.items()}
         fields = [
-            [known[agent], one_line(found.own, NAME), figure(found.own_points)]
-            for agent, found in seen.items()
-            if found
+            [known[agent], one_line(active.own_name, NAME), figure(active.own_points)]
+            for agent, active in seen.items()
+            if active
         ]
-        told = "\n".join(
-            battles.story({a: str(text) for a, text in each.observations.items()}, list(known)) for each in later
+        story = "\n".join(
+            battles.story({a: str(text) for a, text in later_turn.observations.items()}, list(known))
+            for later_turn in later
         )
-        return {"field": fields} | ({"story": self.text(told)} if told else {})
+        return {"field": fields} | ({"story": self.text(story)} if story else {})
 
 
 def figure(value: float) -> float | str:
@@ -166,17 +169,24 @@ def figure(value: float) -> float | str:
 def _agents(episode: Episode) -> list[str]:
     """All agents, in the order of the first turn's rewards."""
     every = (
-        name for turn in episode.turns for part in (turn.rewards, turn.observations, turn.completions) for name in part
+        name
+        for turn in episode.turns
+        for by_agent in (turn.rewards, turn.observations, turn.completions)
+        for name in by_agent
     )
     return list(dict.fromkeys(every))
 
 
 def _parts(turn: Turn, known: Mapping[str, int]) -> list[Pair]:
     """Reward components by agent; one entry, under -1, if all agents have the same."""
-    paid = [[known[agent], _pairs(parts)] for agent, parts in turn.components.items() if agent in known and parts]
-    if len(paid) > 1 and len(paid) == len(known) and all(parts == paid[0][1] for _, parts in paid):
-        return [[-1, paid[0][1]]]
-    return paid
+    components = [[known[agent], _pairs(parts)] for agent, parts in turn.components.items() if agent in known and parts]
+    if (
+        len(components) > 1
+        and len(components) == len(known)
+        and all(parts == components[0][1] for _, parts in components)
+    ):
+        return [[-1, components[0][1]]]
+    return components
 
 
 def _pairs(numbers: Mapping[str, float]) -> list[Pair]:
@@ -190,8 +200,8 @@ def _taken_for(turn: Turn, agent: str) -> str:
 
 def _legal(actions: object) -> list[str]:
     names = list(actions) if isinstance(actions, list | tuple) else []
-    more = [f"… and {len(names) - LEGAL} more"] if len(names) > LEGAL else []
-    return [one_line(name, 200) for name in names[:LEGAL]] + more
+    ellipsis = [f"… and {len(names) - LEGAL} more"] if len(names) > LEGAL else []
+    return [one_line(name, 200) for name in names[:LEGAL]] + ellipsis
 
 
 def _order(episode: Mapping[str, Any]) -> tuple[bool, int, bool, int]:

@@ -23,7 +23,7 @@ _STORY = re.compile(r"^What happened:\n(.*?)(?=^Choose |\Z)", re.MULTILINE | re.
 class ActivePokemon:
     """Active Pokémon as observed by a side: names, and fractions of the hit points from 0 to 1."""
 
-    own: str
+    own_name: str
     own_points: float
     their: str
     their_points: float
@@ -31,29 +31,31 @@ class ActivePokemon:
 
 def field(observation: str) -> ActivePokemon | None:
     """Parse the active Pokémon from a side's observation; None if that fails."""
-    own, their = _OWN.search(observation), _THEIR.search(observation)
-    if own is None or their is None:
+    ours, their = _OWN.search(observation), _THEIR.search(observation)
+    if ours is None or their is None:
         return None
-    return ActivePokemon(own[1], min(1.0, int(own[2]) / max(1, int(own[3]))), their[1], min(1.0, int(their[2]) / 100))
+    return ActivePokemon(
+        ours[1], min(1.0, int(ours[2]) / max(1, int(ours[3]))), their[1], min(1.0, int(their[2]) / 100)
+    )
 
 
-def story(told: Mapping[str, str], sides: Sequence[str]) -> str:
+def story(observations: Mapping[str, str], sides: Sequence[str]) -> str:
     """Events since the last choice, by the names of the sides; "" without observations.
 
     Args:
-        told: side -> its observation, if it has one.
+        observations: side -> its observation, if it has one.
         sides: names of both sides.
     """
-    for own, observation in told.items():
-        found = _STORY.search(observation)
-        if found and found[1].strip():
-            other = next((side for side in sides if side != own), "the other")
-            return _named(found[1].strip(), {"your": own, "their": other})
+    for reader_side, observation in observations.items():
+        match = _STORY.search(observation)
+        if match and match[1].strip():
+            opponent = next((side for side in sides if side != reader_side), "the other")
+            return _named(match[1].strip(), {"your": reader_side, "their": opponent})
     return ""
 
 
-def _named(told: str, names: Mapping[str, str]) -> str:
-    return re.sub(r"\b(your|their)\b", lambda found: names[found[1].lower()], told, flags=re.IGNORECASE)
+def _named(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\b(your|their)\b", lambda match: names[match[1].lower()], text, flags=re.IGNORECASE)
 
 
 def unread_battles(folder: Path) -> Iterator[Callable[[], Episode]]:
@@ -64,14 +66,14 @@ def unread_battles(folder: Path) -> Iterator[Callable[[], Episode]]:
     """
     reader = Reader(folder)
     places: dict[str, list[int]] = defaultdict(list)
-    for place, entry in enumerate(reader.entries):
-        places[entry.battle].append(place)
-    for found in places.values():
-        yield partial(_read, reader, found)
+    for index, entry in enumerate(reader.entries):
+        places[entry.battle].append(index)
+    for indices in places.values():
+        yield partial(_read, reader, indices)
 
 
 def _read(reader: Reader, places: Sequence[int]) -> Episode:
-    return episode([reader[place] for place in places])
+    return episode([reader[index] for index in places])
 
 
 def episode(sides: Sequence[Trajectory]) -> Episode:
@@ -86,27 +88,27 @@ def episode(sides: Sequence[Trajectory]) -> Episode:
     team = {first.side: first.player, ("p2" if first.side == "p1" else "p1"): first.opponent}
     agents = sorted(team)
     turns = [
-        _turn(number, first.battle, agents, moments[moment], moment[0]) for number, moment in enumerate(sorted(moments))
+        _turn(index, first.battle, agents, moments[moment], moment[0]) for index, moment in enumerate(sorted(moments))
     ]
     return Episode(
         ENV, f"{first.task} ({first.battle})", first.seed, tuple(turns), "terminated", {a: team[a] for a in agents}
     )
 
 
-def _turn(index: int, battle: str, agents: Sequence[str], made: Mapping[str, Decision], number: int) -> Turn:
+def _turn(index: int, battle: str, agents: Sequence[str], decisions: Mapping[str, Decision], turn_number: int) -> Turn:
     return Turn(
         index=index,
         node=f"{battle}/{index}",
         parent=f"{battle}/{index - 1}" if index else "",
         group=battle,
-        choice=dict.fromkeys(made, 0),
-        observations={side: _seen(decision) for side, decision in made.items()},
-        completions={side: Completion(decision.requested or decision.executed) for side, decision in made.items()},
-        rewards={side: made[side].reward if side in made else 0.0 for side in agents},
+        choice=dict.fromkeys(decisions, 0),
+        observations={side: _seen(decision) for side, decision in decisions.items()},
+        completions={side: Completion(decision.requested or decision.executed) for side, decision in decisions.items()},
+        rewards={side: decisions[side].reward if side in decisions else 0.0 for side in agents},
         components={},
-        metrics={"turn": float(number)},
-        legal={side: decision.legal for side, decision in made.items()},
-        executed={side: decision.executed for side, decision in made.items()},
+        metrics={"turn": float(turn_number)},
+        legal={side: decision.legal for side, decision in decisions.items()},
+        executed={side: decision.executed for side, decision in decisions.items()},
     )
 
 

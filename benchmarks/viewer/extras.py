@@ -28,31 +28,31 @@ def stage(run: RunFolder | None) -> Stage:
     """
 
     @functools.cache
-    def made(kind: str, name: str) -> TextEnv:
+    def make_env(kind: str, name: str) -> TextEnv:
         if run is not None and run.config is not None:
             env = run.config.env
             return text_env(env.id, env.keywords(run.config.eval.tasks if kind == "eval" else None))
         return text_env(_id(name), {})
 
-    return made
+    return make_env
 
 
-def add_pictures(album: Album, stage: Stage, most: int) -> list[str]:
-    """Add at most `most` frames of turns, of the last and the first step first; returns reasons for missing ones."""
+def add_pictures(album: Album, stage: Stage, max_frames: int) -> list[str]:
+    """Add at most `max_frames` frames, of the last and the first step first; returns reasons for missing ones."""
     cameras: dict[tuple[str, str], FrameRenderer] = {}
     notes: list[str] = []
-    for number in _by_turns(album):
-        if most <= 0 or sum(len(camera.notes) for camera in cameras.values()) >= FAILED:
+    for index in _by_turns(album):
+        if max_frames <= 0 or sum(len(camera.notes) for camera in cameras.values()) >= FAILED:
             break
-        made, episode = album.episodes[number], album.records[number]
-        key = (made["kind"], episode.env)
+        entry, episode = album.episodes[index], album.records[index]
+        key = (entry["kind"], episode.env)
         if key not in cameras:
             cameras[key] = _camera(stage, *key)
-        cameras[key].left = most
+        cameras[key].left = max_frames
         film = cameras[key].film(episode)
-        most = cameras[key].left
+        max_frames = cameras[key].left
         for turn, address in film.frames if film else ():
-            made["turns"][turn - 1]["picture"] = address
+            entry["turns"][turn - 1]["picture"] = address
     for camera in cameras.values():
         notes += camera.notes
     return _few(notes)
@@ -62,34 +62,34 @@ def add_verdicts(album: Album, stage: Stage) -> list[str]:
     """Run the programs of the first episodes of every step again; returns reasons for those not run."""
     notes: list[str] = []
     left, failed = MOST_PROGRAMS, 0
-    for number in _by_turns(album):
-        made, episode = album.episodes[number], album.records[number]
+    for index in _by_turns(album):
+        entry, episode = album.episodes[index], album.records[index]
         if left < len(episode.turns):
             notes.append(f"tests were run for {MOST_PROGRAMS} programs, not for the others")
             break
         try:
-            found = verdicts(stage(made["kind"], episode.env), episode)
+            programs = verdicts(stage(entry["kind"], episode.env), episode)
         except PalaverError as error:
             notes.append(f"tests not run: {one_line(error)}")
             failed += 1
             if failed == FAILED:
                 break
             continue
-        left -= len(found)
-        for turn, told in zip(made["turns"], found, strict=True):
-            turn["program"] = told | {"source": album.text(told["source"])}
+        left -= len(programs)
+        for turn, program in zip(entry["turns"], programs, strict=True):
+            turn["program"] = program | {"source": album.text(program["source"])}
     return _few(notes)
 
 
 def _by_turns(album: Album) -> list[int]:
     """Order of episodes: evaluations first, then training; the last step, the first, then the others, line by line."""
     steps = sorted({episode["step"] or 0 for episode in album.episodes})
-    rank = {step: place for place, step in enumerate([steps[-1], steps[0], *steps[1:-1]] if steps else [])}
+    rank = {step: order for order, step in enumerate([steps[-1], steps[0], *steps[1:-1]] if steps else [])}
 
-    def key(number: int) -> tuple[bool, bool, int, int]:
-        episode = album.episodes[number]
-        place = rank[episode["step"] or 0]
-        return episode["kind"] == "train", place > 1, episode["line"], place
+    def key(index: int) -> tuple[bool, bool, int, int]:
+        episode = album.episodes[index]
+        order = rank[episode["step"] or 0]
+        return episode["kind"] == "train", order > 1, episode["line"], order
 
     return sorted(range(len(album.episodes)), key=key)
 
@@ -106,8 +106,8 @@ def _id(name: str) -> str:
     return next((id for id in specs() if id.replace("-", "_") == name), name)
 
 
-def _few(notes: Iterable[str], most: int = 4) -> list[str]:
+def _few(notes: Iterable[str], max_notes: int = 4) -> list[str]:
     """Return the first notes without duplicates, and the number of the others."""
     counted = list(Counter(notes))
-    more = [f"and {len(counted) - most} more notes like these"] if len(counted) > most else []
-    return counted[:most] + more
+    ellipsis = [f"and {len(counted) - max_notes} more notes like these"] if len(counted) > max_notes else []
+    return counted[:max_notes] + ellipsis

@@ -34,13 +34,13 @@ class Choices:
     """Limits of the page's contents.
 
     Attributes:
-        most: episodes.
+        max_episodes: episodes.
         characters: of one text.
         pictures: of turns, if the environment renders any.
         tests: run programs again and list their tests.
     """
 
-    most: int = MOST
+    max_episodes: int = MOST
     characters: int = CHARACTERS
     pictures: int = PICTURES
     tests: bool = False
@@ -76,16 +76,16 @@ def write(source: Path | RunFolder, out: Path | None = None, choices: Choices | 
         ConfigError: the page cannot be written.
     """
     data = collect(source, choices or Choices())
-    target = out or _beside(source.folder if isinstance(source, RunFolder) else source)
+    target = out or _data_path(source.folder if isinstance(source, RunFolder) else source)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_text(target, html(data))
     except OSError as error:
         raise ConfigError(f"cannot write {str(target)!r}: {error.strerror}") from error
     first: dict[tuple[int | None, str], str] = {}
-    for each in data["episodes"]:
-        if each["kind"] == "eval":
-            first.setdefault((each["step"], each["task"]), each["id"])
+    for episode in data["episodes"]:
+        if episode["kind"] == "eval":
+            first.setdefault((episode["step"], episode["task"]), episode["id"])
     return WrittenPage(target, len(data["episodes"]), data["notes"], first)
 
 
@@ -97,9 +97,9 @@ def collect(source: Path | RunFolder, choices: Choices) -> dict[str, Any]:
     """
     known, path = (source, source.folder) if isinstance(source, RunFolder) else (None, source)
     sources, run = find(path, known)
-    album = Album(choices.most, choices.characters)
-    for each in sources:
-        album.read(each)
+    album = Album(choices.max_episodes, choices.characters)
+    for listed in sources:
+        album.read(listed)
     album.finish()
     notes = list(run.notes) if run else []
     if album.broken:
@@ -147,7 +147,7 @@ def _asset(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
-def _beside(path: Path) -> Path:
+def _data_path(path: Path) -> Path:
     if path.is_dir():
         return path / PAGE
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl")

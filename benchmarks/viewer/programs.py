@@ -31,20 +31,20 @@ def verdicts(env: TextEnv, episode: Episode) -> list[dict[str, Any]]:
     problem = env.problems.get(episode.task)
     if problem is None:
         raise PalaverError(f"the environment has no task {episode.task!r} any more")
-    made = []
+    programs = []
     for turn in episode.turns:
-        heard = {agent: as_heard(said.text, env.max_length)[0] for agent, said in turn.completions.items()}
-        said = {agent: answers.read(text) for agent, text in heard.items()}
+        texts = {agent: as_heard(completion.text, env.max_length)[0] for agent, completion in turn.completions.items()}
+        readings = {agent: answers.read(text) for agent, text in texts.items()}
         silent = answers.read("")
-        aux, main = (said.get(seat) or said.get(SOLO, silent) for seat in (AUX, MAIN))
+        aux, main = (readings.get(role) or readings.get(SOLO, silent) for role in (AUX, MAIN))
         program = join(problem.preamble, aux, main, problem.entry_point)
-        found: dict[str, Any] = {"source": clean(program.source), "verdict": "not run", "tests": []}
+        entry: dict[str, Any] = {"source": clean(program.source), "verdict": "not run", "tests": []}
         if program.main is not None and not program.fault:
             report = scoring.run(problem, program.source, env.limits)
             listed = [
-                [one_line(each.test, SHOWN), each.verdict, one_line(each.message, SHOWN)]
-                for each in report.results[:TESTS]
+                [one_line(test_result.test, SHOWN), test_result.verdict, one_line(test_result.message, SHOWN)]
+                for test_result in report.results[:TESTS]
             ]
-            found |= {"verdict": report.verdict, "tests": listed, "more": len(report.results) - len(listed)}
-        made.append(found | {"fault": one_line(program.fault, SHOWN)})
-    return made
+            entry |= {"verdict": report.verdict, "tests": listed, "more": len(report.results) - len(listed)}
+        programs.append(entry | {"fault": one_line(program.fault, SHOWN)})
+    return programs

@@ -71,15 +71,15 @@ def find(path: Path, run: RunFolder | None = None) -> tuple[list[ViewerSource], 
         raise CheckpointError(f"there is neither a run folder nor a file of episodes {str(path)!r}")
     if index.shards(path):
         return [ViewerSource(path)], None
-    found = [each for file in sorted((path / "episodes").glob("*")) if (each := _source(file))]
+    sources = [source for file in sorted((path / "episodes").glob("*")) if (source := _source(file))]
     is_run = any((path / name).is_file() for name in (CONFIG, METRICS))
-    if not found and not is_run:
+    if not sources and not is_run:
         inside = sorted(folder.parent.name for folder in path.glob("*/episodes"))
         hint = f"; it holds runs, name one of them: {', '.join(inside[:8])}" if inside else ""
         raise CheckpointError(f"{str(path)!r} holds neither a run, nor episodes, nor recorded battles{hint}")
     run = run or (read(path) if is_run else None)
-    evals = sorted((each for each in found if each.kind == "eval"), key=lambda each: each.step or 0)
-    others = sorted((each for each in found if each.kind != "eval"), key=lambda each: each.step or 0)
+    evals = sorted((source for source in sources if source.kind == "eval"), key=lambda source: source.step or 0)
+    others = sorted((source for source in sources if source.kind != "eval"), key=lambda source: source.step or 0)
     return [*spread(evals), *spread(others)], run
 
 
@@ -94,7 +94,7 @@ def spread(sources: Sequence[ViewerSource]) -> list[ViewerSource]:
         if low < middle:
             order.append(middle)
             gaps += [(low, middle), (middle, high)]
-    return [sources[number] for number in order]
+    return [sources[index] for index in order]
 
 
 def _parsed(line: bytes | None) -> Episode | None:

@@ -74,7 +74,7 @@ def test_the_first_pairs_that_fail_and_the_same_problems_after(folder):
     run = read(folder)
     failed = agreement.failing(run, 2)
     assert [pair.task for pair in failed] == ["t1", "t2"]
-    assert failed[0].asked == "f(xs) does t1."
+    assert failed[0].description == "f(xs) does t1."
     assert failed[0].completions == {"aux": "def aux: map", "main": "def f: test"}
     assert failed[0].reason == "0 of 4 tests passed; f([1]) raised TypeError"
     later = agreement.again(run, failed)

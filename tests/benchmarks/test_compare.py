@@ -70,7 +70,7 @@ def test_seeds_are_repeats_and_the_best_stands_first(run):
         ("ippo", [0]), ("magrpo", [0, 1]),
     ]  # fmt: skip
     group = found.groups[1]
-    assert (group.before, group.after, group.limit, group.samples) == (0.5, 2.0, 3.0, 40.0)
+    assert (group.before, group.after, group.max_return, group.samples) == (0.5, 2.0, 3.0, 40.0)
     assert (group.spent("wall_s"), group.spent("cpu_s")) == (6.0, 8.0)
     change = group.improvement
     assert (change.mean, change.low, change.high) == (1.5, 1.0, 2.0)
@@ -131,7 +131,7 @@ def test_other_environments_are_compared_as_shares(run):
     """arxiv-v0 pays 3 at most, pioneer-v0 two answers: 0.5 to 1.5 of 3 is 1/6 to 1/2, 0.5 to 2.5 of 6 1/12 to 5/12."""
     found = compared(run("a0", gain=0.25), run("c0", "ippo", gain=0.5, env=TWICE))
     assert found.shares
-    assert [(group.name, group.limit) for group in found.groups] == [("magrpo", 3.0), ("ippo", 6.0)]
+    assert [(group.name, group.max_return) for group in found.groups] == [("magrpo", 3.0), ("ippo", 6.0)]
     assert "shares of the most" in found.notes[0]
     one, other = rows(found)
     assert (one["reward"], one["most"], one["share"]) == ("0.50 → 1.50", "3", "0.17 → 0.50")

@@ -102,7 +102,7 @@ def test_a_constant_reward_teaches_nothing(name, temperature):
     game, chosen = EnumerableGame(1, 2, ends=True, constant=True), settings(name, temperature)
     means = estimate(game, chosen)
     for mean, size in zip(means, per_outcome(game, chosen), strict=True):
-        assert float(mean.found.norm()) <= 1e-6 * size
+        assert float(mean.estimated.norm()) <= 1e-6 * size
         assert (size > 0.01) == (name != "maremax"), "single gradients are not zero"
 
 

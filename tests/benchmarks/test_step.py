@@ -198,7 +198,7 @@ def test_the_median_run_keeps_its_stages_together():
 @pytest.mark.slow
 def test_measured_and_printed(capsys, peer):
     lines: list[str] = []
-    run(["A"], [1], 1, 1, 1, "cpu", peer.python, peer.script, as_json=True, say=lines.append)
+    run(["A"], [1], 1, 1, 1, "cpu", peer.python, peer.script, as_json=True, log=lines.append)
     report = json.loads(capsys.readouterr().out)
     (result,) = report["results"]
     ours = result["ours"]

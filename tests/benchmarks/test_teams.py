@@ -14,10 +14,10 @@ from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 from palaver.benchmarks.performance.teams import (
     SPARE,
     TeamBenchmark,
-    beside,
     combined,
     measure,
     refuse_what_does_not_fit,
+    relative_to_one,
     run,
 )
 from palaver.benchmarks.performance.training import crowd_models, crowd_worker, toy
@@ -146,10 +146,10 @@ def test_processes_are_combined_by_the_median_of_all_steps():
 
 def test_memory_is_told_beside_one_agents():
     one, more = ({"kind": kind, **combined([_run(peak, 1.0)])} for kind, peak in (("one", 4), ("lora", 5)))
-    assert [beside(each, [one, more])["memory_of_one"] for each in (one, more)] == [1.0, 1.25]
-    assert beside(more, [more])["memory_of_one"] is None
+    assert [relative_to_one(each, [one, more])["memory_of_one"] for each in (one, more)] == [1.0, 1.25]
+    assert relative_to_one(more, [more])["memory_of_one"] is None
     unknown = one | {"peak_bytes": None}
-    assert beside(more, [unknown, more])["memory_of_one"] is None
+    assert relative_to_one(more, [unknown, more])["memory_of_one"] is None
 
 
 def test_kinds_take_turns_and_the_folder_goes(monkeypatch):

@@ -79,7 +79,7 @@ def test_agents_speak_as_they_were_trained(finished):
     from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
 
     keywords, sampling, own = as_trained(f"run:{finished}", "lengths-v0")
-    setting = EvaluationConfig("lengths-v0", keywords, f"run:{finished}", 2, 4, sampling=sampling, own=own)
+    setting = EvaluationConfig("lengths-v0", keywords, f"run:{finished}", 2, 4, sampling=sampling, agent_sampling=own)
     result, _ = measure(setting)
     last = [line for line in read_metrics(finished / "metrics.jsonl") if line["kind"] == "eval"][-1]
     assert result.mean == pytest.approx(last["mean"], abs=1e-12)

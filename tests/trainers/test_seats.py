@@ -93,7 +93,7 @@ def test_two_kinds_of_model_learn_together(models, tmp_path):
     team = load_run(folder, ["a", "b"], ModelOptions(device="cpu"))
     assert [type(team[seat].model).__name__ for seat in "ab"] == ["Qwen3ForCausalLM", "GPT2LMHeadModel"]
     keywords, all_, own = as_trained(f"run:{folder}", "lengths-v0")
-    result, _ = measure(EvaluationConfig("lengths-v0", keywords, f"run:{folder}", 2, sampling=all_, own=own))
+    result, _ = measure(EvaluationConfig("lengths-v0", keywords, f"run:{folder}", 2, sampling=all_, agent_sampling=own))
     assert result.tokens["b"] <= 5 < result.tokens["a"] <= 8
 
 

@@ -289,5 +289,7 @@ def test_sampling_goes_with_the_policy(model, tmp_path):
     keywords, usual, own = as_trained(f"run:{folder}", "pioneer-v0")
     assert usual.max_tokens == 6
     assert {seat: each.max_tokens for seat, each in own.items()} == {"pioneer": 3}
-    result, _ = measure(EvaluationConfig("pioneer-v0", keywords, f"run:{folder}", 2, sampling=usual, own=own))
+    result, _ = measure(
+        EvaluationConfig("pioneer-v0", keywords, f"run:{folder}", 2, sampling=usual, agent_sampling=own)
+    )
     assert result.tokens["pioneer"] <= 3 < result.tokens["observer"]

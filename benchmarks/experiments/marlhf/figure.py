@@ -27,19 +27,19 @@ def draw(result: Truth, title: str, path: Path) -> None:
 
 def _rewards(ax: Axes, result: Truth) -> None:
     """Draw the training score, and at every evaluation the score and the true reward with its interval."""
-    steps, points = [each.step for each in result.steps], result.evaluations
+    steps, points = [record.step for record in result.steps], result.evaluations
     if steps:
-        means = moving_mean([each.scaled for each in result.steps], window_of(len(steps)))
+        means = moving_mean([record.scaled for record in result.steps], window_of(len(steps)))
         ax.plot(steps, means, color=SCORE, alpha=0.5, label="score, training tasks")
     at, true = [point.step for point in points], [point.true for point in points]
     ax.plot(at, [point.scaled for point in points], "o--", color=SCORE, markersize=4, label="score, held-out tasks")
     ends = [(point.true if end is None else end) for point in points for end in (point.low, point.high)]
-    apart = [
+    errors = [
         [mean - low for mean, low in zip(true, ends[::2], strict=True)],
         [high - mean for mean, high in zip(true, ends[1::2], strict=True)],
     ]
     ax.errorbar(
-        at, true, yerr=apart, fmt="o-", capsize=3, markersize=4, color=TRUE, label="true reward, held-out tasks"
+        at, true, yerr=errors, fmt="o-", capsize=3, markersize=4, color=TRUE, label="true reward, held-out tasks"
     )
     ax.set_ylabel("reward", color=PAPER.muted, fontsize=8.5)
     dress(ax, PAPER, x_label="")

@@ -54,12 +54,12 @@ class MARLHFConfig(Section):
 
 def recipes() -> dict[str, str]:
     """Name -> first comment line of every shipped recipe."""
-    found = {}
+    descriptions = {}
     for entry in resources.files("palaver.benchmarks.experiments.marlhf").iterdir():
         if entry.name.endswith(".yaml"):
             first = entry.read_text(encoding="utf-8").splitlines()[0]
-            found[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
-    return dict(sorted(found.items()))
+            descriptions[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
+    return dict(sorted(descriptions.items()))
 
 
 def is_marlhf(recipe: str) -> bool:

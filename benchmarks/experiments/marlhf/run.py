@@ -40,12 +40,12 @@ class MarlhfProgress:
     """Progress callbacks.
 
     Attributes:
-        say: called with one line for each finished part or warning.
+        report: called with one line for each finished part or warning.
         fitting: called with step, number of steps and metrics during reward model training.
         console: of the progress bar of the team's run.
     """
 
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     fitting: Report
     console: Console
 
@@ -57,14 +57,14 @@ def check(config: MARLHFConfig) -> list[str]:
         PalaverError: the first mistake found.
     """
     need_trl()
-    found = [source.check(config.pairs)]
+    remarks = [source.check(config.pairs)]
     if (team := config.run()) is not None:
         prepare(team)
-        found.append(f"{team.algorithm.name} on the reward model, {team.train.steps} steps")
-    return found
+        remarks.append(f"{team.algorithm.name} on the reward model, {team.train.steps} steps")
+    return remarks
 
 
-def run(config: MARLHFConfig, folder: Path, told: MarlhfProgress) -> dict[str, Any]:
+def run(config: MARLHFConfig, folder: Path, progress: MarlhfProgress) -> dict[str, Any]:
     """Run every unfinished step; returns the results, as in `marlhf.json`.
 
     Raises:
@@ -74,28 +74,28 @@ def run(config: MARLHFConfig, folder: Path, told: MarlhfProgress) -> dict[str, A
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{str(folder)!r} holds something else; choose another folder")
     with locked(folder):
-        return _run(config, folder, told)
+        return _run(config, folder, progress)
 
 
-def _run(config: MARLHFConfig, folder: Path, told: MarlhfProgress) -> dict[str, Any]:
+def _run(config: MARLHFConfig, folder: Path, progress: MarlhfProgress) -> dict[str, Any]:
     _open(config, folder)
     if config.threads:
         torch.set_num_threads(config.threads)
-    report = _reward_model(config, folder, told)
-    found: dict[str, Any] = {"reward_model": report}
+    report = _reward_model(config, folder, progress)
+    record: dict[str, Any] = {"reward_model": report}
     team = config.run(str(folder / MODEL))
     if team is not None:
         if not ended(folder / TEAM):
-            resume(folder / TEAM, console=told.console) if _begun(folder) else train(
-                team, folder / TEAM, console=told.console
+            resume(folder / TEAM, console=progress.console) if _begun(folder) else train(
+                team, folder / TEAM, console=progress.console
             )
         if not ended(folder / TEAM):
-            return found
+            return record
         result = truth(folder / TEAM)
-        found |= asdict(result)
+        record |= asdict(result)
         _picture(result, report, folder)
-    replace_text(folder / RESULT, json.dumps(found, indent=1) + "\n")
-    return found
+    replace_text(folder / RESULT, json.dumps(record, indent=1) + "\n")
+    return record
 
 
 def _open(config: MARLHFConfig, folder: Path) -> None:
@@ -109,18 +109,20 @@ def _open(config: MARLHFConfig, folder: Path) -> None:
     replace_text(folder / FILE, dump(config))
 
 
-def _reward_model(config: MARLHFConfig, folder: Path, told: MarlhfProgress) -> dict[str, Any]:
+def _reward_model(config: MARLHFConfig, folder: Path, progress: MarlhfProgress) -> dict[str, Any]:
     """Return the report on the reward model, training it if it does not exist."""
     path = folder / MODEL / REPORT
     if path.is_file():
         return dict(json.loads(path.read_text(encoding="utf-8")))
     if not (folder / PAIRS).is_file():
-        gathered = source.gather(config.pairs, config.seed, config.device, told.say)
+        gathered = source.gather(config.pairs, config.seed, config.device, progress.report)
         files.write(folder / PAIRS, gathered)
     pairs = files.read(str(folder / PAIRS))
-    told.say(f"{len(pairs):,} pairs of {len({pair.task for pair in pairs}):,} tasks in {folder / PAIRS}")
+    progress.report(f"{len(pairs):,} pairs of {len({pair.task for pair in pairs}):,} tasks in {folder / PAIRS}")
     name = model_source(config.fit.model, palaver.spec(config.pairs.env.id).demonstrations)
-    fitted = fit(pairs, name, config.fit, folder / MODEL, seed=config.seed, device=config.device, report=told.fitting)
+    fitted = fit(
+        pairs, name, config.fit, folder / MODEL, seed=config.seed, device=config.device, report=progress.fitting
+    )
     report = _report(fitted)
     replace_text(path, json.dumps(report, indent=1) + "\n")
     return report

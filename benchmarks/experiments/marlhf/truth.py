@@ -86,14 +86,16 @@ def truth(folder: Path) -> Truth:
     played = {step: _episodes(path) for step, path in _files(folder)}
     if len(played) < 2:
         raise CheckpointError(f"{str(folder)!r} has fewer than two evaluations with episodes (eval.n, log.episodes)")
-    a, b = line([(episode.team_return(), _own(episode)) for episode in played[min(played)]])
-    own = {step: summarize([_paid_own(episode) for episode in episodes]) for step, episodes in played.items()}
+    a, b = line([(episode.team_return(), _own_return(episode)) for episode in played[min(played)]])
+    summaries = {step: summarize([_paid_own(episode) for episode in episodes]) for step, episodes in played.items()}
     points = []
-    for step, found in own.items():
+    for step, summary in summaries.items():
         score = summarize(played[step]).mean
         scaled = a + b * score
-        points.append(TruthPoint(step, found.mean, found.low, found.high, score, scaled, scaled - found.mean, found.n))
-    first, last = own[min(own)], own[max(own)]
+        points.append(
+            TruthPoint(step, summary.mean, summary.low, summary.high, score, scaled, scaled - summary.mean, summary.n)
+        )
+    first, last = summaries[min(summaries)], summaries[max(summaries)]
     change = {task: last.by_task[task] - first.by_task[task] for task in first.by_task if task in last.by_task}
     return Truth((a, b), points, _steps(folder, a, b), improvement([last.mean - first.mean], [change]))
 
@@ -106,34 +108,33 @@ def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     (1.0, 2.0)
     """
     x, y = np.asarray(points, dtype=np.float64).T
-    apart = x - x.mean()
-    spread = float(apart @ apart)
-    b = float(apart @ y) / spread if spread > 0 else 0.0
+    deviations = x - x.mean()
+    spread = float(deviations @ deviations)
+    b = float(deviations @ y) / spread if spread > 0 else 0.0
     return float(y.mean() - b * x.mean()), b
 
 
 def _steps(folder: Path, a: float, b: float) -> list[TruthStep]:
-    lines = [each for each in read_metrics(folder / METRICS) if each["kind"] == "train"]
+    lines = [row for row in read_metrics(folder / METRICS) if row["kind"] == "train"]
     return [
-        TruthStep(each["step"], each[f"metric/{OWN}"], each["reward/mean"], a + b * each["reward/mean"])
-        for each in lines
+        TruthStep(row["step"], row[f"metric/{OWN}"], row["reward/mean"], a + b * row["reward/mean"]) for row in lines
     ]
 
 
 def _files(folder: Path) -> list[tuple[int, Path]]:
-    found = [(int(path.stem.rpartition("-")[2]), path) for path in (folder / "episodes").glob("eval-*.jsonl")]
-    return sorted(found)
+    paths = [(int(path.stem.rpartition("-")[2]), path) for path in (folder / "episodes").glob("eval-*.jsonl")]
+    return sorted(paths)
 
 
 def _episodes(path: Path) -> list[Episode]:
-    found = [Episode.from_dict(json.loads(text)) for text in path.read_text(encoding="utf-8").splitlines()]
-    scored = [episode for episode in found if episode.scored]
+    episodes = [Episode.from_dict(json.loads(text)) for text in path.read_text(encoding="utf-8").splitlines()]
+    scored = [episode for episode in episodes if episode.scored]
     if not scored or any(OWN not in turn.metrics for episode in scored for turn in episode.turns):
         raise CheckpointError(f"{str(path)!r} does not tell the environment's own reward; was it trained on rm:FOLDER?")
     return scored
 
 
-def _own(episode: Episode) -> float:
+def _own_return(episode: Episode) -> float:
     return float(sum(turn.metrics[OWN] for turn in episode.turns))
 
 
@@ -141,6 +142,6 @@ def _paid_own(episode: Episode) -> Episode:
     """Return the episode with the environment's own rewards."""
     turns = []
     for turn in episode.turns:
-        paid: Mapping[str, float] = dict.fromkeys(turn.rewards, turn.metrics[OWN])
-        turns.append(replace(turn, rewards=paid, components={agent: {OWN: paid[agent]} for agent in paid}))
+        rewards: Mapping[str, float] = dict.fromkeys(turn.rewards, turn.metrics[OWN])
+        turns.append(replace(turn, rewards=rewards, components={agent: {OWN: rewards[agent]} for agent in rewards}))
     return replace(episode, turns=tuple(turns))

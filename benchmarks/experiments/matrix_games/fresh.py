@@ -35,27 +35,30 @@ def pairs(printed: Lab, fresh: Lab) -> list[CellPair]:
     Raises:
         ConfigError: they share a seed, or no cell.
     """
-    if shared := {each.seed for each in printed.results} & {each.seed for each in fresh.results}:
+    if shared := {result.seed for result in printed.results} & {result.seed for result in fresh.results}:
         raise ConfigError(f"both laboratories hold seed {min(shared)}; run the fresh one with other seeds: seed=200")
-    found = []
+    cell_pairs = []
     for name in printed.algorithms:
         for game in printed.columns:
             interval = welch(fresh.returns(name, game), printed.returns(name, game))
             if interval:
-                found.append(CellPair(name, game, interval))
-    if not found:
+                cell_pairs.append(CellPair(name, game, interval))
+    if not cell_pairs:
         raise ConfigError("the laboratories share no cell with two seeds in each")
-    return found
+    return cell_pairs
 
 
-def report(found: list[CellPair]) -> str:
+def report(cell_pairs: list[CellPair]) -> str:
     """The share of cells that reproduce, then those that do not."""
-    same = sum(pair.same for pair in found)
-    lines = [f"{same} of {len(found)} cells ({same / len(found):.1%}): the interval of (fresh - printed) contains 0"]
+    same = sum(pair.same for pair in cell_pairs)
+    lines = [
+        f"{same} of {len(cell_pairs)} cells ({same / len(cell_pairs):.1%}): "
+        "the interval of (fresh - printed) contains 0"
+    ]
     lines += [
-        f"{each.algorithm} on {each.game}: [{each.interval[0]:+.2f}, {each.interval[1]:+.2f}]"
-        for each in found
-        if not each.same
+        f"{cell_pair.algorithm} on {cell_pair.game}: [{cell_pair.interval[0]:+.2f}, {cell_pair.interval[1]:+.2f}]"
+        for cell_pair in cell_pairs
+        if not cell_pair.same
     ]
     return "\n".join(lines)
 
@@ -69,7 +72,7 @@ def main(arguments: list[str]) -> int:
         )
         return 2
     try:
-        printed, fresh = (load(Path(each)) for each in arguments)
+        printed, fresh = (load(Path(argument)) for argument in arguments)
         print(report(pairs(printed, fresh)))
     except PalaverError as error:
         print(error, file=sys.stderr)

@@ -57,7 +57,7 @@ class MatrixGameRun:
     config: RunConfig
 
     @property
-    def place(self) -> Path:
+    def subfolder(self) -> Path:
         """Its folder, within that of the laboratory."""
         return Path("cells", self.algorithm, self.game, f"seed-{self.seed}")
 
@@ -116,11 +116,11 @@ def load(recipe: str, overrides: Sequence[str] = ()) -> MatrixGamesPlan:
     file = path / FILE if path.is_dir() else path
     values = read(shipped() if recipe == NAME else file.read_text(encoding="utf-8"), recipe)
     given = _dotted(overrides)
-    own, out = given.pop(NAME, {}), str(given.pop("out", "") or "")
-    if not isinstance(own, dict):
-        raise ConfigError(f"lab is a section; write lab.KEY=value, got lab={own!r}")
+    lab_values, out = given.pop(NAME, {}), str(given.pop("out", "") or "")
+    if not isinstance(lab_values, dict):
+        raise ConfigError(f"lab is a section; write lab.KEY=value, got lab={lab_values!r}")
     section = values.pop(NAME)
-    lab = _lab(merged(section or {}, own | {"overrides": merged((section or {}).get("overrides", {}), given)}))
+    lab = _lab(merged(section or {}, lab_values | {"overrides": merged((section or {}).get("overrides", {}), given)}))
     _refuse_unknown("without", lab.without, ALGORITHMS)
     names = _rows(lab)
     games = _chosen("games", lab.games, dict.fromkeys((*BUILT_IN, *lab.variants)))
@@ -148,13 +148,13 @@ def merged(base: Settings, *on_top: Settings) -> dict[str, Any]:
     >>> merged({"env": {"id": "matrix-v1"}, "seed": 1}, {"env": {"game": "xor"}})
     {'env': {'id': 'matrix-v1', 'game': 'xor'}, 'seed': 1}
     """
-    found = dict(base)
+    result = dict(base)
     for settings in on_top:
         for key, value in settings.items():
-            below = found.get(key)
+            below = result.get(key)
             both = isinstance(below, Mapping) and isinstance(value, Mapping)
-            found[key] = merged(cast("Settings", below), value) if both else value
-    return found
+            result[key] = merged(cast("Settings", below), value) if both else value
+    return result
 
 
 def _rows(lab: LabConfig) -> list[str]:
@@ -174,17 +174,17 @@ def _config(values: Settings, lab: LabConfig, algorithm: str, game: str, seed: i
     chosen = merged(values, lab.settings.get(algorithm, {}), _of_game(lab, game), lab.overrides)
     config = merged(chosen, {"algorithm": {"name": algorithm}, "seed": seed, "out": ""})
     try:
-        made = parse(config)
+        run_config = parse(config)
     except ConfigError as error:
         raise ConfigError(f"{algorithm} on {game}: {error}") from error
-    refuse(made, f"{algorithm} on {game}")
-    return made
+    refuse(run_config, f"{algorithm} on {game}")
+    return run_config
 
 
 def _of_game(lab: LabConfig, game: str) -> Settings:
     """Settings of a column; one named like a built-in game plays that game."""
-    own = {"env": {"game": game}} if game in BUILT_IN else {}
-    return merged(own, lab.variants.get(game, {}))
+    env_values = {"env": {"game": game}} if game in BUILT_IN else {}
+    return merged(env_values, lab.variants.get(game, {}))
 
 
 def _column(cell: MatrixGameRun) -> Column:
@@ -228,8 +228,8 @@ def _dotted(overrides: Sequence[str]) -> dict[str, Any]:
         values = OmegaConf.to_container(OmegaConf.from_dotlist(list(overrides)), resolve=True)
     except (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError) as error:
         raise ConfigError(f"cannot read {' '.join(overrides)!r}: {' '.join(str(error).split())}") from error
-    found = cast("dict[str, Any]", values)
+    settings = cast("dict[str, Any]", values)
     for section, key, way in (("algorithm", "name", "lab.algorithms"), ("env", "game", "lab.games")):
-        if isinstance(found.get(section), dict) and key in found[section]:
+        if isinstance(settings.get(section), dict) and key in settings[section]:
             raise ConfigError(f"a laboratory tries several: choose with {way}=[...] in place of {section}.{key}")
-    return found
+    return settings

@@ -70,21 +70,21 @@ def work(orders: Sequence[TrainOrder], workers: int) -> Iterator[tuple[int, Trai
     try:
         while waiting or busy:
             while waiting and idle:
-                number, order = waiting.pop()
+                index, order = waiting.pop()
                 worker = idle.pop()
-                busy[worker.pipe] = (worker, number)
+                busy[worker.pipe] = (worker, index)
                 worker.begin(order)
             ready = connection.wait(list(busy), WATCH_S)
             for worker, _ in busy.values():
                 worker.watch()
-            for pipe in [each for each in busy if each in ready]:
-                worker, number = busy.pop(pipe)
+            for pipe in [open_pipe for open_pipe in busy if open_pipe in ready]:
+                worker, index = busy.pop(pipe)
                 outcome = worker.outcome()
                 if worker.process.is_alive():
                     idle.append(worker)
                 elif waiting:
                     idle.append(_Worker())
-                yield number, outcome
+                yield index, outcome
     finally:
         for worker in (*idle, *(worker for worker, _ in busy.values())):
             worker.end()
@@ -95,10 +95,10 @@ class _Worker:
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self.pipe, there = context.Pipe()
-        self.process = context.Process(target=_serve, args=(there,), daemon=True)
+        self.pipe, child_pipe = context.Pipe()
+        self.process = context.Process(target=_serve, args=(child_pipe,), daemon=True)
         self.process.start()
-        there.close()
+        child_pipe.close()
         self.folder, self.began, self.stalled = Path(), 0.0, ""
         self.silence = Silence()
 
@@ -117,14 +117,14 @@ class _Worker:
     def outcome(self) -> TrainOutcome:
         """Return the answer, or the last line of the log if the process died."""
         try:
-            found: TrainOutcome = self.pipe.recv()
+            outcome: TrainOutcome = self.pipe.recv()
         except (EOFError, ConnectionResetError):
             code = collect(self.process, END_S)
             self.pipe.close()
-            said = last_line(self.folder / LOG)
+            message = last_line(self.folder / LOG)
             died = self.stalled or f"its process ended with {code}"
-            return TrainOutcome(time.perf_counter() - self.began, 0.0, f"{said} ({died})" if said else died)
-        return found
+            return TrainOutcome(time.perf_counter() - self.began, 0.0, f"{message} ({died})" if message else died)
+        return outcome
 
     def end(self) -> None:
         """Kill it and wait."""

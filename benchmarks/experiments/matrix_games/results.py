@@ -110,17 +110,17 @@ class Lab:
 
     def score(self, algorithm: str, game: str) -> AlgorithmScore:
         """One cell of the table."""
-        runs = [each for each in self.results if (each.algorithm, each.game) == (algorithm, game)]
+        runs = [result for result in self.results if (result.algorithm, result.game) == (algorithm, game)]
         values = self.returns(algorithm, game)
-        errors = [each.error for each in runs if each.status == "failed"]
+        errors = [result.error for result in runs if result.status == "failed"]
         return score(values, self.columns[game], errors)
 
     def returns(self, algorithm: str, game: str) -> list[float]:
         """The returns of a cell's runs, seed by seed."""
         return [
-            each.after
-            for each in self.results
-            if (each.algorithm, each.game) == (algorithm, game) and each.after is not None
+            result.after
+            for result in self.results
+            if (result.algorithm, result.game) == (algorithm, game) and result.after is not None
         ]
 
     def save(self, folder: Path) -> Path:
@@ -195,34 +195,36 @@ def collect(
         provenance: of this table.
         minutes: duration of the last session.
     """
-    found = tuple(
+    results = tuple(
         MatrixGameResult(cell.algorithm, cell.game, cell.seed, "failed", error=refused[cell])
         if cell in refused
         else read(cell, folder)
         for cell in plan.cells
     )
     made_with = {**provenance, "warm_starts": _warm_starts(plan, folder)}
-    return Lab(plan.algorithms, plan.columns, found, made_with, minutes, plan.lab.without)
+    return Lab(plan.algorithms, plan.columns, results, made_with, minutes, plan.lab.without)
 
 
 def _warm_starts(plan: MatrixGamesPlan, folder: Path) -> dict[str, str]:
     """Map the names of the runs' initial tiny models to their hashes."""
-    launches = [_json(folder / cell.place / LAUNCH) for cell in plan.cells]
-    starts = [start for each in launches for start in each.get("warm_starts", {}).values()]
+    launches = [_json(folder / cell.subfolder / LAUNCH) for cell in plan.cells]
+    starts = [start for launch in launches for start in launch.get("warm_starts", {}).values()]
     return {start["model"]: start["hash"] for start in starts}
 
 
 def read(cell: MatrixGameRun, folder: Path) -> MatrixGameResult:
     """Read the result of a cell from its folder."""
-    here = folder / cell.place
-    told = _json(here / OUTCOME)
-    error = str(told.get("error", ""))
-    wall, cpu = (number(told, key) or 0.0 for key in ("wall_s", "cpu_s"))
+    run_folder = folder / cell.subfolder
+    outcome = _json(run_folder / OUTCOME)
+    error = str(outcome.get("error", ""))
+    wall, cpu = (number(outcome, key) or 0.0 for key in ("wall_s", "cpu_s"))
     if error:
         return MatrixGameResult(cell.algorithm, cell.game, cell.seed, "failed", None, None, wall, cpu, error)
-    if not told or not ended(here):
+    if not outcome or not ended(run_folder):
         return MatrixGameResult(cell.algorithm, cell.game, cell.seed, "missing")
-    means = [number(line, "mean") for line in read_metrics(here / METRICS) if line.get("kind") == "eval"] or [None]
+    means = [number(line, "mean") for line in read_metrics(run_folder / METRICS) if line.get("kind") == "eval"] or [
+        None
+    ]
     return MatrixGameResult(cell.algorithm, cell.game, cell.seed, "done", means[0], means[-1], wall, cpu)
 
 
@@ -234,9 +236,9 @@ def settled(cell: MatrixGameRun, folder: Path) -> bool:
     """
     if read(cell, folder).status != "done":
         return False
-    here = folder / cell.place
-    if (here / CONFIG).read_text(encoding="utf-8") != dump(cell.config):
-        raise ConfigError(f"{str(here)!r} holds a run with other settings; choose another folder, or remove it")
+    run_folder = folder / cell.subfolder
+    if (run_folder / CONFIG).read_text(encoding="utf-8") != dump(cell.config):
+        raise ConfigError(f"{str(run_folder)!r} holds a run with other settings; choose another folder, or remove it")
     return True
 
 

@@ -58,15 +58,15 @@ def refusals(plan: MatrixGamesPlan) -> dict[MatrixGameRun, str]:
     """Map cells to the reason why the trainer refuses them; it is the same for all seeds."""
     from palaver.trainers.train import prepare
 
-    found: dict[tuple[str, str], str] = {}
+    errors: dict[tuple[str, str], str] = {}
     for cell in plan.cells:
-        if (cell.algorithm, cell.game) not in found:
+        if (cell.algorithm, cell.game) not in errors:
             try:
                 prepare(cell.config)
-                found[cell.algorithm, cell.game] = ""
+                errors[cell.algorithm, cell.game] = ""
             except PalaverError as error:
-                found[cell.algorithm, cell.game] = str(error)
-    return {cell: why for cell in plan.cells if (why := found[cell.algorithm, cell.game])}
+                errors[cell.algorithm, cell.game] = str(error)
+    return {cell: why for cell in plan.cells if (why := errors[cell.algorithm, cell.game])}
 
 
 def run(work: PendingRuns, provenance: Mapping[str, Any], report: Report = lambda _: None) -> Lab:
@@ -96,11 +96,12 @@ def _train(work: PendingRuns, provenance: Mapping[str, Any], report: Report) -> 
     started = time.strftime("%Y-%m-%d %H:%M:%S")
     launch = {"recipe": str(work.folder / FILE), "overrides": [], "started": started, **provenance}
     orders = [
-        pool.TrainOrder(cell.config, work.folder / cell.place, launch, work.plan.lab.checkpoints) for cell in work.todo
+        pool.TrainOrder(cell.config, work.folder / cell.subfolder, launch, work.plan.lab.checkpoints)
+        for cell in work.todo
     ]
-    for number, outcome in pool.work(orders, work.workers):
-        cell = work.todo[number]
-        here = work.folder / cell.place
-        here.mkdir(parents=True, exist_ok=True)
-        replace_text(here / OUTCOME, json.dumps(asdict(outcome)) + "\n")
+    for index, outcome in pool.work(orders, work.workers):
+        cell = work.todo[index]
+        run_folder = work.folder / cell.subfolder
+        run_folder.mkdir(parents=True, exist_ok=True)
+        replace_text(run_folder / OUTCOME, json.dumps(asdict(outcome)) + "\n")
         report(results.read(cell, work.folder))

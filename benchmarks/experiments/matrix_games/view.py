@@ -28,10 +28,10 @@ READ = (
 )
 
 
-def shown(value: float | None) -> str:
+def formatted(value: float | None) -> str:
     """Format a return in about five characters; -0.00 is 0.00.
 
-    >>> shown(7.0), shown(-33.333), shown(-0.001), shown(None)
+    >>> formatted(7.0), formatted(-33.333), formatted(-0.001), formatted(None)
     ('7.00', '-33.3', '0.00', '–')
     """
     if value is None:
@@ -49,7 +49,7 @@ def cell(score: AlgorithmScore) -> tuple[str, str]:
     """Text of a cell: the mean, or the reason why there is none; and below, the summary of its seeds."""
     if score.mean is None:
         return ("failed" if score.error else "–"), ""
-    return shown(score.mean), "some failed" if score.error else seeds(score)
+    return formatted(score.mean), "some failed" if score.error else seeds(score)
 
 
 def seeds(score: AlgorithmScore) -> str:
@@ -58,19 +58,19 @@ def seeds(score: AlgorithmScore) -> str:
         return f"{score.agreed} of {score.n}"
     if score.modes:
         high, low = score.modes
-        return f"{high.seeds} of {score.n} near {shown(high.mean)}, {low.seeds} near {shown(low.mean)}"
+        return f"{high.seeds} of {score.n} near {formatted(high.mean)}, {low.seeds} near {formatted(low.mean)}"
     return _ends(score.interval)
 
 
 def _ends(interval: Interval | None) -> str:
-    return f"[{shown(interval[0])}, {shown(interval[1])}]" if interval else ""
+    return f"[{formatted(interval[0])}, {formatted(interval[1])}]" if interval else ""
 
 
 def markdown(lab: Lab) -> str:
     """The table for a page of the documentation."""
     rows = [
-        ["optimum", *(shown(column.optimum) for column in lab.columns.values())],
-        ["at random", *(shown(column.random) for column in lab.columns.values())],
+        ["optimum", *(formatted(column.optimum) for column in lab.columns.values())],
+        ["at random", *(formatted(column.random) for column in lab.columns.values())],
     ]
     for name in lab.algorithms:
         cells = (" ".join(filter(None, cell(lab.score(name, game)))) for game in lab.columns)
@@ -110,7 +110,7 @@ def draw(lab: Lab, path: Path) -> None:
 
 def _facts(ax: Axes, x: int, column: Column) -> None:
     for y, value in enumerate((column.optimum, column.random)):
-        ax.text(x, y, shown(value), ha="center", va="center", fontsize=9, color=theme.PAPER.muted)
+        ax.text(x, y, formatted(value), ha="center", va="center", fontsize=9, color=theme.PAPER.muted)
 
 
 def _cell(ax: Axes, x: int, y: int, score: AlgorithmScore) -> None:
@@ -156,7 +156,7 @@ def _page(lab: Lab, path: Path) -> Path:
         "seconds": _seconds(lab),
         "made_with": lab.provenance,
     }
-    text = pages.render(HERE, "lab.html.j2", values, {"shown": shown})
+    text = pages.render(HERE, "lab.html.j2", values, {"shown": formatted})
     replace_text(path, text)
     return path
 
@@ -174,18 +174,18 @@ def _share(score: AlgorithmScore) -> str:
         return score.error
     share = "" if score.share is None else f"{100 * score.share:.0f} % of the optimum, "
     ends = [
-        f"{name} {_ends(each)}"
-        for name, each in (("Student's t", score.interval), ("bootstrap", score.bootstrap))
-        if each
+        f"{name} {_ends(interval)}"
+        for name, interval in (("Student's t", score.interval), ("bootstrap", score.bootstrap))
+        if interval
     ]
     return ", ".join([f"{share}{score.n} run{'s' * (score.n > 1)}", *ends])
 
 
 def _seconds(lab: Lab) -> Mapping[str, float]:
     """Algorithm -> mean CPU seconds of a run."""
-    found = {}
+    means = {}
     for name in lab.algorithms:
         spent = [result.cpu_s for result in lab.results if result.algorithm == name and result.status == "done"]
         if spent:
-            found[name] = sum(spent) / len(spent)
-    return found
+            means[name] = sum(spent) / len(spent)
+    return means

@@ -21,14 +21,14 @@ def export_runs(table: Path, folder: Path) -> Path:
     """
     if folder.exists():
         raise ConfigError(f"--keep: {str(folder)!r} is already there; remove it, or choose another folder")
-    found = load(table)
-    runs = [trial(read(place)) for place in sorted((table / "runs").glob("*")) if place.is_dir()]
+    results = load(table)
+    runs = [trial(read(path)) for path in sorted((table / "runs").glob("*")) if path.is_dir()]
     try:
         folder.mkdir(parents=True)
-        for each in runs:
-            export_run(each, folder / "runs" / each.run.folder.name)
-        found.save(folder)
-        write(found, folder)
+        for run in runs:
+            export_run(run, folder / "runs" / run.run.folder.name)
+        results.save(folder)
+        write(results, folder)
     except OSError as error:
         raise ConfigError(f"--keep: cannot write {str(error.filename)!r}: {error.strerror}") from error
     return folder

@@ -26,7 +26,7 @@ def filled(text: str) -> str:
         CheckpointError: there are no stored results.
     """
     table = markdown(load(KEPT))
-    return _PART.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+    return _PART.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
 
 
 def main(arguments: list[str]) -> int:

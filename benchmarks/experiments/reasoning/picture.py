@@ -18,23 +18,23 @@ PICTURE = "teams.png"
 APART = 0.16  # of a line's height: sampled above, greedy below
 
 
-def write(found: Results, folder: Path) -> Path:
+def write(results: Results, folder: Path) -> Path:
     """Draw all rows that have cells; the picture's path."""
     from matplotlib.ticker import MaxNLocator
 
-    shown = lines(found)
-    drawing = figure(9.2, 1.6 + 0.42 * len(shown))
+    table_lines = lines(results)
+    drawing = figure(9.2, 1.6 + 0.42 * len(table_lines))
     ax = drawing.add_subplot()
-    entitle(drawing, f"Right answers to {len(found.tasks)} held-out problems")
-    for number, (how, sign) in enumerate((("sampled", -1), ("greedy", 1))):
-        _series(ax, [getattr(line, how) for line in shown], sign * APART, PAPER.color(number), how)
+    entitle(drawing, f"Right answers to {len(results.tasks)} held-out problems")
+    for index, (how, sign) in enumerate((("sampled", -1), ("greedy", 1))):
+        _series(ax, [getattr(line, how) for line in table_lines], sign * APART, PAPER.color(index), how)
     dress(ax, PAPER, "share right, with its 95 % interval over seeds and problems")
     ax.grid(axis="y", visible=False)
     ax.grid(axis="x", color=PAPER.grid, linewidth=0.8)
     ax.xaxis.set_major_locator(MaxNLocator(8))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:.2f}")
-    ax.set_yticks(range(len(shown)), [_name(line) for line in shown], color=PAPER.ink)
-    ax.set_ylim(len(shown) - 0.5, -0.5)
+    ax.set_yticks(range(len(table_lines)), [_name(line) for line in table_lines], color=PAPER.ink)
+    ax.set_ylim(len(table_lines) - 0.5, -0.5)
     legend(ax, PAPER)
     path = folder / PICTURE
     save_png(drawing, str(path))
@@ -46,7 +46,7 @@ def _name(line: Line) -> str:
 
 
 def _series(ax: Axes, shares: Sequence[Improvement], shift: float, color: str, name: str) -> None:
-    heights = [place + shift for place in range(len(shares))]
+    heights = [index + shift for index in range(len(shares))]
     ends = [(share.low, share.high) for share in shares]
     low = [share.mean if low is None else low for share, (low, _) in zip(shares, ends, strict=True)]
     high = [share.mean if high is None else high for share, (_, high) in zip(shares, ends, strict=True)]

@@ -81,8 +81,8 @@ class ReasoningPlan(Section):
             ConfigError: as `config`.
         """
         trained = dict(self.config(row.recipe, 0).env.model_extra or {}) if row.recipe else {}
-        own = {key: value for key, value in (row.play or trained).items() if key != "reward_scheme"}
-        return {**own, **self.keywords}
+        keywords = {key: value for key, value in (row.play or trained).items() if key != "reward_scheme"}
+        return {**keywords, **self.keywords}
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Training:
     config: RunConfig
 
     @property
-    def place(self) -> Path:
+    def subfolder(self) -> Path:
         """Its folder, within that of the table."""
         return Path("runs", f"{Path(self.recipe).stem}-{self.seed}")
 
@@ -136,9 +136,11 @@ def read(source: str, overrides: Sequence[str] = ()) -> ReasoningPlan:
     try:
         return ReasoningPlan.model_validate({**values, "overrides": [*(values.get("overrides") or []), *overrides]})
     except (ValidationError, TypeError) as error:
-        told = error.errors()[0] if isinstance(error, ValidationError) else {"loc": ("overrides",), "msg": str(error)}
-        place = ".".join(map(str, told["loc"]))
-        raise ConfigError(f"the table {source!r}: {place}: {one_line(told['msg'])}") from error
+        details = (
+            error.errors()[0] if isinstance(error, ValidationError) else {"loc": ("overrides",), "msg": str(error)}
+        )
+        location = ".".join(map(str, details["loc"]))
+        raise ConfigError(f"the table {source!r}: {location}: {one_line(details['msg'])}") from error
 
 
 def shipped() -> str:

@@ -87,7 +87,7 @@ def load(folder: Path) -> Results:
             for cell in values["cells"]
         )
         lists: dict[str, Sequence[str]] = {key: values[key] for key in ("rows", "tasks")}
-        found = Results(
+        results = Results(
             values["beside"],
             tuple(lists["rows"]),
             dict(values["after"]),
@@ -97,6 +97,6 @@ def load(folder: Path) -> Results:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{str(path)!r} holds no table of teams: {one_line(error)}") from error
-    if any(len(cell.sampled) != len(found.tasks) or len(cell.greedy) != len(found.tasks) for cell in found.cells):
+    if any(len(cell.sampled) != len(results.tasks) or len(cell.greedy) != len(results.tasks) for cell in results.cells):
         raise CheckpointError(f"{str(path)!r} holds answers to more or fewer problems than it names")
-    return found
+    return results

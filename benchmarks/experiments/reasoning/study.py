@@ -63,13 +63,15 @@ def prepare(plan: ReasoningPlan, seeds: Sequence[int], folder: Path) -> PendingT
         check(plan.config(recipe, seeds[0]))
     problems = [task.id for row in plan.rows for task in make(plan.env, **plan.played(row)).unwrapped.tasks]
     needed = trainings(plan, seeds)
-    for each in needed:
-        refuse(each.config, each.recipe, problems)
-    return PendingTeams(plan, tuple(seeds), folder, tuple(each for each in needed if not _settled(each, folder)))
+    for training in needed:
+        refuse(training.config, training.recipe, problems)
+    return PendingTeams(
+        plan, tuple(seeds), folder, tuple(training for training in needed if not _settled(training, folder))
+    )
 
 
 def run(
-    work: PendingTeams, workers: int, provenance: Mapping[str, Any], say: Say = lambda _: None
+    work: PendingTeams, workers: int, provenance: Mapping[str, Any], report: Say = lambda _: None
 ) -> tuple[Results, list[str]]:
     """Train and evaluate the unfinished teams; `results.json` is written after every team.
 
@@ -77,7 +79,7 @@ def run(
         work: of `prepare`.
         workers: runs that train at the same time.
         provenance: with which versions.
-        say: called with a progress message.
+        report: called with a progress message.
 
     Returns:
         The table, and a line for each failed run, whose teams are not in the table.
@@ -86,38 +88,40 @@ def run(
         ConfigError: the folder is in use by another process.
     """
     with locked(work.folder):
-        failed = _train(work, workers, provenance, say)
-        return _play(work, failed, provenance, say), list(failed.values())
+        failed = _train(work, workers, provenance, report)
+        return _play(work, failed, provenance, report), list(failed.values())
 
 
-def _train(work: PendingTeams, workers: int, provenance: Mapping[str, Any], say: Say) -> dict[tuple[str, int], str]:
+def _train(work: PendingTeams, workers: int, provenance: Mapping[str, Any], report: Say) -> dict[tuple[str, int], str]:
     """Train the unfinished runs; returns (recipe, seed) -> error."""
     started = time.strftime("%Y-%m-%d %H:%M:%S")
     orders = [
         pool.TrainOrder(
-            each.config,
-            work.folder / each.place,
+            training.config,
+            work.folder / training.subfolder,
             {
-                "recipe": each.recipe,
-                "overrides": [*work.plan.overrides, f"seed={each.seed}"],
+                "recipe": training.recipe,
+                "overrides": [*work.plan.overrides, f"seed={training.seed}"],
                 "started": started,
                 **provenance,
             },
             checkpoints=True,
         )
-        for each in work.todo
+        for training in work.todo
     ]
     failed = {}
-    for place, outcome in pool.work(orders, workers):
-        each = work.todo[place]
-        say(f"{each.recipe}, seed {each.seed}: {outcome.error or f'trained in {outcome.cpu_s:.0f} CPU seconds'}")
+    for index, outcome in pool.work(orders, workers):
+        training = work.todo[index]
+        report(
+            f"{training.recipe}, seed {training.seed}: {outcome.error or f'trained in {outcome.cpu_s:.0f} CPU seconds'}"
+        )
         if outcome.error:
-            failed[each.recipe, each.seed] = f"{each.recipe}, seed {each.seed}: {outcome.error}"
+            failed[training.recipe, training.seed] = f"{training.recipe}, seed {training.seed}: {outcome.error}"
     return failed
 
 
 def _play(
-    work: PendingTeams, failed: Mapping[tuple[str, int], str], provenance: Mapping[str, Any], say: Say
+    work: PendingTeams, failed: Mapping[tuple[str, int], str], provenance: Mapping[str, Any], report: Say
 ) -> Results:
     plan = work.plan
     tasks = tuple(task.id for task in _env(plan, plan.rows[0]).tasks)
@@ -125,7 +129,7 @@ def _play(
     done = {(cell.row, cell.seed, cell.digest): cell for cell in known}
     names = tuple(row.name for row in plan.rows)
     after = {row.name: row.after for row in plan.rows if row.after}
-    found = Results(plan.beside, names, after, tasks, (), provenance)
+    results = Results(plan.beside, names, after, tasks, (), provenance)
     for seed in work.seeds:
         for row in plan.rows:
             if (row.recipe, seed) in failed:
@@ -133,17 +137,17 @@ def _play(
             key = (row.name, seed, digest(plan, row, seed))
             if key not in done:
                 done[key] = play(plan, row, seed, work.folder)
-                say(f"{row.name}, seed {seed}: {sum(done[key].sampled) / len(tasks):.3f} right")
-            found = replace(found, cells=(*found.cells, done[key]))
-            found.save(work.folder)
-    return found
+                report(f"{row.name}, seed {seed}: {sum(done[key].sampled) / len(tasks):.3f} right")
+            results = replace(results, cells=(*results.cells, done[key]))
+            results.save(work.folder)
+    return results
 
 
 def digest(plan: ReasoningPlan, row: TableLine, seed: int) -> str:
     """Hash of all that decides a team's answers, except the versions."""
     trained = dump(plan.config(row.recipe, seed)) if row.recipe else plan.model
-    told = json.dumps([plan.env, plan.played(row), plan.max_tokens, trained, seed], sort_keys=True, default=str)
-    return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+    text = json.dumps([plan.env, plan.played(row), plan.max_tokens, trained, seed], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def play(plan: ReasoningPlan, row: TableLine, seed: int, folder: Path) -> TeamSeedResult:
@@ -152,13 +156,13 @@ def play(plan: ReasoningPlan, row: TableLine, seed: int, folder: Path) -> TeamSe
     Raises:
         CheckpointError: its training run does not exist.
     """
-    place = Training(row.recipe, seed, plan.config(row.recipe, seed)).place if row.recipe else None
+    subfolder = Training(row.recipe, seed, plan.config(row.recipe, seed)).subfolder if row.recipe else None
     sampled, greedy = (
         measure(
             EvaluationConfig(
                 plan.env,
                 plan.played(row),
-                f"run:{folder / place}" if place else plan.model,
+                f"run:{folder / subfolder}" if subfolder else plan.model,
                 n=0,
                 seed=EVAL_SEED + seed,
                 sampling=Sampling(temperature, max_tokens=plan.max_tokens),
@@ -166,7 +170,7 @@ def play(plan: ReasoningPlan, row: TableLine, seed: int, folder: Path) -> TeamSe
         )[1]
         for temperature in (1.0, 0.0)
     )
-    tokens, cpu = spent(folder / place) if place else (0, 0.0)
+    tokens, cpu = spent(folder / subfolder) if subfolder else (0, 0.0)
     return TeamSeedResult(
         row.name, seed, digest(plan, row, seed), right(sampled), right(greedy), written(sampled), tokens, cpu
     )
@@ -179,8 +183,10 @@ def right(episodes: Sequence[Episode]) -> tuple[float, ...]:
 
 def written(episodes: Sequence[Episode]) -> float:
     """Mean number of tokens of an episode, over all agents and turns."""
-    said = [sum(len(u.token_ids) for turn in episode.turns for u in turn.completions.values()) for episode in episodes]
-    return sum(said) / len(said)
+    tokens = [
+        sum(len(u.token_ids) for turn in episode.turns for u in turn.completions.values()) for episode in episodes
+    ]
+    return sum(tokens) / len(tokens)
 
 
 def spent(run: Path) -> tuple[int, float]:
@@ -201,8 +207,8 @@ def _settled(training: Training, folder: Path) -> bool:
     Raises:
         ConfigError: it is, with another config.
     """
-    here = folder / training.place
-    done = ended(here)
-    if done and (here / CONFIG).read_text(encoding="utf-8") != dump(training.config):
-        raise ConfigError(f"{str(here)!r} holds a run with other settings; choose another folder, or remove it")
+    run_folder = folder / training.subfolder
+    done = ended(run_folder)
+    if done and (run_folder / CONFIG).read_text(encoding="utf-8") != dump(training.config):
+        raise ConfigError(f"{str(run_folder)!r} holds a run with other settings; choose another folder, or remove it")
     return done

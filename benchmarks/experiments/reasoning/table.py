@@ -52,29 +52,31 @@ class Line:
     cpu_s: float
 
 
-def lines(found: Results) -> list[Line]:
+def lines(results: Results) -> list[Line]:
     """Lines of all rows that have cells."""
-    return [_line(name, cells, found) for name in found.rows if (cells := found.of(name))]
+    return [_line(name, cells, results) for name in results.rows if (cells := results.of(name))]
 
 
-def _line(name: str, cells: Sequence[TeamSeedResult], found: Results) -> Line:
+def _line(name: str, cells: Sequence[TeamSeedResult], results: Results) -> Line:
     return Line(
         name,
         len(cells),
-        share(cells, "sampled", found.tasks),
-        share(cells, "greedy", found.tasks),
-        less(cells, found.of(found.after.get(name, "")), found.tasks),
-        less(cells, found.of(found.beside), found.tasks) if name != found.beside else None,
+        share(cells, "sampled", results.tasks),
+        share(cells, "greedy", results.tasks),
+        difference(cells, results.of(results.after.get(name, "")), results.tasks),
+        difference(cells, results.of(results.beside), results.tasks) if name != results.beside else None,
         fmean(cell.training_tokens for cell in cells),
         fmean(cell.tokens for cell in cells),
         fmean(cell.cpu_s for cell in cells),
     )
 
 
-def less(cells: Sequence[TeamSeedResult], others: Sequence[TeamSeedResult], tasks: Sequence[str]) -> Improvement | None:
+def difference(
+    cells: Sequence[TeamSeedResult], others: Sequence[TeamSeedResult], tasks: Sequence[str]
+) -> Improvement | None:
     """Difference of the sampled shares of two rows on common seeds and problems; None without a common seed."""
-    other = {cell.seed: cell for cell in others}
-    pairs = [(cell, other[cell.seed]) for cell in cells if cell.seed in other]
+    by_seed = {cell.seed: cell for cell in others}
+    pairs = [(cell, by_seed[cell.seed]) for cell in cells if cell.seed in by_seed]
     gains = [{task: a - b for task, a, b in zip(tasks, one.sampled, two.sampled, strict=True)} for one, two in pairs]
     return improvement([fmean(gain.values()) for gain in gains], gains) if gains else None
 
@@ -86,13 +88,13 @@ def share(cells: Sequence[TeamSeedResult], how: How, tasks: Sequence[str]) -> Im
     problems independently (Owen 2007).
     """
     grid = [dict(zip(tasks, getattr(cell, how), strict=True)) for cell in cells]
-    return improvement([fmean(each.values()) for each in grid], grid)
+    return improvement([fmean(returns.values()) for returns in grid], grid)
 
 
-def markdown(found: Results) -> str:
+def markdown(results: Results) -> str:
     """The table and its caption."""
-    rows = [tuple(map(prose, cells_of(line))) for line in lines(found)]
-    return f"{markdown_table(COLUMNS, rows, ('---', *('---:' for _ in COLUMNS[1:])))}\n\n{caption(found)}"
+    rows = [tuple(map(prose, cells_of(line))) for line in lines(results)]
+    return f"{markdown_table(COLUMNS, rows, ('---', *('---:' for _ in COLUMNS[1:])))}\n\n{caption(results)}"
 
 
 def cells_of(line: Line) -> tuple[str, ...]:
@@ -100,8 +102,8 @@ def cells_of(line: Line) -> tuple[str, ...]:
     gains = (line.learnt, line.gain)
     return (
         line.name,
-        told(line.sampled),
-        told(line.greedy),
+        share_text(line.sampled),
+        share_text(line.greedy),
         *("–" if gain is None else f"{gain.mean:+.3f} {interval(gain.low, gain.high)}" for gain in gains),
         f"{line.training_tokens:,.0f}",
         f"{line.tokens:.0f}",
@@ -109,17 +111,17 @@ def cells_of(line: Line) -> tuple[str, ...]:
     )
 
 
-def told(share: Improvement) -> str:
+def share_text(share: Improvement) -> str:
     """Format a share and its interval."""
     return f"{share.mean:.3f} {interval(share.low, share.high)}"
 
 
-def caption(found: Results) -> str:
+def caption(results: Results) -> str:
     """Caption of the table."""
-    seeds = sorted({cell.seed for cell in found.cells})
+    seeds = sorted({cell.seed for cell in results.cells})
     return (
-        f"Share of {len(found.tasks)} held-out problems that the team's answer gets right, mean over {len(seeds)} "
+        f"Share of {len(results.tasks)} held-out problems that the team's answer gets right, mean over {len(seeds)} "
         f"seed{'s' * (len(seeds) > 1)}, with 95 % intervals over seeds and problems. Learnt: sampled, less that of the "
-        f"same team before training; beside: less that of {found.beside}. Tokens a problem are those of all seats and "
-        "turns, sampled."
+        f"same team before training; beside: less that of {results.beside}. Tokens a problem are those of all seats "
+        "and turns, sampled."
     )

@@ -154,10 +154,10 @@ class Websocket:
             def choose_move(self, battle: Any) -> Any:
                 return self.choose_random_move(battle) if going[0] else later(self, battle)
 
-        made = _connection(address, teams, _name("w", seed))
-        names = made.pop("account_configuration1"), made.pop("account_configuration2")
+        settings = _connection(address, teams, _name("w", seed))
+        names = settings.pop("account_configuration1"), settings.pop("account_configuration2")
         self._players: list[Any] = [
-            Resting(name, battle_format=format, max_concurrent_battles=battles, **made) for name in names
+            Resting(name, battle_format=format, max_concurrent_battles=battles, **settings) for name in names
         ]
         one, two = self._players
         asyncio.run_coroutine_threadsafe(one.battle_against(two, n_battles=10**6), POKE_LOOP)

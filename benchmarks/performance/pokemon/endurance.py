@@ -49,7 +49,7 @@ class Endurance:
             )
 
 
-def run(plan: Endurance, *, as_json: bool, out: Path | None, say: Callable[[str], None]) -> None:
+def run(plan: Endurance, *, as_json: bool, out: Path | None, log: Callable[[str], None]) -> None:
     """Play, print the first block against the last, and write the report to `out`.
 
     Raises:
@@ -58,7 +58,7 @@ def run(plan: Endurance, *, as_json: bool, out: Path | None, say: Callable[[str]
     """
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out: there is no folder {out.parent}; make it first")
-    report = measure(plan, say)
+    report = measure(plan, log)
     text = json.dumps(report, indent=2)
     if out is not None:
         written = out.with_name(f"{out.name}.{os.getpid()}")
@@ -70,7 +70,7 @@ def run(plan: Endurance, *, as_json: bool, out: Path | None, say: Callable[[str]
         _show(report)
 
 
-def measure(plan: Endurance, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(plan: Endurance, log: Callable[[str], None]) -> dict[str, Any]:
     """Return the report as plain data: a row for each block, and the last compared with the first.
 
     On a shared machine turns per second are unreliable; CPU time per turn shows whether the work grew. Megabytes are
@@ -95,7 +95,7 @@ def measure(plan: Endurance, say: Callable[[str], None]) -> dict[str, Any]:
                 "simulator_mb": after[1]["mb"],
             }
         )
-        say(f"{player.finished} of {plan.total} battles, {rows[-1]['turns_per_second']:.0f} turns/s")
+        log(f"{player.finished} of {plan.total} battles, {rows[-1]['turns_per_second']:.0f} turns/s")
     return {
         "plan": asdict(plan),
         "rows": rows,
@@ -124,10 +124,10 @@ def _used(me: psutil.Process) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _sum(processes: Sequence[psutil.Process]) -> dict[str, float]:
-    times = [each.cpu_times() for each in processes]
+    times = [process.cpu_times() for process in processes]
     return {
-        "cpu": sum(each.user + each.system for each in times),
-        "mb": sum(each.memory_info().rss for each in processes) / MEGABYTE,
+        "cpu": sum(process.user + process.system for process in times),
+        "mb": sum(process.memory_info().rss for process in processes) / MEGABYTE,
     }
 
 
@@ -137,9 +137,9 @@ def _show(report: Mapping[str, Any]) -> None:
     table = Table(header_style="dim", box=None)
     for column in ("battles", "turns/s", "Python ms/turn", "simulator ms/turn", "Python MB", "simulator MB"):
         table.add_column(column, justify="right")
-    shown = ("battles", "turns_per_second", "python_cpu_ms", "simulator_cpu_ms", "python_mb", "simulator_mb")
+    columns = ("battles", "turns_per_second", "python_cpu_ms", "simulator_cpu_ms", "python_mb", "simulator_mb")
     for row in (rows[0], rows[-1]):
-        table.add_row(*(f"{row[key]:.{3 if key.endswith('ms') else 0}f}" for key in shown))
+        table.add_row(*(f"{row[key]:.{3 if key.endswith('ms') else 0}f}" for key in columns))
     console.print(table)
     ratios = report["last_to_first"]
     console.print(

@@ -90,7 +90,7 @@ class _Process:
         for stream, read in ((self._process.stdout, self._take), (self._process.stderr, self._complain)):
             threading.Thread(target=read, args=(stream,), daemon=True).start()
 
-    def ask(self, seconds: float) -> None:
+    def send(self, seconds: float) -> None:
         """Play."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds}\n")
@@ -151,15 +151,15 @@ class _Contender:
         """Turns, wall seconds, and CPU seconds of all processes that took part."""
         served = cpu_seconds(self.server) if self.server else 0.0
         for process in self.processes:
-            process.ask(seconds)
-        found = [json.loads(process.answer(seconds + PATIENCE)) for process in self.processes]
-        cpu = sum(each["cpu"] for each in found) + (cpu_seconds(self.server) - served if self.server else 0.0)
-        turns = sum(each["turns"] for each in found)
-        wall = max(each["seconds"] for each in found)
+            process.send(seconds)
+        answers = [json.loads(process.answer(seconds + PATIENCE)) for process in self.processes]
+        cpu = sum(answer["cpu"] for answer in answers) + (cpu_seconds(self.server) - served if self.server else 0.0)
+        turns = sum(answer["turns"] for answer in answers)
+        wall = max(answer["seconds"] for answer in answers)
         return {"turns": turns, "seconds": wall, "cpu_seconds": cpu}
 
 
-def run(plan: PokemonBenchmarkConfig, *, as_json: bool, say: Callable[[str], None]) -> None:
+def run(plan: PokemonBenchmarkConfig, *, as_json: bool, log: Callable[[str], None]) -> None:
     """Measure and print.
 
     Raises:
@@ -167,45 +167,48 @@ def run(plan: PokemonBenchmarkConfig, *, as_json: bool, say: Callable[[str], Non
         ShowdownError: no Node.js, no simulator, or the server does not start.
     """
     if plan.peers and not util.find_spec("poke_env"):
-        say(MISSING)
-    report = measure(plan, say)
+        log(MISSING)
+    report = measure(plan, log)
     if as_json:
         print(json.dumps(report, indent=2))
     else:
         _show(report)
 
 
-def measure(plan: PokemonBenchmarkConfig, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(plan: PokemonBenchmarkConfig, log: Callable[[str], None]) -> dict[str, Any]:
     """The whole report, plain data."""
     load = os.getloadavg()[0]
-    formats = {format: _format(plan, format, say) for format in plan.formats}
+    formats = {format: _format(plan, format, log) for format in plan.formats}
     about = {"poke_env": version("poke-env"), "cores": usable_cores(), "load": [load, os.getloadavg()[0]]}
     return {"plan": asdict(plan), "formats": formats, **about, "provenance": provenance()}
 
 
-def _format(plan: PokemonBenchmarkConfig, format: str, say: Callable[[str], None]) -> dict[str, Any]:
+def _format(plan: PokemonBenchmarkConfig, format: str, log: Callable[[str], None]) -> dict[str, Any]:
     with ExitStack() as stack:
         contenders = _contenders(plan, format, stack)
-        for each in contenders:
-            say(f"{format}, warm-up of {each.name}: {each.warm_up(plan):.0f} turns")
+        for contender in contenders:
+            log(f"{format}, warm-up of {contender.name}: {contender.warm_up(plan):.0f} turns")
         rounds: list[dict[str, dict[str, float]]] = []
         for n in range(plan.repeats):
             turned = n % len(contenders)
             order = [*contenders[turned:], *contenders[:turned]]
-            rounds.append({each.name: each.measure(plan.seconds) for each in order})
-            say(f"{format}, round {n + 1} of {plan.repeats}")
-    return {each.name: _summary([found[each.name] for found in rounds], rounds) for each in contenders}
+            rounds.append({contender.name: contender.measure(plan.seconds) for contender in order})
+            log(f"{format}, round {n + 1} of {plan.repeats}")
+    return {
+        contender.name: _summary([measurements[contender.name] for measurements in rounds], rounds)
+        for contender in contenders
+    }
 
 
 def _contenders(plan: PokemonBenchmarkConfig, format: str, stack: ExitStack) -> list[_Contender]:
     def started(*wanted: tuple[str, int, int], address: str = "") -> list[_Process]:
-        made = []
+        workers = []
         for kind, battles, seed in wanted:
-            made.append(_Process(kind, format, battles, seed, address))
-            stack.callback(made[-1].close)
-        for process in made:
+            workers.append(_Process(kind, format, battles, seed, address))
+            stack.callback(workers[-1].close)
+        for process in workers:
             process.answer(PATIENCE)
-        return made
+        return workers
 
     ours = started(*(("ours", plan.battles, plan.seed + n) for n in range(plan.processes)))
     contenders = [_Contender(OURS, ours)]
@@ -221,18 +224,22 @@ def _contenders(plan: PokemonBenchmarkConfig, format: str, stack: ExitStack) -> 
     return contenders
 
 
-def _summary(found: Sequence[Mapping[str, float]], rounds: Sequence[Mapping[str, Mapping[str, float]]]) -> Any:
-    rates = [each["turns"] / each["seconds"] for each in found]
-    costs = [1000 * each["cpu_seconds"] / max(each["turns"], 1) for each in found]
-    ours = [each[OURS] for each in rounds]
-    our_rates = [each["turns"] / each["seconds"] for each in ours]
-    our_costs = [1000 * each["cpu_seconds"] / max(each["turns"], 1) for each in ours]
+def _summary(measurements: Sequence[Mapping[str, float]], rounds: Sequence[Mapping[str, Mapping[str, float]]]) -> Any:
+    rates = [row["turns"] / row["seconds"] for row in measurements]
+    costs = [1000 * row["cpu_seconds"] / max(row["turns"], 1) for row in measurements]
+    ours = [row[OURS] for row in rounds]
+    our_rates = [row["turns"] / row["seconds"] for row in ours]
+    our_costs = [1000 * row["cpu_seconds"] / max(row["turns"], 1) for row in ours]
     return {
         "turns_per_second": statistics.median(rates),
         "cpu_ms_per_turn": statistics.median(costs),
-        "ratio": statistics.median(own / max(rate, 1e-9) for own, rate in zip(our_rates, rates, strict=True)),
-        "cpu_ratio": statistics.median(cost / max(own, 1e-9) for own, cost in zip(our_costs, costs, strict=True)),
-        "rounds": list(found),
+        "ratio": statistics.median(
+            our_value / max(rate, 1e-9) for our_value, rate in zip(our_rates, rates, strict=True)
+        ),
+        "cpu_ratio": statistics.median(
+            cost / max(our_value, 1e-9) for our_value, cost in zip(our_costs, costs, strict=True)
+        ),
+        "rounds": list(measurements),
     }
 
 
@@ -248,7 +255,7 @@ def _show(report: Mapping[str, Any]) -> None:
         table.add_column("", no_wrap=True)
         for column in ("turns/s", "CPU ms/turn", "speed ratio", "CPU ratio"):
             table.add_column(column, justify="right")
-        for name, found in contenders.items():
-            ratios = ("", "") if name == OURS else (f"{found['ratio']:.1f}", f"{found['cpu_ratio']:.1f}")
-            table.add_row(name, f"{found['turns_per_second']:.0f}", f"{found['cpu_ms_per_turn']:.2f}", *ratios)
+        for name, summary in contenders.items():
+            ratios = ("", "") if name == OURS else (f"{summary['ratio']:.1f}", f"{summary['cpu_ratio']:.1f}")
+            table.add_row(name, f"{summary['turns_per_second']:.0f}", f"{summary['cpu_ms_per_turn']:.2f}", *ratios)
         console.print(table)

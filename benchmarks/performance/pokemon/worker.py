@@ -30,9 +30,9 @@ def _contender(kind: str, format: str, battles: int, seed: int, address: str) ->
 def cpu_seconds(process: psutil.Process) -> float:
     """CPU time of a process and of its living descendants, so far."""
     total = 0.0
-    for each in (process, *process.children(recursive=True)):
+    for member in (process, *process.children(recursive=True)):
         try:
-            times = each.cpu_times()
+            times = member.cpu_times()
         except psutil.NoSuchProcess:
             continue
         total += times.user + times.system

@@ -86,7 +86,7 @@ class TeamMeasurement:
     @property
     def agent_names(self) -> list[str]:
         """The agents' names."""
-        return [f"a{number}" for number in range(1, 1 + (1 if self.kind == ONE else self.agents))]
+        return [f"a{index}" for index in range(1, 1 + (1 if self.kind == ONE else self.agents))]
 
     @property
     def needed(self) -> int:

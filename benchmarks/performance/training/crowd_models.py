@@ -19,11 +19,11 @@ def write(order: Models) -> dict[str, int]:
     """Write a Qwen3, and a Llama of the same shape (without query and key norms) whose tokenizer has other ids."""
     shape, folder = size(order.size), Path(order.folder)
     words = shape.model()
-    own = toy.model(shape, "cpu", SEED)
-    save_pretrained(own, toy.tokenizer(shape.vocab), folder / OWN)
-    other = LlamaForCausalLM(LlamaConfig(**words, attn_implementation="sdpa")).eval()
-    save_pretrained(other, toy.tokenizer(shape.vocab, backwards=True), folder / OTHER)
-    return {OWN: own.num_parameters(), OTHER: other.num_parameters()}
+    qwen = toy.model(shape, "cpu", SEED)
+    save_pretrained(qwen, toy.tokenizer(shape.vocab), folder / OWN)
+    llama = LlamaForCausalLM(LlamaConfig(**words, attn_implementation="sdpa")).eval()
+    save_pretrained(llama, toy.tokenizer(shape.vocab, backwards=True), folder / OTHER)
+    return {OWN: qwen.num_parameters(), OTHER: llama.num_parameters()}
 
 
 if __name__ == "__main__":

@@ -49,12 +49,12 @@ def measure(order: TeamMeasurement) -> dict[str, Any]:
     watch = PeakMemory(order.device)
     before = watch.start() if watch.possible else 0
     loop = build(order, world)
-    for number in range(1, order.warmup + 1):
-        loop.step(number)
+    for step in range(1, order.warmup + 1):
+        loop.step(step)
     stopwatch = Stopwatch(order.device)
     stopwatch.wrap(loop.updater, "estimate_advantages", "update")
     stopwatch.wrap(loop.updater, "update", "update")
-    steps = [_step(order, loop, stopwatch, order.warmup + number) for number in range(1, order.steps + 1)]
+    steps = [_step(order, loop, stopwatch, order.warmup + step) for step in range(1, order.steps + 1)]
     peak = watch.highest() - before if watch.possible else None
     learners = loop.updater.learners
     models = {id(learner.model): learner.model for learner in learners}
@@ -83,15 +83,15 @@ def build(order: TeamMeasurement, world: Distributed) -> PolicyGradientLoop:
 
 
 def _config(order: TeamMeasurement) -> RunConfig:
-    own, other = (str(Path(order.folder) / name) for name in (OWN, OTHER))
+    model_path, other_path = (str(Path(order.folder) / name) for name in (OWN, OTHER))
     mixed = order.agent_names[len(order.agent_names) // 2 :] if order.kind == "heterogeneous" else []
     return parse(
         {
-            "policy": {"model": own, "dtype": size(order.size).dtype, "max_tokens": order.new_tokens},
+            "policy": {"model": model_path, "dtype": size(order.size).dtype, "max_tokens": order.new_tokens},
             "team": {
                 "kind": "separate" if order.kind == ONE else order.kind,
                 "lora": {"rank": order.rank},
-                "agents": {seat: {"model": other} for seat in mixed},
+                "agents": {agent: {"model": other_path} for agent in mixed},
             },
             "algorithm": {"name": order.algorithm, "group_size": order.group},
             "kl": {"coef": order.kl},
@@ -103,22 +103,23 @@ def _config(order: TeamMeasurement) -> RunConfig:
     )
 
 
-def _step(order: TeamMeasurement, loop: PolicyGradientLoop, stopwatch: Stopwatch, number: int) -> dict[str, Any]:
+def _step(order: TeamMeasurement, loop: PolicyGradientLoop, stopwatch: Stopwatch, step: int) -> dict[str, Any]:
     """Seconds of one step by stage, and the size of its work."""
     stopwatch.spent["update"] = stopwatch.wall["update"] = 0.0
     spent, wall = limit.now(order.device)
-    line = loop.step(number)
+    line = loop.step(step)
     spent, wall = (after - before for after, before in zip(limit.now(order.device), (spent, wall), strict=True))
     later = {"wall_s": stopwatch.wall["update"], "cpu_s": stopwatch.spent["update"]}
-    whole = {"wall_s": wall, "cpu_s": spent}
+    spent_step = {"wall_s": wall, "cpu_s": spent}
     answers = order.group * order.prompts
     learners = loop.updater.learners
     return {
-        "step": whole,
-        "rollout": {clock: whole[clock] - later[clock] for clock in whole},
+        "step": spent_step,
+        "rollout": {clock: spent_step[clock] - later[clock] for clock in spent_step},
         "update": later,
-        "tokens": answers * sum(line[f"{seat}/tokens"] for seat in order.agent_names),
-        "trained_share": sum(line[f"{each.agents[0]}/rows"] for each in learners) / (answers * len(order.agent_names)),
+        "tokens": answers * sum(line[f"{agent}/tokens"] for agent in order.agent_names),
+        "trained_share": sum(line[f"{learner.agents[0]}/rows"] for learner in learners)
+        / (answers * len(order.agent_names)),
     }
 
 

@@ -71,14 +71,14 @@ def work(setting: ModelShape, prompts: int, prompt_tokens: float, answer_tokens:
     layer = s.hidden * (2 * attended + 2 * s.kv_heads * s.head_dim + 3 * s.inner)
     trunk, head = s.layers * layer, s.hidden * s.vocab
     rows = GROUP * len(AGENTS)
-    kept = 2 * s.layers * s.kv_heads * s.head_dim * size  # bytes of one token's keys and values
+    cache_bytes = 2 * s.layers * s.kv_heads * s.head_dim * size  # bytes of one token's keys and values
     seen = answer_tokens * (prompt_tokens + answer_tokens / 2)  # tokens attended to while decoding one answer
     looking = 4 * s.layers * attended  # FLOPs of attending to one token: query with key, weight with value
     prompt = prompt_tokens * 2 * trunk + looking * prompt_tokens**2 / 2
     return MinimalWork(
         prefill_flops=len(AGENTS) * (prompt + 2 * head),
         decode_flops=rows * (answer_tokens * 2 * (trunk + head) + looking * seen),
-        decode_bytes=len(AGENTS) * longest * (trunk + head) * size / prompts + rows * seen * kept,
+        decode_bytes=len(AGENTS) * longest * (trunk + head) * size / prompts + rows * seen * cache_bytes,
         update_flops=3 * (len(AGENTS) * prompt + rows * (answer_tokens * 2 * (trunk + head) + looking * seen)),
         optimizer_bytes=len(AGENTS) * 7 * 4 * (trunk + head) / prompts,
     )
@@ -99,12 +99,12 @@ def machine(device: str, dtype: str) -> Machine:
 
 def _best(call: Callable[[], Any], device: str) -> float:
     call()
-    found = []
+    times = []
     for _ in range(TRIES):
         start = now(device)
         call()
-        found.append(now(device)[0] - start[0])
-    return max(min(found), 1e-9)
+        times.append(now(device)[0] - start[0])
+    return max(min(times), 1e-9)
 
 
 def now(device: str) -> tuple[float, float]:

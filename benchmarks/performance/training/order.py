@@ -74,8 +74,8 @@ class Peer:
         if order.device != "cpu" or setting.hidden * 2 != setting.inner:
             command += ["--model", json.dumps(setting.model()), "--dtype", setting.dtype]
         command += [self.script, *_flags(setting, order)]
-        found = report_of(command, order.threads)
-        return found if order.memory else _times(found, order)
+        report = report_of(command, order.threads)
+        return report if order.memory else _times(report, order)
 
 
 def _flags(setting: ModelShape, order: MeasurementOrder) -> list[str]:
@@ -88,7 +88,7 @@ def _flags(setting: ModelShape, order: MeasurementOrder) -> list[str]:
         "warmup": WARMUP,
         "steps": order.steps + (0 if order.memory else WARMUP),
     }
-    return [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
+    return [flag for name, value in numbers.items() for flag in (f"--{name}", str(value))]
 
 
 def _times(report: dict[str, Any], order: MeasurementOrder) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _times(report: dict[str, Any], order: MeasurementOrder) -> dict[str, Any]:
         name = str(report["system"])
     except (KeyError, TypeError, ValueError) as error:
         raise TrainingBenchmarkError(f"the peer's report lacks a number: {' '.join(str(error).split())}") from error
-    stages = {stage: part * spent for stage, part in share.items()}
+    stages = {stage: share_of_step * spent for stage, share_of_step in share.items()}
     return {
         "name": name,
         "spent_s": spent,
@@ -133,9 +133,11 @@ def report_of(command: Sequence[str], threads: int) -> dict[str, Any]:
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
         raise TrainingBenchmarkError(f"{command[0]} failed while measuring: {last[0][:300]}")
-    found = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    json_lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     try:
-        report: dict[str, Any] = json.loads(found[-1]) if found else {}
+        report: dict[str, Any] = json.loads(json_lines[-1]) if json_lines else {}
         return report
     except ValueError as error:
-        raise TrainingBenchmarkError(f"{command[0]} printed a report that is not JSON: {found[-1][:200]!r}") from error
+        raise TrainingBenchmarkError(
+            f"{command[0]} printed a report that is not JSON: {json_lines[-1][:200]!r}"
+        ) from error

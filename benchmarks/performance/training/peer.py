@@ -28,9 +28,11 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("script", type=Path)
     args, flags = parser.parse_known_args()
-    here = Path(__file__).resolve().parent
-    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]  # our file names are not theirs
-    watch = _load(here / "peak.py").Watch(args.device)
+    folder = Path(__file__).resolve().parent
+    sys.path[:] = [
+        entry for entry in sys.path if Path(entry or ".").resolve() != folder
+    ]  # our file names are not theirs
+    watch = _load(folder / "peak.py").Watch(args.device)
     script = _load(args.script)
     if args.model:
         _replace_model(script, args.model, args.dtype)
@@ -74,10 +76,10 @@ def _replace_build(script: ModuleType, device: str, watch: Any) -> None:
         if device != "cpu":
             kind = script.MAGRPOConfig
             keywords["config_cls"] = lambda **given: kind(**{**given, "agent_devices": device})
-        made = build(*args, **keywords)
+        built_objects = build(*args, **keywords)
         if watch is not None:
-            _watch(made[0], watch)
-        return made
+            _watch(built_objects[0], watch)
+        return built_objects
 
     script.build = built  # type: ignore[attr-defined]
 

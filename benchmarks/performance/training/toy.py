@@ -71,8 +71,8 @@ def tokenizer(vocab: int, backwards: bool = False) -> PreTrainedTokenizerFast:
         backwards: give the bytes the same ids in the opposite order.
     """
     symbols = ["<|pad|>", "<|end|>", *sorted(pre_tokenizers.ByteLevel.alphabet(), reverse=backwards)]
-    symbols += [f"w{number}" for number in range(len(symbols), vocab)]
-    core = Tokenizer(models.BPE(vocab={symbol: number for number, symbol in enumerate(symbols)}, merges=[]))
+    symbols += [f"w{index}" for index in range(len(symbols), vocab)]
+    core = Tokenizer(models.BPE(vocab={symbol: index for index, symbol in enumerate(symbols)}, merges=[]))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(tokenizer_object=core, pad_token=symbols[PAD], eos_token=symbols[END])

@@ -72,15 +72,15 @@ def measure(order: MeasurementOrder) -> dict[str, Any]:
     if order.memory:
         return {"update_peak_bytes": _memory(loop, order)}
     rates = limit.machine(order.device, chosen.dtype)
-    for number in range(1, WARMUP + 1):
-        loop.step(number)
+    for index in range(1, WARMUP + 1):
+        loop.step(index)
     watch = Stopwatch(order.device)
     for policy in loop.team.values():
         watch.wrap(policy, "act", "generate")
     for learner in loop.updater.learners:
         watch.wrap(learner, "update", "update")
     step = watch.timed(loop.step, "step")
-    lines = [step(number) for number in range(WARMUP + 1, WARMUP + order.steps + 1)]
+    lines = [step(index) for index in range(WARMUP + 1, WARMUP + order.steps + 1)]
     return _result(chosen, order, loop, watch, lines, rates)
 
 
@@ -92,8 +92,8 @@ def build(chosen: ModelShape, order: MeasurementOrder) -> PolicyGradientLoop:
     options = ModelOptions(chosen.dtype, world.device)
     words = toy.tokenizer(chosen.vocab)
     team = {
-        agent: LLMPolicy(toy.model(chosen, world.device, SEED + number), words, options, agent)
-        for number, agent in enumerate(AGENTS)
+        agent: LLMPolicy(toy.model(chosen, world.device, SEED + index), words, options, agent)
+        for index, agent in enumerate(AGENTS)
     }
     learners = [PolicyUpdater(policy, [agent], config, world) for agent, policy in team.items()]
     clock = Clock(0.0, 0.0)
@@ -150,17 +150,17 @@ def _result(
     trained = statistics.fmean(line[f"{agent}/rows"] for line in lines for agent in AGENTS)
     opening = loop.env.fork().reset(seed=0, options={"task": 0})[0]
     policies = {agent: learner.policy for learner in loop.updater.learners for agent in learner.agents}
-    asked = statistics.fmean(len(policies[a].render((Message("user", text),))) for a, text in opening.items())
-    floor = limit.work(chosen, order.prompts, asked, sampled, chosen.new_tokens).seconds(rates)
+    prompt_tokens = statistics.fmean(len(policies[a].render((Message("user", text),))) for a, text in opening.items())
+    floor = limit.work(chosen, order.prompts, prompt_tokens, sampled, chosen.new_tokens).seconds(rates)
     spent = {label: watch.spent[label] / prompts for label in ("generate", "update")}
-    whole = watch.spent["step"] / prompts
+    step_seconds = watch.spent["step"] / prompts
     return {
-        "spent_s": whole,
+        "spent_s": step_seconds,
         "wall_s": watch.wall["step"] / prompts,
-        "stages": {**spent, "rest": whole - sum(spent.values())},
+        "stages": {**spent, "rest": step_seconds - sum(spent.values())},
         "limit": floor,
         "machine": asdict(rates),
-        "prompt_tokens": asked,
+        "prompt_tokens": prompt_tokens,
         "tokens": sampled * answers,
         "trained": trained / (GROUP * order.prompts),
         "tokens_per_s": sampled * answers / (watch.wall["step"] / prompts),

@@ -146,7 +146,7 @@ def _side_by_side(pairs: Sequence[ProgramPair]) -> Columns:
 
 
 def _panel(pair: ProgramPair) -> Panel:
-    body = Text(f"{clean(pair.asked)}\n\n", style="italic")
+    body = Text(f"{clean(pair.description)}\n\n", style="italic")
     for agent, code in pair.completions.items():
         body.append(f"{agent}\n", style="bold not italic").append(f"{clean(code, 600)}\n\n", style="not italic")
     mark = ("✓ ", "bold green not italic") if pair.solved else ("✗ ", "bold red not italic")

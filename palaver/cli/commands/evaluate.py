@@ -94,7 +94,7 @@ def evaluate(
             samples=samples,
             seed=seed,
             sampling=options.sampling(sampling, temperature, max_tokens, greedy),
-            own={
+            agent_sampling={
                 agent: options.sampling(trained, temperature, max_tokens, greedy)
                 for agent, trained in agent_sampling.items()
             },

@@ -123,7 +123,7 @@ def step(
         peer_python,
         peer_script,
         as_json,
-        say=lambda line: errors.print(Text(line, style="dim")),
+        log=lambda line: errors.print(Text(line, style="dim")),
     )
 
 
@@ -183,7 +183,7 @@ def teams(
         algorithm,
         kl,
     )
-    run(plan, as_json=as_json, out=out, say=lambda line: errors.print(Text(line, style="dim")))
+    run(plan, as_json=as_json, out=out, log=lambda line: errors.print(Text(line, style="dim")))
 
 
 def pokemon(
@@ -218,7 +218,7 @@ def pokemon(
         if format is not None and len(format) > 1:
             raise ConfigError("--endurance plays one format; give --format once")
         long = Endurance((format or ["gen1ou"])[0], endurance, block, battles, seed)
-        endure(long, as_json=as_json, out=out, say=say)
+        endure(long, as_json=as_json, out=out, log=say)
         return
     if out is not None:
         raise ConfigError("--out writes the report of --endurance; for the other, say: --json > FILE")
@@ -233,4 +233,4 @@ def pokemon(
         peers,
         seed,
     )
-    run(plan, as_json=as_json, say=say)
+    run(plan, as_json=as_json, log=say)

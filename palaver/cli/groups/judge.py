@@ -176,7 +176,7 @@ def _run(work: AuditQueries, name: str, sources: list[str], limits: Thresholds, 
 
     about = {**provenance(), "command": shlex.join(["palaver", *sys.argv[1:]])}
     with _bar(work.questions) as report:
-        return run.audit(work, name, sources, limits=limits, made=about, folder=folder, report=report)
+        return run.audit(work, name, sources, limits=limits, provenance=about, folder=folder, report=report)
 
 
 @contextmanager
@@ -216,14 +216,14 @@ def _show(audit: Audit, folder: Path | None, as_json: bool) -> None:
 
 def measures(audit: Audit) -> Table:
     """Table of the measures, with faults in red."""
-    from palaver.benchmarks.judge_audit.page import shown
+    from palaver.benchmarks.judge_audit.page import formatted
 
     at_fault = {fault.measure for fault in audit.faults}
     right = ("value", "95 %", "n")
     grid = table("measure", *right, "of what", title=one_line(audit.judge, 100), right=right)
     for measure in audit.measures:
         style = "red" if measure.key in at_fault else ""
-        value, ends = shown(measure)
+        value, ends = formatted(measure)
         grid.add_row(
             Text(measure.title, style=style or "bold"),
             Text(value, style=style),

@@ -75,7 +75,7 @@ def test_batches_times_and_judges():
         return Noted()
 
     plan, told = ask.AuditPlan(repeats=2, repeated=3, timed=2, probed=0, batch=4), []
-    found = ask.ask(make, ask.items(ROWS, plan), plan, clock=lambda: next(now), report=told.append)
+    found = ask.compare_items(make, ask.items(ROWS, plan), plan, clock=lambda: next(now), report=told.append)
     assert calls == [(0, 1), (0, 1), (0, 4), (0, 4), (0, 2), (1, 3)]
     assert told == [1, 1, 4, 4, 2, 3]
     assert [each.seconds for each in found] == [1, 1] + [None] * 13

@@ -34,7 +34,9 @@ def audited(kind, data=DATA, limits=None, **settings):
             clock.now += 60.0 if kind == "slow" else 0.5
             return super().compare(pairs)
 
-    asked = ask.ask(lambda repeat: Timed(kind, data.pairs, repeat), ask.items(data.pairs, plan), plan, clock=clock)
+    asked = ask.compare_items(
+        lambda repeat: Timed(kind, data.pairs, repeat), ask.items(data.pairs, plan), plan, clock=clock
+    )
     found = table.measure(data, asked)
     return {each.key: each for each in found}, faults(found, limits)
 

@@ -21,7 +21,7 @@ def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audit")
     work = run.prepare(DATA, ask.AuditPlan(probed=2), lambda repeat: Brainy("injectable", DATA.pairs, repeat))
     made = {"command": "palaver judge audit x", "palaver": "1", "commit": "c", "python": "3", "platform": "p"}
-    done = run.audit(work, "scripted:injectable", ["generated:0:40"], folder=folder, made=made)
+    done = run.audit(work, "scripted:injectable", ["generated:0:40"], folder=folder, provenance=made)
     return done, page.write(done, folder), folder
 
 
@@ -132,4 +132,4 @@ def test_a_folder_that_cannot_be_written(found, tmp_path):
     ],
 )
 def test_how_numbers_are_shown(measure, says):
-    assert page.shown(measure) == says
+    assert page.formatted(measure) == says

@@ -76,7 +76,7 @@ def test_the_model_finds_the_answers_in_the_prompt_whatever_they_hold():
     prompt, one, two = "What </told-0> is?", "<said-0000000000000000>\nfoo\n</said-0000000000000000>", "\n\nbar\n"
     shown = prompts.JudgeMaterial({"": prompt}, {"first": {"": one}, "second": {"": two}})
     talk = prompts.prefer(shown, DEFAULT_RUBRIC, 6000)
-    found = scripted.ScriptedJudgeChat("fair", AnswerKey(frozenset()))._shown(
+    found = scripted.ScriptedJudgeChat("fair", AnswerKey(frozenset()))._judge_input(
         "\n".join(each.content for each in talk), 7
     )
     assert (found.prompt.startswith("What"), "foo" in found.first, found.second.strip(), found.seed) == (

@@ -66,7 +66,7 @@ class FakeShop:
             return float(json.loads((Path(player.removeprefix("fake:")) / "net.json").read_text())["strength"])
         return STRENGTH[player.removesuffix(MIRROR)]
 
-    def learn(self, lesson, folder, tick):
+    def train(self, lesson, folder, tick):
         self.lessons.append(lesson)
         folder.mkdir(parents=True, exist_ok=True)
         state = folder / "net.json"

@@ -58,13 +58,13 @@ def test_all_variants_meet_in_one_arena(tmp_path):
     assert [variant.value for variant in found.variants] == ["0", "0.5", "1"]
     assert {variant.steps for variant in found.variants} == {3 * STEPS}
     assert found.spread == 0
-    names = {rating.player for rating in found.found.tables[0].ratings}
+    names = {rating.player for rating in found.standings.tables[0].ratings}
     assert names == {"old=0", "old=0.5", "old=1", "random@1", "typed@1", "veteran@1"}
-    assert found.found.tables[0].cells["old=0", "old=1"].games == 20
+    assert found.standings.tables[0].cells["old=0", "old=1"].games == 20
     # what is played before the key matters is played once: 1 first stage. The fake networks are alike, so all later too
     assert len(list((tmp_path / "out" / BATTLES).iterdir())) == 3
     assert ablation.load(tmp_path / "out").variants == found.variants
-    assert ablation.load(tmp_path / "out").found.tables == found.found.tables
+    assert ablation.load(tmp_path / "out").standings.tables == found.standings.tables
 
 
 def test_tables_and_picture(tmp_path):
@@ -90,6 +90,6 @@ def test_killed_it_ends_the_same(tmp_path):
     assert process.exitcode == -9
     again, whole = made(tmp_path / "a"), made(tmp_path / "b")
     assert again.variants == whole.variants
-    assert again.found.tables == whole.found.tables
+    assert again.standings.tables == whole.standings.tables
     work = (tmp_path / "a" / "work").read_text().splitlines()
     assert len(work) == len(set(work))

@@ -6,7 +6,15 @@ from collections import Counter
 
 import pytest
 
-from palaver.benchmarks.curriculum.battles import MIRROR, StagePlayer, order, portions, shares, shown, teachers
+from palaver.benchmarks.curriculum.battles import (
+    MIRROR,
+    StagePlayer,
+    imitated_labels,
+    order,
+    portions,
+    shares,
+    teachers,
+)
 from palaver.benchmarks.curriculum.read import parse
 from palaver.trainers.matches.recording import Advice
 from tests.benchmarks.curriculum.fakes import values
@@ -111,8 +119,8 @@ def test_who_meets_itself_has_a_second_label():
 
 def test_who_is_learnt_from():
     first, second, third = parse(values()).stages
-    assert shown(first, seats()) == ()
-    assert shown(second, seats()) == ("veteran@1", "veteran@1" + MIRROR)
+    assert imitated_labels(first, seats()) == ()
+    assert imitated_labels(second, seats()) == ("veteran@1", "veteran@1" + MIRROR)
     assert teachers(first, seats()) == ("typed@1", "random@1")
     assert teachers(second, seats()) == ("veteran@1",)
     assert teachers(third, seats()) == ("veteran@1", "first")

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from palaver.benchmarks.curriculum.gates import kept, paired, passes
+from palaver.benchmarks.curriculum.gates import guard_condition, paired, passes
 from palaver.benchmarks.curriculum.spec import Gate, Guard
 from palaver.core import ConfigError
 from palaver.trainers.matches.config import GameSpec
@@ -65,14 +65,14 @@ def test_a_guard_compares_the_same_matches():
     pupil = [game("x", "pupil", n, s, 1 - score, "g") for n, score in enumerate((1, 0, 0, 0.5)) for s in (False, True)]
     other = [game("pupil", "x", 0, False, 1.0, "elsewhere"), game("pupil", "y", 0, False, 1.0, "g")]
     games = [*before, *pupil, *other]
-    check = kept(Guard(teams="g", drop=0.4), games, "pupil", "before", ["x"])
+    check = guard_condition(Guard(teams="g", drop=0.4), games, "pupil", "before", ["x"])
     # differences 0, 1, 0, 0.5: mean 0.375, s = 0.47871, half = 3.1824 * 0.47871 / 2 = 0.76173
     assert check.found == pytest.approx(0.375)
     assert (check.low, check.high) == pytest.approx((-0.38673, 1.13673), abs=1e-4)
     assert check.passed
-    assert not kept(Guard(teams="g", drop=0.3), games, "pupil", "before", ["x"]).passed
+    assert not guard_condition(Guard(teams="g", drop=0.3), games, "pupil", "before", ["x"]).passed
     with pytest.raises(ConfigError, match="no match of before and pupil"):
-        kept(Guard(teams="h"), games, "pupil", "before", ["x"])
+        guard_condition(Guard(teams="h"), games, "pupil", "before", ["x"])
 
 
 def test_one_difference_has_no_interval():

@@ -30,7 +30,7 @@ def test_medians_of_what_was_played():
     found = measured(played, {"coach": advised, "ill": []}, pace=1000.0, batch=250.0)
     assert found.decisions == 20  # 200 of ten sides
     assert found.ms == {"strong": 5.0, "weak": 1.0, PUPIL_LABEL: 2.0}
-    assert found.rest == pytest.approx(100)
+    assert found.overhead == pytest.approx(100)
     assert found.asking == pytest.approx({"coach": 14.0})  # 380 ms that nobody spends, 100 without it, 20 decisions
     # 20 decisions of 5 + 1 ms and 100 ms: 0.22 s a battle; of a pupil that was not there 2 + 1 ms: 0.16 s
     assert found.playing({("strong", "weak"): 10, ("unknown", "weak"): 5}, jobs=2) == pytest.approx((2.2 + 0.8) / 2)

@@ -42,7 +42,7 @@ def test_stages_follow_each_other(tmp_path):
     assert [source.weight for source in second.sources] == [0.75, 0.25]
     assert second.sources[0].players == {"veteran@1", "veteran@1+2"}
     assert second.sources[1].winners, "old battles are learnt from as their stage did"
-    assert second.own[0].folder == second.sources[0].folder
+    assert second.stage_sources[0].folder == second.sources[0].folder
 
 
 def test_metrics_have_one_axis(tmp_path):
@@ -67,8 +67,8 @@ def test_a_pupil_that_fails_tries_again_with_more_battles(tmp_path):
     assert ratings[best] == max(ratings[v.pupil] for v in state.attempts("second"))
     again = shop.lessons[2]
     assert again.start == tmp_path / "run" / "stages" / "second" / "1" / "net"
-    assert len(again.own) == 2
-    assert len({source.folder for source in again.own}) == 2, "the second attempt plays other battles"
+    assert len(again.stage_sources) == 2
+    assert len({source.folder for source in again.stage_sources}) == 2, "the second attempt plays other battles"
     assert sum(source.weight for source in again.sources) == pytest.approx(1)
 
 
@@ -165,7 +165,7 @@ def test_what_is_learnt_from_stands_when_learning_begins(tmp_path):
     assert process.exitcode == -9
     state, shop = whole(tmp_path / "run")
     assert state.verdicts[0].played == 6
-    assert shop.lessons[0].own[0].weight == 1
+    assert shop.lessons[0].stage_sources[0].weight == 1
     assert len(read_games(state.store / state.verdicts[0].battles / GAMES)) == 6
 
 

@@ -34,7 +34,7 @@ def test_the_shipped_table():
     needed = trainings(plan, (0, 1))
     assert [each.seed for each in needed] == [0] * len(plan.recipes) + [1] * len(plan.recipes)
     assert {each.config.seed for each in needed} == {0, 1}
-    assert len({each.place for each in needed}) == len(needed)
+    assert len({each.subfolder for each in needed}) == len(needed)
     held_out = {each.config.eval.tasks for each in needed}
     assert held_out == {plan.keywords["tasks"]}
     assert {plan.played(row)["difficulty"] for row in plan.rows} == {"mixed"}

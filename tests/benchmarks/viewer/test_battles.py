@@ -69,7 +69,7 @@ def test_a_folder_of_battles(tmp_path):
     with Writer(tmp_path / "battles") as writer:
         for n in range(3):
             writer.add(*battle(n))
-    data = collect(tmp_path / "battles", Choices(most=2))
+    data = collect(tmp_path / "battles", Choices(max_episodes=2))
     assert [each["task"] for each in data["episodes"]] == ["t0 (b0)", "t1 (b1)"]
     assert [len(each["turns"]) for each in data["episodes"]] == [5, 5]
     assert data["notes"] == ["1 of 3 episodes do not fit and are left out"]

@@ -119,7 +119,7 @@ def test_a_run_without_episodes_has_a_page(run):
 
 
 def test_what_does_not_fit_is_told(run):
-    done = write(run, choices=Choices(most=3, characters=100))
+    done = write(run, choices=Choices(max_episodes=3, characters=100))
     assert done.notes[-1] == "5 of 8 episodes do not fit and are left out"
     assert [each["id"] for each in Page(done.path).data["episodes"]] == ["eval-10-0", "eval-10-1", "eval-10-2"]
 
