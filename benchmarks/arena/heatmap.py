@@ -23,7 +23,7 @@ def draw(found: Standings, path: Path) -> None:
     columns = min(2, len(found.tables))
     rows = -(-len(found.tables) // columns)
     drawing = theme.figure(max(6.6, wide * columns), high * rows + 0.5)
-    title = f"{found.made.get('env', 'Arena')}: score of the row against the column, in percent"
+    title = f"{found.provenance.get('env', 'Arena')}: score of the row against the column, in percent"
     theme.entitle(drawing, theme.label(title, 90))
     places = drawing.subplots(rows, columns, squeeze=False).ravel()
     for ax, table in zip(places, found.tables, strict=False):

@@ -46,9 +46,9 @@ def write(found: Standings, folder: Path) -> list[Path]:
 
 def markdown(found: Standings) -> str:
     """All tables, each explained in a line."""
-    head = f"# Arena: {prose(found.made['env'])}\n" if "env" in found.made else "# Arena\n"
+    head = f"# Arena: {prose(found.provenance['env'])}\n" if "env" in found.provenance else "# Arena\n"
     parts = [head]
-    if command := found.made.get("command"):
+    if command := found.provenance.get("command"):
         parts.append(code_block(command, "bash") + "\n")
     for table in found.tables:
         parts += [f"## {_name(table.teamset)}\n", _ratings(table, found), _matrix(table)]
