@@ -62,51 +62,53 @@ MIXERS: dict[str, Callable[..., torch.Tensor]] = {"sum": added, "monotonic": mon
 ORDERS = {"together": "all update together", "sequence": "one after the other, weighed by how the former have moved"}
 
 
-def filled(text: str, row: Algorithm | None) -> str:
-    """A page with its computed parts renewed; `row` is the algorithm the page is about, None on the shared page."""
-    parts = {"keys": keys(row)} | ({"row": choices(row), "example": example(row)} if row else {})
-    return _PART.sub(lambda found: f"{found[1]}{parts[found['name']]}\n{found[3]}", text)
+def filled(text: str, algorithm: Algorithm | None) -> str:
+    """A page with its computed parts renewed; `algorithm` is what the page is about, None on the shared page."""
+    parts = {"keys": keys(algorithm)} | (
+        {"row": choices(algorithm), "example": example(algorithm)} if algorithm else {}
+    )
+    return _PART.sub(lambda match: f"{match[1]}{parts[match['name']]}\n{match[3]}", text)
 
 
-def choices(row: Algorithm) -> str:
+def choices(algorithm: Algorithm) -> str:
     """The row as a table: each choice, the function that makes it, and that function's first line."""
-    table = {"name": f"`{row.name}`", "paper": row.paper}
-    for name, function in (("credit", row.credit), ("baseline", row.baseline), ("loss", row.loss)):
-        place = f"{function.__module__.rpartition('.')[2]}.{getattr(function, '__name__', '')}"
-        table[name] = f"`{place}`: {(function.__doc__ or '').strip().splitlines()[0]}"
-    table |= {"critic": CRITICS[row.critic]}
-    if row.critic in ("own", "joint"):
-        table["values"] = LEVELS[row.level]
-    table["order"] = ORDERS[row.order]
-    if row.mixer != "none":
-        function = MIXERS[row.mixer]
+    table = {"name": f"`{algorithm.name}`", "paper": algorithm.paper}
+    for name, function in (("credit", algorithm.credit), ("baseline", algorithm.baseline), ("loss", algorithm.loss)):
+        qualified_name = f"{function.__module__.rpartition('.')[2]}.{getattr(function, '__name__', '')}"
+        table[name] = f"`{qualified_name}`: {(function.__doc__ or '').strip().splitlines()[0]}"
+    table |= {"critic": CRITICS[algorithm.critic]}
+    if algorithm.critic in ("own", "joint"):
+        table["values"] = LEVELS[algorithm.level]
+    table["order"] = ORDERS[algorithm.order]
+    if algorithm.mixer != "none":
+        function = MIXERS[algorithm.mixer]
         table["mixer"] = f"`mixers.{function.__name__}`: {(function.__doc__ or '').strip().splitlines()[0]}"
-    if row.pairs:
+    if algorithm.pairs:
         table["pairs"] = f"`dpo.dpo_loss`: {(dpo_loss.__doc__ or '').strip().splitlines()[0]}"
-    table["smallest group"] = "2" if row.needs_group else "1"
-    if row.defaults:
-        table["the name sets"] = ", ".join(f"`{key}: {_written(value)}`" for key, value in row.defaults.items())
+    table["smallest group"] = "2" if algorithm.needs_group else "1"
+    if algorithm.defaults:
+        table["the name sets"] = ", ".join(f"`{key}: {_written(value)}`" for key, value in algorithm.defaults.items())
     return markdown_table(("choice", "value"), list(table.items()))
 
 
-def example(row: Algorithm) -> str:
+def example(algorithm: Algorithm) -> str:
     """Worked example of an algorithm: advantages, returns over turns, losses by ratio."""
-    tables = {"none": [_siblings], "agent": [_episodes]}.get(row.critic, [_errors, _turns])
-    if row.level == "token":
+    tables = {"none": [_siblings], "agent": [_episodes]}.get(algorithm.critic, [_errors, _turns])
+    if algorithm.level == "token":
         tables = [*tables, _tokens]
-    if row.mixer != "none":
+    if algorithm.mixer != "none":
         tables = [_mixed, _credited]
-    if row.pairs:
+    if algorithm.pairs:
         tables = [_margins, _compared]
-    if row.loss in (ppo_clip, cispo):
+    if algorithm.loss in (ppo_clip, cispo):
         tables = [*tables, _ratios]
-    return "\n\n".join(table(row) for table in tables)
+    return "\n\n".join(table(algorithm) for table in tables)
 
 
-def _siblings(row: Algorithm) -> str:
+def _siblings(algorithm: Algorithm) -> str:
     """The advantages of one group of four, under each normalisation."""
     returns, group = torch.tensor(RETURNS, dtype=torch.float64), torch.zeros(len(RETURNS), dtype=torch.long)
-    base = row.baseline(returns, group)
+    base = algorithm.baseline(returns, group)
     lines = [("return", *_numbers(RETURNS, ""))]
     for how, kind in (("none", "population"), ("std", "population"), ("std", "unbiased")):
         advantage = normalize(base, returns, group, how, kind)  # type: ignore[arg-type]
@@ -115,11 +117,11 @@ def _siblings(row: Algorithm) -> str:
     return markdown_table(("", *(f"sample {n}" for n in range(1, len(RETURNS) + 1))), lines)
 
 
-def _errors(row: Algorithm) -> str:
+def _errors(algorithm: Algorithm) -> str:
     """The advantages of two prompts with two samples each, with values of a critic."""
     returns, value = torch.tensor(RETURNS, dtype=torch.float64), torch.tensor(VALUES, dtype=torch.float64)
-    advantage = row.baseline(returns, value)
-    whitened = whiten(advantage, torch.zeros(len(RETURNS), dtype=torch.long), parts=1)
+    advantage = algorithm.baseline(returns, value)
+    whitened = whiten(advantage, torch.zeros(len(RETURNS), dtype=torch.long), groups=1)
     head = ("", *(f"prompt {n // 2 + 1}, sample {n % 2 + 1}" for n in range(len(RETURNS))))
     return markdown_table(
         head,
@@ -132,23 +134,23 @@ def _errors(row: Algorithm) -> str:
     )
 
 
-def _turns(row: Algorithm) -> str:
+def _turns(algorithm: Algorithm) -> str:
     """Returns and advantages of a conversation of two turns by lambda."""
     rewards, values, discount = CHAIN
-    reward, value = (torch.tensor(each, dtype=torch.float64)[:, None] for each in (rewards, values))
+    reward, value = (torch.tensor(column, dtype=torch.float64)[:, None] for column in (rewards, values))
     lines = [("reward", *_numbers(rewards, "")), ("value", *_numbers(values, ""))]
     for decay in (0.0, 0.95, 1.0):
         returns = lambda_returns(reward, value, torch.tensor([-1, 0]), torch.tensor([0, 1]), discount, decay)
         label = f"`gae_lambda: {decay:g}`"
         lines.append((f"return, {label}", *_numbers(returns[:, 0].tolist(), "")))
-        lines.append((f"advantage, {label}", *_numbers(row.baseline(returns[:, 0], value[:, 0]).tolist())))
+        lines.append((f"advantage, {label}", *_numbers(algorithm.baseline(returns[:, 0], value[:, 0]).tolist())))
     return markdown_table((f"`discount: {discount:g}`", "turn 1", "turn 2"), lines)
 
 
-def _tokens(row: Algorithm) -> str:
+def _tokens(algorithm: Algorithm) -> str:
     """Returns and advantages of the tokens of one completion by lambda."""
     reward, values, costs = TOKENS
-    value, cost = (torch.tensor([each], dtype=torch.float64) for each in (values, costs))
+    value, cost = (torch.tensor([column], dtype=torch.float64) for column in (values, costs))
     tokens = TokenValues(value, cost, torch.tensor([len(values)]))
     last = torch.tensor([reward - costs[-1]], dtype=torch.float64)
     lines = [("value", *_numbers(values, "")), ("cost", *_numbers(costs, ""))]
@@ -156,73 +158,81 @@ def _tokens(row: Algorithm) -> str:
         returns = token_returns(tokens, last, decay)
         label = f"`gae_lambda: {decay:g}`"
         lines.append((f"return, {label}", *_numbers(returns[0].tolist(), "")))
-        lines.append((f"advantage, {label}", *_numbers(row.baseline(returns[0], value[0]).tolist())))
+        lines.append((f"advantage, {label}", *_numbers(algorithm.baseline(returns[0], value[0]).tolist())))
     head = (f"last turn, reward {reward:g}", *(f"token {n}" for n in range(1, len(values) + 1)))
     return markdown_table(head, lines)
 
 
-def _episodes(row: Algorithm) -> str:
+def _episodes(algorithm: Algorithm) -> str:
     """The advantages of an agent's episodes of one step, while its moving mean moves."""
     decay, mean, before = AlgorithmConfig().decay, 0.0, []
     for won in WON:
         before.append(mean)
         mean = ema(mean, won, decay)
-    advantage = row.baseline(torch.tensor(WON, dtype=torch.float64), torch.tensor(before, dtype=torch.float64))
+    advantage = algorithm.baseline(torch.tensor(WON, dtype=torch.float64), torch.tensor(before, dtype=torch.float64))
     head = (f"`decay: {decay:g}`", *(f"episode {n}" for n in range(1, len(WON) + 1)))
     lines = [("return", WON), ("mean before it", before), ("advantage", advantage.tolist())]
-    return markdown_table(head, [(name, *(f"{each:.6g}" for each in numbers)) for name, numbers in lines])
+    return markdown_table(head, [(name, *(f"{value:.6g}" for value in numbers)) for name, numbers in lines])
 
 
-def _mix(row: Algorithm, q: torch.Tensor) -> torch.Tensor:
+def _mix(algorithm: Algorithm, q: torch.Tensor) -> torch.Tensor:
     """(J, N) values to those of the joint actions (J,), by the weights of one state."""
-    if row.mixer == "sum":
+    if algorithm.mixer == "sum":
         return added(q)
     w1, b1, wf, v = (
-        torch.tensor(part, dtype=q.dtype)[None].expand(len(q), *torch.tensor(part).shape) for part in WEIGHTS
+        torch.tensor(weights, dtype=q.dtype)[None].expand(len(q), *torch.tensor(weights).shape) for weights in WEIGHTS
     )
     return monotonic(q, w1, b1, wf, v)
 
 
-def _mixed(row: Algorithm) -> str:
+def _mixed(algorithm: Algorithm) -> str:
     """The team's value of every joint action."""
     lines = []
     for a in CANDIDATES[0]:
         q = torch.tensor([[a, b] for b in CANDIDATES[1]], dtype=torch.float64)
-        lines.append((f"a's answer, Q = {a:g}", *_numbers(_mix(row, q).tolist(), "")))
+        lines.append((f"a's answer, Q = {a:g}", *_numbers(_mix(algorithm, q).tolist(), "")))
     return markdown_table(("Q_tot", *(f"b's answer, Q = {b:g}" for b in CANDIDATES[1])), lines)
 
 
-def _credited(row: Algorithm) -> str:
+def _credited(algorithm: Algorithm) -> str:
     """Credit of each answer in some joint actions."""
     wide = max(map(len, CANDIDATES))
-    q = torch.tensor([[*own, *[0.0] * (wide - len(own))] for own in CANDIDATES], dtype=torch.float64)
-    allowed = torch.tensor([[place < len(own) for place in range(wide)] for own in CANDIDATES])
+    q = torch.tensor(
+        [[*candidate_values, *[0.0] * (wide - len(candidate_values))] for candidate_values in CANDIDATES],
+        dtype=torch.float64,
+    )
+    allowed = torch.tensor(
+        [[index < len(candidate_values) for index in range(wide)] for candidate_values in CANDIDATES]
+    )
     lines = []
     for joint in ((0, 0), (2, 0), (2, 1)):
-        here = torch.tensor([[own[place] for own, place in zip(CANDIDATES, joint, strict=True)]], dtype=torch.float64)
-        given = counterfactual(
-            q[None], allowed[None], torch.tensor([joint]), torch.zeros(1, 1), lambda values, _: _mix(row, values)
+        chosen_values = torch.tensor(
+            [[candidate_values[index] for candidate_values, index in zip(CANDIDATES, joint, strict=True)]],
+            dtype=torch.float64,
         )
-        total = _numbers(_mix(row, here).tolist(), "")
-        lines.append((f"Q = {here[0, 0]:g} and {here[0, 1]:g}", *total, *_numbers(given[0].tolist())))
+        given = counterfactual(
+            q[None], allowed[None], torch.tensor([joint]), torch.zeros(1, 1), lambda values, _: _mix(algorithm, values)
+        )
+        total = _numbers(_mix(algorithm, chosen_values).tolist(), "")
+        lines.append((f"Q = {chosen_values[0, 0]:g} and {chosen_values[0, 1]:g}", *total, *_numbers(given[0].tolist())))
     return markdown_table(("joint action", "Q_tot", "credit of a", "credit of b"), lines)
 
 
-def _ratios(row: Algorithm) -> str:
+def _ratios(algorithm: Algorithm) -> str:
     """Loss of a token and its gradient by the importance ratio."""
     logp = torch.tensor(RATIOS, dtype=torch.float64).log()[None].requires_grad_()
-    mask, clip = torch.ones_like(logp, dtype=torch.bool), AlgorithmConfig(name=row.name).clip
+    mask, clip = torch.ones_like(logp, dtype=torch.bool), AlgorithmConfig(name=algorithm.name).clip
     lines = []
     for advantage in (1.0, -1.0):
-        said = LossInputs(torch.full_like(logp, advantage), torch.zeros_like(logp), mask, clip=clip)
-        loss = row.loss(logp, said)
+        inputs = LossInputs(torch.full_like(logp, advantage), torch.zeros_like(logp), mask, clip=clip)
+        loss = algorithm.loss(logp, inputs)
         (slope,) = torch.autograd.grad(loss.sum(), logp)
         lines.append((f"loss, advantage {advantage:+g}", *_numbers(loss[0].tolist())))
         lines.append((f"its gradient by the log-prob, advantage {advantage:+g}", *_numbers(slope[0].tolist())))
     return markdown_table((f"`clip: [{clip[0]:g}, {clip[1]:g}]`", *(f"ratio {ratio:.2f}" for ratio in RATIOS)), lines)
 
 
-def _margins(row: Algorithm) -> str:  # noqa: ARG001 - every table has the same argument
+def _margins(algorithm: Algorithm) -> str:  # noqa: ARG001 - every table has the same argument
     """Loss of a pair and its negative slope by the margin."""
     margin = torch.tensor(MARGINS, dtype=torch.float64)
     return markdown_table(
@@ -234,15 +244,15 @@ def _margins(row: Algorithm) -> str:  # noqa: ARG001 - every table has the same 
     )
 
 
-def _compared(row: Algorithm) -> str:  # noqa: ARG001 - see above
+def _compared(algorithm: Algorithm) -> str:  # noqa: ARG001 - see above
     """The weights of four completions of an agent at the start of a run, where all margins are 0; by pairs."""
     lines = [("return", *_numbers(RETURNS, ""))]
-    place = torch.arange(len(RETURNS))
+    indices = torch.arange(len(RETURNS))
     for select in ("all", "extremes"):
         pairs = choose(RETURNS, PairsConfig.model_validate({"select": select}), 0)
         better, worse = torch.tensor(pairs).T
         slope = dpo_slope(torch.zeros(len(pairs), dtype=torch.float64), BETA)
-        weight = row_weights(slope, better, worse, place, place, len(RETURNS))
+        weight = row_weights(slope, better, worse, indices, indices, len(RETURNS))
         scaled = (weight * len(RETURNS) / len(pairs)).tolist()
         lines.append((f"weight, `pairs.select: {select}`", *_numbers(scaled)))
     return markdown_table(("", *(f"sample {n}" for n in range(1, len(RETURNS) + 1))), lines)
@@ -252,22 +262,22 @@ def _numbers(values: Sequence[float], sign: str = "+") -> list[str]:
     return [f"{value + 0.0:{sign}.2f}" for value in values]
 
 
-def keys(row: Algorithm | None) -> str:
+def keys(algorithm: Algorithm | None) -> str:
     """Every key of the sections that shape the estimator, with its default; critics' only where there is one."""
     lines = []
-    judged = row is None or row.critic in ("own", "joint")
+    has_critic = algorithm is None or algorithm.critic in ("own", "joint")
     for section, model in SECTIONS.items():
-        if section == "critic" and not judged:
+        if section == "critic" and not has_critic:
             continue
-        found = model.model_validate(fill_section(row.name, section, {}) if row else {})
+        section_config = model.model_validate(fill_section(algorithm.name, section, {}) if algorithm else {})
         for name, field in model.model_fields.items():
             if name not in ("name", "mixer", "pairs"):
-                default = _written(getattr(found, name))
+                default = _written(getattr(section_config, name))
                 lines.append((f"`{section}.{name}`", f"`{default}`", field.description or ""))
-    for name, field in MixerConfig.model_fields.items() if row and row.mixer != "none" else ():
+    for name, field in MixerConfig.model_fields.items() if algorithm and algorithm.mixer != "none" else ():
         default = _written(getattr(MixerConfig(), name))
         lines.append((f"`algorithm.mixer.{name}`", f"`{default}`", field.description or ""))
-    for name, field in ComparedConfig.model_fields.items() if row and row.pairs else ():
+    for name, field in ComparedConfig.model_fields.items() if algorithm and algorithm.pairs else ():
         default = _written(getattr(ComparedConfig(), name))
         lines.append((f"`algorithm.pairs.{name}`", f"`{default}`", field.description or ""))
     return markdown_table(("key", "default", "meaning"), lines)

@@ -75,25 +75,29 @@ class PolicyGradientLoop:
         self.updater.assign(team)
         drawn = ResampledEpisodes(self.pairs.episodes(step, team), [], 0) if self.pairs else self.rolled(step, team)
         rolled = time.perf_counter()
-        everyone = self.distributed.gather([*drawn.kept, *drawn.replaced])
-        episodes = only_scored(drawn.kept, f"in step {step}")
-        judged = self.updater.estimate_advantages(self.tabulated(episodes, step))
+        everyone = self.distributed.gather([*drawn.episodes, *drawn.replaced])
+        episodes = only_scored(drawn.episodes, f"in step {step}")
+        estimated = self.updater.estimate_advantages(self.tabulated(episodes, step))
         try:
-            learned = self.updater.update(judged, step)
+            learned = self.updater.update(estimated, step)
         except NumericalError as error:
-            raise self.save_failed_rows(error, judged.batch, episodes, step) from error
-        table, done = judged.batch, time.perf_counter()
+            raise self.save_failed_rows(error, estimated.batch, episodes, step) from error
+        batch, done = estimated.batch, time.perf_counter()
         if self.run_logger:
             self.run_logger.episodes("train", step, everyone)
-        completions, tokens = self.distributed.all_sum(*sampled([*drawn.kept, *drawn.replaced], self.updater.agents))
+        completions, tokens = self.distributed.all_sum(
+            *sampled([*drawn.episodes, *drawn.replaced], self.updater.agents)
+        )
         return {
             **self.clock.read(),
             **describe(everyone),
-            **self.describe_table(table),
+            **self.describe_table(batch),
             **self.describe_draws(drawn),
-            **({} if table.overlong is None else {"overlong": mean_overlong(table, self.distributed.all_sum)}),
+            **({} if batch.overlong is None else {"overlong": mean_overlong(batch, self.distributed.all_sum)}),
             **self.describe_scoring(),
-            **expected_returns(episodes, table, config.algorithm.discount, judged.kl_penalty, self.distributed.all_sum),
+            **expected_returns(
+                episodes, batch, config.algorithm.discount, estimated.kl_penalty, self.distributed.all_sum
+            ),
             **learned,
             **({"team/shift": config.team.shift(list(team), step)} if config.team.swap_every else {}),
             "completions": completions,
@@ -108,18 +112,18 @@ class PolicyGradientLoop:
         config, a = self.config, self.config.algorithm
         every, size = [task.id for task in self.env.tasks], config.train.prompts_per_step
         tasks = batch_of_tasks(every, size, config.seed, step)
-        ahead = self.updater.mixer.agents if self.updater.mixer else ()
+        look_ahead = self.updater.mixer.agents if self.updater.mixer else ()
 
         def play(mine: Sequence[tuple[int, str]], again: int) -> list[Episode]:
             return rollout(
                 self.env,
                 team,
                 [task for _, task in mine],
-                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, ahead),
+                SamplingPlan(a.group_size, a.joint, a.turns, a.stop_above, look_ahead),
                 sampling=self.sampling(step),
                 seed=stable_seed(config.seed, "rollout", step, *[again] * (again > 0)),
                 workers=config.train.workers,
-                places=[place for place, _ in mine],
+                places=[index for index, _ in mine],
             )
 
         return resampled(
@@ -133,12 +137,12 @@ class PolicyGradientLoop:
 
     def tabulated(self, episodes: Sequence[Episode], step: int) -> Batch:
         """Make the table of a step's episodes, with length penalties."""
-        table, cache = make_batch(episodes, self.updater.agents), self.config.algorithm.overlong
+        batch, cache = make_batch(episodes, self.updater.agents), self.config.algorithm.overlong
         limits = {agent: sampling.max_tokens for agent, sampling in self.sampling(step).items()}
-        return replace(table, overlong=overlong(table, limits, cache)) if cache else table
+        return replace(batch, overlong=overlong(batch, limits, cache)) if cache else batch
 
     def save_failed_rows(
-        self, error: NumericalError, table: Batch, episodes: Sequence[Episode], step: int
+        self, error: NumericalError, batch: Batch, episodes: Sequence[Episode], step: int
     ) -> NumericalError:
         """Save the rows at fault; return an error that names their file."""
         if not error.rows:
@@ -146,12 +150,12 @@ class PolicyGradientLoop:
         path = self.folder / f"not-finite-{step:06d}{f'-{self.distributed.rank}' if self.distributed.rank else ''}.json"
         rows = [
             {
-                "agent": table.agents[int(table.agent[row])],
-                "advantage": float(table.advantage[row]),
-                "task": episodes[int(table.episode[row])].task,
-                "text": table.completions[row].text,
-                "token_ids": table.completions[row].token_ids,
-                "logprobs": table.completions[row].logprobs,
+                "agent": batch.agents[int(batch.agent[row])],
+                "advantage": float(batch.advantage[row]),
+                "task": episodes[int(batch.episode[row])].task,
+                "text": batch.completions[row].text,
+                "token_ids": batch.completions[row].token_ids,
+                "logprobs": batch.completions[row].logprobs,
             }
             for row in error.rows
         ]
@@ -164,7 +168,7 @@ class PolicyGradientLoop:
             config = self.config.eval
             tasks, team = [task.id for task in self.eval_env.tasks[: config.n]], self.seated(step)
             homes = self.config.team.seating(list(self.team), step)
-            trained = [seat for seat, home in homes.items() if home not in self.config.team.frozen]
+            trained = [agent for agent, home in homes.items() if home not in self.config.team.frozen]
             how: dict[str, Any] = {
                 "samples": config.samples,
                 "sampling": self.sampling(step, config.greedy),
@@ -200,13 +204,13 @@ class PolicyGradientLoop:
 
     def sampling(self, step: int, greedy: bool = False) -> dict[str, Sampling]:
         """Agent -> sampling parameters of its policy."""
-        seats = self.config.team.seating(list(self.team), step)
-        return {agent: self.config.agent(home).sampling(greedy) for agent, home in seats.items()}
+        homes = self.config.team.seating(list(self.team), step)
+        return {agent: self.config.agent(home).sampling(greedy) for agent, home in homes.items()}
 
     def describe_scoring(self) -> dict[str, float]:
         """Metrics of this process's judge or reward model since the last step, evaluations included."""
-        told = self.env.measured() if isinstance(self.env, RewardWrapper) else {}
-        return {f"judge/{name}": value for name, value in told.items()}
+        measurements = self.env.measured() if isinstance(self.env, RewardWrapper) else {}
+        return {f"judge/{name}": value for name, value in measurements.items()}
 
     def describe_draws(self, drawn: ResampledEpisodes) -> dict[str, float]:
         """Mean number of replacements per task; empty without dynamic sampling."""
@@ -215,12 +219,12 @@ class PolicyGradientLoop:
             return {}
         return {"groups/resampled": self.distributed.all_sum(drawn.again)[0] / config.train.prompts_per_step}
 
-    def describe_table(self, table: Batch) -> dict[str, float]:
+    def describe_table(self, batch: Batch) -> dict[str, float]:
         """Metrics of the table: mean root return, share of groups without an advantage."""
-        groups = int(table.group.max()) + 1
-        alive = len({int(table.group[row]) for row in range(len(table)) if table.teaches(row)})
-        value, zero, total = self.distributed.all_sum(float(table.root_return.sum()), groups - alive, groups)
+        groups = int(batch.group.max()) + 1
+        alive = len({int(batch.group[row]) for row in range(len(batch)) if batch.teaches(row)})
+        value, zero, total = self.distributed.all_sum(float(batch.root_return.sum()), groups - alive, groups)
         return {
-            "return/target": value / self.distributed.all_sum(len(table.root_return))[0],
+            "return/target": value / self.distributed.all_sum(len(batch.root_return))[0],
             "groups/zero_advantage": zero / total,
         }

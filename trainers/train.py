@@ -119,26 +119,26 @@ def prepare(config: RunConfig) -> tuple[Algorithm, TextEnv, TextEnv]:
         TaskError: the data cannot be read.
         PolicyError: the tiny model on tasks it cannot read.
     """
-    row = chosen(config.algorithm)
+    algorithm = chosen(config.algorithm)
     check_sinks(config)
     held_out = config.eval.tasks
     env = text_env(config.env.id, config.env.keywords())
     refuse_seats(config.team, env.possible_agents)
     at_once = env.first_to_act is None or set(env.first_to_act) >= set(env.possible_agents)
     refuse_contradictions(
-        config, row, len(env.possible_agents), _turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once
+        config, algorithm, len(env.possible_agents), _turns(config, env), env.shared_prompt_turns, env.zero_sum, at_once
     )
     eval_env = text_env(config.env.id, config.env.keywords(held_out)) if held_out else env
     refuse_opponent(config, eval_env)
-    if values_legal(config, row):
-        for each in (env, eval_env):
-            refuse_legal(config, each)
-        return row, env, eval_env
+    if values_legal(config, algorithm):
+        for environment in (env, eval_env):
+            refuse_legal(config, environment)
+        return algorithm, env, eval_env
     models = {config.agent(agent).model for agent in config.team.trained(env.possible_agents)}
     if "tiny" in models | set(config.team.frozen.values()):
-        for each in (env, eval_env):
-            refuse_tiny(each.source, config.policy.force)
-    return row, env, eval_env
+        for environment in (env, eval_env):
+            refuse_tiny(environment.source, config.policy.force)
+    return algorithm, env, eval_env
 
 
 def load_rewards(env: TextEnv, eval_env: TextEnv) -> None:
@@ -153,9 +153,9 @@ def load_rewards(env: TextEnv, eval_env: TextEnv) -> None:
             eval_env.score_with(env.reward)
 
 
-def values_legal(config: RunConfig, row: Algorithm) -> bool:
+def values_legal(config: RunConfig, algorithm: Algorithm) -> bool:
     """Return whether the run learns values of legal actions, and no policy."""
-    return row.mixer != "none" and config.algorithm.mixer.actions == "legal"
+    return algorithm.mixer != "none" and config.algorithm.mixer.actions == "legal"
 
 
 def _turns(config: RunConfig, env: TextEnv) -> int:
@@ -165,41 +165,43 @@ def _turns(config: RunConfig, env: TextEnv) -> int:
 
 def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
     """Load everything, print a summary, and train from the checkpoint or from the beginning."""
-    row, env, eval_env = prepare(config)
+    algorithm, env, eval_env = prepare(config)
     load_rewards(env, eval_env)
-    world = Distributed(config.device, config.policy.dtype)
+    distributed = Distributed(config.device, config.policy.dtype)
     begun = replace(
-        begun, folder=Path(world.broadcast(str(begun.folder)))
+        begun, folder=Path(distributed.broadcast(str(begun.folder)))
     )  # processes may differ in a folder's time stamp
     folder, start = begun.folder, begun.checkpoint
     refuse_own(config, folder)
-    if config.train.prompts_per_step < world.size:
-        raise ConfigError(f"train.prompts_per_step must be at least the number of processes, {world.size}")
+    if config.train.prompts_per_step < distributed.size:
+        raise ConfigError(f"train.prompts_per_step must be at least the number of processes, {distributed.size}")
     if config.threads:
         torch.set_num_threads(config.threads)
     spec = palaver.spec(config.env.id)
-    if values_legal(config, row):
-        partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), console.print)
+    if values_legal(config, algorithm):
+        partners = frozen_team(
+            config, spec, env.possible_agents, model_options(config, distributed.device), console.print
+        )
         if begun.launch is not None:  # no model begins the run: its values are of legal actions
             begun = replace(begun, launch={**begun.launch, "warm_starts": {}})
-        return train_values(config, row, env, eval_env, partners, world, begun, console)
-    trained = trainable_team(config, spec, env.possible_agents, world.device, start)
+        return train_values(config, algorithm, env, eval_env, partners, distributed, begun, console)
+    trained = trainable_team(config, spec, env.possible_agents, distributed.device, start)
     if begun.launch is not None:
         starts = warm_starts(config, spec, env.possible_agents)
         begun = replace(begun, launch={**begun.launch, "warm_starts": starts})
-    team = _team(config, spec, env, trained, world, console.print)
-    opponent = load_opponent(config, eval_env, world.device, console.print)
+    team = _team(config, spec, env, trained, distributed, console.print)
+    opponent = load_opponent(config, eval_env, distributed.device, console.print)
     longest = longest_prompt(config, env, eval_env, team)
-    pairs = PairReader(config, trained, world) if row.pairs and config.algorithm.pairs.file else None
-    study = _study(config, row, trained, world, start)
-    learners = study.learners
+    pairs = PairReader(config, trained, distributed) if algorithm.pairs and config.algorithm.pairs.file else None
+    updater = _make_updater(config, algorithm, trained, distributed, start)
+    learners = updater.learners
     rows = most_rows(config, len(learners[0].agents), len(team), _turns(config, env))
     read = 0
-    if "joint" in study.critics:
-        said = {agent: config.agent(agent).max_tokens for agent in team}
-        body = study.critics["joint"].body
-        read = refuse_long_joint(env, body, said, _turns(config, env), tokens=study.by_token)
-    announce(config, team, study, longest, rows, console, read)
+    if "joint" in updater.critics:
+        max_tokens = {agent: config.agent(agent).max_tokens for agent in team}
+        body = updater.critics["joint"].body
+        read = refuse_long_joint(env, body, max_tokens, _turns(config, env), tokens=updater.by_token)
+    announce(config, team, updater, longest, rows, console, read)
     for learner in learners if config.team.kind == "heterogeneous" else learners[:1]:
         learner.probe(longest, config.agent(learner.agents[0]).max_tokens, rows)
 
@@ -209,8 +211,8 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
             env,
             eval_env,
             team,
-            study,
-            world,
+            updater,
+            distributed,
             given.run_logger,
             folder,
             given.clock,
@@ -220,7 +222,7 @@ def _start(config: RunConfig, begun: RunStart, console: Console) -> Path:
             opponent,
         )
 
-    return run_session(config, world, begun, console, opened)
+    return run_session(config, distributed, begun, console, opened)
 
 
 @dataclass(frozen=True)
@@ -251,21 +253,22 @@ def restore(folder: Path) -> RestoredRun:
     """
     refuse_no_run(folder)
     config = parse_file(folder / CONFIG)
-    row, env, eval_env = prepare(config)
-    if values_legal(config, row):
+    algorithm, env, eval_env = prepare(config)
+    if values_legal(config, algorithm):
         raise ConfigError(f"the run {str(folder)!r} learns values of legal actions and has no policies that answer")
     start, _ = checkpoint.newest(folder)
     load_rewards(env, eval_env)
-    world, spec = Distributed(config.device, config.policy.dtype), palaver.spec(config.env.id)
-    trained = trainable_team(config, spec, env.possible_agents, world.device, start)
-    team, study = _team(config, spec, env, trained, world), _study(config, row, trained, world, start)
+    distributed, spec = Distributed(config.device, config.policy.dtype), palaver.spec(config.env.id)
+    trained = trainable_team(config, spec, env.possible_agents, distributed.device, start)
+    team = _team(config, spec, env, trained, distributed)
+    updater = _make_updater(config, algorithm, trained, distributed, start)
     homes = config.team.seating(list(team), checkpoint.step_of(start))
     team, sampling = (
         {agent: team[home] for agent, home in homes.items()},
         {agent: config.agent(home).sampling() for agent, home in homes.items()},
     )
-    study.assign(team)
-    return RestoredRun(config, env, team, sampling, study)
+    updater.assign(team)
+    return RestoredRun(config, env, team, sampling, updater)
 
 
 def _team(
@@ -273,23 +276,27 @@ def _team(
     spec: Spec,
     env: TextEnv,
     trained: Mapping[str, LLMPolicy],
-    world: Distributed,
+    distributed: Distributed,
     note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Policy]:
     """Agent -> its policy at the start: trained, or a stored partner."""
-    partners = frozen_team(config, spec, env.possible_agents, model_options(config, world.device), note)
+    partners = frozen_team(config, spec, env.possible_agents, model_options(config, distributed.device), note)
     return {agent: trained[agent] if agent in trained else partners[agent] for agent in env.possible_agents}
 
 
-def _study(
-    config: RunConfig, row: Algorithm, trained: Mapping[str, LLMPolicy], world: Distributed, start: Path | None
+def _make_updater(
+    config: RunConfig,
+    algorithm: Algorithm,
+    trained: Mapping[str, LLMPolicy],
+    distributed: Distributed,
+    start: Path | None,
 ) -> Updater:
     """Make learners and critics, from a checkpoint if given."""
-    reference = reference_model(config, trained.values(), world.device)
-    study = Updater(row, config, _learners(config, trained, world, start, reference), world)
+    reference = reference_model(config, trained.values(), distributed.device)
+    updater = Updater(algorithm, config, _learners(config, trained, distributed, start, reference), distributed)
     if start:
-        study.load_state_dict(checkpoint.load_study(start))
-    return study
+        updater.load_state_dict(checkpoint.load_study(start))
+    return updater
 
 
 def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Mapping[str, Policy]) -> int:
@@ -309,12 +316,12 @@ def longest_prompt(config: RunConfig, env: TextEnv, eval_env: TextEnv, team: Map
 
 
 def _prompt_length(config: RunConfig, policy: LLMPolicy, task: str, agent: str, text: str) -> int:
-    length, seat = len(policy.render((Message("user", text),))), config.agent(agent)
-    context = getattr(policy.model.config, "max_position_embeddings", length + seat.max_tokens)
-    limit = min(seat.max_prompt_tokens, context - seat.max_tokens)
-    if length > limit:
+    length, policy_config = len(policy.render((Message("user", text),))), config.agent(agent)
+    context = getattr(policy.model.config, "max_position_embeddings", length + policy_config.max_tokens)
+    max_length = min(policy_config.max_prompt_tokens, context - policy_config.max_tokens)
+    if length > max_length:
         raise PolicyError(
-            f"the prompt of task {task!r} for {agent!r} has {length} tokens, but at most {limit} fit "
+            f"the prompt of task {task!r} for {agent!r} has {length} tokens, but at most {max_length} fit "
             f"(policy.max_prompt_tokens, and the model's context less policy.max_tokens); shorten the data "
             f"or raise the limit"
         )
@@ -322,7 +329,7 @@ def _prompt_length(config: RunConfig, policy: LLMPolicy, task: str, agent: str, 
 
 
 def _learners(
-    config: RunConfig, team: Mapping[str, LLMPolicy], world: Distributed, start: Path | None, reference: Any
+    config: RunConfig, team: Mapping[str, LLMPolicy], distributed: Distributed, start: Path | None, reference: Any
 ) -> list[PolicyUpdater]:
     """Make one learner per distinct policy, with the optimiser of the checkpoint if given.
 
@@ -331,7 +338,7 @@ def _learners(
     agents: dict[int, list[str]] = {}
     for agent, policy in team.items():
         agents.setdefault(id(policy), []).append(agent)
-    learners = [PolicyUpdater(team[names[0]], names, config, world, reference) for names in agents.values()]
+    learners = [PolicyUpdater(team[names[0]], names, config, distributed, reference) for names in agents.values()]
     if start:
         for learner in learners:
             name = learner.policy.name

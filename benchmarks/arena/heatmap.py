@@ -23,7 +23,7 @@ def draw(standings: Standings, path: Path) -> None:
     columns = min(2, len(standings.tables))
     rows = -(-len(standings.tables) // columns)
     drawing = theme.figure(max(6.6, wide * columns), high * rows + 0.5)
-    title = f"{standings.made.get('env', 'Arena')}: score of the row against the column, in percent"
+    title = f"{standings.provenance.get('env', 'Arena')}: score of the row against the column, in percent"
     theme.entitle(drawing, theme.label(title, 90))
     places = drawing.subplots(rows, columns, squeeze=False).ravel()
     for ax, table in zip(places, standings.tables, strict=False):

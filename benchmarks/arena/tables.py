@@ -46,9 +46,9 @@ def write(standings: Standings, folder: Path) -> list[Path]:
 
 def markdown(standings: Standings) -> str:
     """All tables, each explained in a line."""
-    head = f"# Arena: {prose(standings.made['env'])}\n" if "env" in standings.made else "# Arena\n"
+    head = f"# Arena: {prose(standings.provenance['env'])}\n" if "env" in standings.provenance else "# Arena\n"
     parts = [head]
-    if command := standings.made.get("command"):
+    if command := standings.provenance.get("command"):
         parts.append(code_block(command, "bash") + "\n")
     for table in standings.tables:
         parts += [f"## {_name(table.teamset)}\n", _ratings(table, standings), _matrix(table)]

@@ -142,4 +142,4 @@ def _tables(
         "seconds": round(sum(played.seconds for played in games), 3),
         "provenance": provenance(),
     }
-    return standings(games, list(setting.players), anchor, at=at, failed=failed, made=metadata)
+    return standings(games, list(setting.players), anchor, at=at, failed=failed, provenance=metadata)

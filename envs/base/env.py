@@ -116,27 +116,27 @@ def locked(method: Callable[Concatenate[TextEnv, P], T]) -> Callable[Concatenate
 
 
 class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no types
-    """A parallel environment whose observations and actions are texts. Subclasses write `initial_observations` and
-    `transition`.
+    """PettingZoo parallel environment of texts. Subclasses write `initial_observations` and `transition`.
 
-    Inside the hooks `self.agents` are the live agents, `self.task` is the task, `self.turn` counts steps from 0 and
-    `self.rng` is the instance's generator. Attributes a subclass sets in the hooks are its state: `fork` copies them.
-    One whose keywords change what can be earned sets `max_return`, the upper bound of this instance's episode return,
-    as a mean over agents. One where only some may act first names them in `first_to_act`. One whose moves can be listed
-    sets `legal_actions`, agent -> its legal next actions, before a hook returns; `infos` hold it for those that may
-    act. One that is competitive only with some keywords sets `competitive`; None leaves it to the spec. Where the sign
-    of the difference in return does not say who has won, the metric `outcome` of the last turn does: 1 for the first
-    agent, -1 for the second, 0 for a tie. One where the rewards of all agents add up to the same sum whatever they do,
-    penalties for illegal answers aside, sets `zero_sum`. One whose prompts depend on earlier completions names in
-    `shared_prompt_turns` the turns at which every episode of a task gives an agent the same prompt; trainers then
-    compare answers between episodes there alone.
+    In these hooks `agents` are the live agents, `task` the task, `turn` the number of steps so far, and `rng` the
+    generator of the instance. Attributes that a subclass sets in them are its state, which `fork` copies. Optional
+    attributes of a subclass or an instance:
+
+    * `max_return`: upper bound of the episode return, as a mean over agents.
+    * `first_to_act`: agents that act first, if not all do.
+    * `legal_actions`: agent -> its legal next actions, set before a hook returns; reported in `infos`.
+    * `competitive`: whether agents compete with these keywords; None leaves it to the spec. The metric `outcome` of the
+      last turn is 1 if the first agent has won, -1 if the second has, 0 for a tie.
+    * `zero_sum`: the rewards of all agents, penalties for illegal answers aside, have a constant sum.
+    * `shared_prompt_turns`: turns at which every episode of a task gives an agent the same prompt, if prompts depend on
+      earlier completions; trainers compare answers between episodes at these turns only.
 
     Args:
         agents: names of the agents, in order.
         tasks: what a reset may be about; at least one.
         render_mode: `ansi` or None.
-        max_length: most characters of an observation and of an action; longer ones are cut.
-        source: where the tasks came from, for records.
+        max_length: maximum number of characters of observations and actions; longer ones are cut.
+        source: of the tasks, for records.
 
     Raises:
         ConfigError: no agents, an agent twice, another render mode, a length below 1.

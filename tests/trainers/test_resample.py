@@ -52,7 +52,7 @@ def test_places_of_replaced_tasks_by_hand():
     calls: list[list[tuple[int, str]]] = []
     found = resampled(list(enumerate("abc")), SPARE, 3, 5, play_all(calls), by_root({1, 2, 4}))
     assert calls == [[(0, "a"), (1, "b"), (2, "c")], [(4, "s1"), (5, "s2")], [(7, "s4")]]
-    assert roots(found.kept) == [0, 0, 5, 5, 7, 7]
+    assert roots(found.episodes) == [0, 0, 5, 5, 7, 7]
     assert roots(found.replaced) == [1, 1, 2, 2, 4, 4]
     assert found.again == 3
 
@@ -61,12 +61,12 @@ def test_what_does_not_vary_after_the_last_round_stays():
     calls: list[list[tuple[int, str]]] = []
     found = resampled([(0, "a"), (1, "b")], SPARE, 2, 2, play_all(calls), lambda _: False)
     assert calls[1:] == [[(2, "s0"), (3, "s1")], [(4, "s2"), (5, "s3")]]
-    assert (roots(found.kept), roots(found.replaced), found.again) == ([4, 4, 5, 5], [0, 0, 1, 1, 2, 2, 3, 3], 4)
+    assert (roots(found.episodes), roots(found.replaced), found.again) == ([4, 4, 5, 5], [0, 0, 1, 1, 2, 2, 3, 3], 4)
 
 
 def test_without_rounds_nothing_is_looked_at():
     found = resampled([(0, "a")], SPARE, 1, 0, play_all([]), lambda _: pytest.fail("not needed"))
-    assert (roots(found.kept), found.replaced, found.again) == ([0, 0], [], 0)
+    assert (roots(found.episodes), found.replaced, found.again) == ([0, 0], [], 0)
 
 
 def test_two_processes_draw_what_one_would():
@@ -74,7 +74,11 @@ def test_two_processes_draw_what_one_would():
         return resampled(first, SPARE, 4, 3, play_all([]), by_root({0, 3, 4, 7, 8}))
 
     whole, parts = of(list(enumerate("abcd"))), [of(list(enumerate("abcd"))[rank::2]) for rank in (0, 1)]
-    assert sorted(roots(whole.kept)) == sorted(roots([*parts[0].kept, *parts[1].kept])) == [1, 1, 2, 2, 11, 11, 12, 12]
+    assert (
+        sorted(roots(whole.episodes))
+        == sorted(roots([*parts[0].episodes, *parts[1].episodes]))
+        == [1, 1, 2, 2, 11, 11, 12, 12]
+    )
     assert whole.again == sum(each.again for each in parts) == 5
     assert sorted(roots(whole.replaced)) == sorted(roots([*parts[0].replaced, *parts[1].replaced]))
 

@@ -96,7 +96,7 @@ def test_chains_of_turns_and_agents_equal_numpy(gamma, decay, cut):
         boot[int(table.step_turn.argmax())] = torch.tensor([0.4, -1.3, 2.2], dtype=torch.float64)
         paid[-1] += gamma * np.array([0.4, -1.3, 2.2])
     options = AlgorithmConfig(discount=gamma, gae_lambda=decay)
-    filled = add_advantages(table, row, options, value, cost, boot=boot if cut else None, tokens=tokens)
+    filled = add_advantages(table, row, options, value, cost, bootstrap_values=boot if cut else None, tokens=tokens)
     at = row_at(table)
     for number, agent in enumerate("abc"):
         rows = [at.get((turn.node, agent)) for turn in turns]

@@ -103,9 +103,12 @@ def algorithm(name: str) -> Algorithm:
     return row
 
 
-def has_token_values(row: Algorithm, config: CriticConfig) -> bool:
+def has_token_values(algorithm: Algorithm, config: CriticConfig) -> bool:
     """Return True if the critics of a run have a value for every token."""
-    return row.critic in ("own", "joint") and (row.level if config.level == "auto" else config.level) == "token"
+    return (
+        algorithm.critic in ("own", "joint")
+        and (algorithm.level if config.level == "auto" else config.level) == "token"
+    )
 
 
 def chosen(config: AlgorithmConfig) -> Algorithm:

@@ -80,5 +80,5 @@ def parse(values: Mapping[str, Any]) -> BCConfig:
             raise ConfigError(
                 f"cloning has no setting {key!r:.40}.{nearest(key[:40], BCConfig.model_fields)}"
             ) from error
-        told = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{key}: {told}, got {first['input']!r:.60}" if key else told) from error
+        message = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{key}: {message}, got {first['input']!r:.60}" if key else message) from error

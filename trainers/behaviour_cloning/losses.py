@@ -82,13 +82,13 @@ def traced(reward: Tensor, value: Tensor, real: Tensor, discount: float, trace: 
         discount: gamma.
         trace: lambda.
     """
-    made = torch.zeros_like(reward)
+    targets = torch.zeros_like(reward)
     after = reward.new_zeros(reward.shape[0])
     for step in range(reward.shape[1] - 1, -1, -1):
-        here = real[:, step]
-        made[:, step] = torch.where(here, reward[:, step] + discount * after, 0.0)
-        after = torch.where(here, (1 - trace) * value[:, step] + trace * made[:, step], 0.0)
-    return made
+        is_real = real[:, step]
+        targets[:, step] = torch.where(is_real, reward[:, step] + discount * after, 0.0)
+        after = torch.where(is_real, (1 - trace) * value[:, step] + trace * targets[:, step], 0.0)
+    return targets
 
 
 def symlog(x: Tensor) -> Tensor:
@@ -106,9 +106,9 @@ def two_hot(target: Tensor, bins: int, span: float) -> Tensor:
 
     The bins are spread evenly over [-span, span]; a target (...) beyond an end is that end.
     """
-    place = (target.clamp(-span, span) + span) / (2 * span) * (bins - 1)
-    low = place.floor().clamp_max(bins - 2).long()
-    high = (place - low)[..., None]
+    position = (target.clamp(-span, span) + span) / (2 * span) * (bins - 1)
+    low = position.floor().clamp_max(bins - 2).long()
+    high = (position - low)[..., None]
     zero = torch.zeros(*target.shape, bins, device=target.device)
     return zero.scatter(-1, low[..., None], 1 - high).scatter(-1, low[..., None] + 1, high)
 
@@ -130,8 +130,8 @@ def value_loss(values: Tensor, target: Tensor, real: Tensor, span: float) -> Ten
     With one output between the chance of winning and the result; with Q bins between them and symlog(G), two-hot.
     """
     if values.shape[-1] == 1:
-        each = F.binary_cross_entropy_with_logits(values[..., 0].float(), target, reduction="none")
+        losses = F.binary_cross_entropy_with_logits(values[..., 0].float(), target, reduction="none")
     else:
         hot = two_hot(symlog(target), values.shape[-1], span)
-        each = -(hot * values.float().log_softmax(-1)).sum(-1)
-    return (each * real).sum() / real.sum().clamp_min(1)
+        losses = -(hot * values.float().log_softmax(-1)).sum(-1)
+    return (losses * real).sum() / real.sum().clamp_min(1)

@@ -67,8 +67,8 @@ class Mixture(Reader):
         Raises:
             CheckpointError: its bytes are damaged.
         """
-        reader, place = self._origins[n]
-        return reader.columns(place)
+        reader, index = self._origins[n]
+        return reader.columns(index)
 
     def divide(self, share: float) -> tuple[Mixture, Mixture | None]:
         """Split into training data and about `share` of the battles, chosen by their names.
@@ -83,7 +83,7 @@ class Mixture(Reader):
         out = [zlib.crc32(entry.battle.encode()) / 2**32 < share for entry in self.entries]
         if all(out):
             raise ConfigError(f"held_out={share} leaves no battle of {len(out)} trajectories to learn from")
-        return self._part([not each for each in out]), self._part(out) if any(out) else None
+        return self._subset([not is_out for is_out in out]), self._subset(out) if any(out) else None
 
     def facts(self) -> dict[str, Any]:
         """Return the identity of the mixture as plain data, equal for equal mixtures."""
@@ -97,11 +97,11 @@ class Mixture(Reader):
             "digest": hashlib.sha256(f"{names}\n{shares}".encode()).hexdigest()[:16],
         }
 
-    def _part(self, chosen: Sequence[bool]) -> Mixture:
-        made = Mixture.__new__(Mixture)
+    def _subset(self, chosen: Sequence[bool]) -> Mixture:
+        mixture = Mixture.__new__(Mixture)
         places = [n for n, wanted in enumerate(chosen) if wanted]
-        made.folder, made.tables = self.folder, self.tables
-        made.entries = [self.entries[n] for n in places]
-        made._origins = [self._origins[n] for n in places]
-        made.weights = None if self.weights is None else [self.weights[n] for n in places]
-        return made
+        mixture.folder, mixture.tables = self.folder, self.tables
+        mixture.entries = [self.entries[n] for n in places]
+        mixture._origins = [self._origins[n] for n in places]
+        mixture.weights = None if self.weights is None else [self.weights[n] for n in places]
+        return mixture

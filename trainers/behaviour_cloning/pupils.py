@@ -93,8 +93,8 @@ class NetPupil:
         """
         bins = config.bins if config.value == "return" else 1
         if start is None:
-            made = files.NetConfig(format, size(config.size), layout(), vocabulary(format), config.value, bins)
-            return cls(made, files.fresh(made, stable_seed(config.seed, "battle net")).to(device))
+            net_config = files.NetConfig(format, size(config.size), layout(), vocabulary(format), config.value, bins)
+            return cls(net_config, files.fresh(net_config, stable_seed(config.seed, "battle net")).to(device))
         plan, net = files.load(start)
         if plan.size != size(config.size) or (plan.reply, plan.bins) != (config.value, bins):
             raise ConfigError(

@@ -58,26 +58,26 @@ class TextPupil:
         """
         lengths = [entry.decisions for entry in mixture.entries]
         for chosen in plan(lengths, config.decisions, config.seed, epoch, mixture.weights)[skip:]:
-            found = [mixture[n] for n in chosen]
-            asked = [TextDecision(each, battle.result) for battle in found for each in battle.decisions]
-            if not all(each.decision.text for each in asked):
+            battles = [mixture[n] for n in chosen]
+            entries = [TextDecision(item, battle.result) for battle in battles for item in battle.decisions]
+            if not all(item.decision.text for item in entries):
                 raise ConfigError("a language model learns from texts; record the battles with --record-text")
-            yield asked
+            yield entries
 
     def score(self, batch: Sequence[TextDecision], config: BCConfig, step: int) -> StudentOutputs:  # noqa: ARG002 - nothing is drawn
         """Each decision for itself: B of them, S = 1, A the most legal actions that one has."""
-        prompts = [prompt_ids(self._render, each.decision.text) for each in batch]
-        legal = [each.decision.legal for each in batch]
+        prompts = [prompt_ids(self._render, entry.decision.text) for entry in batch]
+        legal = [entry.decision.legal for entry in batch]
         scores, mask = choice_scores(self.module, self.tokenizer, prompts, legal)
-        played = [_place(each.decision) for each in batch]
+        played = [_played_index(entry.decision) for entry in batch]
         device = scores.device
-        reward = torch.tensor([each.decision.reward for each in batch], device=device)
-        result = torch.tensor([each.result for each in batch], device=device)
+        reward = torch.tensor([entry.decision.reward for entry in batch], device=device)
+        result = torch.tensor([entry.result for entry in batch], device=device)
         slot = torch.tensor(played, device=device)
         real = torch.ones(len(batch), 1, dtype=torch.bool, device=device)
-        nobody = torch.zeros_like(scores[:, None], dtype=torch.float32)
+        no_advice = torch.zeros_like(scores[:, None], dtype=torch.float32)
         return StudentOutputs(
-            scores[:, None], None, mask[:, None], slot[:, None], reward[:, None], result, real, nobody
+            scores[:, None], None, mask[:, None], slot[:, None], reward[:, None], result, real, no_advice
         )
 
     def save(self, folder: Path) -> None:
@@ -95,6 +95,6 @@ class TextPupil:
         self.module.load_state_dict(load_pretrained(str(folder), device)[0].state_dict())
 
 
-def _place(decision: Decision) -> int:
+def _played_index(decision: Decision) -> int:
     known = decision.slot != MISSING and decision.executed in decision.legal
     return decision.legal.index(decision.executed) if known else MISSING

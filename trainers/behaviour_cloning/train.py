@@ -111,8 +111,8 @@ class _Run:
         """Take up the newest sound checkpoint where there is one."""
         if (self.folder / "checkpoints").is_dir() and any((self.folder / "checkpoints").glob("step-*")):
             newest, _ = checkpoint.newest(self.folder)
-            kept = checkpoint.load_study(newest)
-            self.state = _State(**kept)
+            saved = checkpoint.load_study(newest)
+            self.state = _State(**saved)
             self.student.load(newest / "policies" / PUPIL)
             self.student.version = self.state.step
             checkpoint.load_optimizer(newest, PUPIL, self.optimizer)
@@ -123,10 +123,10 @@ class _Run:
         while self.state.step < self.steps:
             began = time.perf_counter()
             for batch in self._rest_of_epoch():
-                said = self._update(batch)
+                metrics = self._update(batch)
                 now = time.perf_counter()
                 self.state.seconds, began = self.state.seconds + now - began, now
-                self._record(said)
+                self._record(metrics)
                 if self._due() and self.state.place < self.counts[self.state.epoch]:
                     self._save()
             self._end_epoch()
@@ -148,32 +148,36 @@ class _Run:
         self.student.module.train()
         rate = _rate(step, self.steps, config)
         with self._arithmetic():
-            found = self.student.score(batch, config, step)
-        loss, said = judge(found, config, self.student.span)
-        if not math.isfinite(said["loss"]):
-            rows = faulty(found)
-            raise NumericalError(f"step {step}: the loss is {said['loss']} in {len(rows)} battles of the batch", rows)
+            outputs = self.student.score(batch, config, step)
+        loss, metrics = judge(outputs, config, self.student.span)
+        if not math.isfinite(metrics["loss"]):
+            rows = faulty(outputs)
+            raise NumericalError(
+                f"step {step}: the loss is {metrics['loss']} in {len(rows)} battles of the batch", rows
+            )
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.student.module.parameters(), config.max_grad_norm or math.inf)
         if not bool(norm.isfinite()):
-            raise NumericalError(f"step {step}: the gradient is not finite", faulty(found))
+            raise NumericalError(f"step {step}: the gradient is not finite", faulty(outputs))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return {**said, "grad_norm": float(norm), "lr": rate}
+        return {**metrics, "grad_norm": float(norm), "lr": rate}
 
     def _arithmetic(self) -> torch.autocast:
         device = next(self.student.module.parameters()).device.type
         return torch.autocast(device, torch.bfloat16, enabled=self.config.dtype == "bf16")
 
-    def _record(self, said: dict[str, float]) -> None:
+    def _record(self, metrics: dict[str, float]) -> None:
         state = self.state
         state.step, state.place, self.student.version = state.step + 1, state.place + 1, state.step + 1
-        for name, number in _weighed(said).items():
-            state.sums[name] = state.sums.get(name, 0.0) + number
-        self.run_logger.write("train", state.step, {"epoch": state.epoch, **said, "seconds": round(state.seconds, 3)})
-        self.report(state.step, self.steps, said)
+        for name, value in _weighed(metrics).items():
+            state.sums[name] = state.sums.get(name, 0.0) + value
+        self.run_logger.write(
+            "train", state.step, {"epoch": state.epoch, **metrics, "seconds": round(state.seconds, 3)}
+        )
+        self.report(state.step, self.steps, metrics)
 
     def _end_epoch(self) -> None:
         """The epoch's means, over its decisions, and those of the battles that are only looked at."""
@@ -190,9 +194,9 @@ class _Run:
         sums: dict[str, float] = defaultdict(float)
         for batch in self.student.batches(aside, self.config, 0):
             with self._arithmetic():
-                found = self.student.score(batch, self.config, 0)
-            for name, number in _weighed(judge(found, self.config, self.student.span)[1]).items():
-                sums[name] += number
+                outputs = self.student.score(batch, self.config, 0)
+            for name, value in _weighed(judge(outputs, self.config, self.student.span)[1]).items():
+                sums[name] += value
         return _mean(sums)
 
     def _save(self) -> None:
@@ -217,15 +221,18 @@ def _pupil(config: BCConfig, format: str, start: Path | None) -> Student:
     return NetPupil.make(config, format, start, device)
 
 
-def _weighed(said: dict[str, float]) -> dict[str, float]:
+def _weighed(metrics: dict[str, float]) -> dict[str, float]:
     """Means times the decisions they are over, and those."""
-    shown = {name: number for name, number in said.items() if name not in ("decisions", "lr", "grad_norm", "loss")}
-    return {**{name: number * said["decisions"] for name, number in shown.items()}, "decisions": said["decisions"]}
+    averages = {name: value for name, value in metrics.items() if name not in ("decisions", "lr", "grad_norm", "loss")}
+    return {
+        **{name: value * metrics["decisions"] for name, value in averages.items()},
+        "decisions": metrics["decisions"],
+    }
 
 
 def _mean(sums: dict[str, float]) -> dict[str, float]:
     total = sums.get("decisions", 0.0)
-    return {name: number if name == "decisions" else number / max(total, 1.0) for name, number in sums.items()}
+    return {name: value if name == "decisions" else value / max(total, 1.0) for name, value in sums.items()}
 
 
 def _optimizer(module: torch.nn.Module, config: BCConfig) -> torch.optim.AdamW:
@@ -251,24 +258,24 @@ def _prepare(config: BCConfig, folder: Path, mixture: Mixture, start: Path | Non
         ConfigError: it holds another one.
     """
     begun = "" if start is None else str(start) if config.model else files.identity(start)
-    told = {"config": config.model_dump(mode="json"), "battles": mixture.facts(), "start": begun}
+    settings = {"config": config.model_dump(mode="json"), "battles": mixture.facts(), "start": begun}
     path = folder / SETTINGS
     try:
         if path.is_file():
             before = yaml.safe_load(path.read_text(encoding="utf-8"))
-            changed = next((key for key, value in told.items() if before.get(key) != value), "")
+            changed = next((key for key, value in settings.items() if before.get(key) != value), "")
             if changed:
                 raise ConfigError(f"{str(folder)!r} holds a run of another {changed}; choose another folder")
         (folder / "checkpoints").mkdir(exist_ok=True)
-        replace_text(path, yaml.safe_dump(told, sort_keys=False))
+        replace_text(path, yaml.safe_dump(settings, sort_keys=False))
     except (yaml.YAMLError, AttributeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{str(path)!r} cannot be used: {error}") from error
     return (folder / NET).is_dir()
 
 
 def _publish(folder: Path, step: int) -> Path:
-    made = checkpoint.folder_of(folder, step) / "policies" / PUPIL
-    publish_folder(folder / NET, lambda net: shutil.copytree(made, net, dirs_exist_ok=True))
+    pupil_folder = checkpoint.folder_of(folder, step) / "policies" / PUPIL
+    publish_folder(folder / NET, lambda net: shutil.copytree(pupil_folder, net, dirs_exist_ok=True))
     return folder / NET
 
 

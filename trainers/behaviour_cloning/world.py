@@ -30,10 +30,10 @@ def layout() -> Layout:
     """Of the numbers of `palaver.envs.pokemon.vector`, read from their names."""
     names = vector.names()
     places = ("active", *(f"bench {n}" for n in range(1, vector.TEAM)))
-    owners = [f"{owner} {place}: " for owner in ("own", "their") for place in places]
+    owners = [f"{owner} {position}: " for owner in ("own", "their") for position in places]
     mons = [[n for n, name in enumerate(names) if name.startswith(owner)] for owner in owners]
-    left = [[n for n in found if re.search(r"move \d left$", names[n])] for found in mons]
-    about = [[n for n in found if n not in own] for found, own in zip(mons, left, strict=True)]
+    left = [[n for n in indices if re.search(r"move \d left$", names[n])] for indices in mons]
+    about = [[n for n in indices if n not in moves_left] for indices, moves_left in zip(mons, left, strict=True)]
     attacks = [[n for n, name in enumerate(names) if name.startswith(f"move {k + 1}: ")] for k in range(vector.MOVES)]
     taken = {n for rows in (mons, attacks) for row in rows for n in row}
     shared = tuple(n for n in range(len(names)) if n not in taken)
@@ -48,12 +48,12 @@ def vocabulary(format: str) -> Vocabulary:
         ConfigError: the format names no generation.
         ShowdownError: no Node.js, or no simulator.
     """
-    found = re.match(r"gen(\d)", format)
-    if not found:
+    match = re.match(r"gen(\d)", format)
+    if not match:
         raise ConfigError(f"the format {format!r:.40} names no generation; it should begin with gen1 to gen9")
-    facts = dex.load(int(found.group(1)))
-    types = {each for species in facts.species.values() for each in species["types"]} | set(facts.chart)
-    hidden = {f"hiddenpower{each}{power}" for each in types for power in ("", 60, 70)}
+    facts = dex.load(int(match.group(1)))
+    types = {entry for species in facts.species.values() for entry in species["types"]} | set(facts.chart)
+    hidden = {f"hiddenpower{entry}{power}" for entry in types for power in ("", 60, 70)}
     tables = (facts.moves, facts.species, facts.items, facts.abilities)
     return Vocabulary.of(
         {
@@ -64,6 +64,6 @@ def vocabulary(format: str) -> Vocabulary:
             *WEATHERS,
             *types,
             *hidden,
-            *(word for each in tables for word in each),
+            *(word for entry in tables for word in entry),
         }
     )

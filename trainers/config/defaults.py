@@ -73,8 +73,10 @@ def defaults(name: object) -> Mapping[str, Any]:
 
 def fill_section(name: object, section: str, values: Any) -> Any:
     """Fill the given settings of one section with those that come with the name."""
-    own = {key.partition(".")[2]: value for key, value in defaults(name).items() if key.startswith(f"{section}.")}
-    return own | values if own and isinstance(values, dict) else values
+    section_defaults = {
+        key.partition(".")[2]: value for key, value in defaults(name).items() if key.startswith(f"{section}.")
+    }
+    return section_defaults | values if section_defaults and isinstance(values, dict) else values
 
 
 def fill_sections(values: Any) -> Any:

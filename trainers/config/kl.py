@@ -29,15 +29,15 @@ _LACKS = {"adapter": "adapter:PATH lacks an adapter's folder", "model": "model:N
 
 def _fault(text: str) -> str:
     """Return an error message for an invalid `kl.reference`, "" for a valid one."""
-    kind, colon, told = text.partition(":")
+    kind, colon, argument = text.partition(":")
     if _ANOTHER.search(text):
         return "name one reference, not several"
     if kind in _LACKS and colon:
-        return "" if told.strip() else _LACKS[kind]
+        return "" if argument.strip() else _LACKS[kind]
     if kind == "step" and colon:
-        return "" if _NUMBER.fullmatch(told) else "step:N takes the number of an update, 0 or more"
+        return "" if _NUMBER.fullmatch(argument) else "step:N takes the number of an update, 0 or more"
     if kind == "lag" and colon:
-        return "" if _NUMBER.fullmatch(told) and int(told) else "lag:N takes a number of updates, 1 or more"
+        return "" if _NUMBER.fullmatch(argument) and int(argument) else "lag:N takes a number of updates, 1 or more"
     if text in ("base", "start"):
         return ""
     return "say `base`, `start`, `step:N`, `lag:N`, `adapter:PATH` or `model:NAME_OR_FOLDER`"
@@ -88,5 +88,5 @@ class KLConfig(Section):
     @property
     def named(self) -> tuple[str, str]:
         """The kind of reference, and the argument after its colon."""
-        kind, _, told = self.reference.partition(":")
-        return kind, told.strip()
+        kind, _, argument = self.reference.partition(":")
+        return kind, argument.strip()

@@ -21,12 +21,12 @@ M = TypeVar("M", bound=BaseModel)
 
 def recipes() -> dict[str, str]:
     """Name -> first comment line of every shipped recipe."""
-    found = {}
+    descriptions = {}
     for entry in resources.files("palaver.trainers.recipes").iterdir():
         if entry.name.endswith(".yaml"):
             first = entry.read_text(encoding="utf-8").splitlines()[0]
-            found[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
-    return dict(sorted(found.items()))
+            descriptions[entry.name.removesuffix(".yaml")] = first.lstrip("# ")
+    return dict(sorted(descriptions.items()))
 
 
 def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
@@ -37,7 +37,7 @@ def load(recipe: str, overrides: list[str] | None = None) -> RunConfig:
     Raises:
         ConfigError: no such recipe, bad YAML, an unknown key or a value of the wrong type.
     """
-    return parse(layered(recipe, [made for _, made in layers(recipe)], overrides or []))
+    return parse(layered(recipe, [layer for _, layer in layers(recipe)], overrides or []))
 
 
 def over(base: str, sections: Mapping[str, Any]) -> RunConfig:
@@ -46,7 +46,7 @@ def over(base: str, sections: Mapping[str, Any]) -> RunConfig:
     Raises:
         ConfigError: see `load`.
     """
-    return parse(layered(base, [*(made for _, made in layers(base)), OmegaConf.create(dict(sections))], []))
+    return parse(layered(base, [*(layer for _, layer in layers(base)), OmegaConf.create(dict(sections))], []))
 
 
 def layered(name: str, layers: Sequence[DictConfig], overrides: Sequence[str]) -> Any:
@@ -67,15 +67,15 @@ def layered(name: str, layers: Sequence[DictConfig], overrides: Sequence[str]) -
 
 def layers(recipe: str) -> list[tuple[str, DictConfig]]:
     """Name and sections of a recipe and of those it is based on, the lowest base first."""
-    found: list[tuple[str, DictConfig]] = []
+    configs: list[tuple[str, DictConfig]] = []
     name: Any = recipe
     while name is not None:
-        made = sections(str(name), _text(str(name), shipped=bool(found)), "train: {steps: 10}")
-        found.insert(0, (str(name), made))
-        name = made.pop("base", None)
-        if len(found) > len(recipes()):
+        config = sections(str(name), _text(str(name), shipped=bool(configs)), "train: {steps: 10}")
+        configs.insert(0, (str(name), config))
+        name = config.pop("base", None)
+        if len(configs) > len(recipes()):
             raise ConfigError(f"{recipe}: its bases lead back to themselves")
-    return found
+    return configs
 
 
 def sections(name: str, text: str, example: str) -> DictConfig:
@@ -85,12 +85,12 @@ def sections(name: str, text: str, example: str) -> DictConfig:
         ConfigError: the text is not YAML, or no mapping as the example; the message begins with `name`.
     """
     try:
-        made = OmegaConf.create(text)
+        config = OmegaConf.create(text)
     except _UNREADABLE as error:
         raise ConfigError(f"{name}: {' '.join(str(error).split())}") from error
-    if not isinstance(made, DictConfig):
+    if not isinstance(config, DictConfig):
         raise ConfigError(f"{name}: a recipe is a mapping of sections such as `{example}`")
-    return made
+    return config
 
 
 def _text(recipe: str, *, shipped: bool) -> str:
@@ -127,8 +127,8 @@ def validated(model: type[M], values: Any) -> M:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        told = _explain(model, first["loc"], first["type"], first["msg"], first.get("input"))
-        raise ConfigError(told) from error
+        message = _explain(model, first["loc"], first["type"], first["msg"], first.get("input"))
+        raise ConfigError(message) from error
 
 
 def _explain(model: type[BaseModel], loc: tuple[int | str, ...], kind: str, message: str, value: Any) -> str:
@@ -136,10 +136,10 @@ def _explain(model: type[BaseModel], loc: tuple[int | str, ...], kind: str, mess
     if kind != "extra_forbidden":
         return f"{key or 'the config'}: {message[0].lower()}{message[1:]}, got {value!r}"
     section: type[BaseModel] = model
-    for part in loc[:-1]:
-        if str(part) not in section.model_fields:
+    for field in loc[:-1]:
+        if str(field) not in section.model_fields:
             continue  # a name of the user's, as of an agent
-        inner = section.model_fields[str(part)].annotation
+        inner = section.model_fields[str(field)].annotation
         inner = get_args(inner)[1] if get_origin(inner) is dict else inner
         section = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else section
     return f"unknown key {key!r}.{nearest(str(loc[-1]), section.model_fields)}"

@@ -30,14 +30,14 @@ def origins(recipe: str, overrides: Sequence[str], config: RunConfig) -> dict[st
     'base arxiv-mappo'
     """
     name = config.algorithm.name
-    found = dict.fromkeys(defaults(name), f"name {name}")
-    stacked = [(f"{'recipe' if made == recipe else 'base'} {made}", values) for made, values in layers(recipe)]
+    origin_of = dict.fromkeys(defaults(name), f"name {name}")
+    stacked = [(f"{'recipe' if source == recipe else 'base'} {source}", values) for source, values in layers(recipe)]
     given = OmegaConf.create(layered(recipe, [], overrides))
     assert isinstance(given, DictConfig)
     for origin, values in [*stacked, (COMMAND_LINE, given)]:
         for key in _keys(OmegaConf.to_container(values)):
-            found[key] = origin
-    return found
+            origin_of[key] = origin
+    return origin_of
 
 
 def _keys(values: Any, prefix: str = "") -> Iterator[str]:

@@ -53,6 +53,6 @@ def choose(values: Sequence[float], config: PairsConfig, seed: int) -> list[tupl
     return some(pairs, config.most, seed)
 
 
-def some(pairs: list[tuple[int, int]], most: int, seed: int) -> list[tuple[int, int]]:
-    """Draw at most `most` of the pairs at random, in order; 0 takes all."""
-    return sorted(random.Random(seed).sample(pairs, most)) if most and len(pairs) > most else pairs
+def some(pairs: list[tuple[int, int]], max_pairs: int, seed: int) -> list[tuple[int, int]]:
+    """Draw at most `max_pairs` of the pairs at random, in order; 0 takes all."""
+    return sorted(random.Random(seed).sample(pairs, max_pairs)) if max_pairs and len(pairs) > max_pairs else pairs

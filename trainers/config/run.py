@@ -251,6 +251,6 @@ class RunConfig(Section):
 
     def agent(self, agent: str) -> PolicyConfig:
         """Policy section of one agent, with the agent's own settings."""
-        own = self.team.agents.get(agent)
-        changes = own.model_dump(exclude={"device"}, exclude_none=True) if own else {}
+        overrides = self.team.agents.get(agent)
+        changes = overrides.model_dump(exclude={"device"}, exclude_none=True) if overrides else {}
         return self.policy.model_copy(update=changes)

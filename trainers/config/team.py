@@ -80,7 +80,7 @@ class TeamConfig(Section):
         Agent i has the policy of agent (i + shift) mod N; before the first update each has its own.
         """
         shift = self.shift(agents, step)
-        return {seat: agents[(place + shift) % len(agents)] for place, seat in enumerate(agents)}
+        return {agent: agents[(index + shift) % len(agents)] for index, agent in enumerate(agents)}
 
 
 def refuse_seats(team: TeamConfig, agents: Sequence[str]) -> None:

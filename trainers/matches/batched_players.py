@@ -39,7 +39,7 @@ class BatchedPlayer(Protocol):
         """Return the player's state of one game."""
         ...
 
-    def decide(self, asked: Sequence[PendingDecision]) -> list[str]:
+    def decide(self, decisions: Sequence[PendingDecision]) -> list[str]:
         """Return an action for each game."""
         ...
 
@@ -59,8 +59,8 @@ def split(name: str) -> tuple[str, str, float]:
     (('net:', 'runs/pupil', 0.5), ('net:', 'runs/a@b', 0.0))
     """
     prefix, source = name[: name.index(":") + 1], name[name.index(":") + 1 :].strip()
-    found = re.fullmatch(r"(.+)@(\d{1,4}(?:\.\d{1,6})?)", source)
-    source, heat = (found.group(1), float(found.group(2))) if found else (source, 0.0)
+    match = re.fullmatch(r"(.+)@(\d{1,4}(?:\.\d{1,6})?)", source)
+    source, heat = (match.group(1), float(match.group(2))) if match else (source, 0.0)
     if not source:
         raise PolicyError(f"the player {name!r} is empty; give it as {prefix}FOLDER or {prefix}FOLDER@TEMPERATURE")
     return prefix, source, heat
@@ -131,19 +131,19 @@ class Nets:
             raise PolicyError(f"{self.name} plays pokemon-v1 only")
         return _Side(self.player.begin(seed), env, agent)
 
-    def decide(self, asked: Sequence[PendingDecision]) -> list[str]:
+    def decide(self, decisions: Sequence[PendingDecision]) -> list[str]:
         """Labels of the slots that the net chose, in one forward pass."""
         from palaver.agents.battle_net.player import TurnFeatures
 
-        sides: list[_Side] = [each.game for each in asked]
+        sides: list[_Side] = [decision.game for decision in decisions]
         seen = [side.env.seen(side.agent) for side in sides]
         chosen = self.player.decide(
             [
-                TurnFeatures(side.game, each.words, each.numbers, [bool(label) for label in each.slots])
-                for side, each in zip(sides, seen, strict=True)
+                TurnFeatures(side.game, features.words, features.numbers, [bool(label) for label in features.slots])
+                for side, features in zip(sides, seen, strict=True)
             ]
         )
-        return [each.slots[slot] for each, slot in zip(seen, chosen, strict=True)]
+        return [features.slots[slot] for features, slot in zip(seen, chosen, strict=True)]
 
 
 class Texts:
@@ -162,9 +162,9 @@ class Texts:
         from palaver.agents.llm.model.chat_template import Renderer
         from palaver.agents.llm.model.load import load_pretrained, pick_device
 
-        made = Path(source, "net")
+        net_folder = Path(source, "net")
         dtype = torch.bfloat16 if options.dtype == "bf16" else torch.float32
-        where = str(made) if (made / "config.json").is_file() else source.removeprefix("hf:")
+        where = str(net_folder) if (net_folder / "config.json").is_file() else source.removeprefix("hf:")
         self.name, self.temperature = name, temperature
         self.model, self.tokenizer = load_pretrained(where, pick_device(options.device), dtype)
         self._render = Renderer(self.tokenizer)
@@ -179,7 +179,7 @@ class Texts:
             raise PolicyError(f"{self.name} reads text; play with observation=text")
         return random.Random(seed)
 
-    def decide(self, asked: Sequence[PendingDecision]) -> list[str]:
+    def decide(self, decisions: Sequence[PendingDecision]) -> list[str]:
         """Choose one of the legal actions for each game.
 
         Raises:
@@ -189,14 +189,14 @@ class Texts:
 
         from palaver.agents.llm.scoring.choice_scores import choice_scores, pick, prompt_ids
 
-        legal = [list(each.info.get("legal_actions", ())) for each in asked]
+        legal = [list(decision.info.get("legal_actions", ())) for decision in decisions]
         if not all(legal):
             raise PolicyError(f"{self.name} chooses from a list of legal actions, and this environment gives none")
-        prompts = [prompt_ids(self._render, each.observation) for each in asked]
+        prompts = [prompt_ids(self._render, decision.observation) for decision in decisions]
         with torch.inference_mode():
             scores, _ = choice_scores(self.model, self.tokenizer, prompts, legal)
         rows = scores.float().cpu().tolist()
         return [
-            own[pick(row[: len(own)], self.temperature, each.game.getrandbits(62))]
-            for own, row, each in zip(legal, rows, asked, strict=True)
+            actions[pick(row[: len(actions)], self.temperature, decision.game.getrandbits(62))]
+            for actions, row, decision in zip(legal, rows, decisions, strict=True)
         ]

@@ -95,8 +95,8 @@ class TournamentConfig:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """Unordered pairings, in the order of the players."""
-        found = itertools.combinations(self.players, 2)
-        return [pair for pair in found if not self.agent or self.agent in pair]
+        pairings = itertools.combinations(self.players, 2)
+        return [pair for pair in pairings if not self.agent or self.agent in pair]
 
     def games(self) -> list[GameSpec]:
         """All games, ordered so that finished games are spread evenly over the pairings."""
@@ -115,24 +115,26 @@ class TournamentConfig:
             ConfigError: it does not exist, cannot be made so, or is not a contest between two agents.
             TaskError: its tasks cannot be read.
         """
-        found = self.spec
+        env_spec = self.spec
         keywords = dict(self.keywords)
         if teamset:
-            if found.teamsets in keywords:
-                raise ConfigError(f"the team sets are named twice: give either --teamsets or {found.teamsets}=")
-            keywords[found.teamsets] = teamset
-        if not found.competitive:
-            others = ", ".join(each.id for each in specs().values() if each.competitive)
-            raise ConfigError(f"{found.id} is not competitive: its agents share a reward. Competitive are: {others}")
-        env = text_env(found.id, keywords)
+            if env_spec.teamsets in keywords:
+                raise ConfigError(f"the team sets are named twice: give either --teamsets or {env_spec.teamsets}=")
+            keywords[env_spec.teamsets] = teamset
+        if not env_spec.competitive:
+            others = ", ".join(candidate.id for candidate in specs().values() if candidate.competitive)
+            raise ConfigError(f"{env_spec.id} is not competitive: its agents share a reward. Competitive are: {others}")
+        env = text_env(env_spec.id, keywords)
         if env.competitive is False:
-            raise ConfigError(f"{found.id} pays its agents alike with {_told(keywords)}; choose keywords that do not")
+            raise ConfigError(
+                f"{env_spec.id} pays its agents alike with {_keywords_text(keywords)}; choose keywords that do not"
+            )
         if len(env.possible_agents) != SEATS:
-            raise ConfigError(f"the arena seats two players, and {found.id} has {len(env.possible_agents)} seats")
+            raise ConfigError(f"the arena seats two players, and {env_spec.id} has {len(env.possible_agents)} seats")
         return env
 
 
-def read_players(text: str, found: Spec) -> dict[str, str]:
+def read_players(text: str, env_spec: Spec) -> dict[str, str]:
     """Parse label -> policy from `A,B,name=C`; `all` is every player that the environment provides.
 
     A policy's label is its own name; `name=policy` gives it another.
@@ -141,23 +143,25 @@ def read_players(text: str, found: Spec) -> dict[str, str]:
         ConfigError: a label twice, or one that cannot be one.
     """
     players: dict[str, str] = {}
-    for part in (part.strip() for part in text.split(",")):
-        label, equals, policy = part.partition("=")
+    for entry in (entry.strip() for entry in text.split(",")):
+        label, equals, policy = entry.partition("=")
         if not (equals and _LABEL.fullmatch(label) and policy):
-            label, policy = part, part
-        for name, each in {known: known for known in provided(found)}.items() if part == ALL else [(label, policy)]:
+            label, policy = entry, entry
+        for name, player in (
+            {known: known for known in provided(env_spec)}.items() if entry == ALL else [(label, policy)]
+        ):
             if not name:
                 raise ConfigError(f"--players {text!r} has an empty place; write A,B,C")
-            if name in players and part != ALL:
-                raise ConfigError(f"the player {name!r} is named twice; give one another name, as second={each}")
-            players.setdefault(name, each)
+            if name in players and entry != ALL:
+                raise ConfigError(f"the player {name!r} is named twice; give one another name, as second={player}")
+            players.setdefault(name, player)
     return players
 
 
-def provided(found: Spec) -> list[str]:
+def provided(env_spec: Spec) -> list[str]:
     """Players of an environment: those of the arena, and its scripted policies by bare name."""
-    return list(dict.fromkeys([*found.players, *found.scripted]))
+    return list(dict.fromkeys([*env_spec.players, *env_spec.scripted]))
 
 
-def _told(keywords: Mapping[str, Any]) -> str:
+def _keywords_text(keywords: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={one_line(value, 40)}" for key, value in keywords.items()) or "its default keywords"

@@ -46,7 +46,7 @@ class _Agent:
     player: Player
     policy: Policy | None = None
     choose: Choose | None = None
-    kept: Any = None  # of this game, by a crowd
+    game_state: Any = None  # of this game, by a crowd
     history: Conversation = ()
     unread: str = ""
     decisions: int = 0
@@ -55,7 +55,7 @@ class _Agent:
 
     def conversation(self, observation: str, fresh: bool) -> Conversation:
         """Conversation with all unanswered observations as the last message."""
-        text = observation if fresh else "\n\n".join(part for part in (self.unread, observation) if part)
+        text = observation if fresh else "\n\n".join(message for message in (self.unread, observation) if message)
         return (*(() if fresh else self.history), Message("user", text))
 
 
@@ -77,7 +77,7 @@ class _Live:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Query:
     """An agent that may act, and the seed of its draw."""
 
     live: _Live
@@ -111,8 +111,8 @@ def play(
         turn: called before every turn with the running games.
     """
     waiting = list(games)[::-1]
-    places = [env.fork() for _ in range(min(setting.parallel, len(waiting)))]
-    free, live = list(places), list[_Live]()
+    forks = [env.fork() for _ in range(min(setting.parallel, len(waiting)))]
+    free, live = list(forks), list[_Live]()
     try:
         with ThreadPoolExecutor(max_workers=max(1, setting.workers)) as threads:
             while live or waiting:
@@ -123,45 +123,47 @@ def play(
                     else:
                         live.append(opened)
                         free.pop()
-                turn([each.game for each in live])
+                turn([live_game.game for live_game in live])
                 ended = list(zip(live, _turn(setting, live, threads), strict=True))
-                live = [each for each, played in ended if not played]
-                free += [each.env for each, played in ended if played]
+                live = [live_game for live_game, played in ended if not played]
+                free += [live_game.env for live_game, played in ended if played]
                 yield from (played for _, played in ended if played)
     finally:
-        for place in places:
-            place.close()
+        for fork in forks:
+            fork.close()
 
 
 def _turn(setting: TournamentConfig, live: Sequence[_Live], threads: ThreadPoolExecutor) -> list[GameResult | None]:
     """Play one turn of every game; return the records of those that ended in it."""
     began = time.perf_counter()
-    said, lost = _decide(setting, live)
-    going = [each for each in live if id(each) not in lost]
-    for each in going:
-        if each.watcher:
-            each.watcher.before(each.observations)
-    moves = [{agent: said[id(each)].get(agent) for agent in each.env.agents} for each in going]
+    answers, lost = _decide(setting, live)
+    going = [live_game for live_game in live if id(live_game) not in lost]
+    for live_game in going:
+        if live_game.watcher:
+            live_game.watcher.before(live_game.observations)
+    moves = [{agent: answers[id(live_game)].get(agent) for agent in live_game.env.agents} for live_game in going]
     try:
         steps = _step(setting, going, moves, threads) if going else []
     except EpisodeLostError as error:  # of one of them, and it is not known which
-        lost |= {id(each): str(error) for each in going}
+        lost |= {id(live_game): str(error) for live_game in going}
         going, steps = [], []
     spent = (time.perf_counter() - began) / max(1, len(live))
     ended: dict[int, GameResult | None] = {}
-    for each in live:
-        each.seconds += spent
-    for each, step in zip(going, steps, strict=True):
-        ended[id(each)] = _follow(each, said[id(each)], step)
-    return [_lost(each, lost[id(each)]) if id(each) in lost else ended[id(each)] for each in live]
+    for live_game in live:
+        live_game.seconds += spent
+    for live_game, step in zip(going, steps, strict=True):
+        ended[id(live_game)] = _follow(live_game, answers[id(live_game)], step)
+    return [
+        _lost(live_game, lost[id(live_game)]) if id(live_game) in lost else ended[id(live_game)] for live_game in live
+    ]
 
 
 def _step(
     setting: TournamentConfig, live: Sequence[_Live], moves: Sequence[Mapping[str, Any]], threads: ThreadPoolExecutor
 ) -> list[Step]:
     if setting.workers > 1:
-        return list(threads.map(TextEnv.step, (each.env for each in live), moves))
-    return type(live[0].env).step_together([each.env for each in live], moves)
+        return list(threads.map(TextEnv.step, (live_game.env for live_game in live), moves))
+    return type(live[0].env).step_together([live_game.env for live_game in live], moves)
 
 
 def match_seed(setting: TournamentConfig, game: GameSpec) -> int:
@@ -182,19 +184,19 @@ def _open(
     task = env.tasks[match % len(env.tasks)].id
     try:
         observations, infos = env.reset(seed=match_seed(setting, game), options={"task": task})
-        seats = {}
+        agents = {}
         for agent, label in zip(env.possible_agents, game.seating, strict=True):
-            player, own = players[label], stable_seed(match, game.swapped, agent)
+            player, agent_seed = players[label], stable_seed(match, game.swapped, agent)
             if player.batched is not None:
-                seats[agent] = _Agent(player, kept=player.batched.begin(env, agent, own))
+                agents[agent] = _Agent(player, game_state=player.batched.begin(env, agent, agent_seed))
             elif player.begin is None:
-                seats[agent] = _Agent(player, policy=player.policies[agent])
+                agents[agent] = _Agent(player, policy=player.policies[agent])
             else:
-                seats[agent] = _Agent(player, choose=player.begin(env, agent, own))
+                agents[agent] = _Agent(player, choose=player.begin(env, agent, agent_seed))
         watcher = watch(env, game) if watch else None
     except EpisodeLostError as error:
         return failed(game, str(error), task, time.perf_counter() - began)
-    live = _Live(game, env, task, match, seats, observations, infos, watcher)
+    live = _Live(game, env, task, match, agents, observations, infos, watcher)
     live.seconds = time.perf_counter() - began
     return live
 
@@ -215,79 +217,81 @@ def _decide(setting: TournamentConfig, live: Sequence[_Live]) -> tuple[dict[int,
     Returns:
         By `id` of the game, agent -> text; and by `id` the reason why a game is lost.
     """
-    hosts: dict[int, list[_Asked]] = defaultdict(list)
-    said: dict[int, dict[str, str]] = {id(each): {} for each in live}
+    hosts: dict[int, list[_Query]] = defaultdict(list)
+    texts: dict[int, dict[str, str]] = {id(live_game): {} for live_game in live}
     lost: dict[int, str] = {}
-    for each in live:
-        for agent in each.env.agents:
-            if not each.infos[agent].get("can_act", True):
+    for live_game in live:
+        for agent in live_game.env.agents:
+            if not live_game.infos[agent].get("can_act", True):
                 continue
-            seat = each.agents[agent]
-            asked = _Asked(each, agent, stable_seed(each.seed, each.game.swapped, agent, each.turns))
-            seat.decisions += 1
-            if seat.choose is not None:
+            state = live_game.agents[agent]
+            query = _Query(
+                live_game, agent, stable_seed(live_game.seed, live_game.game.swapped, agent, live_game.turns)
+            )
+            state.decisions += 1
+            if state.choose is not None:
                 began = time.perf_counter()
                 try:
-                    said[id(each)][agent] = seat.choose(each.observations[agent], each.infos[agent])
+                    texts[id(live_game)][agent] = state.choose(live_game.observations[agent], live_game.infos[agent])
                 except EpisodeLostError as error:
-                    lost[id(each)] = str(error)
-                seat.seconds += time.perf_counter() - began
+                    lost[id(live_game)] = str(error)
+                state.seconds += time.perf_counter() - began
             else:
-                host: object = seat.player.batched or getattr(seat.policy, "shared_engine", seat.policy)
-                hosts[id(host)].append(asked)
+                host: object = state.player.batched or getattr(state.policy, "shared_engine", state.policy)
+                hosts[id(host)].append(query)
     for waiting in hosts.values():
         began = time.perf_counter()
         try:
             answers = _answers(setting, waiting)
         except EpisodeLostError as error:  # of one of them, and it is not known which
-            lost |= {id(asked.live): str(error) for asked in waiting}
+            lost |= {id(query.live): str(error) for query in waiting}
             continue
         spent = (time.perf_counter() - began) / len(waiting)
-        for asked, answer in zip(waiting, answers, strict=True):
-            asked.state.seconds += spent
-            said[id(asked.live)][asked.agent] = answer
-    return said, lost
+        for query, answer in zip(waiting, answers, strict=True):
+            query.state.seconds += spent
+            texts[id(query.live)][query.agent] = answer
+    return texts, lost
 
 
-def _answers(setting: TournamentConfig, waiting: Sequence[_Asked]) -> list[str]:
+def _answers(setting: TournamentConfig, waiting: Sequence[_Query]) -> list[str]:
     """Answers of one host to all its requests."""
     crowd = waiting[0].state.player.batched
     if crowd is None:
-        return [answer[0].text for answer in act_batched([_request(setting, asked) for asked in waiting])]
+        return [answer[0].text for answer in act_batched([_request(setting, query) for query in waiting])]
     return crowd.decide(
         [
-            PendingDecision(each.state.kept, each.live.observations[each.agent], each.live.infos[each.agent])
-            for each in waiting
+            PendingDecision(query.state.game_state, query.live.observations[query.agent], query.live.infos[query.agent])
+            for query in waiting
         ]
     )
 
 
-def _request(setting: TournamentConfig, asked: _Asked) -> tuple[Policy, Request]:
-    seat, env = asked.state, asked.live.env
-    assert seat.policy is not None
+def _request(setting: TournamentConfig, query: _Query) -> tuple[Policy, Request]:
+    state, env = query.state, query.live.env
+    assert state.policy is not None
     fresh = env.metadata.get("conversation") == "fresh"
-    conversation = seat.conversation(asked.live.observations[asked.agent], fresh)
-    return seat.policy, Request(asked.agent, conversation, (asked.seed,), setting.sampling)
+    conversation = state.conversation(query.live.observations[query.agent], fresh)
+    return state.policy, Request(query.agent, conversation, (query.seed,), setting.sampling)
 
 
-def _follow(live: _Live, said: Mapping[str, str], step: Step) -> GameResult | None:
+def _follow(live: _Live, answers: Mapping[str, str], step: Step) -> GameResult | None:
     """Update a game with the result of a step; return its record if it ended."""
     observations, rewards, terminations, _, infos = step
     if live.watcher:
         live.watcher.after(rewards, infos)
     fresh = live.env.metadata.get("conversation") == "fresh"
     for agent, info in infos.items():
-        seat = live.agents[agent]
+        state = live.agents[agent]
         live.returns[agent] += rewards[agent]
-        own = info.get("illegal")
-        seat.illegal = None if own is None or seat.illegal is None else seat.illegal + bool(own)
-        if fresh or seat.policy is None:
+        illegal = info.get("illegal")
+        state.illegal = None if illegal is None or state.illegal is None else state.illegal + bool(illegal)
+        if fresh or state.policy is None:
             continue
-        conversation = seat.conversation(live.observations[agent], fresh)
-        if agent in said:
-            seat.history, seat.unread = (*conversation, Message("assistant", said[agent])), ""
+        conversation = state.conversation(live.observations[agent], fresh)
+        if agent in answers:
+            state.history, state.unread = (*conversation, Message("assistant", answers[agent])), ""
         else:
-            seat.unread = conversation[-1].content
+            state.unread = conversation[-1].content
     live.observations, live.infos = observations, infos
     live.turns += 1
     if live.env.agents and not any(info.get("unscored") for info in infos.values()):
@@ -305,8 +309,8 @@ def _record(live: _Live, infos: Mapping[str, Mapping[str, Any]], terminated: boo
     score = 0.5 if abs(gap) < 1e-9 else float(gap > 0)  # of the first agent
     failed = next((str(i.get("reason") or "it could not be scored") for i in infos.values() if i.get("unscored")), "")
     by_label = {
-        seat.player.label: PlayerStats(seat.decisions, seat.illegal, round(1000 * seat.seconds, 3))
-        for seat in live.agents.values()
+        state.player.label: PlayerStats(state.decisions, state.illegal, round(1000 * state.seconds, 3))
+        for state in live.agents.values()
     }
     game = live.game
     return GameResult(

@@ -44,11 +44,11 @@ def load_players(
     """
     for name in setting.players.values():
         check(setting, name)
-    made: dict[str, Player] = {}
+    players: dict[str, Player] = {}
     for name in setting.players.values():
-        if name not in made:
-            made[name] = _make(setting, name, env, note)
-    return {label: replace(made[name], label=label) for label, name in setting.players.items()}
+        if name not in players:
+            players[name] = _make(setting, name, env, note)
+    return {label: replace(players[name], label=label) for label, name in setting.players.items()}
 
 
 def check(setting: TournamentConfig, name: str) -> None:
@@ -91,12 +91,12 @@ def identity(name: str) -> str:
 
 
 def _make(setting: TournamentConfig, name: str, env: TextEnv, note: Callable[[str], None]) -> Player:
-    found = setting.spec
-    if name in found.players:
-        begin: Begin = load_attribute(found.players[name], "the player ", PolicyError)
+    env_spec = setting.spec
+    if name in env_spec.players:
+        begin: Begin = load_attribute(env_spec.players[name], "the player ", PolicyError)
         return Player(name, begin=begin)
     if crowds.is_crowd(name):
         return Player(name, batched=crowds.load(name, setting.options))
-    text = f"scripted:{name}" if name in found.scripted else name
-    seats = parse_team(text, found, env.possible_agents, setting.options, env.source, setting.force, note)
-    return Player(name, policies=seats)
+    text = f"scripted:{name}" if name in env_spec.scripted else name
+    policies = parse_team(text, env_spec, env.possible_agents, setting.options, env.source, setting.force, note)
+    return Player(name, policies=policies)

@@ -90,23 +90,23 @@ class Names:
     """
 
     def __init__(self, setting: TournamentConfig) -> None:
-        told = describe(setting)
-        self._players: Mapping[str, str] = told.pop("players")
-        self._settings = json.dumps(told, sort_keys=True)
+        settings = describe(setting)
+        self._players: Mapping[str, str] = settings.pop("players")
+        self._settings = json.dumps(settings, sort_keys=True)
 
     def of(self, game: GameSpec) -> str:
         """Name of the battle of one game."""
         one, two = self._players[game.first], self._players[game.second]
-        number = stable_seed(self._settings, game.teamset, one, two)
-        return f"{game.first}-{game.second}-{game.match}{'ab'[game.swapped]}-{_short(number)}"
+        settings_hash = stable_seed(self._settings, game.teamset, one, two)
+        return f"{game.first}-{game.second}-{game.match}{'ab'[game.swapped]}-{_short(settings_hash)}"
 
 
 def _short(number: int) -> str:
-    made = ""
+    text = ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
-        made = _DIGITS[digit] + made
-    return made
+        text = _DIGITS[digit] + text
+    return text
 
 
 @contextlib.contextmanager
@@ -128,15 +128,15 @@ def recorder(setting: TournamentConfig, recording: Recording | None) -> Iterator
             if battle in writer or not isinstance(env, PokemonEnv):
                 return None
             seed = match_seed(setting, game)
-            asked = _asked(recording.advice, env, game, seed) if recording.advice else {}
+            advisers = _advisers(recording.advice, env, game, seed) if recording.advice else {}
             draw = random.Random(stable_seed("advice", seed, game.swapped))
             share = recording.advice.share if recording.advice else 0.0
-            return _Watcher(writer, battle, seed, Observer(env, recording.texts), env, asked, share, draw)
+            return _Watcher(writer, battle, seed, Observer(env, recording.texts), env, advisers, share, draw)
 
         yield watch
 
 
-def _asked(wanted: Advice, env: PokemonEnv, game: GameSpec, seed: int) -> dict[str, Ask]:
+def _advisers(wanted: Advice, env: PokemonEnv, game: GameSpec, seed: int) -> dict[str, Ask]:
     """Side -> its coach."""
     return {
         side: adviser(wanted.coach, env, side, stable_seed("adviser", seed, side, game.swapped))
@@ -154,16 +154,16 @@ class _Watcher:
     seed: int
     observer: Observer
     env: PokemonEnv
-    asked: Mapping[str, Ask]
+    advisers: Mapping[str, Ask]
     share: float
     draw: random.Random
 
     def before(self, observations: Mapping[str, str]) -> None:
         self.observer.before(observations)
         with contextlib.suppress(BattleLostError):  # the step that follows says so, and the battle does not count
-            for side in self.observer.asked:
-                if side in self.asked and self.draw.random() < self.share:
-                    self.observer.advise(side, self.asked[side]())
+            for side in self.observer.sides_to_act:
+                if side in self.advisers and self.draw.random() < self.share:
+                    self.observer.advise(side, self.advisers[side]())
 
     def after(self, rewards: Mapping[str, float], infos: Mapping[str, Mapping[str, Any]]) -> None:
         self.observer.after(rewards, infos)
@@ -172,7 +172,7 @@ class _Watcher:
         if played.failed:
             return
         game, sides = played.game, []
-        for side, label, other in zip(self.env.possible_agents, game.seating, game.seating[::-1], strict=True):
+        for side, label, opponent in zip(self.env.possible_agents, game.seating, game.seating[::-1], strict=True):
             result = played.score if label == game.first else 1 - played.score
             decisions = self.observer.decisions(side)
             if decisions:
@@ -182,7 +182,7 @@ class _Watcher:
                         self.env.format,
                         side,
                         label,
-                        other,
+                        opponent,
                         game.teamset or str(self.env.source),
                         played.task,
                         self.seed,

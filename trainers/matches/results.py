@@ -54,8 +54,8 @@ class GameResult:
 
     def line(self) -> str:
         """Return a line of JSON."""
-        rest = {name: value for name, value in asdict(self).items() if name != "game"}
-        return json.dumps({**self.game._asdict(), **rest}) + "\n"
+        outcome = {name: value for name, value in asdict(self).items() if name != "game"}
+        return json.dumps({**self.game._asdict(), **outcome}) + "\n"
 
     @classmethod
     def read(cls, line: str) -> GameResult:
@@ -79,10 +79,10 @@ def prepare(setting: TournamentConfig, folder: Path, resume: bool) -> list[GameR
         ConfigError: it holds games without `resume`, or those of other settings.
         CheckpointError: its files are something else.
     """
-    told, games = folder / SETTINGS, folder / GAMES
+    settings_file, games = folder / SETTINGS, folder / GAMES
     mine = describe(setting)
-    found = read_games(games)
-    before = read_settings(folder) if found else {}
+    results = read_games(games)
+    before = read_settings(folder) if results else {}
     if before and not resume:
         raise ConfigError(f"{str(folder)!r} already holds an arena; go on with --resume, or choose another --out")
     for key, value in mine.items():
@@ -100,10 +100,10 @@ def prepare(setting: TournamentConfig, folder: Path, resume: bool) -> list[GameR
             )
     try:
         players = {**before.get("players", {}), **mine["players"]}
-        replace_text(told, json.dumps({**mine, "players": players}, indent=1) + "\n")
+        replace_text(settings_file, json.dumps({**mine, "players": players}, indent=1) + "\n")
     except OSError as error:
         raise ConfigError(f"cannot write {str(error.filename or folder)!r}: {error.strerror}") from error
-    return found
+    return results
 
 
 def describe(setting: TournamentConfig) -> dict[str, Any]:
@@ -143,15 +143,17 @@ def read_games(path: Path) -> list[GameResult]:
         CheckpointError: a complete line is not a game.
     """
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.exists() else []
-    found: dict[GameSpec, GameResult] = {}
-    for number, line in enumerate(lines, start=1):
+    results: dict[GameSpec, GameResult] = {}
+    for line_number, line in enumerate(lines, start=1):
         try:
             played = GameResult.read(line)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CheckpointError(f"{str(path)!r}, line {number}, is no game of an arena: {one_line(error)}") from error
+            raise CheckpointError(
+                f"{str(path)!r}, line {line_number}, is no game of an arena: {one_line(error)}"
+            ) from error
         if not played.failed:
-            found.setdefault(played.game, played)
-    return list(found.values())
+            results.setdefault(played.game, played)
+    return list(results.values())
 
 
 class Log:

@@ -82,7 +82,7 @@ class PairTable:
     @property
     def games(self) -> int:
         """That were played on it."""
-        return sum(each.games for each in self.conduct.values()) // 2
+        return sum(conduct.games for conduct in self.conduct.values()) // 2
 
 
 @dataclass(frozen=True)
@@ -103,25 +103,25 @@ class Gap:
 
 @dataclass(frozen=True)
 class Standings:
-    """Everything that is shown of an arena; `made` says how it came about."""
+    """Everything that is shown of an arena; `provenance` says how it came about."""
 
     anchor: str
     at: float
     tables: tuple[PairTable, ...]
     gaps: tuple[Gap, ...]
     failed: int
-    made: Mapping[str, Any]
+    provenance: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         tables = [
             {
-                **asdict(each),
-                "games": each.games,
-                "cells": [asdict(cell) for cell in each.cells.values()],
-                "conduct": [asdict(row) for row in each.conduct.values()],
+                **asdict(table),
+                "games": table.games,
+                "cells": [asdict(cell) for cell in table.cells.values()],
+                "conduct": [asdict(row) for row in table.conduct.values()],
             }
-            for each in self.tables
+            for table in self.tables
         ]
         gaps = [asdict(gap) for gap in self.gaps]
         return {
@@ -130,7 +130,7 @@ class Standings:
             "tables": tables,
             "gaps": gaps,
             "failed": self.failed,
-            **self.made,
+            **self.provenance,
         }
 
 
@@ -141,7 +141,7 @@ def standings(
     *,
     at: float = MIDDLE,
     failed: int = 0,
-    made: Mapping[str, Any] | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Standings:
     """The tables of the games, team sets in the order of their first game.
 
@@ -151,7 +151,7 @@ def standings(
         anchor: whose rating is `at` on every team set.
         at: in Elo.
         failed: games that do not count.
-        made: how it came about.
+        provenance: how it came about.
 
     Raises:
         ConfigError: no games, the anchor has played none, or some players cannot be compared.
@@ -162,16 +162,16 @@ def standings(
             by_set[played.game.teamset].append(played)
     if not by_set:
         raise ConfigError("no game has been finished, so there is nothing to show")
-    tables = tuple(_table(teamset, found, players, anchor, at) for teamset, found in by_set.items())
+    tables = tuple(_table(teamset, results, players, anchor, at) for teamset, results in by_set.items())
     first, *others = by_set
     gaps = [gap for other in others for gap in _gaps(by_set[first], by_set[other], other, players)]
-    return Standings(anchor, at, tables, tuple(gaps), failed, dict(made or {}))
+    return Standings(anchor, at, tables, tuple(gaps), failed, dict(provenance or {}))
 
 
 def field_of(games: Sequence[GameResult], players: Sequence[str]) -> PairedResults:
     """The games as arrays; players without games are left out."""
-    there = {label for played in games for label in (played.game.first, played.game.second)}
-    names = tuple(name for name in players if name in there)
+    labels = {label for played in games for label in (played.game.first, played.game.second)}
+    names = tuple(name for name in players if name in labels)
     pairs = sorted({_pair(played, names) for played in games})
     matches = sorted({played.game.match for played in games})
     row, column = ({key: n for n, key in enumerate(keys)} for keys in (pairs, matches))
@@ -213,61 +213,62 @@ def _cells(games: Sequence[GameResult], field: PairedResults) -> dict[tuple[str,
         counts[two, one][2 - kind] += 1
     cells = {}
     for (a, b), points, played_games in zip(field.pairs, field.points, field.games, strict=True):
-        for one, two, own in ((a, b, points), (b, a, played_games - points)):
+        for one, two, own_points in ((a, b, points), (b, a, played_games - points)):
             names = field.players[one], field.players[two]
-            low, high = score_interval(own, played_games)
+            low, high = score_interval(own_points, played_games)
             wins, ties, losses = counts[names]
-            score = float(own.sum() / played_games.sum())
+            score = float(own_points.sum() / played_games.sum())
             cells[names] = PairResult(*names, wins, ties, losses, score, low, high)
     return cells
 
 
 def _conduct(name: str, games: Sequence[GameResult], cells: Mapping[tuple[str, str], PairResult]) -> PlayerSummary:
-    own = [cell for cell in cells.values() if cell.player == name]
+    player_cells = [cell for cell in cells.values() if cell.player == name]
     shares = [
         share
         for played in games
         for label, share in zip((played.game.first, played.game.second), played.did, strict=True)
         if label == name
     ]
-    decisions, told = sum(share.decisions for share in shares), [s.illegal for s in shares if s.illegal is not None]
+    decisions = sum(share.decisions for share in shares)
+    illegal_counts = [share.illegal for share in shares if share.illegal is not None]
     return PlayerSummary(
         player=name,
-        games=sum(cell.games for cell in own),
-        wins=sum(cell.wins for cell in own),
-        ties=sum(cell.ties for cell in own),
-        losses=sum(cell.losses for cell in own),
-        score=float(np.mean([cell.score for cell in own])),
+        games=sum(cell.games for cell in player_cells),
+        wins=sum(cell.wins for cell in player_cells),
+        ties=sum(cell.ties for cell in player_cells),
+        losses=sum(cell.losses for cell in player_cells),
+        score=float(np.mean([cell.score for cell in player_cells])),
         decisions=decisions,
-        illegal=sum(told) / max(decisions, 1) if len(told) == len(shares) else None,
+        illegal=sum(illegal_counts) / max(decisions, 1) if len(illegal_counts) == len(shares) else None,
         ms=sum(share.ms for share in shares) / max(decisions, 1),
     )
 
 
 def _gaps(seen: Sequence[GameResult], other: Sequence[GameResult], name: str, players: Sequence[str]) -> list[Gap]:
-    found = []
+    gaps = []
     for player in players:
-        here, there = _by_match(seen, player), _by_match(other, player)
-        if not len(here) or not len(there):
+        first_scores, second_scores = _by_match(seen, player), _by_match(other, player)
+        if not len(first_scores) or not len(second_scores):
             continue
-        a, b = float(here.mean()), float(there.mean())
-        half = welch(here, there)
+        a, b = float(first_scores.mean()), float(second_scores.mean())
+        half = welch(first_scores, second_scores)
         low, high = (None, None) if half is None else (a - b - half, a - b + half)
-        found.append(Gap(player, name or DEFAULT, a, b, a - b, low, high))
-    return found
+        gaps.append(Gap(player, name or DEFAULT, a, b, a - b, low, high))
+    return gaps
 
 
-def welch(here: Array, there: Array, level: float = LEVEL) -> float | None:
+def welch(first: Array, second: Array, level: float = LEVEL) -> float | None:
     """Half the width of the interval of a difference of two means (B. L. Welch, The generalization of "Student's"
     problem when several different population variances are involved, 1947); None where nothing varies, or a sample
     has fewer than two.
     """
-    if min(len(here), len(there)) < 2:
+    if min(len(first), len(second)) < 2:
         return None
-    one, two = (float(each.var(ddof=1)) / len(each) for each in (here, there))
+    one, two = (float(sample.var(ddof=1)) / len(sample) for sample in (first, second))
     if one + two == 0:
         return None
-    freedom = (one + two) ** 2 / (one**2 / (len(here) - 1) + two**2 / (len(there) - 1))
+    freedom = (one + two) ** 2 / (one**2 / (len(first) - 1) + two**2 / (len(second) - 1))
     return float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(one + two)
 
 
@@ -279,4 +280,4 @@ def _by_match(games: Sequence[GameResult], player: str) -> Array:
             scores[played.game.match].append(played.score)
         elif player == played.game.second:
             scores[played.game.match].append(1 - played.score)
-    return np.array([np.mean(each) for each in scores.values()])
+    return np.array([np.mean(match_scores) for match_scores in scores.values()])

@@ -66,22 +66,24 @@ def run(
         PolicyError: processes were lost one after the other, and none of them ended a game.
     """
     jobs = min(jobs, len(games))
-    found = []
+    results = []
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(Log(folder)) if folder else None
         ended = (
-            _here(setting, games, recording, note) if jobs <= 1 else _Crew(setting, recording, note).play(games, jobs)
+            _play_in_process(setting, games, recording, note)
+            if jobs <= 1
+            else _Crew(setting, recording, note).play(games, jobs)
         )
         for played in stack.enter_context(contextlib.closing(ended)):
             if log:
                 log.add(played)
             report(played)
             if not played.failed:
-                found.append(played)
-    return found
+                results.append(played)
+    return results
 
 
-def _here(
+def _play_in_process(
     setting: TournamentConfig,
     games: Sequence[GameSpec],
     recording: Recording | None,
@@ -128,7 +130,7 @@ class _Worker:
         pipe: on which it sends.
         left: games that it has not ended, in order.
         playing: those of them that it was at by its last message; none before it has loaded its players.
-        heard: when it last sent something.
+        last_message_at: when it last sent something.
         loaded: whether it has begun to play.
     """
 
@@ -136,13 +138,13 @@ class _Worker:
     pipe: Pipe
     left: dict[GameSpec, None]
     playing: Sequence[GameSpec] = ()
-    heard: float = field(default_factory=time.monotonic)
+    last_message_at: float = field(default_factory=time.monotonic)
     loaded: bool = False
 
     def patience(self, setting: TournamentConfig) -> float:
         """Seconds that are left to it before it counts as stalled."""
         limit = setting.patience if self.loaded else LOADING * setting.patience
-        return self.heard + limit - time.monotonic()
+        return self.last_message_at + limit - time.monotonic()
 
     def end(self) -> int | None:
         """Kill it where it lives; how it ended."""
@@ -177,10 +179,10 @@ class _Crew:
                 ready = connection.wait([worker.pipe for worker in self.workers], wait)
                 for worker in list(self.workers):
                     if worker.pipe in ready:
-                        yield from self.hear(worker)
+                        yield from self.receive(worker)
                     elif worker.patience(self.setting) <= 0:
-                        limit = time.monotonic() - worker.heard
-                        yield from self.lose(worker, f"sent nothing for {limit:.0f} seconds and was killed")
+                        silent_s = time.monotonic() - worker.last_message_at
+                        yield from self.lose(worker, f"sent nothing for {silent_s:.0f} seconds and was killed")
         finally:
             for worker in self.workers:
                 worker.end()
@@ -188,24 +190,24 @@ class _Crew:
     def start(self, games: Sequence[GameSpec]) -> None:
         """A process that plays these; those that have been lost with a process before one at a time."""
         context = multiprocessing.get_context("spawn")
-        here, there = context.Pipe(duplex=False)
+        receiver, sender = context.Pipe(duplex=False)
         together = [game for game in games if not self.tries[game]]
         alone = [game for game in games if self.tries[game]]
         process = context.Process(
-            target=_serve, args=(there, self.setting, together, alone, self.recording), daemon=False
+            target=_serve, args=(sender, self.setting, together, alone, self.recording), daemon=False
         )
         process.start()
-        there.close()
-        self.workers.append(_Worker(process, here, dict.fromkeys([*together, *alone])))
+        sender.close()
+        self.workers.append(_Worker(process, receiver, dict.fromkeys([*together, *alone])))
 
-    def hear(self, worker: _Worker) -> Generator[GameResult, None, None]:
+    def receive(self, worker: _Worker) -> Generator[GameResult, None, None]:
         """Take what it sends.
 
         Raises:
             PalaverError: what it met with.
         """
         try:
-            told = worker.pipe.recv()
+            message = worker.pipe.recv()
         except (EOFError, OSError):
             if worker.left:
                 yield from self.lose(worker, "ended")
@@ -214,17 +216,17 @@ class _Crew:
                 collect(worker.process, END_S)
                 worker.pipe.close()
             return
-        worker.heard, worker.loaded = time.monotonic(), True
-        if isinstance(told, EpisodeLostError):  # before a game began; the process ends by itself
-            self.note(str(told))
-        elif isinstance(told, PalaverError):
-            raise told
-        elif isinstance(told, GameResult):
+        worker.last_message_at, worker.loaded = time.monotonic(), True
+        if isinstance(message, EpisodeLostError):  # before a game began; the process ends by itself
+            self.note(str(message))
+        elif isinstance(message, PalaverError):
+            raise message
+        elif isinstance(message, GameResult):
             self.barren = 0
-            worker.left.pop(told.game)
-            yield told
+            worker.left.pop(message.game)
+            yield message
         else:
-            worker.playing = told
+            worker.playing = message
 
     def lose(self, worker: _Worker, why: str) -> Generator[GameResult, None, None]:
         """Let a fresh process play what one that is lost has left; games that were tried too often have failed.
@@ -265,7 +267,7 @@ def _serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     try:
-        for played in _here(setting, games, recording, turn=_Pulse(pipe), alone=alone):
+        for played in _play_in_process(setting, games, recording, turn=_Pulse(pipe), alone=alone):
             pipe.send(played)
     except PalaverError as mistake:
         pipe.send(mistake)

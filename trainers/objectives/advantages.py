@@ -67,8 +67,10 @@ def group_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiase
 
 def pooled_std(value: Tensor, group: Tensor, kind: Literal["population", "unbiased"], total: Total = alone) -> Tensor:
     """() standard deviation about the group means over all rows: sum of squares over R, or over R less the groups."""
-    apart = (value - group_mean(value, group)) ** 2
-    squares, rows, groups = total(float(apart.sum()), float(len(value)), float((torch.bincount(group) > 0).sum()))
+    squared_error = (value - group_mean(value, group)) ** 2
+    squares, rows, groups = total(
+        float(squared_error.sum()), float(len(value)), float((torch.bincount(group) > 0).sum())
+    )
     divisor = rows if kind == "population" else max(1.0, rows - groups)
     return torch.tensor((squares / divisor) ** 0.5, dtype=value.dtype)
 

@@ -37,32 +37,32 @@ def penalty(logp: Tensor, reference: Tensor, mask: Tensor, config: KLConfig) -> 
 
 
 def token_terms(
-    k: Mapping[int, Tensor], part: Mapping[int, int], config: KLConfig, coefs: Sequence[float], total: Total = alone
+    k: Mapping[int, Tensor], agent_of: Mapping[int, int], config: KLConfig, coefs: Sequence[float], total: Total = alone
 ) -> dict[int, Tensor]:
     """coef (centre - k_t) of every token, to be added to its advantage.
 
     The centre makes the terms of a set of tokens sum to 0, so that only drift beyond the mean is penalised: all
-    tokens of the part (`agent_batch`), those of the completion (`sequence`), the part's others (`leave_one_out`, whose
+    tokens of the agent (`agent_batch`), those of the completion (`sequence`), its others (`leave_one_out`, whose
     mean gradient is exactly that of the divergence; a centre that includes its own token shrinks it by 1 - 1/n), or
     none. The term of a token alone in its set is 0. Computed over the whole rollout of all processes, before
     minibatches: OpenPipe ART, which this follows, does it within each packed batch, so that it depends on packing.
 
     Args:
         k: row -> (T,).
-        part: row -> index of its agent; centres are taken within.
+        agent_of: row -> index of its agent; centres are taken within.
         config: the centring.
-        coefs: the coefficient of each part.
+        coefs: the coefficient of each agent.
         total: sums over the processes that share the rollout.
     """
-    parts = len(coefs)
-    sums, counts = [0.0] * parts, [0.0] * parts
+    agents = len(coefs)
+    sums, counts = [0.0] * agents, [0.0] * agents
     for row, values in k.items():
-        sums[part[row]] += float(values.sum())
-        counts[part[row]] += len(values)
+        sums[agent_of[row]] += float(values.sum())
+        counts[agent_of[row]] += len(values)
     everywhere = total(*sums, *counts)
 
     def term(row: int, values: Tensor) -> Tensor:
-        everything, n = everywhere[part[row]], everywhere[parts + part[row]]
+        everything, n = everywhere[agent_of[row]], everywhere[agents + agent_of[row]]
         if config.centre == "none":
             return -values
         if config.centre == "sequence":
@@ -71,7 +71,7 @@ def token_terms(
             return (everything - values) / (n - 1) - values if n > 1 else torch.zeros_like(values)
         return everything / n - values
 
-    return {row: coefs[part[row]] * term(row, values) for row, values in k.items()}
+    return {row: coefs[agent_of[row]] * term(row, values) for row, values in k.items()}
 
 
 def adapted(coef: float, kl: float, n: float, target: float, horizon: float) -> float:
@@ -105,8 +105,8 @@ def describe(k: Mapping[int, Tensor], advantage: Tensor, config: KLConfig) -> di
         return {}
     tokens = torch.cat(list(k.values())).double()
     means = torch.stack([values.double().mean() for values in k.values()])
-    paid = advantage[list(k)].double()
-    both = torch.stack([means, paid.to(means)])
+    row_advantage = advantage[list(k)].double()
+    both = torch.stack([means, row_advantage.to(means)])
     steady = len(k) < 2 or float(both.std(dim=1).min()) < 1e-6  # rounding
     zero = torch.zeros_like(tokens)
     size = KL[config.resolved_estimator](tokens, zero).abs()

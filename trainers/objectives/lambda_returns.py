@@ -26,14 +26,14 @@ def lambda_returns(
     turn: Tensor,
     discount: float,
     decay: float,
-    boot: Tensor | None = None,
+    bootstrap_values: Tensor | None = None,
     start: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     """Lambda-return G_j = r_j + discount * mean_c ((1 - decay) V_c + decay G_c), children c of j.
 
     G - V is the generalised advantage estimate (Schulman et al., arXiv 1506.02438, equation 16) on a chain; decay 0 is
     TD(0), decay 1 the discounted return. A leaf that terminated has the return r_j; one that was cut has
-    r_j + discount * boot_j, boot_j the value of the state after it. Where an agent did not act, V_c is replaced by
+    r_j + discount * b_j, b_j the value of the state after it. Where an agent did not act, V_c is replaced by
     r_c + discount * (the same of c's children), so that lambda counts only its own decisions.
 
     Args:
@@ -43,7 +43,7 @@ def lambda_returns(
         turn: (J,) index of the turn.
         discount: gamma in [0, 1], per turn.
         decay: lambda in [0, 1], per decision.
-        boot: (J, N) values of the states after cuts, 0 elsewhere; None where nothing was cut.
+        bootstrap_values: (J, N) values of the states after cuts, 0 elsewhere; None where nothing was cut.
         start: (J, N) a and b, by which G_c <- a + b G_c is the return before the first of several decisions in a step;
             None where a step is one decision.
 
@@ -51,21 +51,21 @@ def lambda_returns(
         (J, N), of the last decision of each step; where an agent did not act, the return that follows.
     """
     acted = ~value.isnan()
-    if boot is not None:
-        reward = reward + discount * boot
-    target, ahead = reward.clone(), torch.where(acted, value, reward)
+    if bootstrap_values is not None:
+        reward = reward + discount * bootstrap_values
+    target, next_value = reward.clone(), torch.where(acted, value, reward)
     base, slope = (None, None) if start is None else (start[0].nan_to_num(), start[1].nan_to_num(1.0))
     children = torch.zeros(len(reward), dtype=reward.dtype).index_add_(
         0, parent[parent >= 0], torch.ones(int((parent >= 0).sum()), dtype=reward.dtype)
     )
     for depth in range(int(turn.max()) if len(turn) else 0, 0, -1):
-        here = (turn == depth).nonzero()[:, 0]
-        above = parent[here]
+        steps = (turn == depth).nonzero()[:, 0]
+        above = parent[steps]
         share = (discount / children[above])[:, None]
-        whole = target[here] if base is None or slope is None else base[here] + slope[here] * target[here]
-        mixed = (1 - decay) * ahead[here] + decay * whole
-        target.index_add_(0, above, share * torch.where(acted[above], mixed, whole))
-        ahead.index_add_(0, above, torch.where(acted[above], 0.0, share * ahead[here]))
+        full_return = target[steps] if base is None or slope is None else base[steps] + slope[steps] * target[steps]
+        mixed = (1 - decay) * next_value[steps] + decay * full_return
+        target.index_add_(0, above, share * torch.where(acted[above], mixed, full_return))
+        next_value.index_add_(0, above, torch.where(acted[above], 0.0, share * next_value[steps]))
     return target
 
 
@@ -98,26 +98,26 @@ def value_loss(value: Tensor, target: Tensor, old: Tensor, clip: float | None, h
     return torch.maximum(free, cost(old + (value - old).clamp(-clip, clip) - target))
 
 
-def whiten(advantage: Tensor, part: Tensor, parts: int, total: Total = alone) -> Tensor:
-    """(A - mean) / population standard deviation over the rows of each part; 0 if all are equal.
+def whiten(advantage: Tensor, group: Tensor, groups: int, total: Total = alone) -> Tensor:
+    """(A - mean) / population standard deviation over the rows of each group; 0 if all are equal.
 
     Unlike `advantages.normalize` it shifts: the mean of a critic's errors is no signal.
 
     Args:
         advantage: (R,).
-        part: (R,) equal numbers for the rows that are whitened together.
-        parts: number of parts.
+        group: (R,) equal numbers for the rows that are whitened together.
+        groups: number of groups.
         total: sums over the processes that share the rollout.
     """
 
     def summed(values: Tensor) -> Tensor:
-        here = torch.zeros(parts, dtype=advantage.dtype).index_add_(0, part, values)
-        return torch.tensor(total(*here.tolist()), dtype=advantage.dtype)
+        local_sums = torch.zeros(groups, dtype=advantage.dtype).index_add_(0, group, values)
+        return torch.tensor(total(*local_sums.tolist()), dtype=advantage.dtype)
 
     count = summed(torch.ones_like(advantage)).clamp(min=1)
-    apart = advantage - (summed(advantage) / count)[part]
-    spread = (summed(apart.square()) / count).sqrt()[part]
-    return torch.where(spread > 1e-6, apart / spread.clamp(min=1e-6), torch.zeros_like(apart))
+    centred = advantage - (summed(advantage) / count)[group]
+    spread = (summed(centred.square()) / count).sqrt()[group]
+    return torch.where(spread > 1e-6, centred / spread.clamp(min=1e-6), torch.zeros_like(centred))
 
 
 @dataclass(slots=True)

@@ -42,25 +42,25 @@ class LossInputs:
 Loss = Callable[[Tensor, LossInputs], Tensor]
 
 
-def reinforce(logp: Tensor, said: LossInputs) -> Tensor:
+def reinforce(logp: Tensor, inputs: LossInputs) -> Tensor:
     """L_rt = -A_rt log pi(a_rt | ...). Williams 1992; MAGRPO (arXiv 2508.04652), equation of the policy gradient.
 
     With `truncate` c, times min(pi / pi_old, c) without gradient, for completions of an older policy.
 
     Args:
         logp: (R, T).
-        said: of the same rows.
+        inputs: of the same rows.
 
     Returns:
         (R, T).
     """
-    loss = -said.advantage * logp
-    if said.truncate is None:
+    loss = -inputs.advantage * logp
+    if inputs.truncate is None:
         return loss
-    return truncated(log_ratio(logp, said.old, said.mask, said.level), said.truncate) * loss
+    return truncated(log_ratio(logp, inputs.old, inputs.mask, inputs.level), inputs.truncate) * loss
 
 
-def ppo_clip(logp: Tensor, said: LossInputs) -> Tensor:
+def ppo_clip(logp: Tensor, inputs: LossInputs) -> Tensor:
     """L_rt = -min(rho A, clip(rho, 1 - low, 1 + high) A). Schulman et al., arXiv 1707.06347, equation 7.
 
     With `dual_clip` c and A < 0 it is at most -c A (Ye et al., arXiv 1912.09729, equation 5). The level of rho is that
@@ -68,33 +68,33 @@ def ppo_clip(logp: Tensor, said: LossInputs) -> Tensor:
 
     Args:
         logp: (R, T).
-        said: of the same rows.
+        inputs: of the same rows.
 
     Returns:
         (R, T).
     """
-    rho = log_ratio(logp, said.old, said.mask, said.level).exp()
-    low, high = said.clip
-    gain = torch.minimum(rho * said.advantage, rho.clamp(1 - low, 1 + high) * said.advantage)
-    if said.dual_clip is not None:
-        gain = torch.where(said.advantage < 0, torch.maximum(gain, said.dual_clip * said.advantage), gain)
+    rho = log_ratio(logp, inputs.old, inputs.mask, inputs.level).exp()
+    low, high = inputs.clip
+    gain = torch.minimum(rho * inputs.advantage, rho.clamp(1 - low, 1 + high) * inputs.advantage)
+    if inputs.dual_clip is not None:
+        gain = torch.where(inputs.advantage < 0, torch.maximum(gain, inputs.dual_clip * inputs.advantage), gain)
     return -gain
 
 
-def cispo(logp: Tensor, said: LossInputs) -> Tensor:
+def cispo(logp: Tensor, inputs: LossInputs) -> Tensor:
     """L_rt = -min(rho, 1 + high) A log pi(a_rt | ...), the weight without gradient. CISPO, arXiv 2506.13585, eq. 4.
 
     No token loses its gradient, however far it has moved.
 
     Args:
         logp: (R, T).
-        said: of the same rows.
+        inputs: of the same rows.
 
     Returns:
         (R, T).
     """
-    rho = truncated(log_ratio(logp, said.old, said.mask, said.level), 1 + said.clip[1])
-    return -rho * said.advantage * logp
+    rho = truncated(log_ratio(logp, inputs.old, inputs.mask, inputs.level), 1 + inputs.clip[1])
+    return -rho * inputs.advantage * logp
 
 
 def kl_k1(logp: Tensor, reference: Tensor) -> Tensor:

@@ -26,21 +26,21 @@ def log_ratio(logp: Tensor, old: Tensor, mask: Tensor, level: Level) -> Tensor:
     Returns:
         (R, T), 0 on padding, in [-20, 20].
     """
-    apart = torch.where(mask, logp - old, 0.0)
+    difference = torch.where(mask, logp - old, 0.0)
     if level == "token":
-        return apart.clamp(-LARGEST, LARGEST)
-    total = apart.sum(dim=1, keepdim=True)
+        return difference.clamp(-LARGEST, LARGEST)
+    total = difference.sum(dim=1, keepdim=True)
     if level == "turn":
         total = total / mask.sum(dim=1, keepdim=True).clamp(min=1)
     return torch.where(mask, total.clamp(-LARGEST, LARGEST), 0.0)
 
 
-def truncated(log_rho: Tensor, most: float) -> Tensor:
-    """min(rho, most) without gradient: truncated importance weight of stale samples.
+def truncated(log_rho: Tensor, max_ratio: float) -> Tensor:
+    """min(rho, max_ratio) without gradient: truncated importance weight of stale samples.
 
     Truncated importance sampling (Ionides 2008; for rollouts of language models Yao et al. 2025, as TRL and verl use).
     """
-    return log_rho.detach().exp().clamp(max=most)
+    return log_rho.detach().exp().clamp(max=max_ratio)
 
 
 def approximate_kl(logp: Tensor, old: Tensor, mask: Tensor) -> Tensor:

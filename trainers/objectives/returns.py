@@ -51,9 +51,9 @@ def tree_returns(reward: Tensor, parent: Tensor, turn: Tensor, discount: float, 
         0, above, torch.ones(len(above), dtype=reward.dtype)
     )
     for depth in range(int(turn.max()) if len(turn) else 0, 0, -1):
-        here = ((turn == depth) & counted).nonzero()[:, 0]
-        above = parent[here]
-        returns.index_add_(0, above, discount * returns[here] / children[above, None])
+        steps = ((turn == depth) & counted).nonzero()[:, 0]
+        above = parent[steps]
+        returns.index_add_(0, above, discount * returns[steps] / children[above, None])
     return returns
 
 

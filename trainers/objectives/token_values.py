@@ -72,13 +72,13 @@ def token_returns(tokens: TokenValues, last: Tensor, decay: float) -> Tensor:
         (R, T), 0 on padding.
     """
     target = torch.zeros_like(tokens.value)
-    ahead = last
+    next_return = last
     for t in range(target.shape[1] - 1, -1, -1):
         inner = t < tokens.length - 1
         if t + 1 < target.shape[1]:
-            mixed = (1 - decay) * tokens.value[:, t + 1] + decay * ahead - tokens.kl_cost[:, t]
-            ahead = torch.where(inner, mixed, last)
-        target[:, t] = torch.where(t < tokens.length, ahead, 0.0)
+            mixed = (1 - decay) * tokens.value[:, t + 1] + decay * next_return - tokens.kl_cost[:, t]
+            next_return = torch.where(inner, mixed, last)
+        target[:, t] = torch.where(t < tokens.length, next_return, 0.0)
     return target
 
 
@@ -111,5 +111,5 @@ def laid_out(flat: Tensor, length: Tensor) -> Tensor:
 
 def speaker_label(agent: str, body: LLMPolicy) -> list[int]:
     """Token ids between a joint conversation and the completion of the acting agent."""
-    found: list[int] = body.tokenizer(f"[{agent} says]\n", add_special_tokens=False)["input_ids"]
-    return found
+    token_ids: list[int] = body.tokenizer(f"[{agent} says]\n", add_special_tokens=False)["input_ids"]
+    return token_ids

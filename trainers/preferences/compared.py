@@ -35,33 +35,33 @@ class Pairs:
     total: float
 
 
-def compare(table: Batch, k: Mapping[int, Tensor], config: RunConfig, total: Total) -> Pairs:
+def compare(batch: Batch, k: Mapping[int, Tensor], config: RunConfig, total: Total) -> Pairs:
     """Select the pairs of a table: joint actions of one group by team return, without ties.
 
     Args:
-        table: table of a rollout.
+        batch: table of a rollout.
         k: row -> (T,) log pi - log ref.
         config: selection of pairs, and the discount.
         total: sums over the processes that share the rollout.
     """
-    returns = tree_returns(shared_reward(table.reward), table.parent, table.step_turn, config.algorithm.discount)[
+    returns = tree_returns(shared_reward(batch.reward), batch.parent, batch.step_turn, config.algorithm.discount)[
         :, 0
     ].tolist()
     members: dict[str, list[int]] = defaultdict(list)
-    for number, turn in enumerate(table.steps):
-        members[turn.group].append(number)
-    found = []
+    for index, turn in enumerate(batch.steps):
+        members[turn.group].append(index)
+    pairs = []
     for group, steps in members.items():
         seed = stable_seed(config.seed, "pairs", group, len(steps))
         chosen = choose([returns[step] for step in steps], config.algorithm.pairs, seed)
-        found += [(steps[better], steps[worse]) for better, worse in chosen]
-    better, worse = torch.tensor(found, dtype=torch.long).reshape(-1, 2).T
-    ratio = _log_ratios(table, k)
-    return Pairs(better, worse, ratio[better] - ratio[worse], total(float(len(found)))[0])
+        pairs += [(steps[better], steps[worse]) for better, worse in chosen]
+    better, worse = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
+    ratio = _log_ratios(batch, k)
+    return Pairs(better, worse, ratio[better] - ratio[worse], total(float(len(pairs)))[0])
 
 
 def weighed(
-    table: Batch, pairs: Pairs, parts: Sequence[Sequence[int]], ahead: Tensor, beta: float, rows: Sequence[float]
+    batch: Batch, pairs: Pairs, parts: Sequence[Sequence[int]], log_ratio: Tensor, beta: float, rows: Sequence[float]
 ) -> Batch:
     """Replace the advantages of a table with the row weights of the pair loss.
 
@@ -69,25 +69,25 @@ def weighed(
     the rows of its policy over the pairs of all processes.
 
     Args:
-        table: table of these pairs.
+        batch: table of these pairs.
         pairs: pairs of the table.
         parts: rows of each policy.
-        ahead: (J,) log ratio of joint steps since the margins were computed.
+        log_ratio: (J,) log ratio of joint steps since the margins were computed.
         beta: beta of the loss.
         rows: number of rows of each policy on all processes.
     """
-    slope = dpo_slope(pairs.margin + ahead[pairs.better] - ahead[pairs.worse], beta)
-    weight = row_weights(slope, pairs.better, pairs.worse, table.member_row, table.member_step, len(table))
+    slope = dpo_slope(pairs.margin + log_ratio[pairs.better] - log_ratio[pairs.worse], beta)
+    weight = row_weights(slope, pairs.better, pairs.worse, batch.member_row, batch.member_step, len(batch))
     scaled = torch.zeros_like(weight)
-    for own, count in zip(parts, rows, strict=True):
-        scaled[list(own)] = weight[list(own)] * count / max(1.0, pairs.total)
-    return replace(table, advantage=scaled)
+    for policy_rows, count in zip(parts, rows, strict=True):
+        scaled[list(policy_rows)] = weight[list(policy_rows)] * count / max(1.0, pairs.total)
+    return replace(batch, advantage=scaled)
 
 
 def describe(pairs: Pairs, beta: float, total: Total) -> dict[str, float]:
     """Metrics of the pairs before the update: count, loss, accuracy, and mean margin h."""
     loss, right, margin = (
-        float(part.sum()) for part in (dpo_loss(pairs.margin, beta), (pairs.margin > 0).double(), pairs.margin)
+        float(values.sum()) for values in (dpo_loss(pairs.margin, beta), (pairs.margin > 0).double(), pairs.margin)
     )
     loss, right, margin = total(loss, right, margin)
     count = max(1.0, pairs.total)
@@ -99,8 +99,8 @@ def describe(pairs: Pairs, beta: float, total: Total) -> dict[str, float]:
     }
 
 
-def _log_ratios(table: Batch, k: Mapping[int, Tensor]) -> Tensor:
-    each = torch.zeros(len(table), dtype=torch.float64)
-    for row, apart in k.items():
-        each[row] = apart.double().sum()
-    return step_log_ratios(each, table.member_row, table.member_step, len(table.steps))
+def _log_ratios(batch: Batch, k: Mapping[int, Tensor]) -> Tensor:
+    log_ratios = torch.zeros(len(batch), dtype=torch.float64)
+    for row, log_ratio in k.items():
+        log_ratios[row] = log_ratio.double().sum()
+    return step_log_ratios(log_ratios, batch.member_row, batch.member_step, len(batch.steps))

@@ -53,5 +53,5 @@ def row_weights(
         R: rows.
     """
     steps = int(member_step.max()) + 1
-    each = torch.zeros(steps, dtype=slope.dtype).index_add_(0, better, slope).index_add_(0, worse, -slope)
-    return torch.zeros(R, dtype=slope.dtype).index_add_(0, member_row, each[member_step])
+    step_weight = torch.zeros(steps, dtype=slope.dtype).index_add_(0, better, slope).index_add_(0, worse, -slope)
+    return torch.zeros(R, dtype=slope.dtype).index_add_(0, member_row, step_weight[member_step])

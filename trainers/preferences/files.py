@@ -33,58 +33,59 @@ def read(source: str) -> list[PreferenceRecord]:
         raise TaskError("there are no sample pairs; name a file with `chosen` and `rejected`, or sample a team's")
     rows = load_tasks(source, sample=Path(), fields={}, id_field="")
     pairs = [_pair(f"{source}, {row.id}", row.data) for row in rows]
-    found = [pair for pair in pairs if pair.chosen != pair.rejected]
-    if not found:
+    distinct = [pair for pair in pairs if pair.chosen != pair.rejected]
+    if not distinct:
         raise TaskError(f"{source!r} holds no pair of answers that differ")
-    return found
+    return distinct
 
 
-def _pair(place: str, row: Mapping[str, Any]) -> PreferenceRecord:
+def _pair(location: str, row: Mapping[str, Any]) -> PreferenceRecord:
     margin = row.get("margin")
     if margin is not None and not (isinstance(margin, int | float) and math.isfinite(margin)):
-        raise TaskError(f"{place}: the margin is {margin!r}; give a finite number, or leave it out")
-    told, chosen, rejected = _joint(place, row) if row.get("agents") else _plain(place, row)
+        raise TaskError(f"{location}: the margin is {margin!r}; give a finite number, or leave it out")
+    prompts, chosen, rejected = _joint(location, row) if row.get("agents") else _plain(location, row)
     task = row.get("task")
-    name = str(task) if task not in (None, "") else f"prompt-{stable_seed(*told.values()):x}"
-    kept = None if margin is None else float(margin)
-    return PreferenceRecord(name, told, chosen, rejected, kept, str(row.get("source") or "file"))
+    name = str(task) if task not in (None, "") else f"prompt-{stable_seed(*prompts.values()):x}"
+    margin_value = None if margin is None else float(margin)
+    return PreferenceRecord(name, prompts, chosen, rejected, margin_value, str(row.get("source") or "file"))
 
 
-def _joint(place: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
+def _joint(location: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
     """Prompts, chosen and rejected answers, by agent."""
     agents = row["agents"]
     parts = ("prompt", "chosen", "rejected")
     if not isinstance(agents, Mapping) or not all(
-        isinstance(own, Mapping) and all(isinstance(own.get(part), str) for part in parts) for own in agents.values()
+        isinstance(texts, Mapping) and all(isinstance(texts.get(key), str) for key in parts)
+        for texts in agents.values()
     ):
-        raise TaskError(f"{place}: `agents` must map each agent to the texts prompt, chosen and rejected")
-    return [{str(agent): own[part] for agent, own in agents.items()} for part in parts]
+        raise TaskError(f"{location}: `agents` must map each agent to the texts prompt, chosen and rejected")
+    return [{str(agent): texts[key] for agent, texts in agents.items()} for key in parts]
 
 
-def _plain(place: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
+def _plain(location: str, row: Mapping[str, Any]) -> list[dict[str, str]]:
     answers, openings = [], []
     for name in ("chosen", "rejected"):
-        before, answer = _ended(place, name, row.get(name))
+        before, answer = _ended(location, name, row.get(name))
         answers.append(answer)
         openings.append(before)
     given = row.get("prompt")
     if given is None and openings[0] != openings[1]:
-        raise TaskError(f"{place}: chosen and rejected must begin with the same messages")
-    prompt = openings[0] if given is None else _said(place, "prompt", given)
+        raise TaskError(f"{location}: chosen and rejected must begin with the same messages")
+    prompt = openings[0] if given is None else _text_of(location, "prompt", given)
     return [{ALONE: text} for text in (prompt, *answers)]
 
 
-def _ended(place: str, name: str, value: Any) -> tuple[str, str]:
+def _ended(location: str, name: str, value: Any) -> tuple[str, str]:
     """Return the text before the last message, and the last message; a text is its own last message."""
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value):
-        return _said(place, name, list(value)[:-1]), _said(place, name, list(value)[-1:])
-    return "", _said(place, name, value)
+        return _text_of(location, name, list(value)[:-1]), _text_of(location, name, list(value)[-1:])
+    return "", _text_of(location, name, value)
 
 
-def _said(place: str, name: str, value: Any) -> str:
+def _text_of(location: str, name: str, value: Any) -> str:
     """Return a text, or the joined contents of messages."""
     if isinstance(value, str):
         return value
     if isinstance(value, Sequence) and all(isinstance(m, Mapping) and isinstance(m.get("content"), str) for m in value):
         return "\n\n".join(message["content"] for message in value)
-    raise TaskError(f"{place}: {name} is {type(value).__name__}; give a text, or messages with `role` and `content`")
+    raise TaskError(f"{location}: {name} is {type(value).__name__}; give a text, or messages with `role` and `content`")

@@ -42,36 +42,36 @@ def groups(episodes: Sequence[Episode]) -> list[JointActionGroup]:
     """
     scored = [episode for episode in episodes if episode.scored]
     worth = _values(scored)
-    found: dict[tuple[object, ...], dict[tuple[tuple[str, str], ...], float]] = defaultdict(dict)
+    grouped: dict[tuple[object, ...], dict[tuple[tuple[str, str], ...], float]] = defaultdict(dict)
     for episode in scored:
-        told: dict[str, list[str]] = defaultdict(list)
+        observations: dict[str, list[str]] = defaultdict(list)
         for turn in episode.turns:
             for agent, text in turn.observations.items():
-                told[agent] += [text] if text else []
-            said = tuple((agent, completion.text) for agent, completion in turn.completions.items())
-            heard = tuple((agent, "\n\n".join(told[agent])) for agent, _ in said)
-            found[episode.env, episode.task, turn.group, heard].setdefault(said, worth[turn.node])
+                observations[agent] += [text] if text else []
+            joint = tuple((agent, completion.text) for agent, completion in turn.completions.items())
+            context = tuple((agent, "\n\n".join(observations[agent])) for agent, _ in joint)
+            grouped[episode.env, episode.task, turn.group, context].setdefault(joint, worth[turn.node])
     return [
-        JointActionGroup(str(task), dict(heard), [dict(said) for said in actions], list(actions.values()), str(env))  # type: ignore[call-overload]
-        for (env, task, _, heard), actions in found.items()
+        JointActionGroup(str(task), dict(context), [dict(joint) for joint in actions], list(actions.values()), str(env))  # type: ignore[call-overload]
+        for (env, task, _, context), actions in grouped.items()
     ]
 
 
-def by_reward(found: Sequence[JointActionGroup], config: PairsConfig, seed: int) -> list[PreferenceRecord]:
+def by_reward(groups: Sequence[JointActionGroup], config: PairsConfig, seed: int) -> list[PreferenceRecord]:
     """Preferences by environment reward; ties are dropped."""
-    made = []
-    for number, group in enumerate(found):
-        for better, worse in choose(group.values, config, stable_seed(seed, "pairs", number)):
+    records = []
+    for index, group in enumerate(groups):
+        for better, worse in choose(group.values, config, stable_seed(seed, "pairs", index)):
             margin = group.values[better] - group.values[worse]
-            said = group.completions[better], group.completions[worse]
-            made.append(
-                PreferenceRecord(group.task, group.observations, *said, margin=margin, source=f"env:{group.env}")
+            answers = group.completions[better], group.completions[worse]
+            records.append(
+                PreferenceRecord(group.task, group.observations, *answers, margin=margin, source=f"env:{group.env}")
             )
-    return made
+    return records
 
 
 def by_judge(
-    found: Sequence[JointActionGroup], judge: Comparer, config: PairsConfig, seed: int
+    groups: Sequence[JointActionGroup], judge: Comparer, config: PairsConfig, seed: int
 ) -> list[PreferenceRecord]:
     """Preferences by a judge, in one batch; `margin` is 2 P(better) - 1, and ties are dropped.
 
@@ -81,33 +81,35 @@ def by_judge(
     Raises:
         ScoringError: the judge failed too often.
     """
-    asked = [(group, pair) for number, group in enumerate(found) for pair in _drawn(group, config, seed, number)]
-    if not asked:
+    questions = [(group, pair) for index, group in enumerate(groups) for pair in _drawn(group, config, seed, index)]
+    if not questions:
         return []
     pairs = []
-    for group, (first, second) in asked:
+    for group, (first, second) in questions:
         one = PreferenceRecord(
             group.task, group.observations, group.completions[first], group.completions[second]
         ).to_dict()
         pairs.append(AnswerPair(one["prompt"], one["chosen"], one["rejected"]))
-    made, failures = [], []
-    for (group, (first, second)), found_by in zip(asked, judge.compare(pairs), strict=True):
-        if found_by.first is None:
-            failures.append(found_by.failure)
+    records, failures = [], []
+    for (group, (first, second)), verdict in zip(questions, judge.compare(pairs), strict=True):
+        if verdict.first is None:
+            failures.append(verdict.failure)
             continue
-        margin = 2 * found_by.first - 1
+        margin = 2 * verdict.first - 1
         if margin and abs(margin) >= config.gap:
             better, worse = (first, second) if margin > 0 else (second, first)
-            said = group.completions[better], group.completions[worse]
-            made.append(PreferenceRecord(group.task, group.observations, *said, margin=abs(margin), source=judge.name))
-    if len(failures) == len(asked) or (len(asked) >= FEWEST and len(failures) > MOST_FAILURES * len(asked)):
-        raise ScoringError(f"{judge.name} failed on {len(failures)} of {len(asked)} pairs: {failures[0]}")
-    return made
+            answers = group.completions[better], group.completions[worse]
+            records.append(
+                PreferenceRecord(group.task, group.observations, *answers, margin=abs(margin), source=judge.name)
+            )
+    if len(failures) == len(questions) or (len(questions) >= FEWEST and len(failures) > MOST_FAILURES * len(questions)):
+        raise ScoringError(f"{judge.name} failed on {len(failures)} of {len(questions)} pairs: {failures[0]}")
+    return records
 
 
-def _drawn(group: JointActionGroup, config: PairsConfig, seed: int, number: int) -> list[tuple[int, int]]:
+def _drawn(group: JointActionGroup, config: PairsConfig, seed: int, index: int) -> list[tuple[int, int]]:
     pairs = list(itertools.combinations(range(len(group.completions)), 2))
-    return some(pairs, config.most, stable_seed(seed, "asked", number))
+    return some(pairs, config.most, stable_seed(seed, "asked", index))
 
 
 def _values(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -34,23 +34,29 @@ class PairReader:
         PolicyError: a text does not fit the context of a model.
     """
 
-    def __init__(self, config: RunConfig, team: Mapping[str, LLMPolicy], world: Distributed) -> None:
-        self.config, self.distributed = config, world
+    def __init__(self, config: RunConfig, team: Mapping[str, LLMPolicy], distributed: Distributed) -> None:
+        self.config, self.distributed = config, distributed
         source = config.algorithm.pairs.file
         self.pairs = [_seated(source, pair, list(team)) for pair in read(source)]
         for pair in self.pairs:
             for agent, policy in team.items():
-                for said in (pair.chosen[agent], pair.rejected[agent]):
-                    _fits(policy, _written(policy, pair.observations[agent], said), pair.task, agent)
+                for text in (pair.chosen[agent], pair.rejected[agent]):
+                    _fits(policy, _written(policy, pair.observations[agent], text), pair.task, agent)
 
     def episodes(self, step: int, team: Mapping[str, Policy]) -> list[Episode]:
         """This process's pairs of a step, two episodes each, with log-probs under current weights."""
         size = self.config.train.prompts_per_step
-        places = [_walk(len(self.pairs), place, self.config.seed) for place in range((step - 1) * size, step * size)]
+        places = [
+            _walk(len(self.pairs), position, self.config.seed) for position in range((step - 1) * size, step * size)
+        ]
         mine = self.distributed.shard(list(enumerate(places)))
         names = {agent: policy.name for agent, policy in team.items()}
-        turns = [_turn(place, self.pairs[number], side, team) for place, number in mine for side in range(len(SIDES))]
-        tasks = [self.pairs[number].task for _, number in mine for _ in SIDES]
+        turns = [
+            _turn(position, self.pairs[pair_index], side, team)
+            for position, pair_index in mine
+            for side in range(len(SIDES))
+        ]
+        tasks = [self.pairs[pair_index].task for _, pair_index in mine for _ in SIDES]
         return [
             Episode("pairs", task, 0, (turn,), "terminated", names)
             for task, turn in zip(tasks, self._scored(turns, team), strict=True)
@@ -60,74 +66,75 @@ class PairReader:
         """Add the log-probs of the completions under the current weights."""
         known: list[dict[str, Completion]] = [dict(turn.completions) for turn in turns]
         by_policy: dict[int, list[tuple[int, str]]] = {}
-        for place, turn in enumerate(turns):
-            for agent, said in turn.completions.items():
-                if said.token_ids:
-                    by_policy.setdefault(id(team[agent]), []).append((place, agent))
+        for index, turn in enumerate(turns):
+            for agent, completion in turn.completions.items():
+                if completion.token_ids:
+                    by_policy.setdefault(id(team[agent]), []).append((index, agent))
         for spoken in by_policy.values():
             policy = team[spoken[0][1]]
             assert isinstance(policy, LLMPolicy)  # no other has tokens
-            for part in self._batches([(known[place][agent], place, agent) for place, agent in spoken]):
-                prompts, tokens = [said.prompt_ids for said, *_ in part], [said.token_ids for said, *_ in part]
+            for batch in self._batches([(known[index][agent], index, agent) for index, agent in spoken]):
+                prompts = [completion.prompt_ids for completion, *_ in batch]
+                tokens = [completion.token_ids for completion, *_ in batch]
                 with torch.no_grad(), self.distributed.autocast(), policy.active() as model:
                     logp, _ = response_logprobs(model, prompts, tokens, self.config.agent(policy.name).sampling())
-                for row, (said, place, agent) in zip(logp.double().tolist(), part, strict=True):
-                    known[place][agent] = replace(said, sample_logprobs=tuple(row[: len(said.token_ids)]))
-        return [replace(turn, completions=said) for turn, said in zip(turns, known, strict=True)]
+                for row, (completion, index, agent) in zip(logp.double().tolist(), batch, strict=True):
+                    known[index][agent] = replace(completion, sample_logprobs=tuple(row[: len(completion.token_ids)]))
+        return [replace(turn, completions=completions) for turn, completions in zip(turns, known, strict=True)]
 
     def _batches(self, spoken: Sequence[tuple[Completion, int, str]]) -> Iterator[list[tuple[Completion, int, str]]]:
         """Yield batches, in order, of at most the tokens of one pass (or one completion)."""
-        most, batch, longest = (
+        max_tokens, batch, longest = (
             self.config.train.pass_tokens(self.distributed.device),
             list[tuple[Completion, int, str]](),
             0,
         )
-        for each in spoken:
-            length = len(each[0].prompt_ids) + len(each[0].token_ids)
+        for entry in spoken:
+            length = len(entry[0].prompt_ids) + len(entry[0].token_ids)
             longest = max(longest, length)
-            if batch and longest * (len(batch) + 1) > most:
+            if batch and longest * (len(batch) + 1) > max_tokens:
                 yield batch
                 batch, longest = [], length
-            batch.append(each)
+            batch.append(entry)
         if batch:
             yield batch
 
 
-def _turn(place: int, pair: PreferenceRecord, side: int, team: Mapping[str, Policy]) -> Turn:
+def _turn(position: int, pair: PreferenceRecord, side: int, team: Mapping[str, Policy]) -> Turn:
     """Make a joint step of one side of a pair; texts without tokens for other than language models."""
-    name, paid = SIDES[side]
-    said: dict[str, Completion] = {}
+    name, reward = SIDES[side]
+    completions: dict[str, Completion] = {}
     texts = pair.chosen if name == "chosen" else pair.rejected
     for agent, policy in team.items():
         if agent not in texts:
             continue  # a partner who is not trained, and of whom the file knows nothing
         text = texts[agent]
-        said[agent] = (
+        completions[agent] = (
             _written(policy, pair.observations[agent], text) if isinstance(policy, LLMPolicy) else Completion(text)
         )
     return Turn(
         index=0,
-        node=f"{place}/{side}",
+        node=f"{position}/{side}",
         parent="",
-        group=str(place),
-        choice=dict.fromkeys(said, side),
-        observations={agent: pair.observations[agent] for agent in said},
-        completions=said,
-        rewards=dict.fromkeys(said, paid),
-        components={agent: {"preferred": paid} for agent in said},
+        group=str(position),
+        choice=dict.fromkeys(completions, side),
+        observations={agent: pair.observations[agent] for agent in completions},
+        completions=completions,
+        rewards=dict.fromkeys(completions, reward),
+        components={agent: {"preferred": reward} for agent in completions},
     )
 
 
-def _written(policy: LLMPolicy, told: str, said: str) -> Completion:
+def _written(policy: LLMPolicy, observation: str, text: str) -> Completion:
     """Make a completion of a text in this model's tokens, without log-probs."""
-    prompt = tuple(policy.render((Message("user", told),)))
-    tokens = tuple(policy.written(said))
-    return Completion(said, prompt, tokens, version=policy.version)
+    prompt = tuple(policy.render((Message("user", observation),)))
+    tokens = tuple(policy.written(text))
+    return Completion(text, prompt, tokens, version=policy.version)
 
 
-def _fits(policy: LLMPolicy, said: Completion, task: str, agent: str) -> None:
+def _fits(policy: LLMPolicy, completion: Completion, task: str, agent: str) -> None:
     context = getattr(policy.model.config.get_text_config(), "max_position_embeddings", math.inf)
-    length = len(said.prompt_ids) + len(said.token_ids)
+    length = len(completion.prompt_ids) + len(completion.token_ids)
     if length > context:
         raise PolicyError(
             f"a pair of task {task!r} has {length} tokens for {agent!r}, more than the {context} of {policy.name!r}: "
@@ -142,8 +149,10 @@ def _seated(source: str, pair: PreferenceRecord, agents: Sequence[str]) -> Prefe
         TaskError: the pair lacks an agent of the team.
     """
     if set(pair.observations) == {ALONE} and len(agents) == 1:
-        told, chosen, rejected = ({agents[0]: part[ALONE]} for part in (pair.observations, pair.chosen, pair.rejected))
-        return replace(pair, observations=told, chosen=chosen, rejected=rejected)
+        prompts, chosen, rejected = (
+            {agents[0]: texts[ALONE]} for texts in (pair.observations, pair.chosen, pair.rejected)
+        )
+        return replace(pair, observations=prompts, chosen=chosen, rejected=rejected)
     if missing := [agent for agent in agents if agent not in pair.observations]:
         raise TaskError(
             f"{source!r}: a pair of task {pair.task!r} is of {', '.join(pair.observations)}, and says nothing for "
@@ -152,7 +161,7 @@ def _seated(source: str, pair: PreferenceRecord, agents: Sequence[str]) -> Prefe
     return pair
 
 
-def _walk(count: int, place: int, seed: int) -> int:
+def _walk(count: int, position: int, seed: int) -> int:
     """Index of the pair at a position of shuffled passes over all pairs."""
-    epoch, index = divmod(place, count)
+    epoch, index = divmod(position, count)
     return int(np.random.default_rng(stable_seed(seed, "order of pairs", epoch)).permutation(count)[index])

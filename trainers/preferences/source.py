@@ -52,13 +52,13 @@ def gather(config: SourceConfig, seed: int, device: str, note: Note = lambda _: 
     """
     if config.file:
         return read(config.file)
-    found = groups(play(config, seed, device, note))
+    joint_groups = groups(play(config, seed, device, note))
     judge = _judge(config.judge) if config.judge else None
-    pairs = by_reward(found, config, seed) if judge is None else by_judge(found, judge, config, seed)
+    pairs = by_reward(joint_groups, config, seed) if judge is None else by_judge(joint_groups, judge, config, seed)
     if not pairs:
         raise TaskError(
-            f"none of {len(found)} groups holds two joint actions of different worth; raise pairs.group_size, or lower "
-            "pairs.gap"
+            f"none of {len(joint_groups)} groups holds two joint actions of different worth; raise pairs.group_size, "
+            "or lower pairs.gap"
         )
     return pairs
 
@@ -70,27 +70,27 @@ def play(config: SourceConfig, seed: int, device: str, note: Note = lambda _: No
     team = parse_team(config.team, palaver.spec(config.env.id), env.possible_agents, options, env.source, note=note)
     how = Sampling(config.temperature, config.top_p, config.top_k, config.max_tokens)
     episodes = []
-    for number in range(config.rounds):
-        part = rollout(
+    for round_index in range(config.rounds):
+        played = rollout(
             env,
             team,
             [task.id for task in env.tasks],
             SamplingPlan(config.group_size),
             sampling=dict.fromkeys(env.possible_agents, how),
-            seed=stable_seed(seed, "pairs", number),
+            seed=stable_seed(seed, "pairs", round_index),
         )
-        episodes += [_apart(episode, number) for episode in part]
+        episodes += [_of_round(episode, round_index) for episode in played]
     return only_scored(episodes, "that were to be compared")
 
 
-def _apart(episode: Episode, number: int) -> Episode:
+def _of_round(episode: Episode, round_index: int) -> Episode:
     """Rename the nodes and groups of an episode uniquely for its round."""
     turns = [
         replace(
             turn,
-            node=f"{number}:{turn.node}",
-            parent=turn.parent and f"{number}:{turn.parent}",
-            group=f"{number}:{turn.group}",
+            node=f"{round_index}:{turn.node}",
+            parent=turn.parent and f"{round_index}:{turn.parent}",
+            group=f"{round_index}:{turn.group}",
         )
         for turn in episode.turns
     ]

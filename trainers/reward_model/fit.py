@@ -101,9 +101,9 @@ def fit(
             f"{len(rows) - len(short)} of {len(rows)} pairs are longer than the {model.max_tokens} tokens that "
             f"{source!r} reads; raise fit.max_tokens, or take a model with a longer context"
         )
-    kept = {id(row.pair): row for row in short}
+    rows_by_pair = {id(row.pair): row for row in short}
     train, test = (
-        [kept[id(pair)] for pair in part] for part in by_task([r.pair for r in short], config.held_out, seed)
+        [rows_by_pair[id(pair)] for pair in split] for split in by_task([r.pair for r in short], config.held_out, seed)
     )
     before = _quality(model, test)
     history = _learn(trl, model, train, config, folder, seed, report)
@@ -125,9 +125,9 @@ class _Row:
 
 def _quality(model: RewardModel, rows: Sequence[_Row]) -> Quality:
     known = model.scores([ids for row in rows for ids in (row.chosen, row.rejected)])
-    apart = [known[row.chosen] - known[row.rejected] for row in rows]
+    margins = [known[row.chosen] - known[row.rejected] for row in rows]
     longer = [len(row.chosen) > len(row.rejected) for row in rows]
-    return quality([row.pair.task for row in rows], apart, longer)
+    return quality([row.pair.task for row in rows], margins, longer)
 
 
 def _learn(
@@ -146,7 +146,7 @@ def _learn(
     }
     if config.margins:
         data["margin"] = [row.pair.margin or 0.0 for row in rows]
-    told = _Told(report)
+    log = _TrainingLog(report)
     with _own_accelerator():
         trainer = trl.RewardTrainer(
             model=model.model,
@@ -154,14 +154,14 @@ def _learn(
             train_dataset=Dataset.from_dict(data),
             processing_class=model.tokenizer,
             peft_config=_adapter(config),
-            callbacks=[told],
+            callbacks=[log],
         )
         for callback in ("PrinterCallback", "ProgressCallback"):
             trainer.remove_callback(getattr(importlib.import_module("transformers"), callback))
         trainer.train()
     trained = trainer.model
     model.model = (trained.merge_and_unload() if config.lora.rank else trained).eval()
-    return told.lines
+    return log.lines
 
 
 @contextmanager
@@ -177,8 +177,8 @@ def _own_accelerator() -> Iterator[None]:
         yield
     finally:
         AcceleratorState._reset_state(reset_partial_state=True)
-        for state, kept in zip(shared, before, strict=True):
-            state.update(kept)
+        for state, saved in zip(shared, before, strict=True):
+            state.update(saved)
 
 
 def _arguments(trl: Any, config: FitConfig, folder: Path, seed: int, device: torch.device, pairs: int) -> Any:
@@ -224,7 +224,7 @@ def _adapter(config: FitConfig) -> Any:
     )
 
 
-class _Told(TrainerCallback):  # type: ignore[misc]  # transformers ships no types
+class _TrainingLog(TrainerCallback):  # type: ignore[misc]  # transformers ships no types
     """Passes on what the trainer logs."""
 
     def __init__(self, report: Report | None) -> None:
@@ -235,7 +235,7 @@ class _Told(TrainerCallback):  # type: ignore[misc]  # transformers ships no typ
         """Metrics of the steps since the last call."""
         del args, control
         if logs and "loss" in logs:
-            said = {name: float(logs[name]) for name in ("loss", "accuracy", "margin")}
-            self.lines.append({"step": float(state.global_step), **said})
+            metrics = {name: float(logs[name]) for name in ("loss", "accuracy", "margin")}
+            self.lines.append({"step": float(state.global_step), **metrics})
             if self.report is not None:
-                self.report(state.global_step, state.max_steps, said)
+                self.report(state.global_step, state.max_steps, metrics)

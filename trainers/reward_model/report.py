@@ -40,24 +40,26 @@ class Quality:
     longer: float
 
 
-def quality(tasks: Sequence[str], apart: Sequence[float], longer: Sequence[bool]) -> Quality:
+def quality(tasks: Sequence[str], margins: Sequence[float], longer: Sequence[bool]) -> Quality:
     """Of pairs of these tasks, by the difference of their scores.
 
     Args:
         tasks: (P) task of each pair.
-        apart: (P) score of the better less score of the worse.
+        margins: (P) score of the better less score of the worse.
         longer: (P) whether the better one is the longer.
 
     Raises:
         ValueError: there are no pairs.
     """
-    if not len(apart):
+    if not len(margins):
         raise ValueError("there are no pairs to judge a reward model by")
-    difference = np.asarray(apart, dtype=np.float64)
+    difference = np.asarray(margins, dtype=np.float64)
     right: dict[str, list[float]] = defaultdict(list)
     for task, value in zip(tasks, difference, strict=True):
         right[task].append(float(value > 0))
-    low, high = _interval([sum(own) for own in right.values()], [len(own) for own in right.values()])
+    low, high = _interval(
+        [sum(outcomes) for outcomes in right.values()], [len(outcomes) for outcomes in right.values()]
+    )
     return Quality(
         accuracy=float((difference > 0).mean()),
         low=low,
@@ -74,14 +76,14 @@ def _interval(right: Sequence[float], count: Sequence[int]) -> tuple[float, floa
     """Of sum(right) / sum(count), tasks resampled."""
     if len(count) < 2:
         return None, None
-    if len({own / n for own, n in zip(right, count, strict=True)}) == 1:
+    if len({hits / n for hits, n in zip(right, count, strict=True)}) == 1:
         share = sum(right) / sum(count)
         return share, share
 
-    def share_of(own: Any, n: Any, axis: int) -> Any:
-        return own.sum(axis=axis) / n.sum(axis=axis)
+    def share_of(hits: Any, n: Any, axis: int) -> Any:
+        return hits.sum(axis=axis) / n.sum(axis=axis)
 
-    found = stats.bootstrap(
+    result = stats.bootstrap(
         (np.asarray(right, dtype=np.float64), np.asarray(count, dtype=np.float64)),
         share_of,
         paired=True,
@@ -90,4 +92,4 @@ def _interval(right: Sequence[float], count: Sequence[int]) -> tuple[float, floa
         rng=np.random.default_rng(0),
         vectorized=True,
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(result.low), float(result.high)

@@ -123,7 +123,7 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
     row_keys: list[tuple[int, int, int, int]] = []  # agent, group, turn, episode
     completions: list[Completion] = []
     members: list[tuple[int, int]] = []
-    for number, episode in enumerate(episodes):
+    for episode_index, episode in enumerate(episodes):
         for turn in episode.turns:
             if turn.node in steps:
                 continue
@@ -136,7 +136,7 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
                 if key not in rows:
                     rows[key] = len(completions)
                     group = groups.setdefault((turn.group, agent), len(groups))
-                    row_keys.append((agents.index(agent), group, turn.index, number))
+                    row_keys.append((agents.index(agent), group, turn.index, episode_index))
                     completions.append(completion)
                 members.append((rows[key], steps[turn.node]))
     if not completions:
@@ -186,9 +186,9 @@ def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[f
     for turn in turns:
         above = turn.parent or _root(turn)
         agent = next(iter(turn.choice), None)
-        count = sum(agent is None or agent in each.choice for each in siblings[above])
+        count = sum(agent is None or agent in sibling.choice for sibling in siblings[above])
         weights.append(onward[above] / count)
-        selected = any(each.aside or each.node in outdone for each in siblings[above])
+        selected = any(sibling.aside or sibling.node in outdone for sibling in siblings[above])
         onward[turn.node] = onward[above] if selected else weights[-1]
     return weights
 
@@ -199,13 +199,13 @@ def _root(turn: Turn) -> str:
 
 
 def add_advantages(
-    table: Batch,
-    row: Algorithm,
+    batch: Batch,
+    algorithm: Algorithm,
     config: AlgorithmConfig,
     value: Tensor | None = None,
     cost: Tensor | None = None,
     total: Total = alone,
-    boot: Tensor | None = None,
+    bootstrap_values: Tensor | None = None,
     tokens: TokenValues | None = None,
 ) -> Batch:
     """Fill in returns and advantages: credit, returns over turns, baseline, normalisation.
@@ -215,99 +215,103 @@ def add_advantages(
     is that of the completion, r less all its costs plus the return that follows, whatever the values within it.
 
     Args:
-        table: table of a rollout.
-        row: the algorithm.
+        batch: table of a rollout.
+        algorithm: the algorithm.
         config: its settings.
         value: (R,) critic values before the first token; needed if the algorithm has a critic.
         cost: (R,) penalty of each completion, subtracted before the returns.
         total: sums over the processes that share the rollout.
-        boot: (J, N) critic values after cuts, 0 elsewhere; None where nothing was cut.
+        bootstrap_values: (J, N) critic values after cuts, 0 elsewhere; None where nothing was cut.
         tokens: values and costs of every token, whose first values and sums are `value` and `cost`.
     """
-    group = table.group if config.group_by == "prompt" else task_groups(table)
+    group = batch.group if config.group_by == "prompt" else task_groups(batch)
     start = None if tokens is None else tokens.start(config.gae_lambda)
-    joint = joint_returns(table, row, config, value, cost, boot, start)
-    returns = row_returns(joint, table.member_step, table.member_row, table.agent)
+    joint = joint_returns(batch, algorithm, config, value, cost, bootstrap_values, start)
+    returns = row_returns(joint, batch.member_step, batch.member_row, batch.agent)
     if tokens is not None:
-        return _fill_tokens(replace(table, returns=returns, group=group), row, config, tokens, total)
-    advantage = row.baseline(returns, group if value is None else value)
+        return _fill_tokens(replace(batch, returns=returns, group=group), algorithm, config, tokens, total)
+    advantage = algorithm.baseline(returns, group if value is None else value)
     if config.normalize == "whiten":
-        scaled = whiten(advantage, table.agent, len(table.agents), total)
+        scaled = whiten(advantage, batch.agent, len(batch.agents), total)
     else:
         scaled = normalize(advantage, returns, group, config.normalize, config.std, total)
-    return replace(table, returns=returns, advantage=scaled, group=group)
+    return replace(batch, returns=returns, advantage=scaled, group=group)
 
 
-def _fill_tokens(table: Batch, row: Algorithm, config: AlgorithmConfig, tokens: TokenValues, total: Total) -> Batch:
+def _fill_tokens(
+    batch: Batch, algorithm: Algorithm, config: AlgorithmConfig, tokens: TokenValues, total: Total
+) -> Batch:
     """Returns and advantages of every token, from the returns of the completions."""
-    target, mask = token_returns(tokens, table.returns + tokens.earlier_cost, config.gae_lambda), tokens.mask
-    flat = row.baseline(target[mask], tokens.value[mask])
+    target, mask = token_returns(tokens, batch.returns + tokens.earlier_cost, config.gae_lambda), tokens.mask
+    flat = algorithm.baseline(target[mask], tokens.value[mask])
     if config.normalize == "whiten":
-        flat = whiten(flat, table.agent.repeat_interleave(tokens.length), len(table.agents), total)
+        flat = whiten(flat, batch.agent.repeat_interleave(tokens.length), len(batch.agents), total)
     elif config.normalize != "none":
-        spread = divisor(table.returns, table.group, config.normalize, config.std, total)
+        spread = divisor(batch.returns, batch.group, config.normalize, config.std, total)
         flat = flat / spread.repeat_interleave(tokens.length)
-    each = laid_out(flat, tokens.length)
-    mean = each.sum(dim=1) / tokens.length
-    return replace(table, advantage=mean, token_returns=target, token_advantage=each)
+    token_advantage = laid_out(flat, tokens.length)
+    mean = token_advantage.sum(dim=1) / tokens.length
+    return replace(batch, advantage=mean, token_returns=target, token_advantage=token_advantage)
 
 
 def joint_returns(
-    table: Batch,
-    row: Algorithm,
+    batch: Batch,
+    algorithm: Algorithm,
     config: AlgorithmConfig,
     value: Tensor | None,
     cost: Tensor | None,
-    boot: Tensor | None = None,
+    bootstrap_values: Tensor | None = None,
     start: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     """(J, N) return of each joint step for each agent; with critic values the lambda-return.
 
     `start` are a and b (R,) of `TokenValues.start`, if a completion is several decisions.
     """
-    due = credited_rewards(table, row, cost)
-    if value is None or row.critic == "agent":
-        return tree_returns(due, table.parent, table.step_turn, config.discount, table.aside)
-    if boot is not None:
-        due = due.masked_fill(after_cut(table), 0.0)
-    known = by_step(table, value)
-    inner = None if start is None else (by_step(table, start[0]), by_step(table, start[1]))
-    return lambda_returns(due, known, table.parent, table.step_turn, config.discount, config.gae_lambda, boot, inner)
+    due = credited_rewards(batch, algorithm, cost)
+    if value is None or algorithm.critic == "agent":
+        return tree_returns(due, batch.parent, batch.step_turn, config.discount, batch.aside)
+    if bootstrap_values is not None:
+        due = due.masked_fill(after_cut(batch), 0.0)
+    known = by_step(batch, value)
+    inner = None if start is None else (by_step(batch, start[0]), by_step(batch, start[1]))
+    return lambda_returns(
+        due, known, batch.parent, batch.step_turn, config.discount, config.gae_lambda, bootstrap_values, inner
+    )
 
 
-def credited_rewards(table: Batch, row: Algorithm, cost: Tensor | None) -> Tensor:
+def credited_rewards(batch: Batch, algorithm: Algorithm, cost: Tensor | None) -> Tensor:
     """(J, N) credited rewards less the length penalty and the costs of completions (R,)."""
-    reward = row.credit(table.reward)
-    if table.overlong is not None:
-        reward = reward - table.overlong
-    return reward if cost is None else reward - by_step(table, cost).nan_to_num()
+    reward = algorithm.credit(batch.reward)
+    if batch.overlong is not None:
+        reward = reward - batch.overlong
+    return reward if cost is None else reward - by_step(batch, cost).nan_to_num()
 
 
-def after_cut(table: Batch) -> Tensor:
+def after_cut(batch: Batch) -> Tensor:
     """(J, N) bool, true after an agent was cut while others went on: replaced by its value."""
-    found = torch.zeros_like(table.reward, dtype=torch.bool)
-    for step in torch.argsort(table.step_turn).tolist():
-        if (above := int(table.parent[step])) >= 0:
-            cut = [agent in table.steps[above].cut_states for agent in table.agents]
-            found[step] = found[above] | torch.tensor(cut)
-    return found
+    cut_before = torch.zeros_like(batch.reward, dtype=torch.bool)
+    for step in torch.argsort(batch.step_turn).tolist():
+        if (above := int(batch.parent[step])) >= 0:
+            cut = [agent in batch.steps[above].cut_states for agent in batch.agents]
+            cut_before[step] = cut_before[above] | torch.tensor(cut)
+    return cut_before
 
 
-def by_step(table: Batch, value: Tensor) -> Tensor:
+def by_step(batch: Batch, value: Tensor) -> Tensor:
     """(J, N) values of rows (R,) at their joint steps; NaN where an agent has no completion."""
-    found = torch.full_like(table.reward, torch.nan)
-    found[table.member_step, table.agent[table.member_row]] = value.to(found)[table.member_row]
-    return found
+    values = torch.full_like(batch.reward, torch.nan)
+    values[batch.member_step, batch.agent[batch.member_row]] = value.to(values)[batch.member_row]
+    return values
 
 
-def sampled(table: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
+def sampled(batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
     """Row -> (T,) log-probs under the sampling distribution."""
-    return {row: torch.tensor(table.completions[row].sample_logprobs) for row in rows}
+    return {row: torch.tensor(batch.completions[row].sample_logprobs) for row in rows}
 
 
-def task_groups(table: Batch) -> Tensor:
+def task_groups(batch: Batch) -> Tensor:
     """(R,) group index by agent and task, over all turns. Dr. MAS (arXiv 2602.08847), section 4."""
-    roots = [_root(table.steps[int(step)]) for step in table.member_step]
-    named = {int(row): (root, int(table.agent[row])) for row, root in zip(table.member_row, roots, strict=True)}
+    roots = [_root(batch.steps[int(step)]) for step in batch.member_step]
+    named = {int(row): (root, int(batch.agent[row])) for row, root in zip(batch.member_row, roots, strict=True)}
     numbers: dict[tuple[str, int], int] = {}
-    return torch.tensor([numbers.setdefault(named[row], len(numbers)) for row in range(len(table))])
+    return torch.tensor([numbers.setdefault(named[row], len(numbers)) for row in range(len(batch))])

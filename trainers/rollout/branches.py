@@ -70,13 +70,13 @@ def start(env: TextEnv, task: str, seed: int) -> tuple[dict[str, str], dict[str,
     return env.reset(seed=seed % 2**31, options={"task": task})
 
 
-def opened(env: TextEnv, task: str, place: int, seed: int) -> Branch:
+def start_branch(env: TextEnv, task: str, index: int, seed: int) -> Branch:
     """Branch of a task before its first turn; its draws are keyed by the task and its index."""
-    own = env.fork()
-    task_seed = stable_seed(seed, "task", place, task)
-    observations, infos = start(own, task, task_seed)
-    root, heard = str(place), dict[str, Conversation].fromkeys(env.possible_agents, ())
-    return Branch(own, task, task_seed, root, root, 0, root, heard, observations, {}, infos)
+    fork = env.fork()
+    task_seed = stable_seed(seed, "task", index, task)
+    observations, infos = start(fork, task, task_seed)
+    root, conversations = str(index), dict[str, Conversation].fromkeys(env.possible_agents, ())
+    return Branch(fork, task, task_seed, root, root, 0, root, conversations, observations, {}, infos)
 
 
 def observe(branch: Branch, agent: str) -> Conversation:
@@ -87,15 +87,15 @@ def observe(branch: Branch, agent: str) -> Conversation:
     """
     if branch.env.metadata.get("conversation") == "fresh":
         return (Message("user", branch.observations[agent]),)
-    return (*branch.conversations[agent], Message("user", _told(branch, agent)))
+    return (*branch.conversations[agent], Message("user", _new_observations(branch, agent)))
 
 
-def _told(branch: Branch, agent: str) -> str:
+def _new_observations(branch: Branch, agent: str) -> str:
     parts = (branch.unread.get(agent, ""), branch.observations[agent])
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(text for text in parts if text)
 
 
-def step_all(joints: Sequence[Joint], each: Each) -> list[Branch]:
+def step_all(joints: Sequence[Joint], map_function: Each) -> list[Branch]:
     """Play the joint actions of a turn together, each in its branch's own environment."""
     envs = [joint.branch.env for joint in joints]
     actions = [
@@ -105,13 +105,13 @@ def step_all(joints: Sequence[Joint], each: Each) -> list[Branch]:
         }
         for joint in joints
     ]
-    steps = type(envs[0]).step_together(envs, actions, [joint.group for joint in joints], each)
-    return [_follow(*parts) for parts in zip(joints, map(list, actions), steps, strict=True)]
+    steps = type(envs[0]).step_together(envs, actions, [joint.group for joint in joints], map_function)
+    return [_step_branch(*parts) for parts in zip(joints, map(list, actions), steps, strict=True)]
 
 
-def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
+def _step_branch(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
     """Branch after its joint action was played."""
-    branch, said, everyone = joint.branch, joint.completions, joint.branch.env.possible_agents
+    branch, completions, everyone = joint.branch, joint.completions, joint.branch.env.possible_agents
     observations, rewards, _, _, infos = step
     turn = Turn(
         index=len(branch.turns),
@@ -120,27 +120,29 @@ def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
         group=joint.group,
         choice=joint.choice,
         observations={agent: branch.observations[agent] for agent in acting},
-        completions=said,
+        completions=completions,
         rewards={agent: float(rewards.get(agent, 0.0)) for agent in everyone},
         components={agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
         metrics=dict(infos[acting[0]].get("metrics", {})),
         reason=str(infos[acting[0]].get("reason", "")),
-        legal={a: list(branch.infos[a]["legal_actions"]) for a in said if "legal_actions" in branch.infos[a]},
-        executed={agent: str(infos[agent]["executed"]) for agent in said if "executed" in infos.get(agent, ())},
-        illegal={agent: int(infos[agent]["illegal"]) for agent in said if infos.get(agent, {}).get("illegal")},
+        legal={a: list(branch.infos[a]["legal_actions"]) for a in completions if "legal_actions" in branch.infos[a]},
+        executed={agent: str(infos[agent]["executed"]) for agent in completions if "executed" in infos.get(agent, ())},
+        illegal={agent: int(infos[agent]["illegal"]) for agent in completions if infos.get(agent, {}).get("illegal")},
         aside=joint.aside,
     )
     stop, cut = ended(branch.env.agents, acting, step)
-    heard = {
-        agent: (*observe(branch, agent), Message("assistant", said[agent].text)) if agent in said else past
+    conversations = {
+        agent: (*observe(branch, agent), Message("assistant", completions[agent].text))
+        if agent in completions
+        else past
         for agent, past in branch.conversations.items()
     }
     after = replace(
         branch,
         node=joint.node,
-        conversations=heard,
+        conversations=conversations,
         observations=observations,
-        unread={agent: _told(branch, agent) for agent in acting if agent not in said},
+        unread={agent: _new_observations(branch, agent) for agent in acting if agent not in completions},
         infos=infos,
         turns=(*branch.turns, turn),
         stop=stop,
@@ -151,21 +153,23 @@ def _follow(joint: Joint, acting: Sequence[str], step: Step) -> Branch:
 
 def cut_off(branch: Branch, agents: Collection[str]) -> Branch:
     """Add the states of these agents, which the last step cut, to a branch."""
-    found = {agent: CutState(branch.observations[agent], observe(branch, agent)) for agent in agents}
-    return _ahead(branch, {**branch.turns[-1].cut_states, **found}) if found else branch
+    states = {agent: CutState(branch.observations[agent], observe(branch, agent)) for agent in agents}
+    return _with_cut_states(branch, {**branch.turns[-1].cut_states, **states}) if states else branch
 
 
 def foreseen(branch: Branch, words: Mapping[str, Sequence[Completion]]) -> Branch:
     """Add answers that the agents might have given after the cut to a branch."""
     states = branch.turns[-1].cut_states
-    return _ahead(branch, {agent: replace(s, candidates=tuple(words.get(agent, ()))) for agent, s in states.items()})
+    return _with_cut_states(
+        branch, {agent: replace(s, candidates=tuple(words.get(agent, ()))) for agent, s in states.items()}
+    )
 
 
-def _ahead(branch: Branch, states: Mapping[str, CutState]) -> Branch:
+def _with_cut_states(branch: Branch, states: Mapping[str, CutState]) -> Branch:
     return replace(branch, turns=(*branch.turns[:-1], replace(branch.turns[-1], cut_states=states)))
 
 
-def booked(branch: Branch) -> Branch:
+def with_turn_rewards(branch: Branch) -> Branch:
     """Replace a chain's rewards by those per turn that its environment gives at the end, if any.
 
     A tree's earlier turns belong to several leaves, so that they keep their rewards.
@@ -174,6 +178,6 @@ def booked(branch: Branch) -> Branch:
     turns = []
     for turn in branch.turns if earned else ():
         parts = {agent: dict(earned[agent][turn.index]) if agent in earned else {} for agent in turn.rewards}
-        paid = {agent: math.fsum(parts[agent].values()) for agent in parts}
-        turns.append(replace(turn, components=parts, rewards=paid))
+        rewards = {agent: math.fsum(parts[agent].values()) for agent in parts}
+        turns.append(replace(turn, components=parts, rewards=rewards))
     return replace(branch, turns=tuple(turns)) if earned else branch

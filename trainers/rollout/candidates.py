@@ -33,17 +33,17 @@ def crossed(agents: Sequence[str], width: int) -> list[Pick]:
     """All width^N combinations."""
     combinations = itertools.product(range(width), repeat=len(agents))
     return [
-        Pick(".".join(map(str, each)) or "0", dict(zip(agents, each, strict=True)), tuple(agents))
-        for each in combinations
+        Pick(".".join(map(str, choice)) or "0", dict(zip(agents, choice, strict=True)), tuple(agents))
+        for choice in combinations
     ]
 
 
-def swept(agents: Sequence[str], place: int, width: int, index: Mapping[str, int]) -> list[Pick]:
-    """All candidates of agent `place`, with the others' in `index`. AT-GRPO, arXiv 2510.11062."""
+def swept(agents: Sequence[str], position: int, width: int, index: Mapping[str, int]) -> list[Pick]:
+    """All candidates of agent `position`, with the others' in `index`. AT-GRPO, arXiv 2510.11062."""
     if not agents:
         return aligned(agents, width)
-    agent = agents[place]
-    return [Pick(f"{place}.{k}", {**index, agent: k}, (agent,)) for k in range(width)]
+    agent = agents[position]
+    return [Pick(f"{position}.{k}", {**index, agent: k}, (agent,)) for k in range(width)]
 
 
 def counterfactual(agents: Sequence[str], width: int) -> list[Pick]:
@@ -55,8 +55,8 @@ def counterfactual(agents: Sequence[str], width: int) -> list[Pick]:
     return [
         Pick("0", base, tuple(agents)),
         *(
-            Pick(f"{place}.{k}", {**base, agent: k}, (agent,), aside=True)
-            for place, agent in enumerate(agents, start=1)
+            Pick(f"{position}.{k}", {**base, agent: k}, (agent,), aside=True)
+            for position, agent in enumerate(agents, start=1)
             for k in range(1, width)
         ),
     ]

@@ -24,7 +24,16 @@ from palaver.core import (
 from palaver.envs.base.env import Each, TextEnv
 from palaver.registry import make
 from palaver.trainers.config.run import Turns
-from palaver.trainers.rollout.branches import Branch, Joint, booked, cut_off, foreseen, observe, opened, step_all
+from palaver.trainers.rollout.branches import (
+    Branch,
+    Joint,
+    cut_off,
+    foreseen,
+    observe,
+    start_branch,
+    step_all,
+    with_turn_rewards,
+)
 from palaver.trainers.rollout.candidates import Pick, aligned, counterfactual, crossed, frozen, swept
 from palaver.trainers.rollout.ends import CUT
 
@@ -101,32 +110,36 @@ def rollout(
         identified by `Turn.node` and by (`Turn.group`, agent, `Turn.choice`).
     """
     numbers = range(len(tasks)) if places is None else places
-    live = [opened(env, task, place, seed) for place, task in zip(numbers, tasks, strict=True)]
+    live = [start_branch(env, task, index, seed) for index, task in zip(numbers, tasks, strict=True)]
     done: list[Branch] = []
     cut: list[Branch] = []  # whose next answers are sampled in the batch of those that go on
     with ThreadPoolExecutor(max_workers=workers) as pool:
         while live or cut:
-            spoken = _speak([*cut, *live], team, sampling, plan, seed)
+            spoken = _complete([*cut, *live], team, sampling, plan, seed)
             done += [foreseen(branch, words) for branch, words in zip(cut, spoken, strict=False)]
             words = list(zip(live, spoken[len(cut) :], strict=True))
-            each: Each = pool.map if workers > 1 else map
-            stepped = _sweep(words, plan, each) if plan.turns == "by_agent" else _widen_all(words, plan, each)
+            map_function: Each = pool.map if workers > 1 else map
+            stepped = (
+                _sweep(words, plan, map_function)
+                if plan.turns == "by_agent"
+                else _branch_out_all(words, plan, map_function)
+            )
             if plan.turns == "independent":
-                stepped = [booked(branch) for branch in stepped]
-            children = _stop_early(_outdo(stepped) if plan.turns == "best" else stepped, plan.stop_above)
+                stepped = [with_turn_rewards(branch) for branch in stepped]
+            children = _stop_early(_select_best(stepped) if plan.turns == "best" else stepped, plan.stop_above)
             held = CUT if plan.look_ahead else ()
             cut = [branch for branch in children if branch.stop in held]
             done += [branch for branch in children if branch.stop and branch.stop not in held]
             live = [branch for branch in children if not branch.stop]
     names = {agent: policy.name for agent, policy in team.items()}
-    done.sort(key=_place)
+    done.sort(key=_sort_key)
     name = env.metadata["name"]
     return [Episode(name, b.task, b.seed, b.turns, b.stop, names) for b in done if b.stop]
 
 
-def _place(branch: Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    number, *path = branch.node.split("/")
-    return int(number), tuple(tuple(map(int, part.split("."))) for part in path)
+def _sort_key(branch: Branch) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    index, *path = branch.node.split("/")
+    return int(index), tuple(tuple(map(int, label.split("."))) for label in path)
 
 
 def play_out(
@@ -148,23 +161,23 @@ def play_out(
         seed: seed of every draw.
         workers: threads that step environments.
     """
-    found = list(branches)
+    played = list(branches)
     texts: Sequence[Mapping[str, Completion]] = first
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        while going := [n for n, branch in enumerate(found) if not branch.stop]:
-            spoken = _speak([found[n] for n in going], team, sampling, SamplingPlan(), seed)
+        while going := [n for n, branch in enumerate(played) if not branch.stop]:
+            spoken = _complete([played[n] for n in going], team, sampling, SamplingPlan(), seed)
             words = [
-                (found[n], said | {agent: [text] for agent, text in texts[n].items() if agent in said})
-                for n, said in zip(going, spoken, strict=True)
+                (played[n], candidates | {agent: [text] for agent, text in texts[n].items() if agent in candidates})
+                for n, candidates in zip(going, spoken, strict=True)
             ]
-            stepped = _widen_all(words, SamplingPlan(), pool.map if workers > 1 else map)
+            stepped = _branch_out_all(words, SamplingPlan(), pool.map if workers > 1 else map)
             for n, branch in zip(going, stepped, strict=True):
-                found[n] = branch
-            texts = [{}] * len(found)
-    return [booked(branch) for branch in found]
+                played[n] = branch
+            texts = [{}] * len(played)
+    return [with_turn_rewards(branch) for branch in played]
 
 
-def _speak(
+def _complete(
     live: Sequence[Branch],
     team: Mapping[str, Policy],
     sampling: Mapping[str, Sampling],
@@ -175,17 +188,17 @@ def _speak(
 
     In a branch that was cut only the policies of the agents in `plan.look_ahead` are queried.
     """
-    asked: list[tuple[int, Policy, Request]] = []
+    requests: list[tuple[int, Policy, Request]] = []
     for index, branch in enumerate(live):
         looks = [agent for agent in branch.turns[-1].cut_states if agent in plan.look_ahead] if branch.stop else None
         for agent in branch.env.agents if looks is None else looks:
             if branch.infos[agent].get("can_act", True):
                 seeds = tuple(stable_seed(seed, branch.seeds, agent, k) for k in range(_width(branch, plan)))
                 request = Request(agent, observe(branch, agent), seeds, sampling[agent])
-                asked.append((index, team[agent], request))
+                requests.append((index, team[agent], request))
     spoken: list[dict[str, list[Completion]]] = [{} for _ in live]
-    said = act_batched([(policy, request) for _, policy, request in asked])
-    for (index, _, request), answers in zip(asked, said, strict=True):
+    responses = act_batched([(policy, request) for _, policy, request in requests])
+    for (index, _, request), answers in zip(requests, responses, strict=True):
         spoken[index][request.agent] = answers
     return spoken
 
@@ -196,10 +209,14 @@ def _width(branch: Branch, plan: SamplingPlan) -> int:
     return 1 if alone else plan.group_size
 
 
-def _widen_all(words: Sequence[tuple[Branch, Words]], plan: SamplingPlan, each: Each) -> list[Branch]:
+def _branch_out_all(words: Sequence[tuple[Branch, Words]], plan: SamplingPlan, map_function: Each) -> list[Branch]:
     """Play the joint actions of all branches."""
-    joints = [joint for branch, said in words for joint in _widen(branch, said, _picks(branch, said, plan), plan)]
-    return step_all(joints, each) if joints else []
+    joints = [
+        joint
+        for branch, candidates in words
+        for joint in _branch_out(branch, candidates, _picks(branch, candidates, plan), plan)
+    ]
+    return step_all(joints, map_function) if joints else []
 
 
 def _picks(branch: Branch, words: Words, plan: SamplingPlan) -> list[Pick]:
@@ -210,23 +227,23 @@ def _picks(branch: Branch, words: Words, plan: SamplingPlan) -> list[Pick]:
     return crossed(agents, width) if plan.joint == "cross" else aligned(agents, width)
 
 
-def _sweep(words: Sequence[tuple[Branch, Words]], plan: SamplingPlan, each: Each) -> list[Branch]:
+def _sweep(words: Sequence[tuple[Branch, Words]], plan: SamplingPlan, map_function: Each) -> list[Branch]:
     """Play one turn of all branches, agent by agent; all but the last agent's best end."""
     best: list[tuple[Pick, Branch] | None] = [None] * len(words)
     played: list[Branch] = []
-    for place in range(max((len(said) for _, said in words), default=0) or 1):
-        going = [n for n, (_, said) in enumerate(words) if place < max(1, len(said))]
-        picks = {n: swept(list(words[n][1]), place, plan.group_size, _so_far(best[n], words[n][1])) for n in going}
-        joints = [joint for n in going for joint in _widen(*words[n], picks[n], plan, spend=False)]
-        stepped = iter(step_all(joints, each)) if joints else iter(())
+    for position in range(max((len(candidates) for _, candidates in words), default=0) or 1):
+        going = [n for n, (_, candidates) in enumerate(words) if position < max(1, len(candidates))]
+        picks = {n: swept(list(words[n][1]), position, plan.group_size, _so_far(best[n], words[n][1])) for n in going}
+        joints = [joint for n in going for joint in _branch_out(*words[n], picks[n], plan, spend=False)]
+        stepped = iter(step_all(joints, map_function)) if joints else iter(())
         for n in going:
             siblings = [(pick, next(stepped)) for pick in picks[n]]
             played += [branch for _, branch in siblings]
             scored = [pair for pair in siblings if pair[1].stop != "unscored"]
-            own = siblings[0][0].compared
-            best[n] = max(scored, key=lambda pair: _own_reward(pair[1], own), default=best[n])
-    kept = {pair[1].node for pair in best if pair is not None}
-    return [branch if branch.node in kept else _outdone(branch) for branch in played]
+            compared = siblings[0][0].compared
+            best[n] = max(scored, key=lambda pair: _own_reward(pair[1], compared), default=best[n])
+    best_nodes = {pair[1].node for pair in best if pair is not None}
+    return [branch if branch.node in best_nodes else _outdone(branch) for branch in played]
 
 
 def _so_far(best: tuple[Pick, Branch] | None, words: Words) -> Mapping[str, int]:
@@ -242,33 +259,35 @@ def _outdone(branch: Branch) -> Branch:
     return replace(branch, stop=branch.stop or "outdone")
 
 
-def _widen(branch: Branch, words: Words, picks: Sequence[Pick], plan: SamplingPlan, spend: bool = True) -> list[Joint]:
+def _branch_out(
+    branch: Branch, words: Words, picks: Sequence[Pick], plan: SamplingPlan, spend: bool = True
+) -> list[Joint]:
     """Joint actions of one branch, each with a fork; with `spend` the last has the branch's own."""
     first, joints = not branch.turns, []
-    for number, pick in enumerate(picks):
-        env = branch.env if spend and number == len(picks) - 1 else branch.env.fork()
-        lane = number if first else branch.branch_index
+    for index, pick in enumerate(picks):
+        env = branch.env if spend and index == len(picks) - 1 else branch.env.fork()
+        branch_index = index if first else branch.branch_index
         node = f"{branch.node}/{pick.label}"
         group, choice = branch.node, {agent: pick.index[agent] for agent in pick.compared}
         if plan.turns == "independent":  # after the first turn candidates differ by their lanes
             group = f"{branch.root}@{len(branch.turns)}"
             choice = choice if first else dict.fromkeys(choice, branch.branch_index)
         seeds = f"{branch.seeds}/{0 if plan.turns == 'counterfactual' else pick.label}"
-        said = {agent: words[agent][k] for agent, k in pick.index.items()}
-        here = replace(branch, env=env, branch_index=lane, seeds=seeds)
-        joints.append(Joint(here, node, group, choice, said, pick.aside))
+        completions = {agent: words[agent][k] for agent, k in pick.index.items()}
+        fork = replace(branch, env=env, branch_index=branch_index, seeds=seeds)
+        joints.append(Joint(fork, node, group, choice, completions, pick.aside))
     return joints
 
 
-def _outdo(branches: list[Branch]) -> list[Branch]:
+def _select_best(branches: list[Branch]) -> list[Branch]:
     """End all siblings but the first one with the largest team reward this turn."""
     best: dict[str, Branch] = {}
     for branch in _scored(branches):
         leader = best.setdefault(branch.turns[-1].group, branch)
         if branch.turns[-1].team_reward > leader.turns[-1].team_reward:
             best[branch.turns[-1].group] = branch
-    kept = {branch.node for branch in best.values()}
-    return [branch if branch.node in kept else _outdone(branch) for branch in branches]
+    best_nodes = {branch.node for branch in best.values()}
+    return [branch if branch.node in best_nodes else _outdone(branch) for branch in branches]
 
 
 def _scored(branches: Sequence[Branch]) -> list[Branch]:

@@ -111,10 +111,10 @@ def only_scored(episodes: Sequence[Episode], where: str) -> list[Episode]:
     """
     scored = [episode for episode in episodes if episode.scored]
     if episodes and not scored:
-        said = next(
+        reason = next(
             (turn.reason for episode in episodes for turn in episode.turns[-1:] if turn.reason), "no reason given"
         )
-        raise ScoringError(f"none of the {len(episodes)} episodes {where} could be scored: {said}")
+        raise ScoringError(f"none of the {len(episodes)} episodes {where} could be scored: {reason}")
     return scored
 
 
@@ -124,10 +124,10 @@ def interval(means: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float
         return None, None
     if np.ptp(means) == 0:
         return float(means.min()), float(means.max())
-    found = stats.bootstrap(
+    result = stats.bootstrap(
         (means,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(result.low), float(result.high)
 
 
 def components(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -146,12 +146,12 @@ def components(episodes: Sequence[Episode]) -> dict[str, float]:
 
 def tokens(episodes: Sequence[Episode]) -> dict[str, float]:
     """Agent -> mean number of sampled tokens in a completion."""
-    said: dict[str, list[int]] = defaultdict(list)
+    token_counts: dict[str, list[int]] = defaultdict(list)
     for episode in episodes:
         for turn in episode.turns:
             for agent, completion in turn.completions.items():
-                said[agent].append(len(completion.token_ids))
-    return {agent: float(np.mean(counts)) for agent, counts in said.items()}
+                token_counts[agent].append(len(completion.token_ids))
+    return {agent: float(np.mean(counts)) for agent, counts in token_counts.items()}
 
 
 def answers(episodes: Sequence[Episode], agents: Collection[str] | None = None) -> tuple[int, int]:
@@ -166,10 +166,10 @@ def answers(episodes: Sequence[Episode], agents: Collection[str] | None = None) 
     """
     due = illegal = 0
     for turn in (turn for episode in episodes for turn in episode.turns):
-        said = [agent for agent in turn.completions if agents is None or agent in agents]
+        answering = [agent for agent in turn.completions if agents is None or agent in agents]
         moves = int(turn.metrics.get("illegal", 0))
-        due += len(said)
-        illegal += sum(agent in turn.illegal for agent in said) if turn.illegal else min(moves, len(said))
+        due += len(answering)
+        illegal += sum(agent in turn.illegal for agent in answering) if turn.illegal else min(moves, len(answering))
     return due, illegal
 
 
@@ -180,4 +180,4 @@ def metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         for turn in episode.turns:
             for name, value in turn.metrics.items():
                 values[name].append(value)
-    return {name: float(np.mean(found)) for name, found in values.items()}
+    return {name: float(np.mean(numbers)) for name, numbers in values.items()}

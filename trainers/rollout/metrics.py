@@ -15,7 +15,7 @@ from palaver.utils.stats.pass_at_k import passes
 
 
 def expected_returns(
-    episodes: Sequence[Episode], table: Batch, discount: float, pull: Tensor | None = None, total: Total = alone
+    episodes: Sequence[Episode], batch: Batch, discount: float, kl_penalty: Tensor | None = None, total: Total = alone
 ) -> dict[str, float]:
     """Mean over episodes of sum_t gamma^t r_t, with r_t the mean reward of the agents in turn t.
 
@@ -25,21 +25,23 @@ def expected_returns(
 
     Args:
         episodes: episodes of a rollout.
-        table: table of the same episodes.
+        batch: table of the same episodes.
         discount: gamma, per turn.
-        pull: (R,) KL penalty of each completion; None is 0.
+        kl_penalty: (R,) KL penalty of each completion; None is 0.
         total: sums over the processes that share the rollout.
     """
-    costs = [0.0] * len(table.steps) if pull is None else by_step(table, pull).nan_to_num().mean(dim=1).tolist()
-    cost = {turn.node: each for turn, each in zip(table.steps, costs, strict=True)}
+    costs = (
+        [0.0] * len(batch.steps) if kl_penalty is None else by_step(batch, kl_penalty).nan_to_num().mean(dim=1).tolist()
+    )
+    cost = {turn.node: turn_cost for turn, turn_cost in zip(batch.steps, costs, strict=True)}
     ended = [episode for episode in episodes if episode.stop != "outdone"]
     sums = [0.0] * 4
     for episode in ended:
         for turn in episode.turns:
             raw, weight = turn.team_reward, discount**turn.index
             shaped = raw - cost[turn.node]
-            for place, part in enumerate((raw, weight * raw, shaped, weight * shaped)):
-                sums[place] += part
+            for index, term in enumerate((raw, weight * raw, shaped, weight * shaped)):
+                sums[index] += term
     count, *sums = total(float(len(ended)), *sums)
     names = ("raw", "raw_discounted", "shaped", "shaped_discounted")
     return {f"return/{name}": value / count for name, value in zip(names, sums, strict=True)}
@@ -47,22 +49,22 @@ def expected_returns(
 
 def agent_returns(episode: Episode) -> dict[str, float]:
     """Agent -> undiscounted sum of its own rewards."""
-    found: dict[str, float] = {}
+    returns: dict[str, float] = {}
     for turn in episode.turns:
         for agent, reward in turn.rewards.items():
-            found[agent] = found.get(agent, 0.0) + reward
-    return found
+            returns[agent] = returns.get(agent, 0.0) + reward
+    return returns
 
 
 def own_returns(episodes: Sequence[Episode]) -> dict[str, float]:
     """Agent -> mean undiscounted return of its own; empty if rewards are shared in every turn."""
     if all(len(set(turn.rewards.values())) <= 1 for episode in episodes for turn in episode.turns):
         return {}
-    found: dict[str, float] = {}
-    for each in map(agent_returns, episodes):
-        for agent, value in each.items():
-            found[agent] = found.get(agent, 0.0) + value / len(episodes)
-    return found
+    returns: dict[str, float] = {}
+    for episode_returns in map(agent_returns, episodes):
+        for agent, value in episode_returns.items():
+            returns[agent] = returns.get(agent, 0.0) + value / len(episodes)
+    return returns
 
 
 def describe(episodes: Sequence[Episode]) -> dict[str, float]:

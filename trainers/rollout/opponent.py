@@ -45,7 +45,7 @@ def refuse_opponent(config: RunConfig, env: TextEnv) -> None:
     names = set(named_seats(name, env.possible_agents).values())
     if "tiny" in names:
         refuse_tiny(env.source, config.policy.force)
-    if all(each in PLAIN or each.startswith("scripted:") for each in names):
+    if all(partner in PLAIN or partner.startswith("scripted:") for partner in names):
         load_opponent(config, env, "cpu")
 
 
@@ -92,14 +92,14 @@ def against(
     Raises:
         ScoringError: none of an agent's episodes could be scored.
     """
-    found = {}
+    results = {}
     for agent in trained if opponent else ():
-        seats = {**opponent, agent: team[agent]}
-        episodes = evaluate(env, seats, tasks, samples=samples, sampling=sampling, seed=seed, workers=workers)
+        players = {**opponent, agent: team[agent]}
+        episodes = evaluate(env, players, tasks, samples=samples, sampling=sampling, seed=seed, workers=workers)
         episodes = only_scored(episodes, f"of {agent} against the opponent")
-        found[f"{agent}/win_rate"] = sum(win(episode, agent) for episode in episodes) / len(episodes)
-        found[f"{agent}/return"] = sum(agent_returns(episode)[agent] for episode in episodes) / len(episodes)
-    return found
+        results[f"{agent}/win_rate"] = sum(win(episode, agent) for episode in episodes) / len(episodes)
+        results[f"{agent}/return"] = sum(agent_returns(episode)[agent] for episode in episodes) / len(episodes)
+    return results
 
 
 def win(episode: Episode, agent: str) -> float:
@@ -107,8 +107,8 @@ def win(episode: Episode, agent: str) -> float:
 
     Returns that differ by rounding are equal.
     """
-    found = agent_returns(episode)
-    own, best = found[agent], max(value for other, value in found.items() if other != agent)
-    if math.isclose(own, best, rel_tol=1e-9, abs_tol=1e-9):
+    returns = agent_returns(episode)
+    own_return, best = returns[agent], max(value for other, value in returns.items() if other != agent)
+    if math.isclose(own_return, best, rel_tol=1e-9, abs_tol=1e-9):
         return 0.5
-    return float(own > best)
+    return float(own_return > best)

@@ -17,31 +17,31 @@ from palaver.trainers.objectives.lambda_returns import Total, alone
 from palaver.trainers.rollout.batch import Batch
 
 
-def overlong(table: Batch, limits: Mapping[str, int], cache: int) -> Tensor:
+def overlong(batch: Batch, limits: Mapping[str, int], cache: int) -> Tensor:
     """(J, N) penalty of each agent's text in each joint step, in [0, 1]; 0 where it has none.
 
     Args:
-        table: batch of a rollout.
+        batch: batch of a rollout.
         limits: agent -> M, the maximum tokens of its texts.
         cache: c, 1 or more.
     """
-    found = torch.zeros_like(table.reward)
-    for number, step in enumerate(table.steps):
-        for agent, said in step.completions.items():
-            over = (len(said.token_ids) - (limits[agent] - cache)) / cache
-            found[number, table.agents.index(agent)] = min(1.0, max(0.0, over))
-    return found
+    penalty = torch.zeros_like(batch.reward)
+    for index, step in enumerate(batch.steps):
+        for agent, completion in step.completions.items():
+            over = (len(completion.token_ids) - (limits[agent] - cache)) / cache
+            penalty[index, batch.agents.index(agent)] = min(1.0, max(0.0, over))
+    return penalty
 
 
-def mean_overlong(table: Batch, total: Total = alone) -> float:
+def mean_overlong(batch: Batch, total: Total = alone) -> float:
     """Mean penalty of the table's rows.
 
     Args:
-        table: with its penalties.
+        batch: with its penalties.
         total: sums over the processes that share the rollout.
     """
-    assert table.overlong is not None
-    of_row = torch.zeros(len(table), dtype=table.overlong.dtype)
-    of_row[table.member_row] = table.overlong[table.member_step, table.agent[table.member_row]]
-    paid, rows = total(float(of_row.sum()), len(table))
-    return paid / rows
+    assert batch.overlong is not None
+    of_row = torch.zeros(len(batch), dtype=batch.overlong.dtype)
+    of_row[batch.member_row] = batch.overlong[batch.member_step, batch.agent[batch.member_row]]
+    penalty, rows = total(float(of_row.sum()), len(batch))
+    return penalty / rows

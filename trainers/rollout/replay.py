@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from palaver.core import Conversation, Episode, Turn
 from palaver.envs.base.env import TextEnv
-from palaver.trainers.rollout.branches import Branch, Joint, booked, start, step_all
+from palaver.trainers.rollout.branches import Branch, Joint, start, step_all, with_turn_rewards
 
 
 def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[Episode]:
@@ -27,13 +27,13 @@ def again(env: TextEnv, episodes: Sequence[Episode], workers: int = 1) -> list[E
     """
     branches = [_reopened(env, episode) for episode in episodes]
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        for number in range(max((len(episode.turns) for episode in episodes), default=0)):
-            going = [n for n, each in enumerate(branches) if not each.stop and number < len(episodes[n].turns)]
-            joints = [_repeated(branches[n], episodes[n].turns[number]) for n in going]
+        for turn_index in range(max((len(episode.turns) for episode in episodes), default=0)):
+            going = [n for n, branch in enumerate(branches) if not branch.stop and turn_index < len(episodes[n].turns)]
+            joints = [_repeated(branches[n], episodes[n].turns[turn_index]) for n in going]
             stepped = step_all(joints, pool.map if workers > 1 else map) if joints else []
             for n, branch in zip(going, stepped, strict=True):
                 branches[n] = branch
-    return [_closed(booked(branch), episode) for branch, episode in zip(branches, episodes, strict=True)]
+    return [_closed(with_turn_rewards(branch), episode) for branch, episode in zip(branches, episodes, strict=True)]
 
 
 def rebuilt(env: TextEnv, episode: Episode, turns: int) -> Branch:
@@ -49,16 +49,16 @@ def rebuilt(env: TextEnv, episode: Episode, turns: int) -> Branch:
 
 
 def _reopened(env: TextEnv, episode: Episode) -> Branch:
-    own = env.fork()
-    observations, infos = start(own, episode.task, episode.seed)
+    fork = env.fork()
+    observations, infos = start(fork, episode.task, episode.seed)
     root = episode.turns[0].node.partition("/")[0] if episode.turns else "0"
-    heard: dict[str, Conversation] = dict.fromkeys(own.possible_agents, ())
-    return Branch(own, episode.task, episode.seed, root, root, 0, root, heard, observations, {}, infos)
+    conversations: dict[str, Conversation] = dict.fromkeys(fork.possible_agents, ())
+    return Branch(fork, episode.task, episode.seed, root, root, 0, root, conversations, observations, {}, infos)
 
 
 def _repeated(branch: Branch, turn: Turn) -> Joint:
-    said = {agent: text for agent, text in turn.completions.items() if agent in branch.env.agents}
-    return Joint(branch, turn.node, turn.group, dict(turn.choice), said, turn.aside)
+    completions = {agent: text for agent, text in turn.completions.items() if agent in branch.env.agents}
+    return Joint(branch, turn.node, turn.group, dict(turn.choice), completions, turn.aside)
 
 
 def _closed(branch: Branch, episode: Episode) -> Episode:

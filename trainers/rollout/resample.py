@@ -26,12 +26,12 @@ class ResampledEpisodes:
     """Episodes of a step on one process.
 
     Attributes:
-        kept: episodes to train on.
+        episodes: episodes to train on.
         replaced: episodes of tasks that were replaced.
         again: number of replaced tasks, over all rounds.
     """
 
-    kept: list[Episode]
+    episodes: list[Episode]
     replaced: list[Episode]
     again: int
 
@@ -58,36 +58,38 @@ def resampled(
         varies: returns True if the episodes of one task have unequal advantages.
     """
     waiting, rolled = list(first), ResampledEpisodes([], [], 0)
-    for number in range(rounds + 1):
+    for round_index in range(rounds + 1):
         by_place: dict[int, list[Episode]] = {}
-        for episode in play(waiting, number):
+        for episode in play(waiting, round_index):
             by_place.setdefault(int(episode.turns[0].node.partition("/")[0]), []).append(episode)
-        dull = {place for place, each in by_place.items() if number < rounds and not varies(each)}
-        kept, replaced = (
-            [episode for place, each in by_place.items() if (place in dull) is out for episode in each]
+        dull = {index for index, played in by_place.items() if round_index < rounds and not varies(played)}
+        episodes, replaced = (
+            [episode for index, played in by_place.items() if (index in dull) is out for episode in played]
             for out in (False, True)
         )
-        rolled = ResampledEpisodes([*rolled.kept, *kept], [*rolled.replaced, *replaced], rolled.again + len(dull))
+        rolled = ResampledEpisodes(
+            [*rolled.episodes, *episodes], [*rolled.replaced, *replaced], rolled.again + len(dull)
+        )
         if not dull:
             break
         # the order moves on by one with each time through it, else a place could get the same task for ever
-        waiting = [(place + size, spare[(place + place // len(spare)) % len(spare)]) for place in sorted(dull)]
+        waiting = [(index + size, spare[(index + index // len(spare)) % len(spare)]) for index in sorted(dull)]
     return rolled
 
 
 def spares(tasks: Sequence[str], taken: Collection[str], seed: int, step: int) -> list[str]:
     """Tasks that the step has not drawn, shuffled; all if it has drawn every one."""
-    rest = [task for task in tasks if task not in taken] or list(tasks)
-    order = np.random.default_rng(stable_seed(seed, "spare", step)).permutation(len(rest))
-    return [rest[place] for place in order]
+    remaining = [task for task in tasks if task not in taken] or list(tasks)
+    order = np.random.default_rng(stable_seed(seed, "spare", step)).permutation(len(remaining))
+    return [remaining[index] for index in order]
 
 
-def varies(episodes: Sequence[Episode], row: Algorithm, config: AlgorithmConfig, agents: Collection[str]) -> bool:
+def varies(episodes: Sequence[Episode], algorithm: Algorithm, config: AlgorithmConfig, agents: Collection[str]) -> bool:
     """Return whether a completion has an advantage that is not 0, by environment rewards alone.
 
     Args:
         episodes: episodes of one task.
-        row: the algorithm, which compares siblings.
+        algorithm: the algorithm, which compares siblings.
         config: its settings.
         agents: trained agents.
     """
@@ -95,7 +97,7 @@ def varies(episodes: Sequence[Episode], row: Algorithm, config: AlgorithmConfig,
     if not any(agent in turn.completions for episode in scored for turn in episode.turns for agent in agents):
         return False
     plain = config.model_copy(update={"normalize": "none"})
-    advantage = add_advantages(make_batch(scored, agents), row, plain).advantage
+    advantage = add_advantages(make_batch(scored, agents), algorithm, plain).advantage
     return bool((advantage.abs() > ALMOST_EQUAL).any())
 
 
@@ -104,11 +106,11 @@ def sampled(episodes: Sequence[Episode], agents: Collection[str]) -> tuple[int, 
 
     Joint steps share the records of their completions; equal texts of several draws are several records.
     """
-    said = {
+    token_counts = {
         id(completion): len(completion.token_ids)
         for episode in episodes
         for turn in episode.turns
         for agent, completion in turn.completions.items()
         if agent in agents
     }
-    return len(said), sum(said.values())
+    return len(token_counts), sum(token_counts.values())

@@ -40,12 +40,12 @@ def trainable_team(
     trained = config.team.trained(agents)
     if config.team.kind == "lora":
         return dict(_adapted_team(config, spec, trained, model_options(config, device), start))
-    made = {}
+    policies = {}
     for name in ["shared"] if config.team.kind == "shared" else trained:
         model = str(start / "policies" / name) if start else config.agent(name).model
-        made[name] = _trainable(model, spec, model_options(config, device, name))
-        made[name].name = name
-    return {agent: made[agent if agent in made else "shared"] for agent in trained}
+        policies[name] = _trainable(model, spec, model_options(config, device, name))
+        policies[name].name = name
+    return {agent: policies[agent if agent in policies else "shared"] for agent in trained}
 
 
 def _adapted_team(
@@ -64,12 +64,12 @@ def warm_starts(config: RunConfig, spec: Spec, agents: Sequence[str]) -> dict[st
     """Trained agent -> name and hash of the tiny model it starts from, for agents that do."""
     from palaver.agents.tiny.cache import fingerprint
 
-    found = {}
+    starts = {}
     for agent in config.team.trained(agents):
         if (policy := config.agent(agent)).model == "tiny":
             folder = Path(model_source("tiny", spec.demonstrations, policy.from_scratch))
-            found[agent] = {"model": folder.name, "hash": fingerprint(folder)}
-    return found
+            starts[agent] = {"model": folder.name, "hash": fingerprint(folder)}
+    return starts
 
 
 def frozen_team(
@@ -85,7 +85,7 @@ def frozen_team(
         PolicyError: it does not exist, or a run has no policy for the agent.
         CheckpointError: there is no such run, or no valid checkpoint in it.
     """
-    made: dict[str, Policy] = {}
+    policies: dict[str, Policy] = {}
     team: dict[str, Policy] = {}
     for agent in agents:
         if (name := config.team.frozen.get(agent)) is None:
@@ -93,14 +93,14 @@ def frozen_team(
         if name.startswith("run:"):  # the run's own policy for this agent
             team[agent] = load_run(Path(name.removeprefix("run:")), [agent], options, note)[agent]
         else:
-            team[agent] = made[name] = made.get(name) or _make(name, spec, options)
+            team[agent] = policies[name] = policies.get(name) or _make(name, spec, options)
     return team
 
 
 def model_options(config: RunConfig, device: str, agent: str = "") -> ModelOptions:
     """Model options of an agent, from the policy section with the agent's own settings."""
-    policy, own = config.agent(agent), config.team.agents.get(agent)
-    device = own.device if own and own.device else device
+    policy, overrides = config.agent(agent), config.team.agents.get(agent)
+    device = overrides.device if overrides and overrides.device else device
     return ModelOptions(policy.dtype, device, policy.chat, policy.engine, policy.max_prompt_tokens, policy.from_scratch)
 
 
@@ -112,12 +112,12 @@ def reference_model(config: RunConfig, team: Iterable[LLMPolicy], device: str) -
     Raises:
         PolicyError: it cannot be loaded, or its tokens are not those of the policies.
     """
-    kind, told = config.kl.named
+    kind, source = config.kl.named
     if config.kl.coef == 0 or kind != "model":
         return None
     from palaver.agents.llm.model.load import load_pretrained, pick_device
 
-    name = told.removeprefix("hf:")
+    name = source.removeprefix("hf:")
     model, tokenizer = load_pretrained(name, pick_device(device))
     known, size = tokenizer.get_vocab(), _vocabulary(model)
     for policy in team:
@@ -166,11 +166,11 @@ def parse_team(
     named = named_seats(text, agents)
     if "tiny" in named.values():
         refuse_tiny(source, force)
-    made: dict[str, Policy] = {}
+    policies: dict[str, Policy] = {}
     for name in named.values():
-        if name not in made:
-            made[name] = _make(name, spec, options)
-    return {agent: made[name] for agent, name in named.items()}
+        if name not in policies:
+            policies[name] = _make(name, spec, options)
+    return {agent: policies[name] for agent, name in named.items()}
 
 
 def load_run(
@@ -189,21 +189,27 @@ def load_run(
 
     refuse_no_run(folder)
     config = parse_file(folder / CONFIG)
-    found, complaints = checkpoint.newest(folder)
+    checkpoint_folder, complaints = checkpoint.newest(folder)
     for complaint in complaints:
         note(complaint)
-    if not (found / "policies").is_dir():
+    if not (checkpoint_folder / "policies").is_dir():
         raise PolicyError(
             f"the run {str(folder)!r} learnt values of legal actions and has no policies that answer conversations; "
             "palaver.trainers.value_decomposition.players.load_players gives its players"
         )
-    names, seats = {entry.name for entry in (found / "policies").iterdir()}, checkpoint.seats_of(found)
+    names = {entry.name for entry in (checkpoint_folder / "policies").iterdir()}
+    homes = checkpoint.seats_of(checkpoint_folder)
     team: dict[str, Policy] = {}
     loaded: dict[str, LLMPolicy] = {}
     for agent in agents:
-        home = seats.get(agent, agent)  # the agent that this agent's last policy began with
-        own = config.agent(home)
-        how = replace(options, chat=own.chat, engine=own.engine, max_prompt_tokens=own.max_prompt_tokens)
+        home = homes.get(agent, agent)  # the agent that this agent's last policy began with
+        policy_config = config.agent(home)
+        how = replace(
+            options,
+            chat=policy_config.chat,
+            engine=policy_config.engine,
+            max_prompt_tokens=policy_config.max_prompt_tokens,
+        )
         if home in config.team.frozen:
             team[agent] = frozen_team(config, spec(config.env.id), [home], how, note)[home]
             continue
@@ -211,8 +217,8 @@ def load_run(
         if name not in names:
             raise PolicyError(f"the run {str(folder)!r} has no policy for the seat {agent!r}; it has {sorted(names)}")
         if name not in loaded:
-            loaded |= _stored(found, names if config.team.kind == "lora" else {name}, how)
-        loaded[name].name = f"run:{folder.name}/{name}@{checkpoint.step_of(found)}"
+            loaded |= _stored(checkpoint_folder, names if config.team.kind == "lora" else {name}, how)
+        loaded[name].name = f"run:{folder.name}/{name}@{checkpoint.step_of(checkpoint_folder)}"
         team[agent] = loaded[name]
     return team
 
@@ -248,15 +254,15 @@ def named_seats(text: str, agents: Sequence[str]) -> dict[str, str]:
     Raises:
         PolicyError: an unknown agent, or an agent without a policy.
     """
-    parts = [part.strip() for part in text.split(",")]
+    parts = [entry.strip() for entry in text.split(",")]
     head, equals, _ = parts[0].partition("=")
     if len(parts) == 1 and not (equals and head.isidentifier()):
         return dict.fromkeys(agents, parts[0])
     named = {}
-    for part in parts:
-        agent, equals, name = part.partition("=")
+    for entry in parts:
+        agent, equals, name = entry.partition("=")
         if not equals or not name:
-            raise PolicyError(f"a team is written seat=policy,seat=policy or one policy for all; got {part!r}")
+            raise PolicyError(f"a team is written seat=policy,seat=policy or one policy for all; got {entry!r}")
         if agent not in agents:
             raise PolicyError(f"there is no seat {agent!r} in this environment.{nearest(agent, agents)}")
         named[agent] = name

@@ -91,14 +91,14 @@ def step_of(folder: Path) -> int:
 
 def version_of(folder: Path, name: str) -> int:
     """Version of this policy, the number of refreshes of its weights."""
-    found: int = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["versions"][name]
-    return found
+    version: int = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["versions"][name]
+    return version
 
 
 def seats_of(folder: Path) -> dict[str, str]:
     """Agent -> the agent that its policy was first assigned to; empty in old checkpoints."""
-    found: dict[str, str] = json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("seats", {})
-    return found
+    seats: dict[str, str] = json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("seats", {})
+    return seats
 
 
 def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) -> None:
@@ -109,8 +109,8 @@ def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) ->
 
 def load_study(folder: Path) -> dict[str, Any]:
     """Load the `study` argument of `save`."""
-    found: dict[str, Any] = torch.load(folder / STUDY, map_location="cpu", weights_only=True)
-    return found
+    state: dict[str, Any] = torch.load(folder / STUDY, map_location="cpu", weights_only=True)
+    return state
 
 
 def _save(values: Any, path: Path) -> None:

@@ -95,13 +95,13 @@ class Distributed:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
         flat = torch.cat([p.grad.reshape(-1) for p in trained if p.grad is not None])
         flat = self.accelerator.reduce(flat, reduction="sum")
-        for p, part in zip(trained, flat.split([p.numel() for p in trained]), strict=True):
-            p.grad = part.view_as(p)
+        for p, gradient in zip(trained, flat.split([p.numel() for p in trained]), strict=True):
+            p.grad = gradient.view_as(p)
 
-    def clip_grad_norm(self, parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
-        """Sum gradients over processes and clip them to `limit` (0: off); return the norm before."""
+    def clip_grad_norm(self, parameters: Sequence[torch.nn.Parameter], max_norm: float) -> float:
+        """Sum gradients over processes and clip them to `max_norm` (0: off); return the norm before."""
         self.sum_gradients(parameters)
-        return float(torch.nn.utils.clip_grad_norm_(parameters, limit if limit > 0 else math.inf))
+        return float(torch.nn.utils.clip_grad_norm_(parameters, max_norm if max_norm > 0 else math.inf))
 
     def wait(self) -> None:
         """Wait until all processes have called this."""

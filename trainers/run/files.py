@@ -67,7 +67,7 @@ def refuse_edited(folder: Path, config: RunConfig) -> None:
         ) from error
     if form != FORMAT:
         raise CheckpointError(f"{str(folder)!r} is a run folder of format {form!r:.40}; this Palaver reads {FORMAT}")
-    before, now = (_leaves(each.model_dump(mode="json")) for each in (parse(values), config))
+    before, now = (_leaves(settings.model_dump(mode="json")) for settings in (parse(values), config))
     changed = [
         f"{key}: {before.get(key)!r} -> {now.get(key)!r}" for key in now | before if before.get(key) != now.get(key)
     ]
@@ -80,10 +80,10 @@ def refuse_edited(folder: Path, config: RunConfig) -> None:
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested values by dotted keys."""
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping) and value:
-            found |= _leaves(value, f"{prefix}{name}.")
+            leaves |= _leaves(value, f"{prefix}{name}.")
         else:
-            found[f"{prefix}{name}"] = value
-    return found
+            leaves[f"{prefix}{name}"] = value
+    return leaves

@@ -82,8 +82,8 @@ class RunLogger:
         append_lines(self.metrics, [line])
         if kind == "train":
             self.step = step
-        shown = {name: value for name, value in values.items() if name != "by_task"}  # no curve for every task
-        flat = flatten(shown, "eval/" if kind == "eval" else "")
+        scalars = {name: value for name, value in values.items() if name != "by_task"}  # no curve for every task
+        flat = flatten(scalars, "eval/" if kind == "eval" else "")
         if self._board:
             for name, value in flat.items():
                 self._board.add_scalar(name, value, step)
@@ -139,13 +139,15 @@ def _keep_until(path: Path, step: int) -> None:
     Damaged lines are warned of and moved to a file of their own.
     """
     lines, damaged = _sound_lines(path)
-    for each in damaged:
-        warnings.warn(f"{path}, line {each.number}: {each.reason}; moved to {DAMAGED}", PalaverWarning, stacklevel=4)
+    for bad_line in damaged:
+        warnings.warn(
+            f"{path}, line {bad_line.number}: {bad_line.reason}; moved to {DAMAGED}", PalaverWarning, stacklevel=4
+        )
     if damaged:
         with path.with_name(DAMAGED).open("ab", buffering=0) as file:
-            append_bytes(file, b"".join(each.raw + b"\n" for each in damaged))
-    kept = [line for line in lines if step and line["step"] <= step]
-    replace_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+            append_bytes(file, b"".join(bad_line.raw + b"\n" for bad_line in damaged))
+    kept_lines = [line for line in lines if step and line["step"] <= step]
+    replace_text(path, "".join(json.dumps(line) + "\n" for line in kept_lines))
 
 
 def _silence_board() -> Callable[[Any], object]:
@@ -182,12 +184,12 @@ def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, float]:
 def wandb_run(folder: Path, mode: str, project: str, config: dict[str, Any]) -> Any:
     """Start or resume the W&B run, whose id is kept in the run folder."""
     wandb = importlib.import_module("wandb")
-    kept = folder / "wandb_id"
-    if not kept.is_file():
-        replace_text(kept, uuid.uuid4().hex[:12])
+    id_file = folder / "wandb_id"
+    if not id_file.is_file():
+        replace_text(id_file, uuid.uuid4().hex[:12])
     return wandb.init(
         project=project,
-        id=kept.read_text(encoding="utf-8"),
+        id=id_file.read_text(encoding="utf-8"),
         resume="allow",
         mode=mode,
         dir=str(folder),

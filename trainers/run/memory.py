@@ -59,13 +59,13 @@ def most_rows(config: RunConfig, sharing: int, agents: int, turns: int) -> int:
     """
     a = config.algorithm
     joint = a.group_size**agents if a.joint == "cross" else a.group_size
-    branches, said = 1, 0
+    branches, completions = 1, 0
     for turn in range(turns):
         wide = a.turns != "independent" or turn == 0
-        said += branches * (a.group_size if wide else 1)
+        completions += branches * (a.group_size if wide else 1)
         if a.turns in ("tree", "independent"):  # else one branch goes on
             branches *= joint if wide else 1
-    return sharing * config.train.prompts_per_step * said
+    return sharing * config.train.prompts_per_step * completions
 
 
 def estimate(
@@ -74,7 +74,7 @@ def estimate(
     prompt_tokens: int,
     rows: int,
     critics: int = 0,
-    pull: int = 0,
+    reference_weights: int = 0,
     read: int = 0,
 ) -> MemoryEstimate:
     """Estimate the memory of a run from its config and its trained policies.
@@ -88,7 +88,7 @@ def estimate(
         prompt_tokens: tokens of the longest prompt.
         rows: see `most_rows`.
         critics: number of trained parameters of the critics (`Critic.parameters`).
-        pull: number of weights of the references (`reference_model.held`).
+        reference_weights: number of weights of the references (`reference_model.held`).
         read: tokens of the longest input of a joint critic (`critic.refuse_long_joint`); that of an own critic is no
             longer than its policy's.
     """
@@ -96,7 +96,7 @@ def estimate(
     models = list({id(policy.model): policy.model for policy in policies}.values())
     trained = critics + sum(p.numel() for policy in policies for p in policy.parameters())
     return MemoryEstimate(
-        weights=sum(_weights(model, dtype) for model in models) + 4 * (pull + critics),
+        weights=sum(_weights(model, dtype) for model in models) + 4 * (reference_weights + critics),
         optimizer=12 * trained,
         cache=max(_cache(config, model, prompt_tokens, rows, dtype) for model in models),
         activations=max(_activations(config, model, prompt_tokens, rows, dtype, read) for model in models),
@@ -107,8 +107,8 @@ def _weights(model: Any, dtype: torch.dtype) -> int:
     """Bytes of a model's weights and of its copy for generation (of another dtype, or folded)."""
     held = next(model.parameters()).dtype
     copied = dtype != held or DenseDecoder.supports(model, adapted=True)
-    each = dtype.itemsize if copied else 0
-    return sum(p.numel() * (p.element_size() + each) for p in model.parameters())
+    copy_bytes = dtype.itemsize if copied else 0
+    return sum(p.numel() * (p.element_size() + copy_bytes) for p in model.parameters())
 
 
 def _cache(config: RunConfig, model: Any, prompt_tokens: int, rows: int, dtype: torch.dtype) -> int:

@@ -24,32 +24,32 @@ from palaver.trainers.update.updater import Updater
 def announce(
     config: RunConfig,
     team: Mapping[str, Policy],
-    study: Updater,
+    updater: Updater,
     longest: int,
     rows: int,
     console: Console,
     read: int = 0,
 ) -> None:
     """Print a summary of the run: settings, shared weights and estimated memory."""
-    if not study.distributed.is_main:
+    if not updater.distributed.is_main:
         return
-    row, learners, world = study.algorithm, study.learners, study.distributed
-    pull = held(learner.reference for learner in learners)
-    pull += study.mixer.encoder.held if study.mixer is not None else 0
-    critics = sum(p.numel() for critic in study.critics.values() for p in critic.parameters())
-    need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, pull, read)
+    algorithm, learners, distributed = updater.algorithm, updater.learners, updater.distributed
+    reference_weights = held(learner.reference for learner in learners)
+    reference_weights += updater.mixer.encoder.held if updater.mixer is not None else 0
+    critics = sum(p.numel() for critic in updater.critics.values() for p in critic.parameters())
+    need = estimate(config, [learner.policy for learner in learners], longest, rows, critics, reference_weights, read)
     a, t = config.algorithm, config.train
-    device = torch.device(world.device)
+    device = torch.device(distributed.device)
     free = free_cuda(device) if device.type == "cuda" else psutil.virtual_memory().available
     console.print(
         Text.assemble(
-            (row.name, "bold"),
-            f" ({row.paper}) on ",
+            (algorithm.name, "bold"),
+            f" ({algorithm.paper}) on ",
             (config.env.id, "bold"),
             f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} joint actions ({a.joint})\n"
-            f"team: {', '.join(team)}: {_sharing(config, study)}, "
-            f"{config.policy.dtype} on {world.device}, {world.size} process(es)\n{_partners(config)}"
-            f"sampled and scored at {_distributions(study)}\n"
+            f"team: {', '.join(team)}: {_sharing(config, updater)}, "
+            f"{config.policy.dtype} on {distributed.device}, {distributed.size} process(es)\n{_partners(config)}"
+            f"sampled and scored at {_distributions(updater)}\n"
             f"longest prompt {longest} tokens; estimated memory {need}; free {free / GIB:.1f} GiB",
         )
     )
@@ -60,23 +60,23 @@ def announce(
         console.print(Text(hint, style="yellow"))
 
 
-def _sharing(config: RunConfig, study: Updater) -> str:
-    sizes = [sum(p.numel() for p in learner.policy.parameters()) for learner in study.learners]
-    models = list(dict.fromkeys(config.agent(learner.agents[0]).model for learner in study.learners))
+def _sharing(config: RunConfig, updater: Updater) -> str:
+    sizes = [sum(p.numel() for p in learner.policy.parameters()) for learner in updater.learners]
+    models = list(dict.fromkeys(config.agent(learner.agents[0]).model for learner in updater.learners))
     counted = f"{len(sizes)} x {sizes[0]:,}" if len(set(sizes)) == 1 else " + ".join(f"{size:,}" for size in sizes)
     swap = f"; all move on by one seat every {config.team.swap_every} updates" if config.team.swap_every else ""
     return f"{SHARING[config.team.kind]}, {counted} trained parameters ({', '.join(models)}){swap}"
 
 
-def _distributions(study: Updater) -> str:
+def _distributions(updater: Updater) -> str:
     """Sampling distributions of the policies, whose log-probabilities are trained."""
-    found = []
-    for learner in study.learners:
+    described = []
+    for learner in updater.learners:
         s = learner.sampling
         cuts = [f"top_k {s.top_k}"] * (s.top_k > 0) + [f"top_p {s.top_p:g}"] * (s.top_p < 1)
         truncated = f", truncated by {' and '.join(cuts)}" if cuts else ", the whole vocabulary"
-        found.append(f"temperature {s.temperature:g}{truncated}")
-    return "; ".join(dict.fromkeys(found))
+        described.append(f"temperature {s.temperature:g}{truncated}")
+    return "; ".join(dict.fromkeys(described))
 
 
 def _partners(config: RunConfig) -> str:
@@ -85,7 +85,7 @@ def _partners(config: RunConfig) -> str:
 
 
 @contextmanager
-def bar(config: RunConfig, done: int, console: Console, *, shown: bool) -> Iterator[Any]:
+def bar(config: RunConfig, done: int, console: Console, *, visible: bool) -> Iterator[Any]:
     """Live progress bar; yields the function that the loop calls after each step."""
     columns = (
         TextColumn("training"),
@@ -96,7 +96,7 @@ def bar(config: RunConfig, done: int, console: Console, *, shown: bool) -> Itera
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not shown) as progress:
+    with Progress(*columns, console=console, disable=not visible) as progress:
         task = progress.add_task("", total=config.train.steps, completed=done, shown="")
 
         def report(step: int, metrics: Mapping[str, Any]) -> None:

@@ -59,19 +59,23 @@ class RunStart:
     launch: Mapping[str, Any] | None = None
     locked: bool = False
 
-    def hold(self, world: Distributed) -> AbstractContextManager[None]:
+    def hold(self, distributed: Distributed) -> AbstractContextManager[None]:
         """Lock of the folder, taken by the main process if it is not held yet."""
-        return locked(self.folder) if world.is_main and not self.locked else nullcontext()
+        return locked(self.folder) if distributed.is_main and not self.locked else nullcontext()
 
 
 def run_session(
-    config: RunConfig, world: Distributed, begun: RunStart, console: Console, opened: Callable[[SessionResources], Runs]
+    config: RunConfig,
+    distributed: Distributed,
+    begun: RunStart,
+    console: Console,
+    opened: Callable[[SessionResources], Runs],
 ) -> Path:
     """Run a loop in its folder; its `status.json` is then `done`, `interrupted` or `failed`.
 
     Args:
         config: config of the run.
-        world: its processes.
+        distributed: its processes.
         begun: its folder, and the checkpoint to resume from.
         console: console of the progress bar.
         opened: makes the loop.
@@ -85,28 +89,33 @@ def run_session(
         DiskError: the disk is full; a later resume continues exactly.
     """
     folder = begun.folder
-    with begun.hold(world), DiskErrorContext(f"go on with: palaver train --resume {folder}"):
-        if world.is_main and not begun.locked and (folder / METRICS).is_file():  # it came while the models were loaded
+    with begun.hold(distributed), DiskErrorContext(f"go on with: palaver train --resume {folder}"):
+        # a run may have begun here while the models were loaded
+        if distributed.is_main and not begun.locked and (folder / METRICS).is_file():
             raise ConfigError(f"{str(folder)!r} already holds a run; resume it, or choose another folder")
-        _run(config, world, begun, console, opened)
+        _run(config, distributed, begun, console, opened)
     return folder
 
 
 def _run(
-    config: RunConfig, world: Distributed, begun: RunStart, console: Console, opened: Callable[[SessionResources], Runs]
+    config: RunConfig,
+    distributed: Distributed,
+    begun: RunStart,
+    console: Console,
+    opened: Callable[[SessionResources], Runs],
 ) -> None:
     """Open the loggers, run the loop and write its final status."""
     done = checkpoint.step_of(begun.checkpoint) if begun.checkpoint else 0
-    sinks = None
+    run_logger = None
     status = "failed"
     try:
         with graceful_stop() as signals:
             try:
-                if world.is_main:
+                if distributed.is_main:
                     _status(begun.folder, "running", done)
-                    sinks = _open(config, begun, done)
-                with bar(config, done, console, shown=world.is_main) as report:
-                    loop = opened(SessionResources(sinks, _clock(begun.folder), report, signals.wished))
+                    run_logger = _open(config, begun, done)
+                with bar(config, done, console, visible=distributed.is_main) as report:
+                    loop = opened(SessionResources(run_logger, _clock(begun.folder), report, signals.wished))
                     done = loop.run(done)
                     status = "done" if done == config.train.steps else "interrupted"
             except KeyboardInterrupt:
@@ -114,11 +123,11 @@ def _run(
                 raise
             finally:
                 signals.raises = False  # a third Ctrl-C must not end the note of the second
-                if world.is_main:
-                    _last_status(begun.folder, status, max(done, sinks.step if sinks else 0))
+                if distributed.is_main:
+                    _last_status(begun.folder, status, max(done, run_logger.step if run_logger else 0))
     finally:
-        if sinks:
-            sinks.close()
+        if run_logger:
+            run_logger.close()
 
 
 def _open(config: RunConfig, begun: RunStart, done: int) -> RunLogger:
@@ -148,17 +157,17 @@ class _Signals:
     def __init__(self) -> None:
         self.raises = True
         self._count = 0
-        self._terminals = [number for number in (0, 1, 2) if _is_terminal(number)]
+        self._terminals = [fd for fd in (0, 1, 2) if _is_terminal(fd)]
 
     def wished(self) -> bool:
         """Return True once a signal was received."""
         return self._count > 0
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
+    def __call__(self, signal_number: int, frame: FrameType | None) -> None:
         """Handle a signal, as a handler of `signal.signal`."""
         del frame
         self._count += 1
-        if number == signal.SIGHUP:
+        if signal_number == signal.SIGHUP:
             self._leave_terminals()
         if self._count > 1 and self.raises:
             self.raises = False
@@ -167,14 +176,14 @@ class _Signals:
     def _leave_terminals(self) -> None:
         """Redirect closed terminals to the null device, for a failed write would end the run."""
         with open(os.devnull, "r+b") as nothing:
-            for number in self._terminals:
-                if not _is_terminal(number):
-                    os.dup2(nothing.fileno(), number)
+            for fd in self._terminals:
+                if not _is_terminal(fd):
+                    os.dup2(nothing.fileno(), fd)
 
 
-def _is_terminal(number: int) -> bool:
+def _is_terminal(fd: int) -> bool:
     try:
-        return os.isatty(number)
+        return os.isatty(fd)
     except OSError:
         return False
 
@@ -186,12 +195,12 @@ def graceful_stop() -> Iterator[_Signals]:
     heeded = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         heeded.append(signal.SIGHUP)
-    before = {number: signal.signal(number, signals) for number in heeded}
+    before = {signal_number: signal.signal(signal_number, signals) for signal_number in heeded}
     try:
         yield signals
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
 
 def _last_status(folder: Path, status: str, step: int) -> None:

@@ -71,16 +71,16 @@ def run_steps(loop: SteppedLoop, start: int) -> int:
     if start == 0 and config.eval.n:
         loop.evaluate(0)
     for step in range(start + 1, config.train.steps + 1):
-        shown = loop.step(step)
+        metrics = loop.step(step)
         if loop.run_logger:
-            loop.run_logger.write("train", step, shown)
+            loop.run_logger.write("train", step, metrics)
         last = step == config.train.steps
         if config.eval.n and (last or (config.eval.every and step % config.eval.every == 0)):
             loop.evaluate(step)
         stop = loop.distributed.broadcast(loop.interrupted())
         if last or stop or step % config.train.checkpoint_every == 0:
             loop.save(step)
-        loop.report(step, shown)
+        loop.report(step, metrics)
         if stop and not last:
             return step
     return config.train.steps

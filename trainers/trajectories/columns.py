@@ -91,38 +91,46 @@ def pack(decisions: Sequence[Decision], ids: Callable[[list[str]], list[int]]) -
         decisions: one or more.
         ids: words -> their places in the table; "" has the first.
     """
-    width = max(len(each.legal) for each in decisions)
-    labels = [each.legal + ("",) * (width - len(each.legal)) for each in decisions]
+    width = max(len(decision.legal) for decision in decisions)
+    labels = [decision.legal + ("",) * (width - len(decision.legal)) for decision in decisions]
     arrays = {
-        "turn": _whole([each.turn for each in decisions]),
-        "words": _table([each.words for each in decisions], ids),
-        "numbers": np.stack([each.numbers for each in decisions]).astype("<f4", copy=False),
-        "mask": np.stack([each.mask for each in decisions]).astype(np.bool_, copy=False),
-        "slot": np.array([each.slot for each in decisions], np.int8),
-        "executed": _whole(ids([each.executed for each in decisions])),
+        "turn": _compact_integers([decision.turn for decision in decisions]),
+        "words": _table([decision.words for decision in decisions], ids),
+        "numbers": np.stack([decision.numbers for decision in decisions]).astype("<f4", copy=False),
+        "mask": np.stack([decision.mask for decision in decisions]).astype(np.bool_, copy=False),
+        "slot": np.array([decision.slot for decision in decisions], np.int8),
+        "executed": _compact_integers(ids([decision.executed for decision in decisions])),
         "legal": _table(labels, ids),
-        "reward": np.array([each.reward for each in decisions], "<f8"),
+        "reward": np.array([decision.reward for decision in decisions], "<f8"),
     }
-    if any(each.advice is not None for each in decisions):
-        none = np.zeros(len(decisions[0].mask), "<f4")
-        arrays["advice"] = np.stack([none if each.advice is None else each.advice for each in decisions])
-    told = {
-        "arrays": [[name, each.dtype.str, each.shape] for name, each in arrays.items()],
-        "requested": [None if each.requested == each.executed else each.requested for each in decisions],
-        "texts": [each.text for each in decisions] if any(each.text for each in decisions) else None,
+    if any(decision.advice is not None for decision in decisions):
+        no_advice = np.zeros(len(decisions[0].mask), "<f4")
+        arrays["advice"] = np.stack(
+            [no_advice if decision.advice is None else decision.advice for decision in decisions]
+        )
+    header = {
+        "arrays": [[name, array.dtype.str, array.shape] for name, array in arrays.items()],
+        "requested": [
+            None if decision.requested == decision.executed else decision.requested for decision in decisions
+        ],
+        "texts": [decision.text for decision in decisions] if any(decision.text for decision in decisions) else None,
     }
-    parts = [json.dumps(told, separators=(",", ":")).encode(), b"\n", *(each.tobytes() for each in arrays.values())]
+    parts = [
+        json.dumps(header, separators=(",", ":")).encode(),
+        b"\n",
+        *(array.tobytes() for array in arrays.values()),
+    ]
     return zlib.compress(b"".join(parts), LEVEL)
 
 
 def _table(rows: Sequence[Sequence[str]], ids: Callable[[list[str]], list[int]]) -> np.ndarray:
     """Ids of rows of equal length."""
-    return _whole(ids(list(chain.from_iterable(rows)))).reshape(len(rows), -1)
+    return _compact_integers(ids(list(chain.from_iterable(rows)))).reshape(len(rows), -1)
 
 
-def _whole(values: list[int]) -> np.ndarray:
-    made = np.array(values, "<u4")
-    return made.astype("<u2") if made.max(initial=0) < 2**16 else made
+def _compact_integers(values: list[int]) -> np.ndarray:
+    array = np.array(values, "<u4")
+    return array.astype("<u2") if array.max(initial=0) < 2**16 else array
 
 
 def unpack(block: bytes, table: Sequence[str]) -> Columns:
@@ -133,26 +141,28 @@ def unpack(block: bytes, table: Sequence[str]) -> Columns:
     """
     data = zlib.decompress(block)
     at = data.index(b"\n") + 1
-    told = json.loads(data[: at - 1])
-    found: dict[str, np.ndarray] = {}
-    for name, dtype, shape in told["arrays"]:
+    header = json.loads(data[: at - 1])
+    arrays: dict[str, np.ndarray] = {}
+    for name, dtype, shape in header["arrays"]:
         kind = np.dtype(dtype)
         count = int(np.prod(shape))
-        found[name] = np.frombuffer(data, kind, count, at).reshape(shape)
+        arrays[name] = np.frombuffer(data, kind, count, at).reshape(shape)
         at += count * kind.itemsize
-    executed = [table[id] for id in found["executed"].tolist()]
-    requested = tuple(own if said is None else said for said, own in zip(told["requested"], executed, strict=True))
-    texts = tuple(told["texts"] or [""] * len(executed))
+    executed = [table[id] for id in arrays["executed"].tolist()]
+    requested = tuple(
+        action if request is None else request for request, action in zip(header["requested"], executed, strict=True)
+    )
+    texts = tuple(header["texts"] or [""] * len(executed))
     return Columns(
-        found["turn"],
-        found["words"],
-        found["numbers"],
-        found["mask"],
-        found["slot"],
-        found["executed"],
-        found["legal"],
-        found["reward"],
+        arrays["turn"],
+        arrays["words"],
+        arrays["numbers"],
+        arrays["mask"],
+        arrays["slot"],
+        arrays["executed"],
+        arrays["legal"],
+        arrays["reward"],
         requested,
         texts,
-        found.get("advice"),
+        arrays.get("advice"),
     )

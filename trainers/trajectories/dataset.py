@@ -31,7 +31,7 @@ def dataset(folder: Path, cache: Path | None = None) -> datasets.Dataset:
     Raises:
         CheckpointError: no battles, or damaged ones.
     """
-    return _made(_trajectories, _columns(), Path(folder), cache)
+    return _as_dataset(_trajectories, _columns(), Path(folder), cache)
 
 
 def texts(folder: Path, cache: Path | None = None) -> datasets.Dataset:
@@ -48,14 +48,14 @@ def texts(folder: Path, cache: Path | None = None) -> datasets.Dataset:
     """
     if next(_decisions(str(folder), ""), None) is None:
         raise ConfigError(f"no battle in {str(folder)!r} has texts; record them with --record-text")
-    return _made(_decisions, _text_columns(), Path(folder), cache)
+    return _as_dataset(_decisions, _text_columns(), Path(folder), cache)
 
 
-def _made(rows: Any, columns: dict[str, Any], folder: Path, cache: Path | None) -> datasets.Dataset:
+def _as_dataset(rows: Any, columns: dict[str, Any], folder: Path, cache: Path | None) -> datasets.Dataset:
     import datasets
 
     reader = Reader(folder)
-    entries = f"{len(reader)} of {sum(each.size for each in reader.entries)} bytes"
+    entries = f"{len(reader)} of {sum(entry.size for entry in reader.entries)} bytes"
     known = {"folder": str(folder.resolve()), "_entries": entries}
     return datasets.Dataset.from_generator(
         rows, features=datasets.Features(columns), gen_kwargs=known, cache_dir=None if cache is None else str(cache)
@@ -64,26 +64,26 @@ def _made(rows: Any, columns: dict[str, Any], folder: Path, cache: Path | None) 
 
 def _trajectories(folder: str, _entries: str) -> Iterator[dict[str, Any]]:
     """Rows; `_entries` is there for the cache of `datasets` alone: other battles, other tables."""
-    for each in Reader(Path(folder)):
-        steps = [asdict(decision) for decision in each.decisions]
+    for trajectory in Reader(Path(folder)):
+        steps = [asdict(decision) for decision in trajectory.decisions]
         names = ("turn", "words", "slot", "executed", "legal", "reward")
         yield {
-            **{name: getattr(each, name) for name in _ABOUT},
+            **{name: getattr(trajectory, name) for name in _ABOUT},
             **{name: [step[name] for step in steps] for name in names},
-            "requested": [_sound(decision.requested) for decision in each.decisions],
+            "requested": [_sound(decision.requested) for decision in trajectory.decisions],
             "numbers": [step["numbers"].tolist() for step in steps],
             "mask": [step["mask"].tolist() for step in steps],
         }
 
 
 def _decisions(folder: str, _entries: str) -> Iterator[dict[str, Any]]:
-    for each in Reader(Path(folder)):
-        about = {name: getattr(each, name) for name in _ABOUT}
-        for decision in each.decisions:
+    for trajectory in Reader(Path(folder)):
+        about = {name: getattr(trajectory, name) for name in _ABOUT}
+        for decision in trajectory.decisions:
             if decision.text:
-                own = {name: getattr(decision, name) for name in ("turn", "legal", "executed", "slot", "reward")}
-                said = {"text": _sound(decision.text), "requested": _sound(decision.requested)}
-                yield {**about, **own, **said}
+                values = {name: getattr(decision, name) for name in ("turn", "legal", "executed", "slot", "reward")}
+                texts = {"text": _sound(decision.text), "requested": _sound(decision.requested)}
+                yield {**about, **values, **texts}
 
 
 def _sound(text: str) -> str:
@@ -94,12 +94,12 @@ def _sound(text: str) -> str:
 def _columns() -> dict[str, Any]:
     from datasets import List, Value
 
-    text, whole, real = Value("string"), Value("int32"), Value("float64")
+    text, integer, real = Value("string"), Value("int32"), Value("float64")
     return {
         **{name: Value(kind) for name, kind in _STRINGS.items()},
-        "turn": List(whole),
+        "turn": List(integer),
         "words": List(List(text)),
-        "slot": List(whole),
+        "slot": List(integer),
         "requested": List(text),
         "executed": List(text),
         "legal": List(List(text)),

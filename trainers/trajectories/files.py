@@ -63,17 +63,17 @@ class Writer:
             ValueError: they are not of one battle, twice the same side, or without decisions.
             ConfigError: the disk is full or gone. What was written before is sound.
         """
-        shared = {(each.battle, each.format, each.teamset, each.task, each.seed) for each in sides}
-        if len(shared) != 1 or len({each.side for each in sides}) < len(sides):
+        shared = {(side.battle, side.format, side.teamset, side.task, side.seed) for side in sides}
+        if len(shared) != 1 or len({side.side for side in sides}) < len(sides):
             raise ValueError("trajectories that are added together are the sides of one battle, each once")
-        if not all(each.decisions for each in sides):
+        if not all(side.decisions for side in sides):
             raise ValueError("a trajectory has at least one decision")
         if sides[0].battle in self._known:
             return False
-        blocks = [pack(each.decisions, self._table.ids) for each in sides]
+        blocks = [pack(side.decisions, self._table.ids) for side in sides]
         entries, at = [], self._end
-        for each, block in zip(sides, blocks, strict=True):
-            entries.append(_entry(each, self.shard, at, len(block)))
+        for side, block in zip(sides, blocks, strict=True):
+            entries.append(_entry(side, self.shard, at, len(block)))
             at += len(block)
         try:
             self._append(self._blocks, blocks)
@@ -131,8 +131,10 @@ def _take(folder: Path) -> tuple[int, BinaryIO]:
 
 
 def _entry(side: Trajectory, shard: int, at: int, size: int) -> TrajectoryEntry:
-    asked = [each.advice is not None for each in side.decisions]
-    known = sum(each.slot != MISSING or told for each, told in zip(side.decisions, asked, strict=True))
+    advised = [decision.advice is not None for decision in side.decisions]
+    known = sum(
+        decision.slot != MISSING or has_advice for decision, has_advice in zip(side.decisions, advised, strict=True)
+    )
     return TrajectoryEntry(
         side.battle,
         side.format,
@@ -145,7 +147,7 @@ def _entry(side: Trajectory, shard: int, at: int, size: int) -> TrajectoryEntry:
         side.result,
         len(side.decisions),
         known,
-        sum(asked),
+        sum(advised),
         shard,
         at,
         size,

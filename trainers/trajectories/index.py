@@ -88,7 +88,7 @@ def line(entries: Sequence[TrajectoryEntry], words: Sequence[str]) -> str:
         words: those that the shard did not know before.
     """
     shared = {name: getattr(entries[0], name) for name in _SHARED}
-    sides = [{name: getattr(each, name) for name in _OWN} for each in entries]
+    sides = [{name: getattr(entry, name) for name in _OWN} for entry in entries]
     return json.dumps({**shared, "sides": sides, "words": list(words)}, separators=(",", ":")) + "\n"
 
 
@@ -120,28 +120,28 @@ def read(folder: Path, shard: int) -> Shard:
     file, blocks = path(folder, shard, INDEX), path(folder, shard, BLOCKS)
     data = file.read_bytes()
     room = blocks.stat().st_size if blocks.exists() else 0
-    found = Shard()
-    for number, text in enumerate(data.split(b"\n")[:-1], start=1):
+    contents = Shard()
+    for line_number, text in enumerate(data.split(b"\n")[:-1], start=1):
         try:
             values = json.loads(text)
-            if number == 1:
+            if line_number == 1:
                 if values != json.loads(FIRST):
                     raise ValueError(f"it does not begin with {FIRST.strip()}")
             else:
                 entries = _entries(values, shard)
-                end = max(each.at + each.size for each in entries)
+                end = max(entry.at + entry.size for entry in entries)
                 if end > room:
                     break
-                found.entries += entries
-                found.table += [str(word) for word in values["words"]]
-                found.end = end
+                contents.entries += entries
+                contents.table += [str(word) for word in values["words"]]
+                contents.end = end
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CheckpointError(
-                f"{str(file)!r}, line {number}, is no index of battles: {one_line(error)}; take the file away, or "
+                f"{str(file)!r}, line {line_number}, is no index of battles: {one_line(error)}; take the file away, or "
                 "choose another folder"
             ) from error
-        found.length += len(text) + 1
-    return found
+        contents.length += len(text) + 1
+    return contents
 
 
 def _entries(values: dict[str, Any], shard: int) -> list[TrajectoryEntry]:

@@ -90,16 +90,16 @@ def plan(
     rng = np.random.default_rng(stable_seed(seed, "battles", epoch))
     drawn = np.arange(len(lengths)) if weights is None else draw(weights, len(lengths), rng)
     order = rng.permutation(drawn).tolist()
-    made: list[list[int]] = []
+    batches: list[list[int]] = []
     for begin in range(0, len(order), POOL):
         batch: list[int] = []
         for n in sorted(order[begin : begin + POOL], key=lambda n: lengths[n]):
             if batch and (len(batch) + 1) * lengths[n] > decisions:
-                made.append(batch)
+                batches.append(batch)
                 batch = []
             batch.append(n)
-        made.append(batch)
-    return [made[n] for n in rng.permutation(len(made))]
+        batches.append(batch)
+    return [batches[n] for n in rng.permutation(len(batches))]
 
 
 def draw(weights: Sequence[float], count: int, rng: np.random.Generator) -> np.ndarray:
@@ -117,33 +117,33 @@ def draw(weights: Sequence[float], count: int, rng: np.random.Generator) -> np.n
     ends = np.cumsum(shares)
     points = (np.arange(count) + rng.random()) / count * ends[-1]
     points = np.minimum(points, np.nextafter(ends[-1], 0))  # the last may be rounded up
-    found: np.ndarray = np.searchsorted(ends, points, side="right")
-    return found
+    indices: np.ndarray = np.searchsorted(ends, points, side="right")
+    return indices
 
 
 def _pad(
-    found: Sequence[Columns], reader: Reader, chosen: Sequence[int], tables: dict[int, np.ndarray]
+    columns: Sequence[Columns], reader: Reader, chosen: Sequence[int], tables: dict[int, np.ndarray]
 ) -> TrajectoryBatch:
-    B, S = len(found), max(len(each.slot) for each in found)
-    W, K, A = (getattr(found[0], name).shape[1] for name in ("words", "numbers", "mask"))
+    B, S = len(columns), max(len(trajectory.slot) for trajectory in columns)
+    W, K, A = (getattr(columns[0], name).shape[1] for name in ("words", "numbers", "mask"))
     words, numbers = np.zeros((B, S, W), np.int64), np.zeros((B, S, K), np.float32)
     mask, slot = np.ones((B, S, A), np.bool_), np.full((B, S), MISSING, np.int64)
     reward, real = np.zeros((B, S), np.float32), np.zeros((B, S), np.bool_)
     advice = np.zeros((B, S, A), np.float32)
-    for row, (each, n) in enumerate(zip(found, chosen, strict=True)):
-        entry, length = reader.entries[n], len(each.slot)
-        if (each.words.shape[1], each.numbers.shape[1], each.mask.shape[1]) != (W, K, A):
+    for row, (trajectory, n) in enumerate(zip(columns, chosen, strict=True)):
+        entry, length = reader.entries[n], len(trajectory.slot)
+        if (trajectory.words.shape[1], trajectory.numbers.shape[1], trajectory.mask.shape[1]) != (W, K, A):
             raise CheckpointError(
-                f"{entry.battle} has {each.words.shape[1]} words and {each.numbers.shape[1]} numbers, others in "
-                f"{str(reader.folder)!r} {W} and {K}; battles of two versions cannot be learnt from together"
+                f"{entry.battle} has {trajectory.words.shape[1]} words and {trajectory.numbers.shape[1]} numbers, "
+                f"others in {str(reader.folder)!r} {W} and {K}; battles of two versions cannot be learnt from together"
             )
-        words[row, :length] = tables[entry.shard][each.words]
-        numbers[row, :length] = each.numbers
-        mask[row, :length] = each.mask
-        slot[row, :length] = each.slot
-        reward[row, :length] = each.reward
+        words[row, :length] = tables[entry.shard][trajectory.words]
+        numbers[row, :length] = trajectory.numbers
+        mask[row, :length] = trajectory.mask
+        slot[row, :length] = trajectory.slot
+        reward[row, :length] = trajectory.reward
         real[row, :length] = True
-        if each.advice is not None:
-            advice[row, :length] = each.advice
+        if trajectory.advice is not None:
+            advice[row, :length] = trajectory.advice
     result = np.array([reader.entries[n].result for n in chosen], np.float32)
     return TrajectoryBatch(*map(torch.from_numpy, (words, numbers, mask, slot, reward, result, real, advice)))

@@ -58,12 +58,12 @@ class Name:
         Raises:
             ValueError: it is none of theirs.
         """
-        found = _NAME.fullmatch(text)
-        player, parted, opponent = found["names"].rpartition("_vs_") if found else ("", "", "")
-        if not found or not parted:
+        match = _NAME.fullmatch(text)
+        player, parted, opponent = match["names"].rpartition("_vs_") if match else ("", "", "")
+        if not match or not parted:
             raise ValueError("its name is not ID_RATING_PLAYER_vs_OPPONENT_DATE_RESULT")
-        rating = int(found["rating"]) if found["rating"].isdecimal() else None
-        return cls(found["battle"], rating, player, opponent, RESULTS[found["result"]])
+        rating = int(match["rating"]) if match["rating"].isdecimal() else None
+        return cls(match["battle"], rating, player, opponent, RESULTS[match["result"]])
 
 
 @dataclass
@@ -131,8 +131,8 @@ def read(path: Path, battle: str) -> Trajectory:
     """
     name = Name.read(path.name.removesuffix(".lz4").removesuffix(".json"))
     data = path.read_bytes()
-    told = json.loads(_lz4().decompress(data) if path.suffix == ".lz4" else data)
-    states, actions = told["states"], [int(action) for action in told["actions"]]
+    replay = json.loads(_lz4().decompress(data) if path.suffix == ".lz4" else data)
+    states, actions = replay["states"], [int(action) for action in replay["actions"]]
     if len(states) != len(actions) or len(states) < 2:
         raise ValueError(f"it has {len(states)} states and {len(actions)} actions, not two or more of each, alike")
     format = str(states[0]["format"])
@@ -166,7 +166,7 @@ def _decisions(
         slots = list(vector.slots(view))
         label = played(states[n], action)
         slot = slots.index(label) if label and label in slots else MISSING
-        mask = np.array([bool(each) for each in slots])
+        mask = np.array([bool(slot_label) for slot_label in slots])
         yield Decision(
             replayed.turn,
             words,
@@ -175,7 +175,7 @@ def _decisions(
             slot,
             label,
             label,
-            tuple(each for each, _ in view["legal"]),
+            tuple(slot_label for slot_label, _ in view["legal"]),
             shaped(states[n], states[n + 1], result, n + 2 == len(states)),
         )
 
@@ -194,10 +194,10 @@ def played(state: Mapping[str, Any], action: int) -> str:
         mon = bench[action - MOVES]
         return f"{'switch' if mon['hp_pct'] > 0 else 'revive'} {named(mon)}"
     gimmick = action >= MOVES + SWITCHES
-    place = action - (MOVES + SWITCHES) * gimmick
-    if not 0 <= place < len(moves):
+    index = action - (MOVES + SWITCHES) * gimmick
+    if not 0 <= index < len(moves):
         raise ValueError(f"{action} is no action of a state with {len(moves)} moves and {len(bench)} switches")
-    return f"move {moves[place]}{' tera' if gimmick else ''}"
+    return f"move {moves[index]}{' tera' if gimmick else ''}"
 
 
 def shaped(before: Mapping[str, Any], after: Mapping[str, Any], result: float, last: bool) -> float:

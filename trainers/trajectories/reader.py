@@ -43,11 +43,11 @@ class Reader:
             raise CheckpointError(
                 f"there are no battles in {str(folder)!r}; record some: palaver arena pokemon-v1 --record {folder}"
             )
-        found = {shard: index.read(self.folder, shard) for shard in numbers}
-        self.tables: Mapping[int, Sequence[str]] = {shard: each.table for shard, each in found.items()}
-        once = {(entry.battle, entry.side): entry for shard in reversed(numbers) for entry in found[shard].entries}
+        shards = {shard: index.read(self.folder, shard) for shard in numbers}
+        self.tables: Mapping[int, Sequence[str]] = {shard: contents.table for shard, contents in shards.items()}
+        once = {(entry.battle, entry.side): entry for shard in reversed(numbers) for entry in shards[shard].entries}
         self.entries: Sequence[TrajectoryEntry] = [
-            entry for shard in numbers for entry in found[shard].entries if once[entry.battle, entry.side] is entry
+            entry for shard in numbers for entry in shards[shard].entries if once[entry.battle, entry.side] is entry
         ]
 
     def __len__(self) -> int:
@@ -90,12 +90,12 @@ class Reader:
         try:
             with file.open("rb") as blocks:
                 blocks.seek(entry.at)
-                found = unpack(blocks.read(entry.size), self.tables[entry.shard])
+                columns = unpack(blocks.read(entry.size), self.tables[entry.shard])
         except (OSError, ValueError, KeyError, TypeError, IndexError, zlib.error) as error:
             raise CheckpointError(
                 f"{entry.battle} cannot be read from {str(file)!r} at byte {entry.at}: {one_line(error)}"
             ) from error
-        return replace(found, slot=np.full_like(found.slot, MISSING)) if entry.mute else found
+        return replace(columns, slot=np.full_like(columns.slot, MISSING)) if entry.mute else columns
 
     def select(
         self,
@@ -117,7 +117,7 @@ class Reader:
             side: `p1` or `p2`.
             format: of the battles.
         """
-        asked = {
+        filters = {
             "player": player,
             "opponent": opponent,
             "teamset": teamset,
@@ -125,7 +125,7 @@ class Reader:
             "side": side,
             "format": format,
         }
-        wanted = {name: _several(value) for name, value in asked.items() if value is not None}
+        wanted = {name: _several(value) for name, value in filters.items() if value is not None}
         chosen = copy.copy(self)
         chosen.entries = [
             entry for entry in self.entries if all(getattr(entry, name) in some for name, some in wanted.items())
@@ -141,10 +141,10 @@ class Reader:
             player: who chose.
             result: 1, 0.5 or 0.
         """
-        heard = {id(entry) for entry in self.select(player=player, result=result).entries}
-        made = copy.copy(self)
-        made.entries = [entry if id(entry) in heard else replace(entry, mute=True) for entry in self.entries]
-        return made
+        selected = {id(entry) for entry in self.select(player=player, result=result).entries}
+        reader = copy.copy(self)
+        reader.entries = [entry if id(entry) in selected else replace(entry, mute=True) for entry in self.entries]
+        return reader
 
 
 def _several(value: str | float | Collection[str] | Collection[float]) -> Collection[str] | Collection[float]:

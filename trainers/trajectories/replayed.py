@@ -89,7 +89,7 @@ class ReplayedBattle:
         reviving = bool(bench) and all(mon["hp_pct"] <= 0 for mon in bench.values())
         self._team |= bench | {named(active): active}
         weather, field = (self._began(state[key]) for key in ("weather", "battle_field"))
-        made = {
+        view = {
             "request": "revive" if reviving else "switch" if forced else "move",
             "legal": self._legal(state),
             "trapped": "",
@@ -99,7 +99,7 @@ class ReplayedBattle:
             "field": field,
             "lines": [],
         }
-        return cast("SideView", made)
+        return cast("SideView", view)
 
     def _began(self, what: str) -> dict[str, int]:
         """Present effect -> the turn in which it was first seen."""
@@ -109,27 +109,27 @@ class ReplayedBattle:
         return {id: self._since.setdefault(id, self.turn)}
 
     def _legal(self, state: Mapping[str, Any]) -> list[tuple[str, str]]:
-        found = [f"{'switch' if mon['hp_pct'] > 0 else 'revive'} {named(mon)}" for mon in state["available_switches"]]
+        labels = [f"{'switch' if mon['hp_pct'] > 0 else 'revive'} {named(mon)}" for mon in state["available_switches"]]
         if not state["forced_switch"]:
             moves = [identifier(move["name"]) for move in state["player_active_pokemon"]["moves"][:MOVES]]
-            found += [f"move {id}" for id in moves or ["struggle"]]
-            found += [f"move {id} tera" for id in moves if state.get("can_tera")]
-        return [(label, "") for label in sorted(found)]
+            labels += [f"move {id}" for id in moves or ["struggle"]]
+            labels += [f"move {id} tera" for id in moves if state.get("can_tera")]
+        return [(label, "") for label in sorted(labels)]
 
     def _mine(self, state: Mapping[str, Any], bench: Mapping[str, Any], reviving: bool) -> dict[str, Any]:
         active, team = named(state["player_active_pokemon"]), []
         for slot, (name, mon) in enumerate(self._team.items(), start=1):
             gone = name != active and (name in bench) == reviving
-            own = self._known(mon) | {"name": name, "stats": [0] * 5, "slot": slot}
-            own["moves"] = [(identifier(m["name"]), m["current_pp"], m["max_pp"]) for m in mon["moves"][:MOVES]]
-            team.append(own | {"hp": 0} if gone else own)
-        seat = self._seat(state["player_active_pokemon"], state["player_conditions"])
-        return seat | {"active": list(self._team).index(active), "team": team}
+            entry = self._known(mon) | {"name": name, "stats": [0] * 5, "slot": slot}
+            entry["moves"] = [(identifier(m["name"]), m["current_pp"], m["max_pp"]) for m in mon["moves"][:MOVES]]
+            team.append(entry | {"hp": 0} if gone else entry)
+        side = self._side_state(state["player_active_pokemon"], state["player_conditions"])
+        return side | {"active": list(self._team).index(active), "team": team}
 
     def _theirs(self, state: Mapping[str, Any]) -> dict[str, Any]:
         mon = state["opponent_active_pokemon"]
         name, remaining = named(mon), int(state["opponents_remaining"])
-        fainted = sum(not each["hp"] for each in self._foe.values())
+        fainted = sum(not foe["hp"] for foe in self._foe.values())
         if self._facing and name != self._facing and remaining < TEAM - fainted:
             self._foe[self._facing]["hp"] = 0
         seen = self._known(mon) | {"name": name, "gone": "", "terastallized": False, "seen": True}
@@ -137,11 +137,11 @@ class ReplayedBattle:
         seen |= {key: None for key, unknown in blank.items() if unknown}  # as our own views have it
         seen["moves"] = [(identifier(m["name"]), max(0, m["max_pp"] - m["current_pp"])) for m in mon["moves"][:MOVES]]
         self._foe[name], self._facing = seen, name
-        for other in map(identifier, state.get("opponent_teampreview") or ()):
-            if other not in self._foe and len(self._foe) < TEAM:
-                self._foe[other] = {
-                    "name": other,
-                    "species": other,
+        for species in map(identifier, state.get("opponent_teampreview") or ()):
+            if species not in self._foe and len(self._foe) < TEAM:
+                self._foe[species] = {
+                    "name": species,
+                    "species": species,
                     "level": 100,
                     "gender": "",
                     "hp": POINTS,
@@ -155,37 +155,37 @@ class ReplayedBattle:
                     "terastallized": False,
                     "seen": False,
                 }
-        size = remaining + sum(not each["hp"] for each in self._foe.values())
-        team = [dict(each) for each in self._foe.values()]
-        return self._seat(mon, state["opponent_conditions"]) | {
+        size = remaining + sum(not foe["hp"] for foe in self._foe.values())
+        team = [dict(foe) for foe in self._foe.values()]
+        return self._side_state(mon, state["opponent_conditions"]) | {
             "active": list(self._foe).index(name),
             "team": team,
             "size": size,
         }
 
     def _known(self, mon: Mapping[str, Any]) -> dict[str, Any]:
-        part = float(mon["hp_pct"])
+        hp_share = float(mon["hp_pct"])
         generation = self._dex.gen
         return {
             "species": identifier(mon["name"]),
             "level": int(mon["lvl"]),
             "gender": "",
             "max": POINTS,
-            "hp": min(POINTS, max(1, round(POINTS * part))) if part > 0 else 0,
-            "status": _told(mon["status"]) or "",
-            "item": _told(mon["item"]) if generation >= ITEMS else "",
-            "ability": _told(mon["ability"]) if generation >= ABILITIES else "",
-            "tera": _told(mon.get("tera_type") or "notype") or "",
+            "hp": min(POINTS, max(1, round(POINTS * hp_share))) if hp_share > 0 else 0,
+            "status": _identified(mon["status"]) or "",
+            "item": _identified(mon["item"]) if generation >= ITEMS else "",
+            "ability": _identified(mon["ability"]) if generation >= ABILITIES else "",
+            "tera": _identified(mon.get("tera_type") or "notype") or "",
         }
 
-    def _seat(self, mon: Mapping[str, Any], condition: str) -> dict[str, Any]:
+    def _side_state(self, mon: Mapping[str, Any], condition: str) -> dict[str, Any]:
         volatiles: dict[str, list[Any]] = {}
         effect = identifier(mon["effect"])
         if effect not in _NOT:
             volatiles[effect] = [self.turn]
-        found = self._dex.species.get(identifier(mon["name"]))
+        species = self._dex.species.get(identifier(mon["name"]))
         kinds = [kind for kind in mon["types"].split() if kind not in _NOT]
-        if found and kinds and sorted(kinds) != sorted(found["types"]):
+        if species and kinds and sorted(kinds) != sorted(species["types"]):
             volatiles["typechange"] = [self.turn, "/".join(kinds)]
         boosts = {stat: int(mon[f"{stat}_boost"]) for stat in STAGES}
         return {
@@ -196,7 +196,7 @@ class ReplayedBattle:
         }
 
 
-def _told(what: str) -> str | None:
+def _identified(what: str) -> str | None:
     """An id; "" for none, None where it is unknown."""
     id = identifier(what)
     return None if id.startswith("unknown") else "" if id in _NOT else id

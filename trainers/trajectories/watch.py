@@ -25,7 +25,7 @@ class _Seen:
     text: str
     requested: str = ""
     executed: str = ""
-    paid: float = 0.0
+    reward: float = 0.0
     advice: np.ndarray | None = None
 
     def decision(self) -> Decision:
@@ -40,7 +40,7 @@ class _Seen:
             self.requested,
             self.executed,
             self.legal,
-            self.paid,
+            self.reward,
             self.text,
             self.advice,
         )
@@ -63,7 +63,7 @@ class Observer:
 
     def __init__(self, env: PokemonEnv, texts: bool = False) -> None:
         self._env, self._texts = env, texts
-        self._made: dict[str, list[_Seen]] = {side: [] for side in SIDES}
+        self._seen: dict[str, list[_Seen]] = {side: [] for side in SIDES}
         self._open: list[str] = []
 
     def before(self, observations: Mapping[str, str]) -> None:
@@ -87,11 +87,11 @@ class Observer:
         if not view["legal"]:
             return False
         legal = tuple(label for label, _ in view["legal"])
-        self._made[side].append(_Seen(battle.turn, *self._env.seen(side), legal, text if self._texts else ""))
+        self._seen[side].append(_Seen(battle.turn, *self._env.seen(side), legal, text if self._texts else ""))
         return True
 
     @property
-    def asked(self) -> Sequence[str]:
+    def sides_to_act(self) -> Sequence[str]:
         """The sides that may act now."""
         return tuple(self._open)
 
@@ -102,7 +102,7 @@ class Observer:
             side: that may act.
             shares: action -> share, which add up to 1; actions without a slot are dropped.
         """
-        seen = self._made[side][-1]
+        seen = self._seen[side][-1]
         row = np.array([shares.get(label, 0.0) if label else 0.0 for label in seen.slots], np.float32)
         if row.any():
             seen.advice = row / row.sum()
@@ -115,12 +115,12 @@ class Observer:
             infos: that the step returned.
         """
         for side in self._open:
-            self._made[side][-1].requested = infos[side]["requested"]
-            self._made[side][-1].executed = infos[side]["executed"]
+            self._seen[side][-1].requested = infos[side]["requested"]
+            self._seen[side][-1].executed = infos[side]["executed"]
         for side, reward in rewards.items():
-            if self._made[side]:
-                self._made[side][-1].paid += reward
+            if self._seen[side]:
+                self._seen[side][-1].reward += reward
 
     def decisions(self, side: str) -> tuple[Decision, ...]:
         """All of a side, in order; a reward belongs to the side's last decision before it."""
-        return tuple(each.decision() for each in self._made[side])
+        return tuple(seen.decision() for seen in self._seen[side])

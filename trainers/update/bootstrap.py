@@ -18,7 +18,7 @@ from palaver.trainers.update.policy_update import PolicyUpdater
 
 
 def bootstrap(
-    table: Batch, critics: Mapping[str, Critic], learners: Sequence[PolicyUpdater], by_token: bool
+    batch: Batch, critics: Mapping[str, Critic], learners: Sequence[PolicyUpdater], by_token: bool
 ) -> Tensor | None:
     """(J, N) value of each agent's state after a joint step that cut it, 0 elsewhere.
 
@@ -29,24 +29,24 @@ def bootstrap(
     Raises:
         PolicyError: the input of a critic does not fit the context of its model.
     """
-    cuts = [(step, agent) for step, turn in enumerate(table.steps) for agent in turn.cut_states]
+    cuts = [(step, agent) for step, turn in enumerate(batch.steps) for agent in turn.cut_states]
     if not critics or not cuts:
         return None
-    found = torch.zeros_like(table.reward)
+    bootstrap_values = torch.zeros_like(batch.reward)
 
     def put(places: Sequence[tuple[int, str]], values: Tensor) -> None:
         for (step, agent), value in zip(places, values.tolist(), strict=True):
-            found[step, table.agents.index(agent)] = value
+            bootstrap_values[step, batch.agents.index(agent)] = value
 
     if "joint" in critics:
         critic = critics["joint"]
-        ids = joint_ids_after(table, [step for step, _ in cuts], critic.body)
+        ids = joint_ids_after(batch, [step for step, _ in cuts], critic.body)
         if by_token:
-            ids = [(*each, *speaker_label(agent, critic.body)) for each, (_, agent) in zip(ids, cuts, strict=True)]
+            ids = [(*prompt, *speaker_label(agent, critic.body)) for prompt, (_, agent) in zip(ids, cuts, strict=True)]
         put(cuts, critic.values(ids))
-        return found
+        return bootstrap_values
     for learner in learners:
         mine = [(step, agent) for step, agent in cuts if agent in learner.agents]
-        states = [table.steps[step].cut_states[agent].conversation for step, agent in mine]
+        states = [batch.steps[step].cut_states[agent].conversation for step, agent in mine]
         put(mine, critics[learner.policy.name].values(own_ids_after(states, learner.policy)))
-    return found
+    return bootstrap_values

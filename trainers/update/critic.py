@@ -88,8 +88,8 @@ class Critic:
         distributed: device and processes.
     """
 
-    def __init__(self, body: LLMPolicy, name: str, config: RunConfig, world: Distributed) -> None:
-        self.body, self.name, self.config, self.distributed = body, name, config.critic, world
+    def __init__(self, body: LLMPolicy, name: str, config: RunConfig, distributed: Distributed) -> None:
+        self.body, self.name, self.config, self.distributed = body, name, config.critic, distributed
         self.trunk = None if config.critic.model == "shared" else body.critic_trunk(name)
         width = body.model.config.get_text_config().hidden_size
         self.seed, self.micro_tokens = config.seed, config.train.pass_tokens(body.device.type)
@@ -119,12 +119,12 @@ class Critic:
             counts: values of each, read at that many of its last positions; empty is one each.
         """
         reads = _reads(ids, counts)
-        found: dict[Read, list[float]] = {}
+        known: dict[Read, list[float]] = {}
         with torch.no_grad(), self._reading() as trunk:
             for batch in self._batches(list(dict.fromkeys(reads))):
                 value, ends = self._forward(trunk, batch).double().tolist(), accumulate(count for _, count in batch)
-                found |= {read: value[end - read[1] : end] for end, read in zip(ends, batch, strict=True)}
-        values = torch.tensor([value for each in reads for value in found[each]], dtype=torch.float64)
+                known |= {read: value[end - read[1] : end] for end, read in zip(ends, batch, strict=True)}
+        values = torch.tensor([value for sequence in reads for value in known[sequence]], dtype=torch.float64)
         return self.norm.denormalize(values) if self.norm else values
 
     def update(self, samples: Samples, step: int) -> CriticStats:
@@ -138,10 +138,10 @@ class Critic:
         for epoch in range(self.config.epochs):
             generator = torch.Generator().manual_seed(stable_seed(self.seed, self.name, step, epoch))
             order = torch.randperm(len(samples.ids), generator=generator)
-            for part in order.tensor_split(self.config.minibatches):
-                if not self.distributed.all_sum(float(len(part)))[0]:
+            for minibatch in order.tensor_split(self.config.minibatches):
+                if not self.distributed.all_sum(float(len(minibatch)))[0]:
                     continue  # on every process alike: they must take the same number of steps
-                losses.append(self.backward(_pick(samples, part.tolist())))
+                losses.append(self.backward(_pick(samples, minibatch.tolist())))
                 norm = self.step()
         return critic_stats(samples, losses, norm)
 
@@ -157,12 +157,12 @@ class Critic:
         Raises:
             NumericalError: the loss is not finite, on any process.
         """
-        target, old = (part.float().to(self.head.weight.device) for part in (samples.target, samples.old))
+        target, old = (tensor.float().to(self.head.weight.device) for tensor in (samples.target, samples.old))
         if self.norm:
             target, old = self.norm.normalize(target), self.norm.normalize(old)
         places: dict[Read, list[range]] = {}
-        for read, place in zip(samples.reads, samples.places, strict=True):
-            places.setdefault(read, []).append(place)
+        for read, span in zip(samples.reads, samples.places, strict=True):
+            places.setdefault(read, []).append(span)
         total_count = max(1.0, self.distributed.all_sum(float(len(target)))[0])
         scale, loss = (1.0 if not self.shared else self.config.coef) / total_count, 0.0
         with self._reading() as trunk:
@@ -171,8 +171,8 @@ class Critic:
                 row = [
                     at for end, read in zip(ends, batch, strict=True) for _ in places[read] for at in _last(end, read)
                 ]
-                each = [at for read in batch for place in places[read] for at in place]
-                cost = value_loss(value[row], target[each], old[each], self.config.clip, self.config.huber).sum()
+                indices = [at for read in batch for span in places[read] for at in span]
+                cost = value_loss(value[row], target[indices], old[indices], self.config.clip, self.config.huber).sum()
                 self.distributed.accelerator.backward(cost * scale)
                 loss += cost.item()
         faults, summed = self.distributed.all_sum(float(not math.isfinite(loss)), loss)
@@ -225,20 +225,20 @@ class Critic:
         device = self.head.weight.device
         ids = torch.from_numpy(padded([ids for ids, _ in batch])).to(device)
         row = torch.from_numpy(np.repeat(np.arange(len(batch)), [count for _, count in batch])).to(device)
-        place = torch.tensor([at for read in batch for at in _last(len(read[0]), read)], device=device)
+        position = torch.tensor([at for read in batch for at in _last(len(read[0]), read)], device=device)
         with self.distributed.autocast():
             hidden = trunk(input_ids=ids, use_cache=False)[0]
-        values: Tensor = self.head(hidden[row, place].float())[:, 0]
+        values: Tensor = self.head(hidden[row, position].float())[:, 0]
         return values
 
     def _batches(self, reads: list[Read]) -> list[list[Read]]:
         """Batches, long sequences first, of at most `micro_tokens` padded tokens (or one sequence)."""
-        found: list[list[Read]] = []
-        for each in sorted(reads, key=lambda read: (-len(read[0]), read)):
-            if not found or len(found[-1][0][0]) * (len(found[-1]) + 1) > self.micro_tokens:
-                found.append([])
-            found[-1].append(each)
-        return found
+        batches: list[list[Read]] = []
+        for sequence in sorted(reads, key=lambda read: (-len(read[0]), read)):
+            if not batches or len(batches[-1][0][0]) * (len(batches[-1]) + 1) > self.micro_tokens:
+                batches.append([])
+            batches[-1].append(sequence)
+        return batches
 
 
 def critic_stats(samples: Samples, losses: Sequence[float], norm: float) -> CriticStats:
@@ -246,22 +246,22 @@ def critic_stats(samples: Samples, losses: Sequence[float], norm: float) -> Crit
     return CriticStats(sum(losses) / max(1, len(losses)), norm, _explained(samples.target, samples.old))
 
 
-def joint_text(table: Batch, step: int, after: bool = False) -> str:
+def joint_text(batch: Batch, step: int, after: bool = False) -> str:
     """Observations and completions of all agents before joint step `step`, labelled by agent.
 
     With `after` that step's completions follow, and the observations of the agents that it cut.
     """
     path = [step]
-    while (above := int(table.parent[path[-1]])) >= 0:
+    while (above := int(batch.parent[path[-1]])) >= 0:
         path.append(above)
     parts = []
-    for number in reversed(path):
-        turn = table.steps[number]
+    for index in reversed(path):
+        turn = batch.steps[index]
         parts += _read(turn.observations)
-        if number != step or after:
-            parts += [f"[{agent} says]\n{said.text}" for agent, said in turn.completions.items()]
+        if index != step or after:
+            parts += [f"[{agent} says]\n{completion.text}" for agent, completion in turn.completions.items()]
     if after:
-        parts += _read({agent: state.observation for agent, state in table.steps[step].cut_states.items()})
+        parts += _read({agent: state.observation for agent, state in batch.steps[step].cut_states.items()})
     return "\n\n".join(parts)
 
 
@@ -269,22 +269,22 @@ def _read(observations: Mapping[str, str]) -> list[str]:
     return [f"[{agent} reads]\n{text}" for agent, text in observations.items() if text]
 
 
-def joint_ids(table: Batch, body: LLMPolicy) -> list[Ids]:
+def joint_ids(batch: Batch, body: LLMPolicy) -> list[Ids]:
     """Token ids of the joint conversation of every joint step (J), rendered by `body`.
 
     Raises:
         PolicyError: a conversation does not fit the context of the model.
     """
-    return _rendered([joint_text(table, step) for step in range(len(table.steps))], body)
+    return _rendered([joint_text(batch, step) for step in range(len(batch.steps))], body)
 
 
-def joint_ids_after(table: Batch, steps: Sequence[int], body: LLMPolicy) -> list[Ids]:
+def joint_ids_after(batch: Batch, steps: Sequence[int], body: LLMPolicy) -> list[Ids]:
     """Token ids of the joint conversation after each of these joint steps, which cut agents.
 
     Raises:
         PolicyError: a conversation does not fit the context of the model.
     """
-    return _rendered([joint_text(table, step, after=True) for step in steps], body)
+    return _rendered([joint_text(batch, step, after=True) for step in steps], body)
 
 
 def own_ids_after(conversations: Sequence[Conversation], body: LLMPolicy) -> list[Ids]:
@@ -293,26 +293,26 @@ def own_ids_after(conversations: Sequence[Conversation], body: LLMPolicy) -> lis
     Raises:
         PolicyError: a conversation does not fit the context of the model.
     """
-    found = [tuple(body.render(conversation)) for conversation in conversations]
-    refuse_longer(found, body, "the conversation after an episode was cut", "cut episodes earlier")
-    return found
+    ids = [tuple(body.render(conversation)) for conversation in conversations]
+    refuse_longer(ids, body, "the conversation after an episode was cut", "cut episodes earlier")
+    return ids
 
 
 def _rendered(texts: Sequence[str], body: LLMPolicy) -> list[Ids]:
-    found = [tuple(body.render((Message("user", text),))) for text in texts]
-    refuse_longer(found, body)
-    return found
+    ids = [tuple(body.render((Message("user", text),))) for text in texts]
+    refuse_longer(ids, body)
+    return ids
 
 
 def refuse_long_joint(
-    env: TextEnv, body: LLMPolicy, said: Mapping[str, int], turns: int, *, tokens: bool = False
+    env: TextEnv, body: LLMPolicy, max_tokens: Mapping[str, int], turns: int, *, tokens: bool = False
 ) -> int:
     """Check that the longest possible joint conversation fits the context of the joint critic.
 
     Args:
         env: environment, of whose tasks the initial observations are read.
         body: policy whose trunk the critic has.
-        said: agent -> maximum tokens of a completion.
+        max_tokens: agent -> maximum tokens of a completion.
         turns: turns of an episode; completions of the last are read for values of tokens, and after a truncation
             (`joint_ids_after`), where their length is checked during the run.
         tokens: True if every token has a value.
@@ -323,21 +323,21 @@ def refuse_long_joint(
     Raises:
         PolicyError: initial observations with the longest completions do not fit the context of the model.
     """
-    scratch, most = env.fork(), 0
+    scratch, max_length = env.fork(), 0
     for task in env.tasks:
         observations, infos = scratch.reset(seed=0, options={"task": task.id})
         length = len(body.render((Message("user", "\n\n".join(_read(observations))),)))
-        first = {agent: longest for agent, longest in said.items() if infos[agent].get("can_act", True)}
-        grown = min(turns - 1, 1) * sum(first.values()) + max(turns - 2, 0) * sum(said.values())
+        first = {agent: longest for agent, longest in max_tokens.items() if infos[agent].get("can_act", True)}
+        grown = min(turns - 1, 1) * sum(first.values()) + max(turns - 2, 0) * sum(max_tokens.values())
         if tokens:  # the last token of the last completion is not read
-            last = first if turns == 1 else said
+            last = first if turns == 1 else max_tokens
             grown += max(len(speaker_label(agent, body)) + longest - 1 for agent, longest in last.items())
         if length + grown > _context(body):
             until = "to the end" if tokens else "until the last turn"
             grows = f" and may grow by {grown} {until}" * (grown > 0)
             raise _too_long(f"{JOINT} of task {task.id!r} has {length} tokens{grows}", body)
-        most = max(most, length + grown)
-    return most
+        max_length = max(max_length, length + grown)
+    return max_length
 
 
 def refuse_longer(sequences: Sequence[Ids], body: LLMPolicy, what: str = JOINT, remedy: str = OWN_CRITICS) -> None:
@@ -358,8 +358,8 @@ def refuse_longer(sequences: Sequence[Ids], body: LLMPolicy, what: str = JOINT, 
 
 
 def _context(body: LLMPolicy) -> float:
-    found: float = getattr(body.model.config.get_text_config(), "max_position_embeddings", math.inf)
-    return found
+    length: float = getattr(body.model.config.get_text_config(), "max_position_embeddings", math.inf)
+    return length
 
 
 def _too_long(what: str, body: LLMPolicy, remedy: str = OWN_CRITICS) -> PolicyError:
@@ -380,9 +380,9 @@ def _last(end: int, read: Read) -> range:
 
 def _pick(samples: Samples, chosen: list[int]) -> Samples:
     reads, places = samples.reads, samples.places
-    flat = [place for number in chosen for place in places[number]]
-    counts = [reads[number][1] for number in chosen]
-    return Samples([samples.ids[number] for number in chosen], samples.target[flat], samples.old[flat], counts)
+    flat = [position for index in chosen for position in places[index]]
+    counts = [reads[index][1] for index in chosen]
+    return Samples([samples.ids[index] for index in chosen], samples.target[flat], samples.old[flat], counts)
 
 
 def _explained(target: Tensor, value: Tensor) -> float:

@@ -13,7 +13,7 @@ from palaver.trainers.rollout.batch import Batch
 from palaver.trainers.update.critic import joint_ids, refuse_longer
 
 
-def joint_prompts(table: Batch, body: LLMPolicy) -> list[Ids]:
+def joint_prompts(batch: Batch, body: LLMPolicy) -> list[Ids]:
     """Inputs of a joint critic before the first token of each row (R), with the speaker's label.
 
     Joint steps that share a completion share the conversation before it.
@@ -21,12 +21,14 @@ def joint_prompts(table: Batch, body: LLMPolicy) -> list[Ids]:
     Raises:
         PolicyError: an input with its completion appended does not fit the context of the model.
     """
-    joint, step = joint_ids(table, body), torch.zeros(len(table), dtype=torch.long)
-    step[table.member_row] = table.member_step
-    agents = [table.agents[number] for number in table.agent.tolist()]
-    found = [(*joint[above], *speaker_label(agent, body)) for above, agent in zip(step.tolist(), agents, strict=True)]
-    refuse_longer([(*ids, *said.token_ids[:-1]) for ids, said in zip(found, table.completions, strict=True)], body)
-    return found
+    joint, step = joint_ids(batch, body), torch.zeros(len(batch), dtype=torch.long)
+    step[batch.member_row] = batch.member_step
+    agents = [batch.agents[index] for index in batch.agent.tolist()]
+    prompts = [(*joint[above], *speaker_label(agent, body)) for above, agent in zip(step.tolist(), agents, strict=True)]
+    refuse_longer(
+        [(*ids, *completion.token_ids[:-1]) for ids, completion in zip(prompts, batch.completions, strict=True)], body
+    )
+    return prompts
 
 
 def refuse_other_tokens(body: LLMPolicy, policies: Sequence[LLMPolicy]) -> None:

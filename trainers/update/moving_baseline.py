@@ -55,7 +55,7 @@ class MovingBaseline:
         self.means: dict[str, float] = {}
 
     def estimate(
-        self, table: Batch, reward: Tensor, discount: float, world: Distributed
+        self, batch: Batch, reward: Tensor, discount: float, distributed: Distributed
     ) -> tuple[Tensor, dict[str, float]]:
         """Return the baseline of every completion and the means after the step; `means` stays.
 
@@ -65,25 +65,25 @@ class MovingBaseline:
         does not depend on the number of processes.
 
         Args:
-            table: this process's share of the batch.
+            batch: this process's share of the batch.
             reward: (J, N) credited rewards.
             discount: gamma, per turn.
-            world: the processes that share the rollout; all must call.
+            distributed: the processes that share the rollout; all must call.
 
         Returns:
             (R,) in float64, and agent -> mean.
         """
-        own = episode_returns(table, reward, discount)
+        episodes = episode_returns(batch, reward, discount)
         order = sorted(
-            world.gather([(each, world.rank, number) for number, each in enumerate(own)]),
+            distributed.gather([(episode, distributed.rank, index) for index, episode in enumerate(episodes)]),
             key=lambda item: (len(item[0].task), item[0].task, item[2]),  # places are whole numbers: shorter is less
         )
-        before, after = self.follow([each for each, _, _ in order])
-        mine = {number: means for (_, rank, number), means in zip(order, before, strict=True) if rank == world.rank}
-        value = torch.zeros(len(table), dtype=torch.float64)
-        for number in reversed(range(len(own))):  # the first episode of a row is written last
-            for row in own[number].rows:
-                value[row] = mine[number].get(table.agents[int(table.agent[row])], 0.0)
+        before, after = self.follow([episode for episode, _, _ in order])
+        mine = {index: means for (_, rank, index), means in zip(order, before, strict=True) if rank == distributed.rank}
+        value = torch.zeros(len(batch), dtype=torch.float64)
+        for index in reversed(range(len(episodes))):  # the first episode of a row is written last
+            for row in episodes[index].rows:
+                value[row] = mine[index].get(batch.agents[int(batch.agent[row])], 0.0)
         return value, after
 
     def follow(self, episodes: Sequence[EpisodeReturns]) -> tuple[list[dict[str, float]], dict[str, float]]:
@@ -96,20 +96,20 @@ class MovingBaseline:
         return before, means
 
 
-def episode_returns(table: Batch, reward: Tensor, discount: float) -> list[EpisodeReturns]:
+def episode_returns(batch: Batch, reward: Tensor, discount: float) -> list[EpisodeReturns]:
     """Episodes of a table, which are the paths to its leaves, in the order of their leaves."""
-    parents = table.parent.tolist()
-    said: list[list[int]] = [[] for _ in parents]
-    for row, step in zip(table.member_row.tolist(), table.member_step.tolist(), strict=True):
-        said[step].append(row)
-    found = []
+    parents = batch.parent.tolist()
+    rows_of_step: list[list[int]] = [[] for _ in parents]
+    for row, step in zip(batch.member_row.tolist(), batch.member_step.tolist(), strict=True):
+        rows_of_step[step].append(row)
+    episodes = []
     for leaf in sorted(set(range(len(parents))) - set(parents)):
         path = [leaf]
         while (above := parents[path[-1]]) >= 0:
             path.append(above)
-        rows = tuple(row for step in path for row in said[step])
-        returns = (reward[path] * discount ** table.step_turn[path, None].double()).sum(dim=0).tolist()
-        acted = sorted({int(table.agent[row]) for row in rows})
-        task = table.steps[leaf].node.partition("/")[0]
-        found.append(EpisodeReturns(task, {table.agents[n]: returns[n] for n in acted}, rows))
-    return found
+        rows = tuple(row for step in path for row in rows_of_step[step])
+        returns = (reward[path] * discount ** batch.step_turn[path, None].double()).sum(dim=0).tolist()
+        acted = sorted({int(batch.agent[row]) for row in rows})
+        task = batch.steps[leaf].node.partition("/")[0]
+        episodes.append(EpisodeReturns(task, {batch.agents[n]: returns[n] for n in acted}, rows))
+    return episodes

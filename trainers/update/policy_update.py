@@ -125,9 +125,14 @@ class PolicyUpdater:
     """
 
     def __init__(
-        self, policy: LLMPolicy, agents: Sequence[str], config: RunConfig, world: Distributed, reference: Any = None
+        self,
+        policy: LLMPolicy,
+        agents: Sequence[str],
+        config: RunConfig,
+        distributed: Distributed,
+        reference: Any = None,
     ) -> None:
-        self.policy, self.agents, self.config, self.distributed = policy, tuple(agents), config, world
+        self.policy, self.agents, self.config, self.distributed = policy, tuple(agents), config, distributed
         self.model: Any = policy.model
         if config.train.gradient_checkpointing:
             _checkpoint_gradients(self.model)
@@ -156,36 +161,37 @@ class PolicyUpdater:
         if count == 0 and work.also is None:
             return stats
         weights, total = self._weights(work)
-        for number in range(a.epochs):
+        for epoch in range(a.epochs):
             sums, norm = UpdateSums(), 0.0
-            for part in self._parts(work, number):
-                here = self._gradient(work, part, weights, total)
-                norm = self._step(rate, part)
-                sums.add(here)
+            for minibatch in self._minibatches(work, epoch):
+                minibatch_sums = self._gradient(work, minibatch, weights, total)
+                norm = self._step(rate, minibatch)
+                sums.add(minibatch_sums)
             tokens = max(1.0, sums.tokens)
-            drift = stats.drift if number else sums.drift
+            drift = stats.drift if epoch else sums.drift
             stats = UpdateStats(
-                sums.loss, norm, sums.kl / tokens, drift, sums.moved / tokens, number + 1, count, rate,
+                sums.loss, norm, sums.kl / tokens, drift, sums.moved / tokens, epoch + 1, count, rate,
                 sums.entropy / tokens,
             )  # fmt: skip
-            if a.target_kl is not None and number and stats.moved > a.target_kl:
+            if a.target_kl is not None and epoch and stats.moved > a.target_kl:
                 break
         return stats
 
     def log_probs(
-        self, model: Any, table: Batch, rows: Sequence[int], sampling: Sampling | None = None
+        self, model: Any, batch: Batch, rows: Sequence[int], sampling: Sampling | None = None
     ) -> dict[int, Tensor]:
         """Row -> (T,) log-probs under a model, without gradient; default `sampling`: as sampled."""
-        found: dict[int, Tensor] = {}
+        logps: dict[int, Tensor] = {}
         with torch.no_grad(), self.distributed.autocast():
-            for batch in micro_batches(table, rows, self.pass_tokens):
-                said = [table.completions[row] for row in batch]
-                prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
+            for micro_batch in micro_batches(batch, rows, self.pass_tokens):
+                completions = [batch.completions[row] for row in micro_batch]
+                prompts, answers = [u.prompt_ids for u in completions], [u.token_ids for u in completions]
                 logp, _ = response_logprobs(model, prompts, answers, sampling or self.sampling)
-                found |= {row: logp[n, : len(u.token_ids)] for n, (row, u) in enumerate(zip(batch, said, strict=True))}
-        return found
+                for row, completion, values in zip(micro_batch, completions, logp, strict=True):
+                    logps[row] = values[: len(completion.token_ids)]
+        return logps
 
-    def reference_log_probs(self, table: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
+    def reference_log_probs(self, batch: Batch, rows: Sequence[int]) -> dict[int, Tensor]:
         """Row -> (T,) log-probs of its completion under the reference; empty without one.
 
         The reference has the temperature of the policy and the whole vocabulary: KL(pi || pi_ref) is infinite where a
@@ -194,7 +200,7 @@ class PolicyUpdater:
         if self.reference is None:
             return {}
         with self.reference.active() as model:
-            return self.log_probs(model, table, rows, replace(self.sampling, top_p=1.0, top_k=0))
+            return self.log_probs(model, batch, rows, replace(self.sampling, top_p=1.0, top_k=0))
 
     def pull_state(self) -> dict[str, Any]:
         """State of the KL coefficient and the reference; empty without a reference."""
@@ -218,33 +224,29 @@ class PolicyUpdater:
 
     def _has_gradient(self, work: UpdateInput, row: int) -> bool:
         a, kl = self.config.algorithm, self.config.kl
-        return (
-            work.batch.teaches(row)
-            or row in work.extra
-            or (kl.place == "loss" and kl.coef > 0 and bool(work.reference))
-            or (a.entropy > 0)
-        )
+        in_loss = kl.place == "loss" and kl.coef > 0 and bool(work.reference)
+        return work.batch.teaches(row) or row in work.extra or in_loss or a.entropy > 0
 
-    def _parts(self, work: UpdateInput, number: int) -> list[list[int]]:
+    def _minibatches(self, work: UpdateInput, epoch: int) -> list[list[int]]:
         """Split the rows into the minibatches of a pass; a single minibatch keeps their order."""
         count = self.config.algorithm.minibatches
         if count == 1:
             return [list(work.rows)]
-        seed = stable_seed(self.config.seed, "minibatches", self.policy.name, work.step, number)
+        seed = stable_seed(self.config.seed, "minibatches", self.policy.name, work.step, epoch)
         order = torch.randperm(len(work.rows), generator=torch.Generator().manual_seed(seed))
-        return [[work.rows[place] for place in part.tolist()] for part in order.tensor_split(count)]
+        return [[work.rows[index] for index in chunk.tolist()] for chunk in order.tensor_split(count)]
 
     def _weights(self, work: UpdateInput) -> tuple[dict[int, float], float]:
         """Row -> weight of each of its tokens, and the number of rows over all processes."""
         lengths = [len(work.batch.completions[row].token_ids) for row in work.rows]
         total = self.distributed.all_sum(float(len(work.rows)))[0]
         even = [1.0 / max(1.0, total)] * len(work.rows)
-        each = even if work.weight is None else work.weight[list(work.rows)].tolist()
-        by_token = sum(weight * length for weight, length in zip(each, lengths, strict=True))
-        weight, tokens = self.distributed.all_sum(sum(each), by_token)
+        row_weights = even if work.weight is None else work.weight[list(work.rows)].tolist()
+        by_token = sum(weight * length for weight, length in zip(row_weights, lengths, strict=True))
+        weight, tokens = self.distributed.all_sum(sum(row_weights), by_token)
         how, longest = self.config.algorithm.aggregate, self.config.agent(self.policy.name).max_tokens
-        found = token_weights(each, lengths, how, weight / tokens if tokens else 0.0, longest)
-        return dict(zip(work.rows, found, strict=True)), total
+        per_token = token_weights(row_weights, lengths, how, weight / tokens if tokens else 0.0, longest)
+        return dict(zip(work.rows, per_token, strict=True)), total
 
     def _gradient(
         self, work: UpdateInput, rows: Sequence[int], weights: Mapping[int, float], total: float
@@ -266,14 +268,14 @@ class PolicyUpdater:
         fault: NumericalError | None = None
         paying = [row for row in rows if self._has_gradient(work, row)]
         with self.policy.active() as model:
-            for batch in micro_batches(work.batch, paying, self.pass_tokens):
+            for micro_batch in micro_batches(work.batch, paying, self.pass_tokens):
                 try:
-                    sums.add(self._backward(model, work, batch, [scale * weights[row] for row in batch]))
+                    sums.add(self._backward(model, work, micro_batch, [scale * weights[row] for row in micro_batch]))
                 except NumericalError as error:
                     fault = error
                     break
-        here = sums.loss, sums.kl, sums.moved, sums.tokens, sums.entropy
-        faults, *shared = self.distributed.all_sum(float(fault is not None), *here)
+        local_sums = sums.loss, sums.kl, sums.moved, sums.tokens, sums.entropy
+        faults, *shared = self.distributed.all_sum(float(fault is not None), *local_sums)
         if faults:
             raise fault or NumericalError(f"the loss of {self.policy.name!r} is not finite on another process", [])
         if work.also is not None:
@@ -281,25 +283,25 @@ class PolicyUpdater:
         loss, kl, moved, count, entropy = shared
         return UpdateSums(loss, kl, moved, count, sums.drift, entropy)
 
-    def _backward(self, model: Any, work: UpdateInput, batch: Sequence[int], weights: Sequence[float]) -> UpdateSums:
+    def _backward(self, model: Any, work: UpdateInput, rows: Sequence[int], weights: Sequence[float]) -> UpdateSums:
         """Add the gradient of one micro-batch."""
-        table, a = work.batch, self.config.algorithm
-        said = [table.completions[row] for row in batch]
-        prompts, answers = [u.prompt_ids for u in said], [u.token_ids for u in said]
+        batch, a = work.batch, self.config.algorithm
+        completions = [batch.completions[row] for row in rows]
+        prompts, answers = [u.prompt_ids for u in completions], [u.token_ids for u in completions]
         with self.distributed.autocast():
             scores = response_scores(model, prompts, answers, self.sampling, entropy=a.entropy > 0)
         logp, mask = scores.logprobs, scores.mask
-        old = padded_rows([torch.tensor(u.sample_logprobs, dtype=logp.dtype) for u in said], logp)
-        advantage = table.advantages(batch, logp.shape[1]).to(logp)
+        old = padded_rows([torch.tensor(u.sample_logprobs, dtype=logp.dtype) for u in completions], logp)
+        advantage = batch.advantages(rows, logp.shape[1]).to(logp)
         if work.extra:
-            advantage = advantage + padded_rows([work.extra[row] for row in batch], logp)
-        told = LossInputs(advantage, old, mask, a.ratio, a.clip, a.dual_clip, a.truncate)
-        per_token = work.loss(logp, told)
+            advantage = advantage + padded_rows([work.extra[row] for row in rows], logp)
+        inputs = LossInputs(advantage, old, mask, a.ratio, a.clip, a.dual_clip, a.truncate)
+        per_token = work.loss(logp, inputs)
         if work.factor is not None:
-            per_token = work.factor[list(batch)].to(logp)[:, None] * per_token
+            per_token = work.factor[list(rows)].to(logp)[:, None] * per_token
         kl = torch.zeros_like(logp)
         if work.reference:
-            reference = padded_rows([work.reference[row] for row in batch], logp)
+            reference = padded_rows([work.reference[row] for row in rows], logp)
             kl = penalty(logp, reference, mask, self.config.kl)
             if self.config.kl.place == "loss":
                 per_token = per_token + self.coef * kl
@@ -308,16 +310,16 @@ class PolicyUpdater:
         weight = torch.tensor(weights, dtype=logp.dtype, device=logp.device)[:, None] * mask
         value = torch.where(mask, per_token * weight, 0.0).sum()
         if not bool(torch.isfinite(value)):
-            raise NumericalError(f"the loss of {self.policy.name!r} is not finite", batch)
+            raise NumericalError(f"the loss of {self.policy.name!r} is not finite", rows)
         self.distributed.accelerator.backward(value)
-        apart = (logp.detach() - old)[mask]
+        drift = (logp.detach() - old)[mask]
         tokens = float(mask.sum())
         return UpdateSums(
             value.item(),
             kl.detach()[mask].sum().item(),
             float(approximate_kl(logp.detach(), old, mask)) * tokens,
             tokens,
-            float(apart.abs().max()) if len(apart) else 0.0,
+            float(drift.abs().max()) if len(drift) else 0.0,
             spread.detach()[mask].sum().item(),
         )
 
@@ -374,20 +376,20 @@ def _checkpoint_gradients(model: Any) -> None:
                     setattr(module, name, 0.0)
 
 
-def micro_batches(table: Batch, rows: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
+def micro_batches(batch: Batch, rows: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
     """Yield batches, long prompts first, of at most `most_tokens` padded tokens (or one row)."""
-    said = table.completions
-    length = {row: len(said[row].prompt_ids) + len(said[row].token_ids) for row in rows}
+    completions = batch.completions
+    length = {row: len(completions[row].prompt_ids) + len(completions[row].token_ids) for row in rows}
     longest = 0
-    batch: list[int] = []
-    for row in sorted(rows, key=lambda row: (-len(said[row].prompt_ids), said[row].prompt_ids, row)):
+    micro_batch: list[int] = []
+    for row in sorted(rows, key=lambda row: (-len(completions[row].prompt_ids), completions[row].prompt_ids, row)):
         longest = max(longest, length[row])
-        if batch and longest * (len(batch) + 1) > most_tokens:
-            yield batch
-            batch, longest = [], length[row]
-        batch.append(row)
-    if batch:
-        yield batch
+        if micro_batch and longest * (len(micro_batch) + 1) > most_tokens:
+            yield micro_batch
+            micro_batch, longest = [], length[row]
+        micro_batch.append(row)
+    if micro_batch:
+        yield micro_batch
 
 
 def padded_rows(values: Sequence[Tensor], like: Tensor) -> Tensor:

@@ -71,17 +71,17 @@ class Copy(Reference):
     def __init__(self, frozen: FrozenCopy, device: torch.device, step: int | None = None, lag: int = 0) -> None:
         super().__init__(frozen.active, device)
         self.frozen, self.step, self.lag = frozen, step, lag
-        self.ahead: deque[dict[str, Tensor]] = deque()  # future weights, in host memory
+        self.future_weights: deque[dict[str, Tensor]] = deque()  # in host memory
 
     def advance(self, step: int) -> None:
         """Refresh the copy with the weights of the policy, or with those of `lag` updates ago."""
         if step == self.step:
             self.frozen.take()
         if self.lag:
-            now = _on_host(self.frozen, apart=True)
+            now = _on_host(self.frozen, copied=True)
             self.frozen.take()
-            self.ahead.append(_on_host(self.frozen, apart=True))
-            self.frozen.load_state_dict(self.ahead.popleft() if len(self.ahead) > self.lag else now)
+            self.future_weights.append(_on_host(self.frozen, copied=True))
+            self.frozen.load_state_dict(self.future_weights.popleft() if len(self.future_weights) > self.lag else now)
 
     @property
     def held(self) -> int:
@@ -91,12 +91,12 @@ class Copy(Reference):
 
     def state_dict(self) -> dict[str, Any]:
         """Current and future weights."""
-        return {"weights": _on_host(self.frozen), "ahead": list(self.ahead)}
+        return {"weights": _on_host(self.frozen), "ahead": list(self.future_weights)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.frozen.load_state_dict(state["weights"])
-        self.ahead = deque(state["ahead"])
+        self.future_weights = deque(state["ahead"])
 
 
 def reference_of(policy: LLMPolicy, config: RunConfig, given: Any = None) -> Reference:
@@ -110,18 +110,18 @@ def reference_of(policy: LLMPolicy, config: RunConfig, given: Any = None) -> Ref
     Raises:
         PolicyError: a stored adapter cannot be read, or is not for the policy's base.
     """
-    kind, told = config.kl.named
+    kind, argument = config.kl.named
     if given is not None:
         return Reference(lambda: nullcontext(given), next(given.parameters()).device, given)
     if kind in ("base", "adapter"):
         from palaver.agents.llm.policies.lora_policy import AdapterPolicy
 
         assert isinstance(policy, AdapterPolicy)  # see contradictions.py
-        return Reference(policy.base, policy.device) if kind == "base" else Copy(policy.stored(told), policy.device)
+        return Reference(policy.base, policy.device) if kind == "base" else Copy(policy.stored(argument), policy.device)
     frozen = policy.freeze()
     if kind == "step":
-        return Copy(frozen, policy.device, step=int(told))
-    lag = int(told) if kind == "lag" else 0
+        return Copy(frozen, policy.device, step=int(argument))
+    lag = int(argument) if kind == "lag" else 0
     return Copy(frozen, policy.device, lag=lag if lag < config.train.steps else 0)  # longer than the run: fixed
 
 
@@ -131,22 +131,24 @@ def refuse_own(config: RunConfig, folder: Path) -> None:
     Raises:
         ConfigError: `kl.reference: adapter:PATH` lies in the run's folder.
     """
-    kind, told = config.kl.named
-    if config.kl.coef > 0 and kind == "adapter" and Path(told).expanduser().resolve().is_relative_to(folder.resolve()):
+    kind, argument = config.kl.named
+    if config.kl.coef == 0 or kind != "adapter":
+        return
+    if Path(argument).expanduser().resolve().is_relative_to(folder.resolve()):
         raise ConfigError(
-            f"kl.reference: {told!r} lies in this run's own folder, whose checkpoints come and go: "
+            f"kl.reference: {argument!r} lies in this run's own folder, whose checkpoints come and go: "
             "set kl.reference=step:N or lag:N, or copy the adapter elsewhere"
         )
 
 
 def held(references: Iterable[Reference | None]) -> int:
     """Number of weights that references hold on their devices; shared models count once."""
-    each = [one for one in references if one is not None]
-    shared = {id(one.shared): one.shared for one in each if one.shared is not None}
+    present = [one for one in references if one is not None]
+    shared = {id(one.shared): one.shared for one in present if one.shared is not None}
     sizes: list[int] = [p.numel() for model in shared.values() for p in model.parameters()]
-    return sum(one.held for one in each) + sum(sizes)
+    return sum(one.held for one in present) + sum(sizes)
 
 
-def _on_host(frozen: FrozenCopy, *, apart: bool = False) -> dict[str, Tensor]:
-    """Weights in host memory; `apart` forces a copy, for those of `frozen` will change."""
-    return {name: weight.detach().to("cpu", copy=apart) for name, weight in frozen.state_dict().items()}
+def _on_host(frozen: FrozenCopy, *, copied: bool = False) -> dict[str, Tensor]:
+    """Weights in host memory; `copied` forces a copy, for those of `frozen` will change."""
+    return {name: weight.detach().to("cpu", copy=copied) for name, weight in frozen.state_dict().items()}

@@ -13,30 +13,30 @@ from torch import Tensor
 from palaver.trainers.rollout.batch import Batch
 
 
-def joint_factor(log_rho: Tensor, table: Batch, clamp: float) -> Tensor:
+def joint_factor(log_rho: Tensor, batch: Batch, clamp: float) -> Tensor:
     """(R,) M_r = mean of exp(clip(log rho_j, -clamp, clamp)) over the joint steps j of a row."""
     rho = log_rho.clamp(-clamp, clamp).exp()
-    total = torch.zeros(len(table), dtype=rho.dtype).index_add_(0, table.member_row, rho[table.member_step])
-    return total / torch.bincount(table.member_row, minlength=len(table))
+    total = torch.zeros(len(batch), dtype=rho.dtype).index_add_(0, batch.member_row, rho[batch.member_step])
+    return total / torch.bincount(batch.member_row, minlength=len(batch))
 
 
-def at_clamp(log_rho: Tensor, table: Batch, rows: Sequence[int], clamp: float) -> int:
+def at_clamp(log_rho: Tensor, batch: Batch, rows: Sequence[int], clamp: float) -> int:
     """Number of rows in a joint step whose |log rho_j| is at or above the clamp."""
-    held = set(table.member_row[(log_rho.abs() >= clamp)[table.member_step]].tolist())
+    held = set(batch.member_row[(log_rho.abs() >= clamp)[batch.member_step]].tolist())
     return len(held.intersection(rows))
 
 
-def joint_log_ratio(before: Mapping[int, Tensor], after: Mapping[int, Tensor], table: Batch, summed: bool) -> Tensor:
+def joint_log_ratio(before: Mapping[int, Tensor], after: Mapping[int, Tensor], batch: Batch, summed: bool) -> Tensor:
     """(J,) sum of the log ratios of the completions `before` of each joint step.
 
     Args:
         before: row -> (T,) log-probs as sampled.
         after: current log-probs of the same rows.
-        table: batch that has the rows; other rows count 0.
+        batch: batch that has the rows; other rows count 0.
         summed: True sums the log ratio over tokens (whole completion), False takes the mean (its root of degree T).
     """
-    by_row = torch.zeros(len(table), dtype=torch.float64)
+    by_row = torch.zeros(len(batch), dtype=torch.float64)
     for row, old in before.items():
-        apart = after[row].double().cpu() - old.double()
-        by_row[row] = apart.sum() if summed else apart.mean()
-    return torch.zeros(len(table.steps), dtype=torch.float64).index_add_(0, table.member_step, by_row[table.member_row])
+        log_ratio = after[row].double().cpu() - old.double()
+        by_row[row] = log_ratio.sum() if summed else log_ratio.mean()
+    return torch.zeros(len(batch.steps), dtype=torch.float64).index_add_(0, batch.member_step, by_row[batch.member_row])

@@ -76,25 +76,24 @@ class Updater:
     """
 
     def __init__(
-        self, algorithm: Algorithm, config: RunConfig, learners: Sequence[PolicyUpdater], world: Distributed
+        self, algorithm: Algorithm, config: RunConfig, learners: Sequence[PolicyUpdater], distributed: Distributed
     ) -> None:
-        self.algorithm, self.config, self.learners, self.distributed = algorithm, config, list(learners), world
+        self.algorithm, self.config, self.learners, self.distributed = algorithm, config, list(learners), distributed
         self.by_token = has_token_values(algorithm, config.critic)
         self.critics: dict[str, Critic] = {}
         self.moving_baseline: MovingBaseline | None = None
         if algorithm.critic == "own":
-            self.critics = {
-                each.policy.name: Critic(each.policy, each.policy.name, config, world) for each in self.learners
-            }
+            policies = [learner.policy for learner in self.learners]
+            self.critics = {policy.name: Critic(policy, policy.name, config, distributed) for policy in policies}
         elif algorithm.critic == "joint":
             if self.by_token:
-                refuse_other_tokens(self.learners[0].policy, [each.policy for each in self.learners])
-            self.critics = {"joint": Critic(self.learners[0].policy, "joint", config, world)}
+                refuse_other_tokens(self.learners[0].policy, [learner.policy for learner in self.learners])
+            self.critics = {"joint": Critic(self.learners[0].policy, "joint", config, distributed)}
         elif algorithm.critic == "agent":
             self.moving_baseline = MovingBaseline(config.algorithm.decay)
         self.mixer: CompletionMixer | None = None
         if algorithm.mixer != "none":
-            self.mixer = CompletionMixer(algorithm.mixer, config, self.agents, self.learners[0].policy, world)
+            self.mixer = CompletionMixer(algorithm.mixer, config, self.agents, self.learners[0].policy, distributed)
 
     @property
     def agents(self) -> list[str]:
@@ -106,130 +105,123 @@ class Updater:
 
         A policy keeps its optimiser, critic and reference; moving means belong to agents.
         """
-        seats = list(team)
+        agents = list(team)
         for learner in self.learners:
-            learner.agents = tuple(seat for seat in seats if team[seat] is learner.policy)
-        self.learners.sort(key=lambda learner: seats.index(learner.agents[0]))
+            learner.agents = tuple(agent for agent in agents if team[agent] is learner.policy)
+        self.learners.sort(key=lambda learner: agents.index(learner.agents[0]))
 
-    def estimate_advantages(self, table: Batch) -> AdvantageBatch:
+    def estimate_advantages(self, batch: Batch) -> AdvantageBatch:
         """Fill the table with returns and advantages.
 
         Raises:
             NumericalError: the loss of a mixer, which is updated first, is not finite.
         """
-        config = self.config
+        config, total = self.config, self.distributed.all_sum
         joint: Sequence[Ids] = []
         if "joint" in self.critics:
-            joint = (joint_prompts if self.by_token else joint_ids)(table, self.critics["joint"].body)
-        value, tokens = self._estimate_values(table, joint)
-        boot = None
+            joint = (joint_prompts if self.by_token else joint_ids)(batch, self.critics["joint"].body)
+        value, tokens = self._estimate_values(batch, joint)
+        bootstrap_values = None
         if config.algorithm.discount:  # else nothing beyond a turn counts
-            boot = bootstrap(table, self.critics, self.learners, self.by_token)
-        reference, k = self._reference_log_ratios(table)
-        pull = None
+            bootstrap_values = bootstrap(batch, self.critics, self.learners, self.by_token)
+        reference, k = self._reference_log_ratios(batch)
+        kl_penalty = None
         if k:
-            coefs = torch.tensor(self._coefs(table), dtype=torch.float64)[table.agent]
-            each = [self._penalty(k[row]) for row in range(len(table))]
-            pull = coefs * torch.tensor([float(one.sum()) for one in each], dtype=torch.float64)
+            coefs = torch.tensor(self._coefs(batch), dtype=torch.float64)[batch.agent]
+            penalties = [self._penalty(k[row]) for row in range(len(batch))]
+            kl_penalty = coefs * torch.tensor([float(penalty.sum()) for penalty in penalties], dtype=torch.float64)
             if tokens is not None and config.kl.place == "reward":
-                tokens = replace(tokens, kl_cost=coefs[:, None] * padded_rows(each, tokens.value))
-        cost = pull if config.kl.place == "reward" else None
+                tokens = replace(tokens, kl_cost=coefs[:, None] * padded_rows(penalties, tokens.value))
+        cost = kl_penalty if config.kl.place == "reward" else None
         means = dict[str, float]()
         if self.moving_baseline is not None:
-            due = credited_rewards(table, self.algorithm, cost)
-            value, means = self.moving_baseline.estimate(table, due, config.algorithm.discount, self.distributed)
-        filled = add_advantages(
-            table, self.algorithm, config.algorithm, value, cost, self.distributed.all_sum, boot, tokens
-        )
+            due = credited_rewards(batch, self.algorithm, cost)
+            value, means = self.moving_baseline.estimate(batch, due, config.algorithm.discount, self.distributed)
+        filled = add_advantages(batch, self.algorithm, config.algorithm, value, cost, total, bootstrap_values, tokens)
         if self.mixer is not None:
             filled = self.mixer.estimate_advantages(filled, cost)
-        pairs = compare(filled, k, config, self.distributed.all_sum) if self.algorithm.pairs else None
+        pairs = compare(filled, k, config, total) if self.algorithm.pairs else None
         return self._with_pair_weights(
-            AdvantageBatch(filled, value, joint, reference, k, pull, cost, pairs, boot, tokens, means)
+            AdvantageBatch(filled, value, joint, reference, k, kl_penalty, cost, pairs, bootstrap_values, tokens, means)
         )
 
-    def update(self, judged: AdvantageBatch, step: int) -> dict[str, Any]:
+    def update(self, estimated: AdvantageBatch, step: int) -> dict[str, Any]:
         """Update every policy, then every critic, and return the metrics by name.
 
         Raises:
             NumericalError: a loss or gradient is not finite.
         """
-        table = judged.batch
-        extra = self._extra(judged)
-        ahead = torch.zeros(len(table.steps), dtype=torch.float64)  # log ratio of joint steps so far
-        shown: dict[str, Any] = {}
-
-        weight = self._weights(table)
+        batch = estimated.batch
+        extra, weight = self._extra(estimated), self._weights(batch)
+        log_ratio = torch.zeros(len(batch.steps), dtype=torch.float64)  # log ratio of joint steps so far
+        metrics: dict[str, Any] = {}
 
         def teach(learner: PolicyUpdater) -> dict[str, Any]:
-            return self._update_policy(
-                learner, self._with_pair_weights(judged, ahead), step, extra, self._factor(table, ahead), weight
-            )
+            inputs, factor = self._with_pair_weights(estimated, log_ratio), self._factor(batch, log_ratio)
+            return self._update_policy(learner, inputs, step, extra, factor, weight)
 
         if self.algorithm.order == "together":
-            for found in self._map_learners(teach):
-                shown |= found
+            for learner_metrics in self._map_learners(teach):
+                metrics |= learner_metrics
         else:
             for learner in self._order(step):
-                shown |= teach(learner) | self._clamped(learner, table, ahead)
-                ahead = ahead + self._log_ratio_after(learner, table, table.rows_of(learner.agents))
+                metrics |= teach(learner) | self._clamped(learner, batch, log_ratio)
+                log_ratio = log_ratio + self._log_ratio_after(learner, batch, batch.rows_of(learner.agents))
         for learner in self.learners if self.config.kl.coef > 0 else ():
-            shown |= self._update_reference(learner, judged, step)
+            metrics |= self._update_reference(learner, estimated, step)
         for name, critic in self.critics.items():
             if not critic.shared:
-                shown |= _named(f"critic/{name}", critic.update(self._samples(name, judged), step))
+                metrics |= _named(f"critic/{name}", critic.update(self._samples(name, estimated), step))
         if self.moving_baseline is not None:
-            self.moving_baseline.means = dict(judged.means)
-        if judged.pairs is not None:
-            shown |= describe(judged.pairs, self.config.kl.coef, self.distributed.all_sum)
-        return shown | (self.mixer.metrics() if self.mixer is not None else {})
+            self.moving_baseline.means = dict(estimated.means)
+        if estimated.pairs is not None:
+            metrics |= describe(estimated.pairs, self.config.kl.coef, self.distributed.all_sum)
+        return metrics | (self.mixer.metrics() if self.mixer is not None else {})
 
-    def _with_pair_weights(self, judged: AdvantageBatch, ahead: Tensor | None = None) -> AdvantageBatch:
+    def _with_pair_weights(self, estimated: AdvantageBatch, log_ratio: Tensor | None = None) -> AdvantageBatch:
         """Set each row's advantage to its gradient weight in the pair loss, if there are pairs.
 
-        `ahead` (J,) is the log ratio of the joint steps since they were compared: log pi_now - log pi_old.
+        `log_ratio` (J,) is the log ratio of the joint steps since they were compared: log pi_now - log pi_old.
         """
-        if judged.pairs is None:
-            return judged
-        parts = [judged.batch.rows_of(learner.agents) for learner in self.learners]
+        if estimated.pairs is None:
+            return estimated
+        parts = [estimated.batch.rows_of(learner.agents) for learner in self.learners]
         counts = self.distributed.all_sum(*map(float, map(len, parts)))
-        moved = torch.zeros(len(judged.batch.steps), dtype=torch.float64) if ahead is None else ahead
-        table = weighed(judged.batch, judged.pairs, parts, moved, self.config.kl.coef, counts)
-        return replace(judged, batch=table)
+        moved = torch.zeros(len(estimated.batch.steps), dtype=torch.float64) if log_ratio is None else log_ratio
+        batch = weighed(estimated.batch, estimated.pairs, parts, moved, self.config.kl.coef, counts)
+        return replace(estimated, batch=batch)
 
     def _update_policy(
-        self, learner: PolicyUpdater, judged: AdvantageBatch, step: int, extra: Mapping[int, Tensor],
+        self, learner: PolicyUpdater, estimated: AdvantageBatch, step: int, extra: Mapping[int, Tensor],
         factor: Tensor | None, weight: Tensor | None,
     ) -> dict[str, Any]:  # fmt: skip
         """Update one policy and the critic that shares its trunk, and return their metrics."""
-        rows = judged.batch.rows_of(learner.agents)
+        rows = estimated.batch.rows_of(learner.agents)
         critic = self.critics.get(learner.policy.name)
         shared = critic if critic is not None and critic.shared else None
         if shared is not None:
-            shared.take_in(self._own(judged, rows))
+            shared.take_in(self._completion_samples(estimated, rows))
         steps: list[tuple[float, float]] = []
         work = UpdateInput(
-            judged.batch, rows, self.algorithm.loss, step, factor=factor, extra=extra,
+            estimated.batch, rows, self.algorithm.loss, step, factor=factor, extra=extra,
             weight=None if weight is None else weight / len(learner.agents),
-            reference={} if judged.pairs else judged.reference,
-            also=None if shared is None else self._critic_loss_hook(shared, judged, steps),
+            reference={} if estimated.pairs else estimated.reference,
+            also=None if shared is None else self._critic_loss_hook(shared, estimated, steps),
         )  # fmt: skip
-        shown = self._policy_metrics(learner, learner.update(work), judged, rows)
+        metrics = self._policy_metrics(learner, learner.update(work), estimated, rows)
         if shared is not None:
-            found = critic_stats(self._own(judged, rows), [loss for loss, _ in steps], steps[-1][1] if steps else 0.0)
-            shown |= _named(f"critic/{shared.name}", found)
-        return shown
+            losses, norm = [loss for loss, _ in steps], steps[-1][1] if steps else 0.0
+            stats = critic_stats(self._completion_samples(estimated, rows), losses, norm)
+            metrics |= _named(f"critic/{shared.name}", stats)
+        return metrics
 
     def state_dict(self) -> dict[str, Any]:
         """State of critics, baselines, references and mixer; policies are saved separately."""
         critics = {name: critic.state_dict() for name, critic in self.critics.items()}
         pulls = {learner.policy.name: learner.pull_state() for learner in self.learners}
-        kept = {
-            "critics": critics,
-            "moving": self.moving_baseline.means if self.moving_baseline else {},
-            "pulls": pulls,
-        }
-        return kept | ({"mixing": self.mixer.state_dict()} if self.mixer is not None else {})
+        means = self.moving_baseline.means if self.moving_baseline else {}
+        state = {"critics": critics, "moving": means, "pulls": pulls}
+        return state | ({"mixing": self.mixer.state_dict()} if self.mixer is not None else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
@@ -242,23 +234,23 @@ class Updater:
         for learner in self.learners:
             learner.load_pull(state.get("pulls", {}).get(learner.policy.name))
 
-    def _reference_log_ratios(self, table: Batch) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    def _reference_log_ratios(self, batch: Batch) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
         """Row -> (T,) reference log-probs, and log pi - log pi_ref; empty if `kl.coef` is 0."""
 
         def score(learner: PolicyUpdater) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-            rows = table.rows_of(learner.agents)
-            there = learner.reference_log_probs(table, rows)
-            here = sampled(table, rows)
+            rows = batch.rows_of(learner.agents)
+            ref_logps = learner.reference_log_probs(batch, rows)
+            logps = sampled(batch, rows)
             if self.config.kl.source == "learner":
                 with learner.policy.active() as model:
-                    here = learner.log_probs(model, table, rows)
-            return there, {row: here[row].to(there[row]) - there[row] for row in rows}
+                    logps = learner.log_probs(model, batch, rows)
+            return ref_logps, {row: logps[row].to(ref_logps[row]) - ref_logps[row] for row in rows}
 
         reference: dict[int, Tensor] = {}
         k: dict[int, Tensor] = {}
         if self.config.kl.coef > 0:
-            for there, apart in self._map_learners(score):
-                reference, k = reference | there, k | apart
+            for ref_logps, log_ratios in self._map_learners(score):
+                reference, k = reference | ref_logps, k | log_ratios
         return reference, k
 
     def _map_learners(self, function: Callable[[PolicyUpdater], T]) -> list[T]:
@@ -268,139 +260,140 @@ class Updater:
             return [function(learner) for learner in self.learners]
         return self.distributed.at_once(function, self.learners)
 
-    def _estimate_values(self, table: Batch, joint: Sequence[Ids]) -> tuple[Tensor | None, TokenValues | None]:
+    def _estimate_values(self, batch: Batch, joint: Sequence[Ids]) -> tuple[Tensor | None, TokenValues | None]:
         """(R,) critic values before each completion, and values of tokens if critics have them."""
         if not self.critics:
             return None, None
-        value = torch.full((len(table),), torch.nan, dtype=torch.float64)
+        value = torch.full((len(batch),), torch.nan, dtype=torch.float64)
         if "joint" in self.critics and not self.by_token:
-            value[table.member_row] = self.critics["joint"].values(joint)[table.member_step]
+            value[batch.member_row] = self.critics["joint"].values(joint)[batch.member_step]
             return value, None
         order, counts, flat = list[int](), list[int](), list[Tensor]()
         for name, critic in self.critics.items():
-            rows = self._rows(name, table)
-            ids, each = self._reads(table, rows, joint)
-            order, counts, flat = order + rows, counts + each, [*flat, critic.values(ids, each)]
+            rows = self._rows(name, batch)
+            ids, value_counts = self._reads(batch, rows, joint)
+            order, counts, flat = order + rows, counts + value_counts, [*flat, critic.values(ids, value_counts)]
         length = torch.tensor(counts)[torch.tensor(order).argsort()]
-        known = torch.zeros(len(table), max(counts), dtype=torch.float64)
+        known = torch.zeros(len(batch), max(counts), dtype=torch.float64)
         known[order] = laid_out(torch.cat(flat), torch.tensor(counts))
         return known[:, 0], TokenValues(known, torch.zeros_like(known), length) if self.by_token else None
 
-    def _rows(self, name: str, table: Batch) -> list[int]:
+    def _rows(self, name: str, batch: Batch) -> list[int]:
         """Rows that a critic has values of."""
-        return table.rows_of([a for each in self.learners if name in ("joint", each.policy.name) for a in each.agents])
+        learners = [learner for learner in self.learners if name in ("joint", learner.policy.name)]
+        return batch.rows_of([agent for learner in learners for agent in learner.agents])
 
-    def _reads(self, table: Batch, rows: Sequence[int], joint: Sequence[Ids]) -> tuple[list[Ids], list[int]]:
+    def _reads(self, batch: Batch, rows: Sequence[int], joint: Sequence[Ids]) -> tuple[list[Ids], list[int]]:
         """Input sequences of a critic for some rows, and the number of values of each."""
-        said = [table.completions[row] for row in rows]
-        prompts = [joint[row] for row in rows] if "joint" in self.critics else [each.prompt_ids for each in said]
-        return token_reads(prompts, [each.token_ids for each in said]) if self.by_token else (prompts, [1] * len(rows))
+        completions = [batch.completions[row] for row in rows]
+        prompts = [completion.prompt_ids for completion in completions]
+        if "joint" in self.critics:
+            prompts = [joint[row] for row in rows]
+        if not self.by_token:
+            return prompts, [1] * len(rows)
+        return token_reads(prompts, [completion.token_ids for completion in completions])
 
-    def _samples(self, name: str, judged: AdvantageBatch) -> Samples:
-        """Training data of a critic: its policy's completions; of a joint critic each joint step.
-
-        With values of tokens a joint critic is trained on every completion, too.
-        """
+    def _samples(self, name: str, estimated: AdvantageBatch) -> Samples:
+        """Training data of a critic: its completions; of a joint critic without values of tokens, joint steps."""
         if name != "joint" or self.by_token:
-            return self._own(judged, self._rows(name, judged.batch))
-        table, value = judged.batch, judged.value
+            return self._completion_samples(estimated, self._rows(name, estimated.batch))
+        batch, value = estimated.batch, estimated.value
         assert value is not None
-        target = joint_returns(table, self.algorithm, self.config.algorithm, value, judged.kl_cost, judged.bootstrap)
-        acted = ~by_step(table, value).isnan()
+        a, cost = self.config.algorithm, estimated.kl_cost
+        target = joint_returns(batch, self.algorithm, a, value, cost, estimated.bootstrap)
+        acted = ~by_step(batch, value).isnan()
         mean = torch.where(acted, target, 0.0).sum(dim=1) / acted.sum(dim=1).clamp(min=1)
         some = acted.any(dim=1).nonzero()[:, 0].tolist()
-        old = by_step(table, value).nanmean(dim=1)
-        return Samples([judged.joint[number] for number in some], mean[some], old[some])
+        old = by_step(batch, value).nanmean(dim=1)
+        return Samples([estimated.joint[index] for index in some], mean[some], old[some])
 
-    def _own(self, judged: AdvantageBatch, rows: Sequence[int]) -> Samples:
-        table, value, tokens = judged.batch, judged.value, judged.tokens
+    def _completion_samples(self, estimated: AdvantageBatch, rows: Sequence[int]) -> Samples:
+        batch, value, tokens = estimated.batch, estimated.value, estimated.tokens
         assert value is not None
-        ids, counts = self._reads(table, rows, judged.joint)
-        if tokens is None or table.token_returns is None:
-            return Samples(ids, table.returns[list(rows)], value[list(rows)], counts)
+        ids, counts = self._reads(batch, rows, estimated.joint)
+        if tokens is None or batch.token_returns is None:
+            return Samples(ids, batch.returns[list(rows)], value[list(rows)], counts)
         mask = tokens.mask[list(rows)]
-        return Samples(ids, table.token_returns[list(rows)][mask], tokens.value[list(rows)][mask], counts)
+        return Samples(ids, batch.token_returns[list(rows)][mask], tokens.value[list(rows)][mask], counts)
 
-    def _critic_loss_hook(self, critic: Critic, judged: AdvantageBatch, steps: list[tuple[float, float]]) -> Any:
-        """Return a function that adds the value loss of rows to the gradient of the shared trunk.
-
-        Each call appends the loss and the norm of the head's gradient to `steps`.
-        """
+    def _critic_loss_hook(self, critic: Critic, estimated: AdvantageBatch, steps: list[tuple[float, float]]) -> Any:
+        """Function that adds the value loss of rows to the trunk's gradient, and (loss, head's norm) to `steps`."""
 
         def also(rows: Sequence[int]) -> None:
-            loss = critic.backward(self._own(judged, rows))
+            loss = critic.backward(self._completion_samples(estimated, rows))
             steps.append((loss, critic.step()))
 
         return also
 
-    def _weights(self, table: Batch) -> Tensor | None:
+    def _weights(self, batch: Batch) -> Tensor | None:
         """(R,) weight of each row in the mean over tasks; None if all rows have equal weight."""
         if self.algorithm.pairs or self.config.algorithm.turn_weights == "rows":
             return None
-        return table.weight / max(1.0, self.distributed.all_sum(float(table.tasks))[0])
+        return batch.weight / max(1.0, self.distributed.all_sum(float(batch.tasks))[0])
 
     def _order(self, step: int) -> list[PolicyUpdater]:
         a = self.config.algorithm
         if self.algorithm.order == "together" or a.order == "fixed":
             return self.learners
         generator = torch.Generator().manual_seed(stable_seed(self.config.seed, "order of agents", step))
-        return [self.learners[place] for place in torch.randperm(len(self.learners), generator=generator).tolist()]
+        return [self.learners[index] for index in torch.randperm(len(self.learners), generator=generator).tolist()]
 
-    def _factor(self, table: Batch, ahead: Tensor) -> Tensor | None:
+    def _factor(self, batch: Batch, log_ratio: Tensor) -> Tensor | None:
         """(R,) HAPPO's factor M of each completion, the mean likelihood ratio of its joint steps."""
         if self.algorithm.order == "together" or self.algorithm.pairs:
             return None
-        return joint_factor(ahead, table, self.config.algorithm.factor_clamp)
+        return joint_factor(log_ratio, batch, self.config.algorithm.factor_clamp)
 
-    def _clamped(self, learner: PolicyUpdater, table: Batch, ahead: Tensor) -> dict[str, float]:
+    def _clamped(self, learner: PolicyUpdater, batch: Batch, log_ratio: Tensor) -> dict[str, float]:
         """Fraction of a policy's rows whose factor is clamped; empty without a factor."""
         if self.algorithm.pairs:
             return {}
-        rows = table.rows_of(learner.agents)
-        held, n = self.distributed.all_sum(at_clamp(ahead, table, rows, self.config.algorithm.factor_clamp), len(rows))
+        rows = batch.rows_of(learner.agents)
+        count = at_clamp(log_ratio, batch, rows, self.config.algorithm.factor_clamp)
+        held, n = self.distributed.all_sum(count, len(rows))
         return {f"{agent}/factor_clamped": held / max(1.0, n) for agent in learner.agents}
 
-    def _log_ratio_after(self, learner: PolicyUpdater, table: Batch, rows: Sequence[int]) -> Tensor:
+    def _log_ratio_after(self, learner: PolicyUpdater, batch: Batch, rows: Sequence[int]) -> Tensor:
         """(J,) log ratio of this policy after its update, summed over its part of each joint step."""
         with learner.policy.active() as model:
-            after = learner.log_probs(model, table, rows)
+            after = learner.log_probs(model, batch, rows)
         summed = self.algorithm.pairs or self.config.algorithm.factor == "sum"
-        return joint_log_ratio(sampled(table, rows), after, table, summed)
+        return joint_log_ratio(sampled(batch, rows), after, batch, summed)
 
     def _penalty(self, k: Tensor) -> Tensor:
         mask = torch.ones_like(k, dtype=torch.bool)
         return kl.penalty(k[None], torch.zeros_like(k)[None], mask[None], self.config.kl)[0]
 
-    def _extra(self, judged: AdvantageBatch) -> dict[int, Tensor]:
-        if self.config.kl.place != "advantage" or not judged.log_ratio:
+    def _extra(self, estimated: AdvantageBatch) -> dict[int, Tensor]:
+        if self.config.kl.place != "advantage" or not estimated.log_ratio:
             return {}
-        part = dict(enumerate(judged.batch.agent.tolist()))
-        k = {row: self._penalty(each) for row, each in judged.log_ratio.items()}
-        return kl.token_terms(k, part, self.config.kl, self._coefs(judged.batch), self.distributed.all_sum)
+        agent_of = dict(enumerate(estimated.batch.agent.tolist()))
+        k = {row: self._penalty(log_ratio) for row, log_ratio in estimated.log_ratio.items()}
+        return kl.token_terms(k, agent_of, self.config.kl, self._coefs(estimated.batch), self.distributed.all_sum)
 
-    def _coefs(self, table: Batch) -> list[float]:
+    def _coefs(self, batch: Batch) -> list[float]:
         """KL coefficient of each agent of the table."""
-        found = {agent: learner.coef for learner in self.learners for agent in learner.agents}
-        return [found.get(agent, 0.0) for agent in table.agents]
+        coef_of = {agent: learner.coef for learner in self.learners for agent in learner.agents}
+        return [coef_of.get(agent, 0.0) for agent in batch.agents]
 
-    def _update_reference(self, learner: PolicyUpdater, judged: AdvantageBatch, step: int) -> dict[str, float]:
+    def _update_reference(self, learner: PolicyUpdater, estimated: AdvantageBatch, step: int) -> dict[str, float]:
         """Advance a reference and adapt its KL coefficient; return the old coefficient and the KL."""
-        far = [float(judged.log_ratio[row].double().sum()) for row in judged.batch.rows_of(learner.agents)]
+        far = [float(estimated.log_ratio[row].double().sum()) for row in estimated.batch.rows_of(learner.agents)]
         total, n = self.distributed.all_sum(sum(far), len(far))
-        apart, coef, target = total / max(1.0, n), learner.coef, self.config.kl.target
+        mean_kl, coef, target = total / max(1.0, n), learner.coef, self.config.kl.target
         if target is not None:
-            learner.coef = kl.adapted(coef, apart, n, target, self.config.kl.horizon)
+            learner.coef = kl.adapted(coef, mean_kl, n, target, self.config.kl.horizon)
         if learner.reference is not None:
             learner.reference.advance(step)
-        found = {"kl_coef": coef, "k1_text": apart}
-        return {f"{agent}/{name}": value for agent in learner.agents for name, value in found.items()}
+        metrics = {"kl_coef": coef, "k1_text": mean_kl}
+        return {f"{agent}/{name}": value for agent in learner.agents for name, value in metrics.items()}
 
     def _policy_metrics(
-        self, learner: PolicyUpdater, stats: UpdateStats, judged: AdvantageBatch, rows: Sequence[int]
+        self, learner: PolicyUpdater, stats: UpdateStats, estimated: AdvantageBatch, rows: Sequence[int]
     ) -> dict[str, Any]:
-        k = {row: judged.log_ratio[row] for row in rows if row in judged.log_ratio}
-        more = kl.describe(k, judged.batch.advantage, self.config.kl)
-        return {f"{agent}/{name}": value for agent in learner.agents for name, value in (asdict(stats) | more).items()}
+        k = {row: estimated.log_ratio[row] for row in rows if row in estimated.log_ratio}
+        metrics = asdict(stats) | kl.describe(k, estimated.batch.advantage, self.config.kl)
+        return {f"{agent}/{name}": value for agent in learner.agents for name, value in metrics.items()}
 
 
 def _named(prefix: str, stats: CriticStats) -> dict[str, float]:

@@ -32,17 +32,17 @@ def counterfactual(q: Tensor, allowed: Tensor, chosen: Tensor, state: Tensor, mi
         (J, N), 0 for an agent that could not act.
     """
     may = allowed.any(dim=-1)
-    here = torch.where(may, q.gather(-1, chosen[..., None])[..., 0], torch.zeros_like(q[..., 0]))
-    base, found = mix(here, state), []
+    chosen_q = torch.where(may, q.gather(-1, chosen[..., None])[..., 0], torch.zeros_like(q[..., 0]))
+    base, credits = mix(chosen_q, state), []
     for agent in range(q.shape[1]):
         others = [
-            mix(torch.cat([here[:, :agent], q[:, agent, place, None], here[:, agent + 1 :]], dim=1), state)
-            for place in range(q.shape[2])
+            mix(torch.cat([chosen_q[:, :agent], q[:, agent, action, None], chosen_q[:, agent + 1 :]], dim=1), state)
+            for action in range(q.shape[2])
         ]
         weight = allowed[:, agent].to(q.dtype)
         mean = (torch.stack(others, dim=1) * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
-        found.append(torch.where(may[:, agent], base - mean, torch.zeros_like(base)))
-    return torch.stack(found, dim=1)
+        credits.append(torch.where(may[:, agent], base - mean, torch.zeros_like(base)))
+    return torch.stack(credits, dim=1)
 
 
 def confidence_gain(advantage: Tensor, nll: Tensor, group: Tensor, alpha: float) -> Tensor:
@@ -53,6 +53,6 @@ def confidence_gain(advantage: Tensor, nll: Tensor, group: Tensor, alpha: float)
     grows. After the confidence gain of MAVERL (reference implementation of 2026), without the sign of its older form,
     which spared confident mistakes. Groups with a standard deviation below 1e-6 are unchanged.
     """
-    apart, spread = nll - group_mean(nll, group), group_std(nll, group, "population")
-    z = torch.where(spread > ALMOST_EQUAL, apart / spread.clamp(min=ALMOST_EQUAL), torch.zeros_like(apart))
+    deviation, spread = nll - group_mean(nll, group), group_std(nll, group, "population")
+    z = torch.where(spread > ALMOST_EQUAL, deviation / spread.clamp(min=ALMOST_EQUAL), torch.zeros_like(deviation))
     return advantage * torch.exp(-alpha * z)

@@ -50,7 +50,7 @@ class Encoder(Protocol):
         ...
 
 
-def told(conversation: Conversation) -> str:
+def conversation_text(conversation: Conversation) -> str:
     """A conversation as one text, each message under its role."""
     return "\n".join(f"[{message.role}] {message.content}" for message in conversation)
 
@@ -84,7 +84,9 @@ class OneHotEncoder:
         Raises:
             ConfigError: as `states`.
         """
-        return self._rows(self._actions, [f"{told(heard)}\n> {said}" for heard, said in pairs])
+        return self._rows(
+            self._actions, [f"{conversation_text(conversation)}\n> {action}" for conversation, action in pairs]
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """The texts in their order."""
@@ -126,8 +128,11 @@ class Words:
 
     def actions(self, pairs: Sequence[Pair]) -> Tensor:
         """(n, F)."""
-        both = [(hashed(told(heard), self.state), hashed(said, self.state)) for heard, said in pairs]
-        return torch.stack([torch.cat(each) for each in both])
+        both = [
+            (hashed(conversation_text(conversation), self.state), hashed(action, self.state))
+            for conversation, action in pairs
+        ]
+        return torch.stack([torch.cat(vectors) for vectors in both])
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing is learnt."""
@@ -141,10 +146,10 @@ class Words:
 def hashed(text: str, width: int) -> Tensor:
     """(width,) signed counts of words and bigrams, of length 1; 0 for a text without words."""
     words = _WORD.findall(text.casefold())
-    found = torch.zeros(width)
+    vector = torch.zeros(width)
     for term in (*words, *map(" ".join, itertools.pairwise(words))):
         digest = hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=8).digest()
-        number = int.from_bytes(digest, "big")
-        found[(number >> 1) % width] += 1.0 if number & 1 else -1.0
-    unit: Tensor = found / found.norm().clamp(min=1e-6)
+        bucket = int.from_bytes(digest, "big")
+        vector[(bucket >> 1) % width] += 1.0 if bucket & 1 else -1.0
+    unit: Tensor = vector / vector.norm().clamp(min=1e-6)
     return unit

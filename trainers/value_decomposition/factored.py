@@ -68,8 +68,8 @@ class Networks(nn.Module):
     def forward(self, scene: DecisionFeatures, chosen: Tensor) -> Tensor:
         """Q_tot (B,) of the chosen actions (B, N)."""
         q = picked(self.values(scene.candidates), chosen, scene.allowed)
-        found: Tensor = self.mixer(q, scene.state)
-        return found
+        q_tot: Tensor = self.mixer(q, scene.state)
+        return q_tot
 
 
 class FactoredValues:
@@ -101,14 +101,14 @@ class FactoredValues:
     def values(self, candidates: Tensor) -> Tensor:
         """Q_i of candidates (B, N, A, F) as (B, N, A), without gradient."""
         with torch.no_grad():
-            found: Tensor = self.live.values(candidates)
-        return found
+            values: Tensor = self.live.values(candidates)
+        return values
 
     def total(self, q: Tensor, state: Tensor) -> Tensor:
         """Q_tot (B,) of values (B, N) in states (B, S), without gradient."""
         with torch.no_grad():
-            found: Tensor = self.live.mixer(q, state)
-        return found
+            q_tot: Tensor = self.live.mixer(q, state)
+        return q_tot
 
     def learn(self, replay: Replay, seed: int) -> MixStats:
         """Make the updates of one training step, on batches drawn by `seed`.
@@ -118,10 +118,10 @@ class FactoredValues:
         """
         if len(replay) < self.config.batch:
             return MixStats(replay=len(replay))
-        generator, made = torch.Generator().manual_seed(seed), self.config.updates
-        found = torch.tensor([self.update(replay.sample(self.config.batch, generator)) for _ in range(made)])
-        loss, q_tot, gap, norm = found.mean(dim=0).tolist()
-        return MixStats(loss, q_tot, gap, norm, made, len(replay))
+        generator, updates = torch.Generator().manual_seed(seed), self.config.updates
+        stats = torch.tensor([self.update(replay.sample(self.config.batch, generator)) for _ in range(updates)])
+        loss, q_tot, gap, norm = stats.mean(dim=0).tolist()
+        return MixStats(loss, q_tot, gap, norm, updates, len(replay))
 
     def update(self, batch: TransitionBatch) -> tuple[float, float, float, float]:
         """Make one optimiser step and update the targets; return loss, mean Q_tot, gap, grad norm.
@@ -136,8 +136,8 @@ class FactoredValues:
         loss = td_loss(q_tot, td_target(batch.reward, batch.goes_on, following))
         self.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
-        limit = self.config.max_grad_norm or torch.inf
-        norm = nn.utils.clip_grad_norm_(self.live.parameters(), limit)
+        max_norm = self.config.max_grad_norm or torch.inf
+        norm = nn.utils.clip_grad_norm_(self.live.parameters(), max_norm)
         if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
             raise NumericalError("the loss of the mixed values is not finite", [])
         self.optimizer.step()
@@ -152,8 +152,8 @@ class FactoredValues:
         """(B,) value of the greedy next joint action by the target network."""
         chooser = self.live if self.config.double else self.target
         best = greedy(chooser.values(then.candidates), then.allowed)
-        found: Tensor = self.target(then, best)
-        return found
+        next_values: Tensor = self.target(then, best)
+        return next_values
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, targets, optimiser and the number of updates."""

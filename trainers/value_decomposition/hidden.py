@@ -15,7 +15,7 @@ from palaver.agents.llm.scoring.logprobs import response_logprobs
 from palaver.agents.llm.scoring.packing import padded
 from palaver.core import Message, PolicyError
 from palaver.trainers.config.run import RunConfig
-from palaver.trainers.value_decomposition.encoders import Encoder, OneHotEncoder, Pair, Words, told
+from palaver.trainers.value_decomposition.encoders import Encoder, OneHotEncoder, Pair, Words, conversation_text
 
 LONGEST = 4096  # tokens read of a text where the model says nothing: the newest ones
 LEAST = -20.0  # nats; below it one token is as surprising as another
@@ -43,7 +43,7 @@ class FrozenFeatures:
         self.state = int(config.hidden_size)
         self.action = 2 * self.state + (3 if likelihood else 1)
         self.longest = int(getattr(config, "max_position_embeddings", LONGEST))
-        self.held = sum(part.numel() for part in self.frozen.state_dict().values())
+        self.held = sum(tensor.numel() for tensor in self.frozen.state_dict().values())
 
     def states(self, texts: Sequence[str]) -> Tensor:
         """(n, S)."""
@@ -53,9 +53,9 @@ class FrozenFeatures:
     def actions(self, pairs: Sequence[Pair]) -> Tensor:
         """(n, F)."""
         prompts, answers = [], []
-        for heard, said in pairs:
-            answer = list(self.body.tokenizer(said, add_special_tokens=False)["input_ids"])[: self.longest - 1]
-            prompts.append(list(self.body.render(heard)[-(self.longest - len(answer)) :]))
+        for conversation, action in pairs:
+            answer = list(self.body.tokenizer(action, add_special_tokens=False)["input_ids"])[: self.longest - 1]
+            prompts.append(list(self.body.render(conversation)[-(self.longest - len(answer)) :]))
             answers.append(answer)
         ids = [[*before, *answer] for before, answer in zip(prompts, answers, strict=True)]
         lengths = torch.tensor([float(len(answer)) for answer in answers]).log1p()
@@ -66,38 +66,38 @@ class FrozenFeatures:
 
     def state_dict(self) -> dict[str, Any]:
         """State of the copy of the policy's trained weights."""
-        return {name: part.cpu() for name, part in self.frozen.state_dict().items()}
+        return {name: tensor.cpu() for name, tensor in self.frozen.state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self.frozen.load_state_dict({name: part.to(self.body.device) for name, part in state.items()})
+        self.frozen.load_state_dict({name: tensor.to(self.body.device) for name, tensor in state.items()})
 
     def _expected(self, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> Tensor:
         """(n, 2) mean and minimum log-prob of an answer's tokens, 0 for one without tokens."""
-        found = torch.zeros(len(answers), 2)
-        said = [row for row, answer in enumerate(answers) if answer]
+        features = torch.zeros(len(answers), 2)
+        answered = [row for row, answer in enumerate(answers) if answer]
         with self.frozen.active() as model, evaluating(model), torch.no_grad():
-            for batch in _batches([[*prompts[row], *answers[row]] for row in said], self.pass_tokens):
-                rows = [said[place] for place in batch]
+            for batch in _batches([[*prompts[row], *answers[row]] for row in answered], self.pass_tokens):
+                rows = [answered[index] for index in batch]
                 logprobs, mask = response_logprobs(model, [prompts[r] for r in rows], [answers[r] for r in rows])
                 logprobs = logprobs.float().clamp(min=LEAST)
                 mean = logprobs.sum(dim=1) / mask.sum(dim=1)
-                found[rows] = torch.stack([mean, logprobs.min(dim=1).values], dim=1).cpu()
-        return found
+                features[rows] = torch.stack([mean, logprobs.min(dim=1).values], dim=1).cpu()
+        return features
 
     def _read(self, ids: Sequence[Sequence[int]], starts: Sequence[int]) -> Tensor:
         """(n, 2 S) mean over the tokens from `starts` on (of none: the last), and last token before."""
-        found = torch.zeros(len(ids), 2 * self.state)
+        features = torch.zeros(len(ids), 2 * self.state)
         with self.frozen.active() as model, evaluating(model), torch.no_grad():
             for batch in _batches(ids, self.pass_tokens):
                 tokens = torch.from_numpy(padded([ids[row] for row in batch])).to(self.body.device)
                 hidden = model.base_model(input_ids=tokens, use_cache=False)[0].float()
-                for place, row in enumerate(batch):
+                for index, row in enumerate(batch):
                     length, start = len(ids[row]), starts[row]
-                    mean = hidden[place, min(start, length - 1) : length].mean(dim=0)
-                    before = hidden[place, max(start, 1) - 1]
-                    found[row] = torch.cat([_scaled(mean), _scaled(before)]).cpu()
-        return found
+                    mean = hidden[index, min(start, length - 1) : length].mean(dim=0)
+                    before = hidden[index, max(start, 1) - 1]
+                    features[row] = torch.cat([_scaled(mean), _scaled(before)]).cpu()
+        return features
 
 
 class Sentences:
@@ -128,28 +128,30 @@ class Sentences:
         self.state = int(config.hidden_size)
         self.action = 2 * self.state
         self.longest = int(getattr(config, "max_position_embeddings", LONGEST)) - 2  # some models keep two places
-        self.held = sum(part.numel() for part in self.model.parameters())
+        self.held = sum(parameter.numel() for parameter in self.model.parameters())
 
     def states(self, texts: Sequence[str]) -> Tensor:
         """(n, S)."""
         ids = [list(self.tokenizer(text)["input_ids"])[-self.longest :] or [0] for text in texts]
-        found = torch.zeros(len(ids), self.state)
+        embeddings = torch.zeros(len(ids), self.state)
         with torch.no_grad():
             for batch in _batches(ids, self.pass_tokens):
                 tokens = torch.from_numpy(padded([ids[row] for row in batch])).to(self.device)
-                mask = torch.tensor([[place < len(ids[row]) for place in range(tokens.shape[1])] for row in batch])
+                mask = torch.tensor(
+                    [[position < len(ids[row]) for position in range(tokens.shape[1])] for row in batch]
+                )
                 weight = mask.to(self.device)[..., None].float()
                 hidden = self.model(input_ids=tokens, attention_mask=mask.long().to(self.device))[0].float()
                 mean = (hidden * weight).sum(dim=1) / weight.sum(dim=1)
-                found[batch] = torch.nn.functional.normalize(mean, dim=1).cpu()
-        return found
+                embeddings[batch] = torch.nn.functional.normalize(mean, dim=1).cpu()
+        return embeddings
 
     def actions(self, pairs: Sequence[Pair]) -> Tensor:
         """(n, F) embeddings of the conversations, each distinct text once, and of the actions."""
-        heard = [told(before) for before, _ in pairs]
-        known = {text: row for row, text in enumerate(dict.fromkeys(heard))}
-        first = self.states(list(known))[[known[text] for text in heard]]
-        return torch.cat([first, self.states([said for _, said in pairs])], dim=1)
+        contexts = [conversation_text(before) for before, _ in pairs]
+        known = {text: row for row, text in enumerate(dict.fromkeys(contexts))}
+        first = self.states(list(known))[[known[text] for text in contexts]]
+        return torch.cat([first, self.states([action for _, action in pairs])], dim=1)
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing is learnt."""
@@ -178,19 +180,19 @@ def encoder(config: RunConfig, device: str, body: LLMPolicy | None = None) -> En
     if mixer.reads == "policy":
         assert body is not None  # refused for legal actions, which have no policy
         return FrozenFeatures(body, config.train.pass_tokens(body.device.type), mixer.likelihood)
-    place = torch.device(device)
-    return Sentences(mixer.reads.removeprefix("hf:").strip(), device, config.train.pass_tokens(place.type))
+    torch_device = torch.device(device)
+    return Sentences(mixer.reads.removeprefix("hf:").strip(), device, config.train.pass_tokens(torch_device.type))
 
 
 def _scaled(vector: Tensor) -> Tensor:
     return vector / vector.square().mean().sqrt().clamp(min=1e-6)
 
 
-def _batches(ids: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-    """Batches, long texts first, of at most `most` padded tokens (or one text)."""
-    found: list[list[int]] = []
+def _batches(ids: Sequence[Sequence[int]], max_tokens: int) -> list[list[int]]:
+    """Batches, long texts first, of at most `max_tokens` padded tokens (or one text)."""
+    batches: list[list[int]] = []
     for row in sorted(range(len(ids)), key=lambda row: (-len(ids[row]), row)):
-        if not found or len(ids[found[-1][0]]) * (len(found[-1]) + 1) > most:
-            found.append([])
-        found[-1].append(row)
-    return found
+        if not batches or len(ids[batches[-1][0]]) * (len(batches[-1]) + 1) > max_tokens:
+            batches.append([])
+        batches[-1].append(row)
+    return batches

@@ -52,7 +52,7 @@ class LegalLoop:
         config, a, began = self.config, self.config.algorithm, time.perf_counter()
         tasks = batch_of_tasks([task.id for task in self.env.tasks], config.train.prompts_per_step, config.seed, step)
         chance = epsilon(*a.mixer.epsilon, a.mixer.epsilon_steps, step)
-        found = play(
+        result = play(
             self.env,
             self.assignment,
             [task for task in tasks for _ in range(a.group_size)],
@@ -61,14 +61,14 @@ class LegalLoop:
             seed=stable_seed(config.seed, "rollout", step),
         )
         rolled = time.perf_counter()
-        only_scored(found.episodes, f"in step {step}")
-        self.replay.add(found.transitions)
+        only_scored(result.episodes, f"in step {step}")
+        self.replay.add(result.transitions)
         learned = self.assignment.team.values.learn(self.replay, stable_seed(config.seed, "mixer replay", step))
         if self.run_logger:
-            self.run_logger.episodes("train", step, found.episodes)
+            self.run_logger.episodes("train", step, result.episodes)
         return {
             **self.clock.read(),
-            **describe(found.episodes),
+            **describe(result.episodes),
             **{f"mixer/{name}": value for name, value in asdict(learned).items()},
             "mixer/epsilon": chance,
             "time/rollout_s": rolled - began,
@@ -81,10 +81,10 @@ class LegalLoop:
             return
         config = self.config.eval
         tasks = [task.id for task in self.eval_env.tasks[: config.n] for _ in range(config.samples)]
-        found = play(self.eval_env, self.assignment, tasks, epsilon=0.0, discount=1.0, seed=config.seed)
-        summary = summarize(found.episodes).to_dict()
+        result = play(self.eval_env, self.assignment, tasks, epsilon=0.0, discount=1.0, seed=config.seed)
+        summary = summarize(result.episodes).to_dict()
         self.run_logger.write("eval", step, {**self.clock.read(), **summary, "greedy": True})
-        self.run_logger.episodes("eval", step, found.episodes)
+        self.run_logger.episodes("eval", step, result.episodes)
 
     def save(self, step: int) -> None:
         """Write a checkpoint."""

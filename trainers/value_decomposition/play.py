@@ -13,7 +13,7 @@ from palaver.core import Completion, Conversation, Episode, Message, Request, Sa
 from palaver.envs.base.env import Step, TextEnv
 from palaver.trainers.rollout.branches import start
 from palaver.trainers.rollout.ends import ended
-from palaver.trainers.value_decomposition.encoders import told
+from palaver.trainers.value_decomposition.encoders import conversation_text
 from palaver.trainers.value_decomposition.players import TeamDecision, ValueTeam, decision_seed, hears
 from palaver.trainers.value_decomposition.replay import DecisionFeatures, Transition
 
@@ -72,13 +72,13 @@ class Assignment:
 
 
 def play(
-    env: TextEnv, seats: Assignment, tasks: Sequence[str], *, epsilon: float, discount: float, seed: int
+    env: TextEnv, assignment: Assignment, tasks: Sequence[str], *, epsilon: float, discount: float, seed: int
 ) -> RolloutResult:
     """Play one episode of every task.
 
     Args:
         env: is forked, never stepped itself.
-        seats: policies of all agents.
+        assignment: policies of all agents.
         tasks: ids; a task may be listed more than once.
         epsilon: probability that an agent plays a random legal action in place of its best.
         discount: gamma, per turn.
@@ -87,27 +87,31 @@ def play(
     Raises:
         ConfigError: the encoder is a table, and it is full.
     """
-    lives = [_begin(env, task, place, seed) for place, task in enumerate(tasks)]
-    found: list[Transition] = []
-    while live := [each for each in lives if each.stop is None]:
-        _decide(live, seats, epsilon, seed, found)
-        _answer(live, seats, seed)
-        _step(live, seats.team.agents, discount, found)
-        _go_on(live, seats.team, found)
-    names = dict.fromkeys(seats.team.agents, "values") | {agent: p.name for agent, p in seats.partners.items()}
+    lives = [_begin(env, task, index, seed) for index, task in enumerate(tasks)]
+    transitions: list[Transition] = []
+    while live := [episode for episode in lives if episode.stop is None]:
+        _decide(live, assignment, epsilon, seed, transitions)
+        _answer(live, assignment, seed)
+        _step(live, assignment.team.agents, discount, transitions)
+        _go_on(live, assignment.team, transitions)
+    names = dict.fromkeys(assignment.team.agents, "values") | {
+        agent: p.name for agent, p in assignment.partners.items()
+    }
     name = env.metadata["name"]
-    return RolloutResult([Episode(name, e.task, e.seed, tuple(e.turns), e.stop, names) for e in lives if e.stop], found)
+    return RolloutResult(
+        [Episode(name, e.task, e.seed, tuple(e.turns), e.stop, names) for e in lives if e.stop], transitions
+    )
 
 
-def _begin(env: TextEnv, task: str, place: int, seed: int) -> _Live:
-    own, task_seed = env.fork(), stable_seed(seed, "task", place, task)
-    observations, infos = start(own, task, task_seed)
-    live = _Live(own, task, task_seed, str(place), observations, infos, dict.fromkeys(env.possible_agents, ()))
-    _hear(live)
+def _begin(env: TextEnv, task: str, index: int, seed: int) -> _Live:
+    fork, task_seed = env.fork(), stable_seed(seed, "task", index, task)
+    observations, infos = start(fork, task, task_seed)
+    live = _Live(fork, task, task_seed, str(index), observations, infos, dict.fromkeys(env.possible_agents, ()))
+    _read_observations(live)
     return live
 
 
-def _hear(live: _Live) -> None:
+def _read_observations(live: _Live) -> None:
     fresh = live.env.metadata.get("conversation") == "fresh"
     for agent, text in live.observations.items():
         live.conversations[agent] = hears(live.conversations[agent], text, fresh)
@@ -121,43 +125,49 @@ def _legal(live: _Live, agent: str) -> list[str]:
     return list(live.infos[agent].get("legal_actions", ())) if _acts(live, agent) else []
 
 
-def _decide(live: Sequence[_Live], seats: Assignment, epsilon: float, seed: int, found: list[Transition]) -> None:
+def _decide(
+    live: Sequence[_Live], assignment: Assignment, epsilon: float, seed: int, transitions: list[Transition]
+) -> None:
     """Let the team choose where it may act, and complete the transitions that lead here."""
-    team = seats.team
-    for each in live:
-        each.completions = {}
-    asked, decisions = _decisions(live, team)
-    if not asked:
+    team = assignment.team
+    for episode in live:
+        episode.completions = {}
+    acting, decisions = _decisions(live, team)
+    if not acting:
         return
     scenes = team.look(decisions)
-    choices = team.choose(scenes, [decision_seed(seed, each.node) for each in asked], epsilon)
-    for each, decision, scene, places in zip(asked, decisions, scenes, choices, strict=True):
-        if each.open is not None:
-            found.append(_closed(each.open, scene))
-        each.open = _Open(scene, torch.tensor(places))
-        for agent, offered, place in zip(team.agents, decision.legal, places, strict=True):
+    choices = team.choose(scenes, [decision_seed(seed, episode.node) for episode in acting], epsilon)
+    for episode, decision, scene, places in zip(acting, decisions, scenes, choices, strict=True):
+        if episode.open is not None:
+            transitions.append(_closed(episode.open, scene))
+        episode.open = _Open(scene, torch.tensor(places))
+        for agent, offered, choice in zip(team.agents, decision.legal, places, strict=True):
             if offered:
-                each.completions[agent] = Completion(offered[place])
+                episode.completions[agent] = Completion(offered[choice])
 
 
 def _decisions(lives: Sequence[_Live], team: ValueTeam) -> tuple[list[_Live], list[TeamDecision]]:
     """Episodes in which the team may act, and their decisions."""
-    asked, found = [], []
-    for each in lives:
-        legal = [_legal(each, agent) for agent in team.agents]
+    acting, decisions = [], []
+    for episode in lives:
+        legal = [_legal(episode, agent) for agent in team.agents]
         if any(legal):
-            state = "\n\n".join(f"[{agent}]\n{told(heard)}" for agent, heard in each.conversations.items() if heard)
-            asked.append(each)
-            found.append(TeamDecision(state, [each.conversations[agent] for agent in team.agents], legal))
-    return asked, found
+            state = "\n\n".join(
+                f"[{agent}]\n{conversation_text(conversation)}"
+                for agent, conversation in episode.conversations.items()
+                if conversation
+            )
+            acting.append(episode)
+            decisions.append(TeamDecision(state, [episode.conversations[agent] for agent in team.agents], legal))
+    return acting, decisions
 
 
-def _go_on(lives: Sequence[_Live], team: ValueTeam, found: list[Transition]) -> None:
+def _go_on(lives: Sequence[_Live], team: ValueTeam, transitions: list[Transition]) -> None:
     """Complete the transitions of episodes that were just cut, with the states after the cut."""
-    asked, decisions = _decisions([each for each in lives if each.stop and each.open is not None], team)
-    for each, scene in zip(asked, team.look(decisions) if decisions else (), strict=True):
-        assert each.open is not None
-        found.append(_closed(each.open, scene))
+    acting, decisions = _decisions([episode for episode in lives if episode.stop and episode.open is not None], team)
+    for episode, scene in zip(acting, team.look(decisions) if decisions else (), strict=True):
+        assert episode.open is not None
+        transitions.append(_closed(episode.open, scene))
 
 
 def _closed(begun: _Open, then: DecisionFeatures | None) -> Transition:
@@ -165,38 +175,40 @@ def _closed(begun: _Open, then: DecisionFeatures | None) -> Transition:
     return Transition(begun.scene, begun.chosen, begun.reward, goes_on, then or begun.scene)
 
 
-def _answer(live: Sequence[_Live], seats: Assignment, seed: int) -> None:
+def _answer(live: Sequence[_Live], assignment: Assignment, seed: int) -> None:
     """Query the partners that may act, in one batch per policy."""
-    asked: list[tuple[_Live, Policy, Request]] = []
-    for each in live:
-        for agent, policy in seats.partners.items():
-            if _acts(each, agent):
-                seeds = (stable_seed(seed, each.node, agent),)
-                asked.append((each, policy, Request(agent, each.conversations[agent], seeds, seats.sampling[agent])))
-    for (each, _, request), said in zip(asked, act_batched([(p, r) for _, p, r in asked]), strict=True):
-        each.completions[request.agent] = said[0]
+    requests: list[tuple[_Live, Policy, Request]] = []
+    for episode in live:
+        for agent, policy in assignment.partners.items():
+            if _acts(episode, agent):
+                seeds = (stable_seed(seed, episode.node, agent),)
+                requests.append(
+                    (episode, policy, Request(agent, episode.conversations[agent], seeds, assignment.sampling[agent]))
+                )
+    for (episode, _, request), completions in zip(requests, act_batched([(p, r) for _, p, r in requests]), strict=True):
+        episode.completions[request.agent] = completions[0]
 
 
-def _step(lives: Sequence[_Live], team: Sequence[str], discount: float, found: list[Transition]) -> None:
+def _step(lives: Sequence[_Live], team: Sequence[str], discount: float, transitions: list[Transition]) -> None:
     """Play one joint action of each episode."""
     envs = [live.env for live in lives]
     actions = [
         {agent: live.completions[agent].text if agent in live.completions else None for agent in live.env.agents}
         for live in lives
     ]
-    for live, said, step in zip(lives, actions, type(envs[0]).step_together(envs, actions), strict=True):
-        _follow(live, list(said), step, team, discount, found)
+    for live, action, step in zip(lives, actions, type(envs[0]).step_together(envs, actions), strict=True):
+        _follow(live, list(action), step, team, discount, transitions)
 
 
 def _follow(
-    live: _Live, acting: Sequence[str], step: Step, team: Sequence[str], discount: float, found: list[Transition]
+    live: _Live, acting: Sequence[str], step: Step, team: Sequence[str], discount: float, transitions: list[Transition]
 ) -> None:
     """Update an episode with the result of a joint action."""
     env, everyone = live.env, live.env.possible_agents
-    told_before = {agent: live.observations[agent] for agent in acting}
+    observed = {agent: live.observations[agent] for agent in acting}
     observations, rewards, _, _, infos = step
     node = f"{live.node}/0"
-    paid = {agent: float(rewards.get(agent, 0.0)) for agent in everyone}
+    own_rewards = {agent: float(rewards.get(agent, 0.0)) for agent in everyone}
     live.turns.append(
         Turn(
             len(live.turns),
@@ -204,23 +216,23 @@ def _follow(
             live.node if live.turns else "",
             live.node,
             dict.fromkeys(live.completions, 0),
-            told_before,
+            observed,
             dict(live.completions),
-            paid,
+            own_rewards,
             {agent: dict(infos[agent]["reward_components"]) if agent in infos else {} for agent in everyone},
             dict(infos[acting[0]].get("metrics", {})),
             str(infos[acting[0]].get("reason", "")),
         )
     )
-    for agent, said in live.completions.items():
-        live.conversations[agent] = (*live.conversations[agent], Message("assistant", said.text))
+    for agent, completion in live.completions.items():
+        live.conversations[agent] = (*live.conversations[agent], Message("assistant", completion.text))
     live.node, live.observations, live.infos = node, observations, infos
     if live.open is not None:
-        live.open.reward += live.open.factor * sum(paid[agent] for agent in team) / len(team)
+        live.open.reward += live.open.factor * sum(own_rewards[agent] for agent in team) / len(team)
         live.open.factor *= discount
     live.stop, live.cut = ended(env.agents, acting, step)
     over = live.stop not in (None, "unscored") and not set(live.cut).intersection(team)
     if over and live.open is not None:
-        found.append(_closed(live.open, None))
+        transitions.append(_closed(live.open, None))
     if live.stop is None or live.cut:
-        _hear(live)
+        _read_observations(live)

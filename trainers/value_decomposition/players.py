@@ -64,17 +64,17 @@ class ValueTeam:
         Raises:
             ConfigError: the encoder is a table, and it is full.
         """
-        states = self.encoder.states([each.state for each in decisions])
+        states = self.encoder.states([decision.state for decision in decisions])
         pairs = [
-            (heard, action)
-            for each in decisions
-            for heard, legal in zip(each.conversations, each.legal, strict=True)
+            (conversation, action)
+            for decision in decisions
+            for conversation, legal in zip(decision.conversations, decision.legal, strict=True)
             for action in legal
         ]
-        counts = [len(legal) for each in decisions for legal in each.legal]
+        counts = [len(legal) for decision in decisions for legal in decision.legal]
         parts = torch.split(self.encoder.actions(pairs), counts)
         n = len(self.agents)
-        return [scene_of(state, parts[place * n : place * n + n]) for place, state in enumerate(states)]
+        return [scene_of(state, parts[index * n : index * n + n]) for index, state in enumerate(states)]
 
     def choose(self, scenes: Sequence[DecisionFeatures], seeds: Sequence[int], epsilon: float) -> list[list[int]]:
         """Index of each agent's epsilon-greedy action in each scene.
@@ -87,9 +87,9 @@ class ValueTeam:
         for row, seed in enumerate(seeds):
             draw = random.Random(seed)
             for agent, count in enumerate(counts[row]):
-                explores, other = draw.random() < epsilon, draw.randrange(max(1, count))
+                explores, random_action = draw.random() < epsilon, draw.randrange(max(1, count))
                 if explores:
-                    best[row][agent] = other
+                    best[row][agent] = random_action
         return best
 
     def state_dict(self) -> dict[str, Any]:
@@ -136,8 +136,8 @@ def load_players(run: Path, env: TextEnv) -> dict[str, Callable[[], Player]]:
     """
     refuse_no_run(run)
     config = parse_file(run / CONFIG)
-    found, _ = checkpoint.newest(run)
-    state = checkpoint.load_study(found)
+    checkpoint_folder, _ = checkpoint.newest(run)
+    state = checkpoint.load_study(checkpoint_folder)
     if "team" not in state:
         raise CheckpointError(f"the run {str(run)!r} did not learn values of legal actions")
     team = ValueTeam(config, state["team"]["agents"], "cpu")
@@ -147,18 +147,18 @@ def load_players(run: Path, env: TextEnv) -> dict[str, Callable[[], Player]]:
 
 
 def _player(team: ValueTeam, agent: str, fresh: bool) -> Player:
-    heard: Conversation = ()
+    conversation: Conversation = ()
 
     def play(observation: str, info: Mapping[str, Any]) -> str:
-        nonlocal heard
-        heard = hears(heard, observation, fresh)
+        nonlocal conversation
+        conversation = hears(conversation, observation, fresh)
         legal: list[str] = list(info.get("legal_actions", ()))
         if not legal:
             return ""
-        features = team.encoder.actions([(heard, action) for action in legal])
+        features = team.encoder.actions([(conversation, action) for action in legal])
         candidates = features[None, None].expand(1, len(team.agents), -1, -1)
         best = legal[int(team.values.values(candidates)[0, team.agents.index(agent)].argmax())]
-        heard = (*heard, Message("assistant", best))
+        conversation = (*conversation, Message("assistant", best))
         return best
 
     return play

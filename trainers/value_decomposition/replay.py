@@ -64,59 +64,67 @@ class Replay:
     """
 
     def __init__(self, size: int) -> None:
-        self.kept: deque[Transition] = deque(maxlen=size)
+        self.transitions: deque[Transition] = deque(maxlen=size)
 
     def __len__(self) -> int:
-        return len(self.kept)
+        return len(self.transitions)
 
     def add(self, transitions: Iterable[Transition]) -> None:
         """Add transitions; the oldest are dropped."""
-        self.kept.extend(transitions)
+        self.transitions.extend(transitions)
 
     def sample(self, count: int, generator: torch.Generator) -> TransitionBatch:
         """Draw `count` transitions with replacement."""
-        drawn = torch.randint(len(self.kept), (count,), generator=generator).tolist()
-        return together([self.kept[place] for place in drawn])
+        drawn = torch.randint(len(self.transitions), (count,), generator=generator).tolist()
+        return together([self.transitions[index] for index in drawn])
 
     def state_dict(self) -> list[Any]:
         """All transitions as plain data; scenes that they share are written once."""
         scenes: dict[int, int] = {}
         written: list[list[Tensor]] = []
         lines = []
-        for each in self.kept:
-            for scene in (each.scene, each.then):
+        for transition in self.transitions:
+            for scene in (transition.scene, transition.then):
                 if id(scene) not in scenes:
                     scenes[id(scene)] = len(written)
                     written.append([getattr(scene, field.name) for field in fields(DecisionFeatures)])
-            lines.append([scenes[id(each.scene)], each.chosen, each.reward, each.goes_on, scenes[id(each.then)]])
+            lines.append(
+                [
+                    scenes[id(transition.scene)],
+                    transition.chosen,
+                    transition.reward,
+                    transition.goes_on,
+                    scenes[id(transition.then)],
+                ]
+            )
         return [written, lines]
 
     def load_state_dict(self, state: Sequence[Any]) -> None:
         """The inverse of `state_dict`."""
         written, lines = state
         scenes = [DecisionFeatures(*parts) for parts in written]
-        self.kept.clear()
+        self.transitions.clear()
         self.add(
-            Transition(scenes[here], chosen, reward, goes_on, scenes[then])
-            for here, chosen, reward, goes_on, then in lines
+            Transition(scenes[scene], chosen, reward, goes_on, scenes[then])
+            for scene, chosen, reward, goes_on, then in lines
         )
 
 
 def together(transitions: Sequence[Transition]) -> TransitionBatch:
     """Collate transitions to one batch."""
     return TransitionBatch(
-        stacked([each.scene for each in transitions]),
-        torch.stack([each.chosen for each in transitions]),
-        torch.tensor([each.reward for each in transitions], dtype=torch.float32),
-        torch.tensor([each.goes_on for each in transitions], dtype=torch.float32),
-        stacked([each.then for each in transitions]),
+        stacked([transition.scene for transition in transitions]),
+        torch.stack([transition.chosen for transition in transitions]),
+        torch.tensor([transition.reward for transition in transitions], dtype=torch.float32),
+        torch.tensor([transition.goes_on for transition in transitions], dtype=torch.float32),
+        stacked([transition.then for transition in transitions]),
     )
 
 
 def stacked(scenes: Sequence[DecisionFeatures]) -> DecisionFeatures:
     """Stack B scenes along a first axis; those with fewer actions are padded with disallowed ones."""
-    most = max(scene.allowed.shape[1] for scene in scenes)
-    wide = [scene if scene.allowed.shape[1] == most else _widened(scene, most) for scene in scenes]
+    max_actions = max(scene.allowed.shape[1] for scene in scenes)
+    wide = [scene if scene.allowed.shape[1] == max_actions else _widened(scene, max_actions) for scene in scenes]
     return DecisionFeatures(
         torch.stack([scene.state for scene in wide]),
         torch.stack([scene.candidates for scene in wide]),
@@ -124,11 +132,13 @@ def stacked(scenes: Sequence[DecisionFeatures]) -> DecisionFeatures:
     )
 
 
-def _widened(scene: DecisionFeatures, most: int) -> DecisionFeatures:
+def _widened(scene: DecisionFeatures, max_actions: int) -> DecisionFeatures:
     agents, actions, features = scene.candidates.shape
-    more = scene.candidates.new_zeros(agents, most - actions, features)
-    none = scene.allowed.new_zeros(agents, most - actions)
-    return DecisionFeatures(scene.state, torch.cat([scene.candidates, more], 1), torch.cat([scene.allowed, none], 1))
+    padding = scene.candidates.new_zeros(agents, max_actions - actions, features)
+    disallowed = scene.allowed.new_zeros(agents, max_actions - actions)
+    return DecisionFeatures(
+        scene.state, torch.cat([scene.candidates, padding], 1), torch.cat([scene.allowed, disallowed], 1)
+    )
 
 
 def scene_of(state: Tensor, features: Sequence[Tensor]) -> DecisionFeatures:
@@ -137,11 +147,12 @@ def scene_of(state: Tensor, features: Sequence[Tensor]) -> DecisionFeatures:
     Raises:
         ValueError: no agent can act.
     """
-    most = max(len(each) for each in features)
-    if not most:
+    max_actions = max(len(agent_features) for agent_features in features)
+    if not max_actions:
         raise ValueError("a scene needs an agent that can act")
     width = features[0].shape[1]
-    candidates, allowed = torch.zeros(len(features), most, width), torch.zeros(len(features), most, dtype=torch.bool)
-    for agent, each in enumerate(features):
-        candidates[agent, : len(each)], allowed[agent, : len(each)] = each, True
+    candidates = torch.zeros(len(features), max_actions, width)
+    allowed = torch.zeros(len(features), max_actions, dtype=torch.bool)
+    for agent, agent_features in enumerate(features):
+        candidates[agent, : len(agent_features)], allowed[agent, : len(agent_features)] = agent_features, True
     return DecisionFeatures(state, candidates, allowed)

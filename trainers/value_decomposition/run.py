@@ -53,11 +53,11 @@ def refuse_legal(config: RunConfig, env: TextEnv) -> None:
 
 def train_values(
     config: RunConfig,
-    row: Algorithm,
+    algorithm: Algorithm,
     env: TextEnv,
     eval_env: TextEnv,
     partners: Mapping[str, Policy],
-    world: Distributed,
+    distributed: Distributed,
     begun: RunStart,
     console: Console,
 ) -> Path:
@@ -67,21 +67,21 @@ def train_values(
         ConfigError: several processes, or a table of texts that is full.
         NumericalError: a loss was not finite.
     """
-    if world.size > 1:
+    if distributed.size > 1:
         raise ConfigError("algorithm.mixer.actions=legal trains in one process: start it without accelerate launch")
     agents = config.team.trained(env.possible_agents)
-    team, replay = ValueTeam(config, agents, world.device), Replay(config.algorithm.mixer.buffer)
+    team, replay = ValueTeam(config, agents, distributed.device), Replay(config.algorithm.mixer.buffer)
     if begun.checkpoint:
         state = checkpoint.load_study(begun.checkpoint)
         team.load_state_dict(state["team"])
         replay.load_state_dict(state["replay"])
-    seats = Assignment(team, partners, {agent: config.agent(agent).sampling() for agent in partners})
+    assignment = Assignment(team, partners, {agent: config.agent(agent).sampling() for agent in partners})
     a, t = config.algorithm, config.train
-    numbers = sum(part.numel() for part in team.values.live.parameters())
+    numbers = sum(parameter.numel() for parameter in team.values.live.parameters())
     console.print(
         Text.assemble(
-            (row.name, "bold"),
-            f" ({row.paper}) on ",
+            (algorithm.name, "bold"),
+            f" ({algorithm.paper}) on ",
             (config.env.id, "bold"),
             f", {t.steps} steps of {t.prompts_per_step} tasks x {a.group_size} episodes\n"
             f"team: {', '.join(agents)}: values of legal actions, {numbers:,} trained numbers, "
@@ -94,9 +94,9 @@ def train_values(
             config,
             env,
             eval_env,
-            seats,
+            assignment,
             replay,
-            world,
+            distributed,
             given.run_logger,
             begun.folder,
             given.clock,
@@ -104,4 +104,4 @@ def train_values(
             given.interrupted,
         )
 
-    return run_session(config, world, begun, console, opened)
+    return run_session(config, distributed, begun, console, opened)

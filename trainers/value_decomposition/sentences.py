@@ -39,17 +39,18 @@ class CompletionMixer:
     """
 
     def __init__(
-        self, kind: Kind, config: RunConfig, agents: Sequence[str], body: LLMPolicy, world: Distributed
+        self, kind: Kind, config: RunConfig, agents: Sequence[str], body: LLMPolicy, distributed: Distributed
     ) -> None:
-        self.config, self.settings, self.agents, self.distributed = config, config.algorithm.mixer, tuple(agents), world
-        self.encoder = encoder(config, world.device, body)
+        self.config, self.settings = config, config.algorithm.mixer
+        self.agents, self.distributed = tuple(agents), distributed
+        self.encoder = encoder(config, distributed.device, body)
         shape = Shape(len(agents), self.encoder.action, self.encoder.state, linear=self.encoder.one_hot, shared=False)
         self.values = FactoredValues(self.settings, kind, shape, config.seed)
         self.replay = Replay(self.settings.buffer)
         self.steps = 0
         self.stats = MixStats()
 
-    def estimate_advantages(self, table: Batch, cost: Tensor | None) -> Batch:
+    def estimate_advantages(self, batch: Batch, cost: Tensor | None) -> Batch:
         """Train on a filled table, then replace its advantages with the mixer's.
 
         In the first `algorithm.mixer.start` steps, and until the replay holds a batch, the advantages stay those of the
@@ -58,23 +59,26 @@ class CompletionMixer:
         Raises:
             NumericalError: the loss of the values is not finite.
         """
-        found, a = acts(table, self.agents, self.encoder), self.config.algorithm
-        paid = table.reward if cost is None else table.reward - by_step(table, cost).nan_to_num()
-        self.replay.add(self.distributed.gather(transitions(table, found, paid.mean(dim=1), a.discount)))
+        decisions, a = acts(batch, self.agents, self.encoder), self.config.algorithm
+        reward = batch.reward if cost is None else batch.reward - by_step(batch, cost).nan_to_num()
+        self.replay.add(self.distributed.gather(transitions(batch, decisions, reward.mean(dim=1), a.discount)))
         self.steps += 1
         self.stats = self.values.learn(self.replay, stable_seed(self.config.seed, "mixer replay", self.steps))
-        advantage = table.advantage
+        advantage = batch.advantage
         if self.steps > self.settings.start and self.values.updates:
             assert a.normalize != "whiten"  # refused with a mixer
-            advantage = self._credit(table, found)
-            advantage = normalize(advantage, advantage, table.group, a.normalize, a.std, self.distributed.all_sum)
+            advantage = self._credit(batch, decisions)
+            advantage = normalize(advantage, advantage, batch.group, a.normalize, a.std, self.distributed.all_sum)
         if self.settings.confidence:
             nll = torch.tensor(
-                [-sum(said.sample_logprobs) / max(1, len(said.sample_logprobs)) for said in table.completions],
+                [
+                    -sum(completion.sample_logprobs) / max(1, len(completion.sample_logprobs))
+                    for completion in batch.completions
+                ],
                 dtype=torch.float64,
             )
-            advantage = confidence_gain(advantage, nll, table.group, self.settings.confidence)
-        return replace(table, advantage=advantage)
+            advantage = confidence_gain(advantage, nll, batch.group, self.settings.confidence)
+        return replace(batch, advantage=advantage)
 
     def metrics(self) -> dict[str, float]:
         """Metrics of the last update of the values, by name."""
@@ -96,20 +100,20 @@ class CompletionMixer:
         self.encoder.load_state_dict(state["encoder"])
         self.steps = state["steps"]
 
-    def _credit(self, table: Batch, found: Acts) -> Tensor:
+    def _credit(self, batch: Batch, decisions: Acts) -> Tensor:
         """(R,) credit of each answer, mean over the joint actions that it took part in."""
-        steps = list(found.place)
-        scene = stacked([found.scenes[found.place[step]] for step in steps])
-        chosen = torch.stack([found.chosen[step] for step in steps])
+        steps = list(decisions.scene_keys)
+        scene = stacked([decisions.scenes[decisions.scene_keys[step]] for step in steps])
+        chosen = torch.stack([decisions.chosen[step] for step in steps])
         q = self.values.values(scene.candidates)
         if self.settings.credit == "counterfactual":
             given = counterfactual(q, scene.allowed, chosen, scene.state, self.values.total)
         else:
             given = q.gather(-1, chosen[..., None])[..., 0]
-        total, count = (torch.zeros(len(table), dtype=torch.float64) for _ in range(2))
-        for place, step in enumerate(steps):
-            for agent, row in found.rows[step].items():
-                total[row] += float(given[place, agent])
+        total, count = (torch.zeros(len(batch), dtype=torch.float64) for _ in range(2))
+        for index, step in enumerate(steps):
+            for agent, row in decisions.rows[step].items():
+                total[row] += float(given[index, agent])
                 count[row] += 1
         mean = total / count
-        return mean if self.settings.credit == "counterfactual" else group_mean_baseline(mean, table.group)
+        return mean if self.settings.credit == "counterfactual" else group_mean_baseline(mean, batch.group)

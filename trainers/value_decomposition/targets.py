@@ -15,8 +15,8 @@ def greedy(q: Tensor, allowed: Tensor) -> Tensor:
 
 def picked(q: Tensor, chosen: Tensor, allowed: Tensor) -> Tensor:
     """Values of chosen actions, 0 for an agent that may not act. (B,N,A), (B,N), (B,N,A) -> (B,N)."""
-    own = q.gather(-1, chosen[..., None])[..., 0]
-    return torch.where(allowed.any(dim=-1), own, torch.zeros_like(own))
+    chosen_q = q.gather(-1, chosen[..., None])[..., 0]
+    return torch.where(allowed.any(dim=-1), chosen_q, torch.zeros_like(chosen_q))
 
 
 def td_target(reward: Tensor, goes_on: Tensor, following: Tensor) -> Tensor:

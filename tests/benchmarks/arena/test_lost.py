@@ -145,7 +145,7 @@ def test_a_simulator_that_does_not_answer_ends_no_battle_of_the_arena(monkeypatc
 
 def disturb(monkeypatch, number):
     """Send a signal to the first worker process as soon as it plays; the workers, as they are started."""
-    started, start, hear = [], pool._Crew.start, pool._Crew.hear
+    started, start, hear = [], pool._Crew.start, pool._Crew.receive
 
     def watch(crew, games):
         start(crew, games)

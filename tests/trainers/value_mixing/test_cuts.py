@@ -20,7 +20,7 @@ from palaver.trainers.train import train
 from palaver.trainers.value_decomposition.encoders import OneHotEncoder
 from palaver.trainers.value_decomposition.play import play
 from palaver.trainers.value_decomposition.replay import Replay, stacked, together
-from palaver.trainers.value_decomposition.scenes import acts, heard, transitions
+from palaver.trainers.value_decomposition.scenes import acts, conversation_before, transitions
 from palaver.trainers.value_decomposition.sentences import CompletionMixer
 from tests.trainers.learning import policy
 from tests.trainers.toys import SEATS, Script, register_toy, save_model
@@ -130,11 +130,11 @@ def test_a_cut_leads_to_a_scene_of_the_answers_sampled_there():
     found = acts(table, SEATS, encoder)
     assert sorted(found.scenes) == ["0", "0/0", "0/1"]
     assert found.scenes["0/0"].allowed.tolist() == [[True, True], [True, True]]
-    assert {step: where for step, where in found.place.items() if where != "0"} == {}, "no row was decided there"
+    assert {step: where for step, where in found.scene_keys.items() if where != "0"} == {}, "no row was decided there"
     steps = transitions(table, found, table.reward.mean(dim=1), GAMMA)
     assert [(each.reward, each.goes_on) for each in steps] == [(1.0, GAMMA)] * 2
     assert [each.then for each in steps] == [found.scenes["0/0"], found.scenes["0/1"]]
-    assert heard(table, 0, "a", after=True) == (
+    assert conversation_before(table, 0, "a", after=True) == (
         Message("user", "begin"), Message("assistant", "x"), Message("user", "go on"),
     )  # fmt: skip
 

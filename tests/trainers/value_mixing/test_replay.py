@@ -52,7 +52,7 @@ def test_a_batch_has_all_fields_along_its_first_axis():
 def test_the_oldest_go():
     replay = Replay(3)
     replay.add(transition(n, 1, 1) for n in range(5))
-    assert [each.reward for each in replay.kept] == [2.0, 3.0, 4.0]
+    assert [each.reward for each in replay.transitions] == [2.0, 3.0, 4.0]
 
 
 def test_the_seed_fixes_what_is_drawn():
@@ -70,7 +70,7 @@ def test_what_is_kept_survives_a_checkpoint_and_shared_scenes_stay_shared(tmp_pa
     torch.save(replay.state_dict(), tmp_path / "r.pt")
     again = Replay(10)
     again.load_state_dict(torch.load(tmp_path / "r.pt", weights_only=True))
-    assert [each.reward for each in again.kept] == [0.0, 1.0]
-    assert [each.chosen.tolist() for each in again.kept] == [[0, 0], [1, 0]]
-    assert len({id(scene) for each in again.kept for scene in (each.scene, each.then)}) == 1
-    assert torch.equal(again.kept[0].scene.candidates, shared.candidates)
+    assert [each.reward for each in again.transitions] == [0.0, 1.0]
+    assert [each.chosen.tolist() for each in again.transitions] == [[0, 0], [1, 0]]
+    assert len({id(scene) for each in again.transitions for scene in (each.scene, each.then)}) == 1
+    assert torch.equal(again.transitions[0].scene.candidates, shared.candidates)

@@ -8,7 +8,7 @@ import torch
 from palaver.core import Completion, Message, Turn
 from palaver.trainers.rollout.batch import make_batch
 from palaver.trainers.value_decomposition.encoders import OneHotEncoder
-from palaver.trainers.value_decomposition.scenes import acts, heard, transitions
+from palaver.trainers.value_decomposition.scenes import acts, conversation_before, transitions
 from tests.trainers.learning import episode
 
 
@@ -31,9 +31,9 @@ def test_candidates_are_those_of_siblings(two_lanes):
     assert found.scenes["0"].allowed.tolist() == [[True, True], [True, True]]
     assert found.scenes["0/0"].allowed.tolist() == [[True], [False]]
     assert found.scenes["0/1"].allowed.tolist() == [[True], [True]]
-    by_place = {found.place[step]: chosen.tolist() for step, chosen in found.chosen.items()}
+    by_place = {found.scene_keys[step]: chosen.tolist() for step, chosen in found.chosen.items()}
     assert by_place["0/1"] == [0, 0]
-    assert sorted(chosen.tolist() for step, chosen in found.chosen.items() if found.place[step] == "0") == [
+    assert sorted(chosen.tolist() for step, chosen in found.chosen.items() if found.scene_keys[step] == "0") == [
         [0, 0], [1, 1],
     ]  # fmt: skip
 
@@ -57,13 +57,13 @@ def test_a_turn_in_which_others_act_alone_is_part_of_the_step_before():
     found = acts(table, ("a",), OneHotEncoder(32))
     early, late = transitions(table, found, table.reward.mean(dim=1), 0.5)
     assert (early.reward, early.goes_on) == (3.0, 0.25)
-    assert early.then is found.scenes[found.place[2]]
+    assert early.then is found.scenes[found.scene_keys[2]]
     assert (late.reward, late.goes_on) == (7.0, 0.0)
 
 
 def test_what_an_agent_had_heard(two_lanes):
     step = next(n for n, turn in enumerate(two_lanes.steps) if turn.index == 1 and "b" in turn.completions)
-    assert heard(two_lanes, step, "b") == (
+    assert conversation_before(two_lanes, step, "b") == (
         Message("user", "b hears 0"), Message("assistant", "y2"), Message("user", "b hears 1"),
     )  # fmt: skip
 
@@ -71,7 +71,7 @@ def test_what_an_agent_had_heard(two_lanes):
 def test_what_was_told_while_waiting_is_one_message():
     waits = [said("x"), said("y", "z")]
     table = make_batch([episode("0", 0, [(0.0, 0.0), (0.0, 0.0)], waits)])
-    assert heard(table, 1, "b") == (Message("user", "b hears 0\n\nb hears 1"),)
+    assert conversation_before(table, 1, "b") == (Message("user", "b hears 0\n\nb hears 1"),)
 
 
 def test_a_shared_candidate_is_one_candidate():

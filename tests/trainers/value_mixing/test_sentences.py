@@ -79,7 +79,7 @@ def test_for_a_sum_both_credits_are_one():
 def test_until_the_values_are_learnt_the_plain_return_is_compared(settings):
     mixing, filled, found = judged("monotonic", **settings)
     assert torch.equal(found.advantage, filled.advantage)
-    assert mixing.replay.kept
+    assert mixing.replay.transitions
     if "start" in settings:
         assert mixing.stats.updates
         assert not torch.equal(mixing.estimate_advantages(filled, None).advantage, filled.advantage)
@@ -87,9 +87,9 @@ def test_until_the_values_are_learnt_the_plain_return_is_compared(settings):
 
 def test_a_cost_is_taken_from_what_the_team_is_paid():
     mixing, filled, _ = judged("sum")
-    mixing.replay.kept.clear()
+    mixing.replay.transitions.clear()
     mixing.estimate_advantages(filled, torch.full((len(filled),), 0.25, dtype=torch.float64))
-    assert sorted(each.reward for each in mixing.replay.kept) == [-0.25, 0.75, 0.75, 1.75]
+    assert sorted(each.reward for each in mixing.replay.transitions) == [-0.25, 0.75, 0.75, 1.75]
 
 
 def test_confidence_acts_on_the_advantage():
