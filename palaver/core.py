@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from palaver.text import one_line
 
@@ -79,6 +79,26 @@ def load_attribute(path: str, what: str = "", error: type[PalaverError] = Config
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError, TypeError, SyntaxError) as reason:
         raise error(f"cannot load {what}{path!r} (module:attribute): {one_line(reason)}") from reason
+
+
+# --- stored files ----------------------------------------------------------------------------------
+
+FORMAT: Final = 2  # of episodes, result rows, run folders, checkpoints and recipes; 1 had other keys
+
+
+def refuse_format(record: Mapping[str, Any], what: str) -> None:
+    """Refuse a stored record of another format than `FORMAT`; one without a format has the first.
+
+    Raises:
+        CheckpointError: both formats are named.
+
+    >>> refuse_format({"format": FORMAT}, "the row")
+    """
+    if (found := record.get("format", 1)) != FORMAT:
+        raise CheckpointError(
+            f"{what} has format {one_line(str(found), 40)}, and this version of Palaver reads format {FORMAT}: "
+            "make it again, or read it with the version that made it"
+        )
 
 
 # --- conversations -------------------------------------------------------------------------------
@@ -236,7 +256,7 @@ class Turn:
         return sum(self.rewards.values()) / max(1, len(self.rewards))
 
 
-Stop = Literal["terminated", "truncated", "threshold", "outdone", "unscored"]
+Stop = Literal["terminated", "truncated", "threshold", "pruned", "unscored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +264,7 @@ class Episode:
     """Record of one episode of a rollout, root to leaf.
 
     `stop` is how it ended; `unscored` if the scoring of its last turn failed: its reward is meaningless. After
-    `truncated` and `threshold` the state of its last turn has a value (`Turn.ahead`), after `terminated` it is 0.
+    `truncated` and `threshold` the state of its last turn has a value (`Turn.cut_states`), after `terminated` it is 0.
     """
 
     env: str
@@ -270,21 +290,26 @@ class Episode:
             | {"completions": {agent: _completion_record(u, tokens) for agent, u in turn.completions.items()}}
             for turn in self.turns
         ]
-        return _shallow(self) | {"turns": turns}
+        return {"format": FORMAT} | _shallow(self) | {"turns": turns}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Episode:
-        """Restore what `to_dict` returned."""
+        """Restore what `to_dict` returned.
+
+        Raises:
+            CheckpointError: the record has another format.
+        """
+        refuse_format(record, "the episode")
         turns = tuple(_turn(turn) for turn in record["turns"])
-        return cls(**{**record, "turns": turns})
+        return cls(**{name: value for name, value in record.items() if name != "format"} | {"turns": turns})
 
 
-_WHERE_TOLD = ("legal", "executed", "illegal", "aside")
+_OPTIONAL = ("legal", "executed", "illegal", "aside")
 _BY_TOKEN = ("prompt_ids", "token_ids", "logprobs", "sample_logprobs")
 
 
 def _written(name: str, value: object) -> bool:
-    return name != "ahead" and (bool(value) or name not in _WHERE_TOLD)
+    return name != "cut_states" and (bool(value) or name not in _OPTIONAL)
 
 
 def _shallow(record: Any) -> dict[str, Any]:

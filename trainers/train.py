@@ -295,7 +295,7 @@ def _make_updater(
     reference = reference_model(config, trained.values(), distributed.device)
     updater = Updater(algorithm, config, _learners(config, trained, distributed, start, reference), distributed)
     if start:
-        updater.load_state_dict(checkpoint.load_study(start))
+        updater.load_state_dict(checkpoint.load_updater(start))
     return updater
 
 

@@ -141,7 +141,7 @@ def _moved(folder: Path) -> dict[str, str]:
     """Map each policy's initial agent to its current one, at a run's newest valid checkpoint."""
     from palaver.trainers.run import checkpoint
 
-    return {home: agent for agent, home in checkpoint.seats_of(checkpoint.newest(folder)[0]).items()}
+    return {home: agent for agent, home in checkpoint.agents_of(checkpoint.newest(folder)[0]).items()}
 
 
 def measure(

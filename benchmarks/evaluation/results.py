@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from palaver.core import ConfigError, Episode
+from palaver.core import FORMAT, ConfigError, Episode, refuse_format
 from palaver.scoring import Cost
 from palaver.utils.config import Section
 from palaver.utils.run_folder import replace_bytes, replace_text
@@ -92,7 +92,7 @@ class EvaluationResult(Section):
         parent: name and hash of the episodes of the row that this one rescores, "" for none.
     """
 
-    format: Literal[1] = 1
+    format: Literal[2] = FORMAT
     label: str
     env: str
     version: int
@@ -197,8 +197,11 @@ def parse(record: object, where: str) -> EvaluationResult:
     """A row from plain data.
 
     Raises:
+        CheckpointError: it has another format.
         ConfigError: it is none; the first field that does not fit is named.
     """
+    if isinstance(record, Mapping):
+        refuse_format(record, where)
     try:
         return EvaluationResult.model_validate(record)
     except ValidationError as error:

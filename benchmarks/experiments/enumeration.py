@@ -287,7 +287,7 @@ def episodes_of(
                 walk(node.children, turn.node, (*turns, turn), extended, child_branch)
             else:
                 left = len(extended) < game.turns
-                episodes.append(Episode("game", root, 0, (*turns, turn), "outdone" if left else "terminated"))
+                episodes.append(Episode("game", root, 0, (*turns, turn), "pruned" if left else "terminated"))
 
     walk(nodes, root, (), (), 0)
     return episodes

@@ -191,8 +191,6 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
         self._log: list[tuple[str, str]] = []  # ("agent <", its observation), ("agent >", its action), ("$", rewards)
         self._lock = threading.RLock()
 
-    # --- what an author writes ---------------------------------------------------------------------
-
     @abstractmethod
     def initial_observations(self, task: Task) -> Mapping[str, str]:
         """Start `task`: set the state and return each agent's first observation."""
@@ -204,8 +202,6 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     def role(self, agent: str) -> str:
         """Role of the agent, as reported in `infos`; its name unless overridden."""
         return agent
-
-    # --- PettingZoo's parallel API -----------------------------------------------------------------
 
     def observation_space(self, agent: str) -> UnicodeText:
         """The same object on every call."""
@@ -332,8 +328,6 @@ class TextEnv(ParallelEnv, ABC):  # type: ignore[misc]  # pettingzoo ships no ty
     def fork(self) -> TextEnv:
         """An independent copy in the same state, its generator included. Tasks are shared, for they never change."""
         return copy.deepcopy(self, {id(shared): shared for shared in (self.tasks, self._by_id)})
-
-    # --- inside ------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}

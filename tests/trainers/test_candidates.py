@@ -100,7 +100,7 @@ def test_a_sweep_keeps_the_best_of_the_agents_before_it():
 
 def test_the_next_turn_goes_on_from_the_last_agents_best():
     episodes, table = played(Additive(turns=2), SamplingPlan(3, turns="by_agent"))
-    assert [e.stop for e in episodes].count("outdone") == 5
+    assert [e.stop for e in episodes].count("pruned") == 5
     later = [turn for episode in episodes for turn in episode.turns if turn.index == 1]
     swept_last = {e.turns[0].node: e.turns[0] for e in episodes if e.turns[0].node.startswith("0/1.")}
     best = max(swept_last.values(), key=lambda turn: turn.rewards["b"])

@@ -38,14 +38,14 @@ def test_by_hand():
     }  # fmt: skip
     without = expected_returns(lanes, table, 0.5)
     assert (without["return/shaped"], without["return/shaped_discounted"]) == (2.5, 1.75)
-    dropped = expected_returns([lanes[0], replace(lanes[1], stop="outdone")], table, 0.5, pull)
+    dropped = expected_returns([lanes[0], replace(lanes[1], stop="pruned")], table, 0.5, pull)
     assert list(dropped.values()) == [4.0, 3.0, 3.5, 2.75]
 
 
 def test_each_side_s_return():
-    """a: 1 + 4 and 0 + 2, mean 3.5; b: 3 and 0, mean 1.5. Nothing where all earn alike; `outdone` does not count."""
+    """a: 1 + 4 and 0 + 2, mean 3.5; b: 3 and 0, mean 1.5. Nothing where all earn alike; `pruned` does not count."""
     lanes = [episode("0", 0, [(1.0, 3.0), (4.0, 0.0)]), episode("0", 1, [(0.0, 0.0), (2.0, 0.0)])]
-    shown = describe([*lanes, replace(lanes[0], stop="outdone")])
+    shown = describe([*lanes, replace(lanes[0], stop="pruned")])
     assert (shown["a/return"], shown["b/return"], shown["reward/mean"]) == (3.5, 1.5, 2.5)
     lost = describe([episode("0", 0, [(1.0, -1.0)]), episode("0", 1, [(1.0, -1.0)]), episode("0", 2, [(-1.0, 1.0)])])
     assert (lost["a/return"], lost["b/return"]) == pytest.approx((1 / 3, -1 / 3))

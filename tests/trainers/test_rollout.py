@@ -176,7 +176,7 @@ def test_the_best_sibling_goes_on_alone():
     of its group is (k - 1.5) / 50.
     """
     episodes, team = play(SamplingPlan(4, turns="best"), turns=2)
-    assert [e.stop for e in episodes] == ["outdone"] * 3 + ["terminated"] * 4
+    assert [e.stop for e in episodes] == ["pruned"] * 3 + ["terminated"] * 4
     table = make_batch(episodes)
     assert table.group.bincount().tolist() == [4] * 4
     for seat, word in (("a", "x"), ("b", "y")):

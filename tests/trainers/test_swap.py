@@ -174,7 +174,7 @@ def test_a_trained_team_sits_as_it_was_last_trained(finished, model, tmp_path):
     """After update 4 the seats are exchanged; `run:FOLDER` evaluates the very team that the run did."""
     folder = train(config(model, train={"steps": 4}, eval={"n": 2}), tmp_path / "run")
     found, _ = checkpoint.newest(folder)
-    assert checkpoint.seats_of(found) == {"pioneer": "observer", "observer": "pioneer"}
+    assert checkpoint.agents_of(found) == {"pioneer": "observer", "observer": "pioneer"}
     team = load_run(folder, ["pioneer", "observer"], ModelOptions(device="cpu"))
     assert [team[seat].name for seat in ("pioneer", "observer")] == ["run:run/observer@4", "run:run/pioneer@4"]
     saved = load_file(found / "policies" / "observer" / "model.safetensors")
@@ -196,7 +196,7 @@ def test_checkpoints_of_before_swaps_seat_by_name(finished, tmp_path):
     folder = shutil.copytree(finished, tmp_path / "run")
     path = checkpoint.folder_of(folder, 6) / "manifest.json"
     manifest = json.loads(path.read_text())
-    assert manifest.pop("seats") == {"pioneer": "pioneer", "observer": "observer"}
+    assert manifest.pop("agents") == {"pioneer": "pioneer", "observer": "observer"}
     path.write_text(json.dumps(manifest))
     team = load_run(folder, ["observer"], ModelOptions(device="cpu"))
     assert team["observer"].name == "run:run/observer@6"

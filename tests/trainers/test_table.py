@@ -141,8 +141,8 @@ def turn(node: str, choice: int = 0) -> Turn:
     )  # fmt: skip
 
 
-def weights(*nodes: str, outdone: tuple[str, ...] = ()) -> list[float]:
-    return tree_weights([turn(node) for node in nodes], outdone)
+def weights(*nodes: str, pruned: tuple[str, ...] = ()) -> list[float]:
+    return tree_weights([turn(node) for node in nodes], pruned)
 
 
 def test_weights_of_a_tree_are_the_shares_of_its_leaves():
@@ -154,7 +154,7 @@ def test_weights_of_a_tree_are_the_shares_of_its_leaves():
 
 
 def test_the_sibling_that_was_selected_goes_on_with_the_weight_of_all():
-    assert weights("0/0", "0/1", "0/1/0", "0/1/1", outdone=("0/0", "0/1/0")) == [0.5] * 4
+    assert weights("0/0", "0/1", "0/1/0", "0/1/1", pruned=("0/0", "0/1/0")) == [0.5] * 4
 
 
 def test_rows_weigh_what_their_joint_steps_do():

@@ -78,7 +78,7 @@ def test_neither_the_best_sibling_nor_the_threshold_heeds_it():
         lambda n, turn: ("fail", "-3", "-2")[n] if not turn else "0", SamplingPlan(group_size=3, turns="best"), turns=2
     )
     assert [(episode.stop, len(episode.turns)) for episode in episodes][:3] == [
-        ("unscored", 1), ("outdone", 1), ("terminated", 2),
+        ("unscored", 1), ("pruned", 1), ("terminated", 2),
     ]  # fmt: skip
     above = play(
         lambda n, turn: ("fail", "-3", "-3")[n] if not turn else "0",

@@ -111,7 +111,7 @@ class _Run:
         """Take up the newest sound checkpoint where there is one."""
         if (self.folder / "checkpoints").is_dir() and any((self.folder / "checkpoints").glob("step-*")):
             newest, _ = checkpoint.newest(self.folder)
-            saved = checkpoint.load_study(newest)
+            saved = checkpoint.load_updater(newest)
             self.state = _State(**saved)
             self.student.load(newest / "policies" / PUPIL)
             self.student.version = self.state.step

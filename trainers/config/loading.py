@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 from yaml import YAMLError
 
-from palaver.core import ConfigError, nearest
+from palaver.core import FORMAT, ConfigError, nearest, refuse_format
 from palaver.trainers.config.run import RunConfig
 
 _UNREADABLE = (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError)
@@ -71,6 +71,8 @@ def layers(recipe: str) -> list[tuple[str, DictConfig]]:
     name: Any = recipe
     while name is not None:
         config = sections(str(name), _text(str(name), shipped=bool(configs)), "train: {steps: 10}")
+        if "format" in config:
+            refuse_format({"format": config.pop("format")}, str(name))
         configs.insert(0, (str(name), config))
         name = config.pop("base", None)
         if len(configs) > len(recipes()):
@@ -150,8 +152,10 @@ def parse_file(path: Path) -> RunConfig:
 
     Raises:
         ConfigError: the file is missing or is not a complete config.
+        CheckpointError: it has another format.
     """
     config = load(str(path))
+    refuse_format(dict(sections(str(path), _text(str(path), shipped=False), "")), repr(str(path)))
     missing = [name for name in ("env", "policy", "algorithm", "train") if name not in config.model_fields_set]
     if missing:
         raise ConfigError(f"{str(path)!r} is not the complete config of a run: it lacks {', '.join(missing)}")
@@ -160,4 +164,4 @@ def parse_file(path: Path) -> RunConfig:
 
 def dump(config: RunConfig) -> str:
     """Return the complete config as YAML, which `load` reads back to an equal config."""
-    return str(OmegaConf.to_yaml(OmegaConf.create(config.model_dump(mode="json"))))
+    return f"format: {FORMAT}\n" + str(OmegaConf.to_yaml(OmegaConf.create(config.model_dump(mode="json"))))

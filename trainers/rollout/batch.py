@@ -159,14 +159,14 @@ def make_batch(episodes: Sequence[Episode], trained: Collection[str] | None = No
         member_step=member[1],
         steps=tuple(turns),
         step_weight=torch.tensor(
-            tree_weights(turns, {e.turns[-1].node for e in episodes if e.stop == "outdone"}), dtype=torch.float64
+            tree_weights(turns, {e.turns[-1].node for e in episodes if e.stop == "pruned"}), dtype=torch.float64
         ),
         returns=unfilled,
         advantage=unfilled,
     )
 
 
-def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[float]:
+def tree_weights(turns: Sequence[Turn], pruned: Collection[str] = ()) -> list[float]:
     """(J) weights of joint steps: parent's weight (1 at a root) over the number of siblings.
 
     A mean over siblings of the means over their children is the mean over the tree, so that every turn that all
@@ -176,7 +176,7 @@ def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[f
 
     Args:
         turns: joint steps, parents before their children.
-        outdone: nodes that were left for a better sibling.
+        pruned: nodes that were left for a better sibling.
     """
     siblings: dict[str, list[Turn]] = {}
     for turn in turns:
@@ -188,7 +188,7 @@ def tree_weights(turns: Sequence[Turn], outdone: Collection[str] = ()) -> list[f
         agent = next(iter(turn.choice), None)
         count = sum(agent is None or agent in sibling.choice for sibling in siblings[above])
         weights.append(onward[above] / count)
-        selected = any(sibling.aside or sibling.node in outdone for sibling in siblings[above])
+        selected = any(sibling.aside or sibling.node in pruned for sibling in siblings[above])
         onward[turn.node] = onward[above] if selected else weights[-1]
     return weights
 

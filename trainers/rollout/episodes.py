@@ -243,7 +243,7 @@ def _sweep(words: Sequence[tuple[Branch, Words]], plan: SamplingPlan, map_functi
             compared = siblings[0][0].compared
             best[n] = max(scored, key=lambda pair: _own_reward(pair[1], compared), default=best[n])
     best_nodes = {pair[1].node for pair in best if pair is not None}
-    return [branch if branch.node in best_nodes else _outdone(branch) for branch in played]
+    return [branch if branch.node in best_nodes else _pruned(branch) for branch in played]
 
 
 def _so_far(best: tuple[Pick, Branch] | None, words: Words) -> Mapping[str, int]:
@@ -255,8 +255,8 @@ def _own_reward(branch: Branch, agents: Sequence[str]) -> float:
     return sum(branch.turns[-1].rewards[agent] for agent in agents)
 
 
-def _outdone(branch: Branch) -> Branch:
-    return replace(branch, stop=branch.stop or "outdone")
+def _pruned(branch: Branch) -> Branch:
+    return replace(branch, stop=branch.stop or "pruned")
 
 
 def _branch_out(
@@ -287,7 +287,7 @@ def _select_best(branches: list[Branch]) -> list[Branch]:
         if branch.turns[-1].team_reward > leader.turns[-1].team_reward:
             best[branch.turns[-1].group] = branch
     best_nodes = {branch.node for branch in best.values()}
-    return [branch if branch.node in best_nodes else _outdone(branch) for branch in branches]
+    return [branch if branch.node in best_nodes else _pruned(branch) for branch in branches]
 
 
 def _scored(branches: Sequence[Branch]) -> list[Branch]:

@@ -21,7 +21,7 @@ def expected_returns(
 
     `raw` is the environment's reward, `shaped` that less the KL penalty of each agent's completions; in both gamma is
     1, and the algorithm's discount in those `_discounted`. Monte Carlo: no critic's value is used. Episodes that were
-    left for a better sibling (`outdone`) are excluded.
+    left for a better sibling (`pruned`) are excluded.
 
     Args:
         episodes: episodes of a rollout.
@@ -34,7 +34,7 @@ def expected_returns(
         [0.0] * len(batch.steps) if kl_penalty is None else by_step(batch, kl_penalty).nan_to_num().mean(dim=1).tolist()
     )
     cost = {turn.node: turn_cost for turn, turn_cost in zip(batch.steps, costs, strict=True)}
-    ended = [episode for episode in episodes if episode.stop != "outdone"]
+    ended = [episode for episode in episodes if episode.stop != "pruned"]
     sums = [0.0] * 4
     for episode in ended:
         for turn in episode.turns:
@@ -70,7 +70,7 @@ def own_returns(episodes: Sequence[Episode]) -> dict[str, float]:
 def describe(episodes: Sequence[Episode]) -> dict[str, float]:
     """Metrics of a step: undiscounted team return, its components, environment metrics, tokens."""
     lost = sum(not episode.scored for episode in episodes)
-    episodes = [episode for episode in episodes if episode.scored and episode.stop != "outdone"]
+    episodes = [episode for episode in episodes if episode.scored and episode.stop != "pruned"]
     rewards = np.array([episode.team_return() for episode in episodes])
     return {
         "reward/mean": float(rewards.mean()),

@@ -198,7 +198,7 @@ def load_run(
             "palaver.trainers.value_decomposition.players.load_players gives its players"
         )
     names = {entry.name for entry in (checkpoint_folder / "policies").iterdir()}
-    homes = checkpoint.seats_of(checkpoint_folder)
+    homes = checkpoint.agents_of(checkpoint_folder)
     team: dict[str, Policy] = {}
     loaded: dict[str, LLMPolicy] = {}
     for agent in agents:

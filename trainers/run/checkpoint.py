@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from palaver.core import CheckpointError
+from palaver.core import FORMAT, CheckpointError, refuse_format
 from palaver.utils.run_folder import files_in, publish_folder
 
 MANIFEST = "manifest.json"
-STUDY = "study.pt"
+UPDATER = "updater.pt"
 PREFIX = "step-"
 
 
@@ -33,9 +33,9 @@ def save(
     step: int,
     policies: Mapping[str, Any],
     optimizers: Mapping[str, Any],
-    study: Mapping[str, Any],
+    updater: Mapping[str, Any],
     keep: int,
-    seats: Mapping[str, str],
+    agents: Mapping[str, str],
 ) -> Path:
     """Write the checkpoint after `step`, and remove all but the newest `keep`.
 
@@ -44,9 +44,9 @@ def save(
         step: updates done.
         policies: name -> anything with `save(folder)` and a `version`.
         optimizers: name -> optimiser.
-        study: other state of the run: tensors, numbers and texts in mappings and lists.
+        updater: other state of the run: tensors, numbers and texts in mappings and lists.
         keep: number of checkpoints to keep, at least 1.
-        seats: agent -> the agent that its policy was first assigned to.
+        agents: agent -> the agent that its policy was first assigned to.
     """
     target = folder_of(run, step)
 
@@ -55,10 +55,10 @@ def save(
         for name, policy in policies.items():
             policy.save(folder / "policies" / name)
             _save(optimizers[name].state_dict(), folder / "optimizers" / f"{name}.pt")
-        _save(dict(study), folder / STUDY)
+        _save(dict(updater), folder / UPDATER)
         files = {str(path.relative_to(folder)): _sum(path) for path in files_in(folder)}
         versions = {name: policy.version for name, policy in policies.items()}
-        manifest = {"step": step, "files": files, "versions": versions, "seats": dict(seats)}
+        manifest = {"format": FORMAT, "step": step, "files": files, "versions": versions, "agents": dict(agents)}
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
     publish_folder(target, fill)
@@ -71,16 +71,19 @@ def newest(run: Path) -> tuple[Path, list[str]]:
     """Return the newest valid checkpoint, and a message for every corrupt one that was skipped.
 
     Raises:
-        CheckpointError: there is no valid one.
+        CheckpointError: there is no valid one, or it has another format.
     """
     complaints: list[str] = []
     for folder in sorted((run / "checkpoints").glob(f"{PREFIX}*"), reverse=True):
         fault = _fault(folder)
         if not fault:
+            refuse_format(
+                json.loads((folder / MANIFEST).read_text(encoding="utf-8")), f"the checkpoint {str(folder)!r}"
+            )
             return folder, complaints
         complaints.append(f"the checkpoint {str(folder)!r} is corrupt ({fault}); using the one before")
     if complaints:
-        raise CheckpointError(f"no sound checkpoint in {str(run)!r}: {complaints[0]}, but there is none")
+        raise CheckpointError(f"no valid checkpoint in {str(run)!r}: {complaints[0]}, but there is none")
     raise CheckpointError(f"there is no checkpoint in {str(run)!r}; start the run again without --resume")
 
 
@@ -95,10 +98,10 @@ def version_of(folder: Path, name: str) -> int:
     return version
 
 
-def seats_of(folder: Path) -> dict[str, str]:
-    """Agent -> the agent that its policy was first assigned to; empty in old checkpoints."""
-    seats: dict[str, str] = json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("seats", {})
-    return seats
+def agents_of(folder: Path) -> dict[str, str]:
+    """Agent -> the agent that its policy was first assigned to."""
+    agents: dict[str, str] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["agents"]
+    return agents
 
 
 def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) -> None:
@@ -107,9 +110,9 @@ def load_optimizer(folder: Path, name: str, optimizer: torch.optim.Optimizer) ->
     optimizer.load_state_dict(state)
 
 
-def load_study(folder: Path) -> dict[str, Any]:
-    """Load the `study` argument of `save`."""
-    state: dict[str, Any] = torch.load(folder / STUDY, map_location="cpu", weights_only=True)
+def load_updater(folder: Path) -> dict[str, Any]:
+    """Load the `updater` argument of `save`."""
+    state: dict[str, Any] = torch.load(folder / UPDATER, map_location="cpu", weights_only=True)
     return state
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from palaver.core import CheckpointError, ConfigError
+from palaver.core import FORMAT, CheckpointError, ConfigError, refuse_format
 from palaver.trainers.config.loading import dump, parse
 from palaver.trainers.config.run import RunConfig
 from palaver.utils.run_folder import replace_text
@@ -17,7 +17,6 @@ METRICS = "metrics.jsonl"
 STATUS = "status.json"
 LAUNCH = "launch.json"
 RUN = "run.json"
-FORMAT = 1  # of a run folder
 
 
 def refuse_no_run(folder: Path) -> None:
@@ -59,14 +58,13 @@ def refuse_edited(folder: Path, config: RunConfig) -> None:
     path = folder / RUN
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        form, values = record["format"], record["config"]
+        values = record["config"]
+        refuse_format(record, f"the run folder {str(folder)!r}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"{str(path)!r} is missing or damaged, so it is not known what the run began with; start a new one: "
             f"palaver train {folder / CONFIG} --out NEW"
         ) from error
-    if form != FORMAT:
-        raise CheckpointError(f"{str(folder)!r} is a run folder of format {form!r:.40}; this Palaver reads {FORMAT}")
     before, now = (_leaves(settings.model_dump(mode="json")) for settings in (parse(values), config))
     changed = [
         f"{key}: {before.get(key)!r} -> {now.get(key)!r}" for key in now | before if before.get(key) != now.get(key)

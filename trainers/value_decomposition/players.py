@@ -137,7 +137,7 @@ def load_players(run: Path, env: TextEnv) -> dict[str, Callable[[], Player]]:
     refuse_no_run(run)
     config = parse_file(run / CONFIG)
     checkpoint_folder, _ = checkpoint.newest(run)
-    state = checkpoint.load_study(checkpoint_folder)
+    state = checkpoint.load_updater(checkpoint_folder)
     if "team" not in state:
         raise CheckpointError(f"the run {str(run)!r} did not learn values of legal actions")
     team = ValueTeam(config, state["team"]["agents"], "cpu")

@@ -72,7 +72,7 @@ def train_values(
     agents = config.team.trained(env.possible_agents)
     team, replay = ValueTeam(config, agents, distributed.device), Replay(config.algorithm.mixer.buffer)
     if begun.checkpoint:
-        state = checkpoint.load_study(begun.checkpoint)
+        state = checkpoint.load_updater(begun.checkpoint)
         team.load_state_dict(state["team"])
         replay.load_state_dict(state["replay"])
     assignment = Assignment(team, partners, {agent: config.agent(agent).sampling() for agent in partners})

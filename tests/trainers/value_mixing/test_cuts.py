@@ -204,7 +204,7 @@ def test_a_run_over_sentences_keeps_what_follows_a_cut(tmp_path):
         "train": {"steps": 2}, "eval": {"n": 0}, "device": "cpu", "log": {"tensorboard": False, "episodes": False},
     })  # fmt: skip
     run = train(config, tmp_path / "run")
-    scenes, lines = torch.load(run / "checkpoints/step-000002/study.pt", weights_only=True)["mixing"]["replay"]
+    scenes, lines = torch.load(run / "checkpoints/step-000002/updater.pt", weights_only=True)["mixing"]["replay"]
     assert [line[3] for line in lines] == [0.9] * 4
     for here, *_, then in lines:
         assert here != then

@@ -149,7 +149,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(finished, tmp_path):
     resume(cut)
     assert numbers(cut) == numbers(finished)
     states = [
-        torch.load(run / "checkpoints/step-000006/study.pt", weights_only=True)["team"]["values"]["live"]
+        torch.load(run / "checkpoints/step-000006/updater.pt", weights_only=True)["team"]["values"]["live"]
         for run in (cut, finished)
     ]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
