@@ -212,7 +212,7 @@ def parse(record: object, where: str) -> EvaluationResult:
 
 def plain(record: Mapping[str, Any]) -> EvaluationResult:
     """Return a row from a record's JSON round trip, so that it equals the row read from a file."""
-    return parse(json.loads(json.dumps(record, default=str)), "the result")
+    return parse({"format": FORMAT, **json.loads(json.dumps(record, default=str))}, "the result")
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -18,8 +18,6 @@ CIRCLES = {
     ("envs/maths", "envs/workflows"),
     ("envs/maths/mini", "envs/workflows"),
     ("palaver", "palaver/cli"),
-    ("palaver/cli", "palaver/cli/commands"),
-    ("palaver/cli", "palaver/cli/groups"),
     ("palaver/cli/commands", "palaver/cli/groups"),
     ("trainers/run", "trainers/update"),
     ("trainers/update", "trainers/value_decomposition"),

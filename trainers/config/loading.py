@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 from yaml import YAMLError
 
-from palaver.core import FORMAT, ConfigError, nearest, refuse_format
+from palaver.core import ConfigError, nearest, refuse_format
 from palaver.trainers.config.run import RunConfig
 
 _UNREADABLE = (OmegaConfBaseException, YAMLError, ValueError, IndexError, TypeError)
@@ -164,4 +164,4 @@ def parse_file(path: Path) -> RunConfig:
 
 def dump(config: RunConfig) -> str:
     """Return the complete config as YAML, which `load` reads back to an equal config."""
-    return f"format: {FORMAT}\n" + str(OmegaConf.to_yaml(OmegaConf.create(config.model_dump(mode="json"))))
+    return str(OmegaConf.to_yaml(OmegaConf.create(config.model_dump(mode="json"))))

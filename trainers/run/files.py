@@ -45,7 +45,12 @@ def begin(folder: Path, config: RunConfig) -> None:
     """
     record = {"format": FORMAT, "config": config.model_dump(mode="json")}
     replace_text(folder / RUN, json.dumps(record, indent=1) + "\n")
-    replace_text(folder / CONFIG, dump(config))
+    replace_text(folder / CONFIG, config_text(config))
+
+
+def config_text(config: RunConfig) -> str:
+    """Return the contents of `config.yaml`."""
+    return f"format: {FORMAT}\n{dump(config)}"
 
 
 def refuse_edited(folder: Path, config: RunConfig) -> None:

@@ -13,8 +13,7 @@ from palaver.benchmarks.experiments.matrix_games.plan import Column, MatrixGameR
 from palaver.benchmarks.reports.run_folder import number
 from palaver.core import CheckpointError, ConfigError
 from palaver.text import one_line
-from palaver.trainers.config.loading import dump
-from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, ended
+from palaver.trainers.run.files import CONFIG, LAUNCH, METRICS, config_text, ended
 from palaver.trainers.run.logging import read_metrics
 from palaver.utils.run_folder import replace_text
 from palaver.utils.stats import intervals
@@ -237,7 +236,7 @@ def settled(cell: MatrixGameRun, folder: Path) -> bool:
     if read(cell, folder).status != "done":
         return False
     run_folder = folder / cell.subfolder
-    if (run_folder / CONFIG).read_text(encoding="utf-8") != dump(cell.config):
+    if (run_folder / CONFIG).read_text(encoding="utf-8") != config_text(cell.config):
         raise ConfigError(f"{str(run_folder)!r} holds a run with other settings; choose another folder, or remove it")
     return True
 

@@ -25,7 +25,7 @@ from palaver.envs.base.env import TextEnv
 from palaver.registry import make
 from palaver.trainers.config.loading import dump
 from palaver.trainers.config.run import EVAL_SEED
-from palaver.trainers.run.files import CONFIG, METRICS, ended
+from palaver.trainers.run.files import CONFIG, METRICS, config_text, ended
 from palaver.trainers.run.logging import read_metrics
 from palaver.utils.run_folder import locked
 
@@ -209,6 +209,6 @@ def _settled(training: Training, folder: Path) -> bool:
     """
     run_folder = folder / training.subfolder
     done = ended(run_folder)
-    if done and (run_folder / CONFIG).read_text(encoding="utf-8") != dump(training.config):
+    if done and (run_folder / CONFIG).read_text(encoding="utf-8") != config_text(training.config):
         raise ConfigError(f"{str(run_folder)!r} holds a run with other settings; choose another folder, or remove it")
     return done
