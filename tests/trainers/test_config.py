@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from palaver.core import ConfigError, Sampling
+from palaver.core import CheckpointError, ConfigError, Sampling
 from palaver.trainers.config.loading import dump, load, parse, parse_file, recipes
 from palaver.trainers.config.run import RunConfig
+from palaver.trainers.run.files import config_text
 
 
 @pytest.fixture
@@ -181,8 +182,18 @@ def test_dump_and_load_are_inverse(write):
 
 
 def test_the_config_of_a_run_is_read_back(tmp_path):
-    (tmp_path / "config.yaml").write_text(dump(load("arxiv-magrpo")), encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(config_text(load("arxiv-magrpo")), encoding="utf-8")
     assert parse_file(tmp_path / "config.yaml") == load("arxiv-magrpo")
+
+
+def test_a_config_of_another_format_is_refused(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(dump(load("arxiv-magrpo")), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"config.yaml' has format 1, and this version of Palaver reads format 2"):
+        parse_file(path)
+    path.write_text("format: 3\ntrain: {steps: 3}\n", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="has format 3, and this version of Palaver reads format 2"):
+        load(str(path))
 
 
 def test_a_dump_is_complete():

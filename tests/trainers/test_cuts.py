@@ -112,10 +112,10 @@ def test_an_agent_that_waits_when_it_is_cut_has_all_that_it_has_not_answered():
 def test_files_hold_no_states_and_a_turn_is_equal_without_them():
     (found,) = scripted(Limited())
     record = found.to_dict()
-    assert all("ahead" not in turn for turn in record["turns"])
+    assert all("cut_states" not in turn for turn in record["turns"])
     (repeated,) = again(Limited(), [type(found).from_dict(record)])
     assert repeated.stop == "truncated"
-    assert repeated.turns[-1] == replace(found.turns[-1], ahead={}, completions=repeated.turns[-1].completions)
+    assert repeated.turns[-1] == replace(found.turns[-1], cut_states={}, completions=repeated.turns[-1].completions)
 
 
 def judged(name: str, env: TextEnv, shared: bool = False, **changes: Any):

@@ -58,7 +58,9 @@ def weights(run: Path, step: int) -> dict[str, torch.Tensor]:
 def test_the_whole_way(recipe, model, questions, tmp_path):
     data = [f"env.tasks={questions}[:8]", f"eval.tasks={questions}[8:]", "eval.n=4", "eval.every=0"]
     steps = ["train.steps=2", "train.prompts_per_step=1", "train.checkpoint_every=1", "algorithm.group_size=2"]
-    paid = ["env.pay.no_answer=0.1"]  # random letters are never right; that some hold a number is to be learnt
+    paid = [
+        "env.reward_scheme.no_answer=0.1"
+    ]  # random letters are never right; that some hold a number is to be learnt
     config = load(recipe, [f"policy.model={model}", *SMALL, *data, *steps, *paid])
     run = train(config, tmp_path / "run")
     lines = read_metrics(run / "metrics.jsonl")

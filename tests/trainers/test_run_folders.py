@@ -17,10 +17,10 @@ import yaml
 from rich.console import Console
 
 from palaver.core import CheckpointError, ConfigError, PalaverWarning
-from palaver.trainers.config.loading import dump, parse
+from palaver.trainers.config.loading import parse
 from palaver.trainers.run import logging as sinks_module
 from palaver.trainers.run.distributed import Distributed
-from palaver.trainers.run.files import begin, refuse_edited
+from palaver.trainers.run.files import begin, config_text, refuse_edited
 from palaver.trainers.run.logging import DAMAGED, RunLogger, read_metrics
 from palaver.trainers.run.session import RunStart, run_session
 from palaver.trainers.train import resume, train
@@ -116,11 +116,11 @@ def test_an_edited_config_is_refused_with_every_difference(model, tmp_path):
 def test_a_config_written_otherwise_with_the_same_values_is_the_same(model, tmp_path):
     config = settings(model)
     begin(tmp_path, config)
-    values = yaml.safe_load(dump(config))
+    values = yaml.safe_load(config_text(config))
     text = "# my notes\n\n" + yaml.safe_dump(dict(reversed(values.items())), default_flow_style=True, width=40)
     (tmp_path / "config.yaml").write_text(text)
     (tmp_path / "checkpoints" / "step-000002").mkdir(parents=True)
-    with pytest.raises(CheckpointError, match="no sound checkpoint"):  # past the config, which is as it was
+    with pytest.raises(CheckpointError, match="no valid checkpoint"):  # past the config, which is as it was
         resume(tmp_path)
 
 
@@ -130,7 +130,9 @@ def test_a_config_written_otherwise_with_the_same_values_is_the_same(model, tmp_
         (None, "is missing or damaged, so it is not known what the run began with"),
         ("{", "is missing or damaged"),
         ("[]", "is missing or damaged"),
-        ('{"format": 2, "config": {}}', "is a run folder of format 2; this Palaver reads 1"),
+        ('{"format": 1, "config": {}}', "has format 1, and this version of Palaver reads format 2"),
+        ('{"config": {}}', "has format 1, and this version"),
+        ('{"format": "x", "config": {}}', "has format x, and this version"),
     ],
 )
 def test_a_folder_that_does_not_say_what_it_began_with_is_refused(model, tmp_path, record, said):

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from palaver.agents.llm.model.options import ModelOptions
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, as_trained, measure
-from palaver.core import ConfigError, Sampling
+from palaver.core import FORMAT, CheckpointError, ConfigError, Sampling
 from palaver.trainers.algorithms.base import algorithm
 from palaver.trainers.config.loading import load, parse
 from palaver.trainers.config.run import RunConfig
@@ -192,14 +192,14 @@ def test_a_trained_team_sits_as_it_was_last_trained(finished, model, tmp_path):
     assert summarize(again).mean == numbers(folder)[-1]["mean"]
 
 
-def test_checkpoints_of_before_swaps_seat_by_name(finished, tmp_path):
+def test_a_checkpoint_of_another_format_is_refused(finished, tmp_path):
     folder = shutil.copytree(finished, tmp_path / "run")
     path = checkpoint.folder_of(folder, 6) / "manifest.json"
     manifest = json.loads(path.read_text())
-    assert manifest.pop("agents") == {"pioneer": "pioneer", "observer": "observer"}
+    assert manifest.pop("format") == FORMAT
     path.write_text(json.dumps(manifest))
-    team = load_run(folder, ["observer"], ModelOptions(device="cpu"))
-    assert team["observer"].name == "run:run/observer@6"
+    with pytest.raises(CheckpointError, match="step-000006' has format 1, and this version of Palaver reads format 2"):
+        load_run(folder, ["observer"], ModelOptions(device="cpu"))
 
 
 def test_a_stored_partner_moves_too(model, tmp_path):

@@ -208,7 +208,7 @@ def test_a_corrupt_checkpoint_is_named_and_the_one_before_is_used(model, finishe
 def test_no_sound_checkpoint_is_an_error(model, tmp_path):
     folder = train(config(model, train__steps=2, eval__n=0), tmp_path / "run")
     (folder / "checkpoints" / "step-000002" / "manifest.json").write_text("{")
-    with pytest.raises(CheckpointError, match="no sound checkpoint"):
+    with pytest.raises(CheckpointError, match="no valid checkpoint"):
         resume(folder)
 
 

@@ -155,10 +155,10 @@ def parse_file(path: Path) -> RunConfig:
         CheckpointError: it has another format.
     """
     config = load(str(path))
-    refuse_format(dict(sections(str(path), _text(str(path), shipped=False), "")), repr(str(path)))
     missing = [name for name in ("env", "policy", "algorithm", "train") if name not in config.model_fields_set]
     if missing:
         raise ConfigError(f"{str(path)!r} is not the complete config of a run: it lacks {', '.join(missing)}")
+    refuse_format(dict(sections(str(path), _text(str(path), shipped=False), "")), repr(str(path)))
     return config
 
 
