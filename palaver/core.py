@@ -299,7 +299,8 @@ class Episode:
         Raises:
             CheckpointError: the record has another format.
         """
-        refuse_format(record, "the episode")
+        if {field.name for field in fields(cls)} <= record.keys():  # else it is no episode of any format
+            refuse_format(record, "the episode")
         turns = tuple(_turn(turn) for turn in record["turns"])
         return cls(**{name: value for name, value in record.items() if name != "format"} | {"turns": turns})
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core import (
+    FORMAT,
     CheckpointError,
     Completion,
     ConfigError,
@@ -186,3 +187,14 @@ def test_stable_seed_reads_lone_surrogates_and_tells_keys_apart():
     assert stable_seed("a", "b") != stable_seed("b", "a")
     assert stable_seed(1, 23) != stable_seed(12, 3)
     assert len({stable_seed("task", n) for n in range(10_000)}) == 10_000
+
+
+@pytest.mark.parametrize("changes", [{"format": 1}, {"format": "x"}, {"format": None}])
+def test_an_episode_of_another_format_is_refused(changes):
+    record = _episode().to_dict()
+    assert record["format"] == FORMAT
+    with pytest.raises(CheckpointError, match="and this version of Palaver reads format 2: make it again"):
+        Episode.from_dict(record | changes)
+    del record["format"]
+    with pytest.raises(CheckpointError, match="the episode has format 1, and"):
+        Episode.from_dict(record)

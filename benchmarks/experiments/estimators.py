@@ -31,6 +31,7 @@ from palaver.benchmarks.experiments.enumeration import (
 from palaver.trainers.algorithms.base import chosen
 from palaver.trainers.config.loading import parse
 from palaver.trainers.config.run import RunConfig
+from palaver.trainers.objectives.returns import individual_reward
 from palaver.trainers.objectives.token_values import TokenValues
 from palaver.trainers.rollout.batch import Batch, make_batch
 from palaver.trainers.run.distributed import Distributed
@@ -185,7 +186,7 @@ def estimate(game: EnumerableGame, config: RunConfig, shift: float = 0.0) -> lis
 
     With `shift` the samples are those of an older policy: every logit has moved since by up to as much.
     """
-    temperature, own_rewards = config.policy.temperature, chosen(config.algorithm).credit.__name__ == "own"
+    temperature, own_rewards = config.policy.temperature, chosen(config.algorithm).credit is individual_reward
     models = [Tabular(game, agent) for agent in range(len(AGENTS))]
     moved = [Tabular(game, agent) for agent in range(len(AGENTS))]
     with torch.no_grad():
@@ -221,7 +222,7 @@ def _table(
 
 def sampled(game: EnumerableGame, config: RunConfig, batches: int, tasks: int, seed: int) -> list[Tensor]:
     """(batches,) for each agent: projection of a sampled batch's gradient on the exact one, in units of the latter."""
-    own_rewards = chosen(config.algorithm).credit.__name__ == "own"
+    own_rewards = chosen(config.algorithm).credit is individual_reward
     models = [Tabular(game, agent) for agent in range(len(AGENTS))]
     goals = exact(game, models, config.policy.temperature, own_rewards)
     random = np.random.default_rng(seed)

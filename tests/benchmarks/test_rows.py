@@ -12,7 +12,7 @@ from palaver.benchmarks.evaluation import results as rows
 from palaver.benchmarks.evaluation.evaluate import EvaluationConfig, measure, to_row
 from palaver.benchmarks.evaluation.fingerprint import fingerprint
 from palaver.benchmarks.evaluation.focal import FocalRound
-from palaver.core import ConfigError, PolicyError, Sampling
+from palaver.core import CheckpointError, ConfigError, PolicyError, Sampling
 from palaver.scoring import Cost
 from tests.envs.rewards import Length
 
@@ -153,14 +153,21 @@ def test_what_remote_policies_spent_is_added_once():
     [
         ("{", "holds no JSON"),
         ("[]", "holds no result row"),
-        ("{}", "label: field required"),
-        ('{"label": "x", "envy": 1}', "r.json: "),
+        ('{"format": 2}', "label: field required"),
+        ('{"format": 2, "label": "x", "envy": 1}', "r.json: "),
     ],
 )
 def test_what_is_no_row_is_one_line(tmp_path, text, says):
     path = tmp_path / "r.json"
     path.write_text(text)
     with pytest.raises(ConfigError, match=says):
+        rows.load(path)
+
+
+def test_a_row_of_another_format_is_refused(tmp_path):
+    path = tmp_path / "r.json"
+    path.write_text('{"label": "x"}')
+    with pytest.raises(CheckpointError, match=r"r.json has format 1, and this version of Palaver reads format 2"):
         rows.load(path)
 
 

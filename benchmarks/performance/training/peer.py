@@ -32,7 +32,7 @@ def main() -> None:
     sys.path[:] = [
         entry for entry in sys.path if Path(entry or ".").resolve() != folder
     ]  # our file names are not theirs
-    watch = _load(folder / "peak.py").Watch(args.device)
+    watch = _load(folder / "peak.py").PeakMemory(args.device)
     script = _load(args.script)
     if args.model:
         _replace_model(script, args.model, args.dtype)

@@ -158,7 +158,7 @@ def disturb(monkeypatch, number):
             os.kill(worker.process.pid, number)
 
     monkeypatch.setattr(pool._Crew, "start", watch)
-    monkeypatch.setattr(pool._Crew, "hear", hit)
+    monkeypatch.setattr(pool._Crew, "receive", hit)
     return started
 
 
